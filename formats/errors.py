@@ -1,0 +1,93 @@
+"""The exceptions of the package, one tree.
+
+FormatError                       root; carries path, file_offset, where (each optional)
+├── UnknownFormatError            no codec claims this file or suffix; says what was tried
+├── DecodeError                   the bytes are not a valid file of this format
+│   ├── TruncatedError            needed n bytes, m left
+│   ├── WireError                 bad varint, wire type, tag, offset
+│   └── LimitError                a declared size exceeds the file or a stated cap
+├── EncodeError                   this model cannot be written in that format
+│   └── UnsupportedError          operator, attribute or data type the target lacks; a loss under --strict
+├── TensorDataError               weights cannot be reached or do not fit
+│   └── ExternalDataError         missing, too short, or outside the allowed directory
+└── CryptError                    wrong key, tampered or truncated ciphertext
+
+`OSError` passes through unchanged: a missing file, a full disk and a missing permission already have a good name.
+"""
+
+from __future__ import annotations
+
+import os
+
+
+class FormatError(Exception):
+    """A model file, or a model in memory, is not what an operation needs.
+
+    `path` is in the filesystem, `file_offset` counts bytes from the start of that file, and `where` is a dotted place
+    in the model (`graph.node[3].attribute["body"].g`). Each is `None` where it is not known, and may be filled in by
+    a caller that knows it.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | os.PathLike[str] | None = None,
+        file_offset: int | None = None,
+        where: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.path = path
+        self.file_offset = file_offset
+        self.where = where
+
+    def __str__(self) -> str:
+        place = []
+        if self.path is not None:
+            place.append(os.fspath(self.path))
+        if self.file_offset is not None:
+            place.append(f"at byte {self.file_offset}")
+        if self.where is not None:
+            place.append(self.where)
+        return f"{', '.join(place)}: {self.message}" if place else self.message
+
+
+class UnknownFormatError(FormatError):
+    """No codec claims this file or suffix."""
+
+
+class DecodeError(FormatError):
+    """The bytes are not a valid file of this format."""
+
+
+class TruncatedError(DecodeError):
+    """The bytes end before the structure that they hold."""
+
+
+class WireError(DecodeError):
+    """A varint, wire type, tag or offset is not well formed."""
+
+
+class LimitError(DecodeError):
+    """A declared size exceeds the file or a stated cap."""
+
+
+class EncodeError(FormatError):
+    """This model cannot be written in that format."""
+
+
+class UnsupportedError(EncodeError):
+    """The target lacks an operator, attribute or data type, or a loss was refused."""
+
+
+class TensorDataError(FormatError):
+    """Weights cannot be reached, or do not fit their tensor."""
+
+
+class ExternalDataError(TensorDataError):
+    """An external data file is missing, too short, or outside the allowed directory."""
+
+
+class CryptError(FormatError):
+    """The key is wrong, or the ciphertext was tampered with or cut short."""

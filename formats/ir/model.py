@@ -1,0 +1,436 @@
+"""The messages of ONNX as plain data.
+
+Class names are the message names of onnx.proto without "Proto", field names exactly the spec's, so a search in the
+spec finds the code. Absent is `None`, a repeated field is a list, and equality is by value. Fields that can hold
+weights are a `Source`: a place where bytes are, not the bytes. What a newer version of ONNX added stays in
+`unknown_fields`, serialised, and is written back.
+
+Spec: onnx.proto (IR version 14).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from formats.tensordata.source import Source
+
+
+@dataclass(slots=True)
+class StringStringEntry:
+    """A key and a value."""
+
+    message: ClassVar[str] = "StringStringEntryProto"
+    key: str | None = None
+    value: str | None = None
+    unknown_fields: bytes = b""
+
+
+@dataclass(slots=True)
+class OperatorSetId:
+    """The version of an operator set that a model uses; the domain "" is ONNX's own."""
+
+    message: ClassVar[str] = "OperatorSetIdProto"
+    domain: str | None = None
+    version: int | None = None
+    unknown_fields: bytes = b""
+
+
+@dataclass(slots=True)
+class Dimension:
+    """One dimension of a shape: a size, a name, or unknown when neither is there."""
+
+    message: ClassVar[str] = "TensorShapeProto.Dimension"
+    dim_value: int | None = None
+    dim_param: str | None = None
+    denotation: str | None = None
+    unknown_fields: bytes = b""
+
+
+@dataclass(slots=True)
+class TensorShape:
+    """A shape of known rank."""
+
+    message: ClassVar[str] = "TensorShapeProto"
+    dim: list[Dimension] = field(default_factory=list)
+    unknown_fields: bytes = b""
+
+
+@dataclass(slots=True)
+class TensorType:
+    """The type of a tensor value."""
+
+    message: ClassVar[str] = "TypeProto.Tensor"
+    elem_type: int | None = None
+    shape: TensorShape | None = None
+    unknown_fields: bytes = b""
+
+
+@dataclass(slots=True)
+class SequenceType:
+    """The type of a sequence value."""
+
+    message: ClassVar[str] = "TypeProto.Sequence"
+    elem_type: Type | None = None
+    unknown_fields: bytes = b""
+
+
+@dataclass(slots=True)
+class MapType:
+    """The type of a map value."""
+
+    message: ClassVar[str] = "TypeProto.Map"
+    key_type: int | None = None
+    value_type: Type | None = None
+    unknown_fields: bytes = b""
+
+
+@dataclass(slots=True)
+class OptionalType:
+    """The type of a value that may be absent."""
+
+    message: ClassVar[str] = "TypeProto.Optional"
+    elem_type: Type | None = None
+    unknown_fields: bytes = b""
+
+
+@dataclass(slots=True)
+class SparseTensorType:
+    """The type of a sparse tensor value."""
+
+    message: ClassVar[str] = "TypeProto.SparseTensor"
+    elem_type: int | None = None
+    shape: TensorShape | None = None
+    unknown_fields: bytes = b""
+
+
+@dataclass(slots=True)
+class OpaqueType:
+    """A type that only its domain understands."""
+
+    message: ClassVar[str] = "TypeProto.Opaque"
+    domain: str | None = None
+    name: str | None = None
+    unknown_fields: bytes = b""
+
+
+@dataclass(slots=True)
+class Type:
+    """The type of a value; at most one of the fields ending in `_type` is set."""
+
+    message: ClassVar[str] = "TypeProto"
+    tensor_type: TensorType | None = None
+    sequence_type: SequenceType | None = None
+    map_type: MapType | None = None
+    optional_type: OptionalType | None = None
+    sparse_tensor_type: SparseTensorType | None = None
+    opaque_type: OpaqueType | None = None
+    denotation: str | None = None
+    unknown_fields: bytes = b""
+
+
+@dataclass(slots=True)
+class ValueInfo:
+    """The name and type of a value."""
+
+    message: ClassVar[str] = "ValueInfoProto"
+    name: str | None = None
+    type: Type | None = None
+    doc_string: str | None = None
+    metadata_props: list[StringStringEntry] = field(default_factory=list)
+    unknown_fields: bytes = b""
+
+
+@dataclass(slots=True)
+class TensorSegment:
+    """The range of elements that a tensor holds, where a large tensor is stored in several."""
+
+    message: ClassVar[str] = "TensorProto.Segment"
+    begin: int | None = None
+    end: int | None = None
+    unknown_fields: bytes = b""
+
+
+@dataclass(slots=True)
+class Tensor:
+    """A constant tensor.
+
+    The elements are in `raw_data`, in one of the typed fields (`float_data`, ...: the packed payload as it is on the
+    wire), in `string_data`, or in another file that `external_data` names; `external_source`, which is no field of
+    the message, then says where a reader found those bytes.
+    """
+
+    message: ClassVar[str] = "TensorProto"
+    dims: list[int] = field(default_factory=list)
+    data_type: int | None = None
+    segment: TensorSegment | None = None
+    float_data: Source | None = None
+    int32_data: Source | None = None
+    string_data: list[bytes] = field(default_factory=list)
+    int64_data: Source | None = None
+    name: str | None = None
+    doc_string: str | None = None
+    raw_data: Source | None = None
+    external_data: list[StringStringEntry] = field(default_factory=list)
+    data_location: int | None = None
+    double_data: Source | None = None
+    uint64_data: Source | None = None
+    metadata_props: list[StringStringEntry] = field(default_factory=list)
+    unknown_fields: bytes = b""
+    external_source: Source | None = None
+
+    def source(self) -> Source:
+        """The elements in raw form (row-major, little-endian, packed), wherever they are stored; reads nothing.
+
+        Raises: TensorDataError where there is no raw form, no data, or not as much as `dims` demands.
+        """
+        from formats.ir.storage import raw_source
+
+        return raw_source(self)
+
+    def numpy(self) -> np.ndarray[Any, np.dtype[Any]]:
+        """The elements as a read-only array of shape `dims`, without a copy where the stored bytes allow it.
+
+        The array keeps the file mapping or buffer behind it alive. Types that numpy lacks are those of `ml_dtypes`,
+        elements narrower than a byte come one to a byte, and strings as an object array of `str`.
+
+        Raises: TensorDataError as `source` does.
+        """
+        from formats.ir.storage import to_numpy
+
+        return to_numpy(self)
+
+
+@dataclass(slots=True)
+class SparseTensor:
+    """A sparse constant tensor in coordinate form."""
+
+    message: ClassVar[str] = "SparseTensorProto"
+    values: Tensor | None = None
+    indices: Tensor | None = None
+    dims: list[int] = field(default_factory=list)
+    unknown_fields: bytes = b""
+
+
+@dataclass(slots=True)
+class Attribute:
+    """A named parameter of a node; `type` says which field holds the value."""
+
+    message: ClassVar[str] = "AttributeProto"
+    name: str | None = None
+    ref_attr_name: str | None = None
+    doc_string: str | None = None
+    type: int | None = None
+    f: float | None = None
+    i: int | None = None
+    s: bytes | None = None
+    t: Tensor | None = None
+    g: Graph | None = None
+    sparse_tensor: SparseTensor | None = None
+    tp: Type | None = None
+    floats: list[float] = field(default_factory=list)
+    ints: list[int] = field(default_factory=list)
+    strings: list[bytes] = field(default_factory=list)
+    tensors: list[Tensor] = field(default_factory=list)
+    graphs: list[Graph] = field(default_factory=list)
+    sparse_tensors: list[SparseTensor] = field(default_factory=list)
+    type_protos: list[Type] = field(default_factory=list)
+    unknown_fields: bytes = b""
+
+
+@dataclass(slots=True)
+class IntIntListEntry:
+    """An integer and the integers that it stands for."""
+
+    message: ClassVar[str] = "IntIntListEntryProto"
+    key: int | None = None
+    value: list[int] = field(default_factory=list)
+    unknown_fields: bytes = b""
+
+
+@dataclass(slots=True)
+class SimpleShardedDim:
+    """A part of a dimension, split evenly."""
+
+    message: ClassVar[str] = "SimpleShardedDimProto"
+    dim_value: int | None = None
+    dim_param: str | None = None
+    num_shards: int | None = None
+    unknown_fields: bytes = b""
+
+
+@dataclass(slots=True)
+class ShardedDim:
+    """How one axis of a tensor is split over devices."""
+
+    message: ClassVar[str] = "ShardedDimProto"
+    axis: int | None = None
+    simple_sharding: list[SimpleShardedDim] = field(default_factory=list)
+    unknown_fields: bytes = b""
+
+
+@dataclass(slots=True)
+class ShardingSpec:
+    """How one tensor of a node is split over devices."""
+
+    message: ClassVar[str] = "ShardingSpecProto"
+    tensor_name: str | None = None
+    device: list[int] = field(default_factory=list)
+    index_to_device_group_map: list[IntIntListEntry] = field(default_factory=list)
+    sharded_dim: list[ShardedDim] = field(default_factory=list)
+    unknown_fields: bytes = b""
+
+
+@dataclass(slots=True)
+class NodeDeviceConfiguration:
+    """How a node runs under one device configuration of the model."""
+
+    message: ClassVar[str] = "NodeDeviceConfigurationProto"
+    configuration_id: str | None = None
+    sharding_spec: list[ShardingSpec] = field(default_factory=list)
+    pipeline_stage: int | None = None
+    unknown_fields: bytes = b""
+
+
+@dataclass(slots=True)
+class DeviceConfiguration:
+    """A named set of devices."""
+
+    message: ClassVar[str] = "DeviceConfigurationProto"
+    name: str | None = None
+    num_devices: int | None = None
+    device: list[str] = field(default_factory=list)
+    unknown_fields: bytes = b""
+
+
+@dataclass(slots=True)
+class Node:
+    """One operator call; an empty name in `input` or `output` is an omitted optional one."""
+
+    message: ClassVar[str] = "NodeProto"
+    input: list[str] = field(default_factory=list)
+    output: list[str] = field(default_factory=list)
+    name: str | None = None
+    op_type: str | None = None
+    domain: str | None = None
+    overload: str | None = None
+    attribute: list[Attribute] = field(default_factory=list)
+    doc_string: str | None = None
+    metadata_props: list[StringStringEntry] = field(default_factory=list)
+    device_configurations: list[NodeDeviceConfiguration] = field(default_factory=list)
+    unknown_fields: bytes = b""
+
+
+@dataclass(slots=True)
+class TensorAnnotation:
+    """The names of the tensors that hold a value's quantisation parameters."""
+
+    message: ClassVar[str] = "TensorAnnotation"
+    tensor_name: str | None = None
+    quant_parameter_tensor_names: list[StringStringEntry] = field(default_factory=list)
+    unknown_fields: bytes = b""
+
+
+@dataclass(slots=True)
+class Graph:
+    """A list of nodes with its constants, inputs and outputs."""
+
+    message: ClassVar[str] = "GraphProto"
+    node: list[Node] = field(default_factory=list)
+    name: str | None = None
+    initializer: list[Tensor] = field(default_factory=list)
+    sparse_initializer: list[SparseTensor] = field(default_factory=list)
+    doc_string: str | None = None
+    input: list[ValueInfo] = field(default_factory=list)
+    output: list[ValueInfo] = field(default_factory=list)
+    value_info: list[ValueInfo] = field(default_factory=list)
+    quantization_annotation: list[TensorAnnotation] = field(default_factory=list)
+    metadata_props: list[StringStringEntry] = field(default_factory=list)
+    unknown_fields: bytes = b""
+
+
+@dataclass(slots=True)
+class Function:
+    """An operator defined by the model itself."""
+
+    message: ClassVar[str] = "FunctionProto"
+    name: str | None = None
+    input: list[str] = field(default_factory=list)
+    output: list[str] = field(default_factory=list)
+    attribute: list[str] = field(default_factory=list)
+    attribute_proto: list[Attribute] = field(default_factory=list)
+    node: list[Node] = field(default_factory=list)
+    doc_string: str | None = None
+    opset_import: list[OperatorSetId] = field(default_factory=list)
+    domain: str | None = None
+    overload: str | None = None
+    value_info: list[ValueInfo] = field(default_factory=list)
+    metadata_props: list[StringStringEntry] = field(default_factory=list)
+    unknown_fields: bytes = b""
+
+
+@dataclass(slots=True)
+class TrainingInfo:
+    """How a model is initialised and trained."""
+
+    message: ClassVar[str] = "TrainingInfoProto"
+    initialization: Graph | None = None
+    algorithm: Graph | None = None
+    initialization_binding: list[StringStringEntry] = field(default_factory=list)
+    update_binding: list[StringStringEntry] = field(default_factory=list)
+    unknown_fields: bytes = b""
+
+
+@dataclass(slots=True)
+class Model:
+    """A model: a graph, the operator sets that it uses, and who made it."""
+
+    message: ClassVar[str] = "ModelProto"
+    ir_version: int | None = None
+    opset_import: list[OperatorSetId] = field(default_factory=list)
+    producer_name: str | None = None
+    producer_version: str | None = None
+    domain: str | None = None
+    model_version: int | None = None
+    doc_string: str | None = None
+    graph: Graph | None = None
+    metadata_props: list[StringStringEntry] = field(default_factory=list)
+    training_info: list[TrainingInfo] = field(default_factory=list)
+    functions: list[Function] = field(default_factory=list)
+    configuration: list[DeviceConfiguration] = field(default_factory=list)
+    unknown_fields: bytes = b""
+
+
+MESSAGE_CLASSES: tuple[type[Any], ...] = (
+    StringStringEntry,
+    OperatorSetId,
+    Dimension,
+    TensorShape,
+    TensorType,
+    SequenceType,
+    MapType,
+    OptionalType,
+    SparseTensorType,
+    OpaqueType,
+    Type,
+    ValueInfo,
+    TensorSegment,
+    Tensor,
+    SparseTensor,
+    Attribute,
+    IntIntListEntry,
+    SimpleShardedDim,
+    ShardedDim,
+    ShardingSpec,
+    NodeDeviceConfiguration,
+    DeviceConfiguration,
+    Node,
+    TensorAnnotation,
+    Graph,
+    Function,
+    TrainingInfo,
+    Model,
+)

@@ -1,0 +1,146 @@
+"""The ways a tensor can store its elements, as one source of raw bytes and as arrays.
+
+The one module of `ir` that knows tensor data: it turns typed fields into raw form and back into numpy.
+
+Spec: onnx.proto, the comments of TensorProto's data fields.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from formats.errors import ExternalDataError, TensorDataError
+from formats.ir import dtypes
+from formats.ir.model import Tensor
+from formats.tensordata.source import Literal, Source, Transformed
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from formats.ir.dtypes import DataType
+
+EXTERNAL = 1  # TensorProto.DataLocation
+
+
+def data_type(tensor: Tensor) -> DataType:
+    """The row of the tensor's element type.
+
+    Raises: TensorDataError where it has none, or one that this version does not know.
+    """
+    row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
+    if row is None:
+        raise TensorDataError(f"tensor {tensor.name!r} has element type {dtypes.type_name(tensor.data_type)}")
+    return row
+
+
+def raw_source(tensor: Tensor) -> Source:
+    """The elements in raw form, as `Tensor.source` promises."""
+    row = data_type(tensor)
+    if not row.bits:
+        raise TensorDataError(f"tensor {tensor.name!r} holds strings, which have no raw form")
+    if tensor.segment is not None:
+        raise TensorDataError(f"tensor {tensor.name!r} is a segment of a larger one, which is not supported")
+    if min(tensor.dims, default=0) < 0:
+        raise TensorDataError(f"tensor {tensor.name!r} has a negative dimension in {tensor.dims}")
+    nbytes = row.nbytes(tensor.dims)
+    if tensor.data_location == EXTERNAL:
+        if tensor.external_source is None:
+            raise ExternalDataError(f"tensor {tensor.name!r} is in another file, and the model was not read from one")
+        source = tensor.external_source
+    elif tensor.raw_data is not None:
+        source = tensor.raw_data
+    else:
+        field: Source = getattr(tensor, row.field) or Literal(b"")
+        source = _typed(field, row, nbytes) if field.nbytes else field
+    if source.nbytes != nbytes:
+        raise TensorDataError(
+            f"tensor {tensor.name!r} has {source.nbytes} bytes of data; dims {tensor.dims} of {row.name} need {nbytes}"
+        )
+    return source
+
+
+def _typed(field: Source, row: DataType, nbytes: int) -> Source:
+    """A typed field in raw form: floats are so already, integers are varints with the element in their low bits."""
+    if row.field in ("float_data", "double_data"):
+        return field
+    from formats.tensordata.transform import pack_bits, varints
+
+    if row.bits == 6:  # one element to an entry, unlike the other types narrower than a byte
+        elements = nbytes * 8 // 6
+        return Transformed(Transformed(field, varints("uint8"), elements), pack_bits(6), nbytes)
+    return Transformed(field, varints(f"uint{max(row.bits, 8)}"), nbytes)
+
+
+def to_numpy(tensor: Tensor) -> np.ndarray[Any, np.dtype[Any]]:
+    """The elements as an array, as `Tensor.numpy` promises."""
+    import numpy
+
+    row = data_type(tensor)
+    if not row.bits:
+        try:
+            strings = [value.decode() for value in tensor.string_data]
+            array = numpy.array(strings, dtype=object).reshape(tensor.dims)
+        except ValueError as error:
+            raise TensorDataError(f"tensor {tensor.name!r}: {error}") from error
+    else:
+        from formats.tensordata.transform import unpack_bits
+
+        data = raw_source(tensor).view()
+        if row.bits < 8:
+            count = numpy.prod(tensor.dims, dtype=int)
+            array = unpack_bits(data, row.bits, int(count)).view(dtypes.numpy_dtype(row.number))
+        else:
+            array = numpy.frombuffer(data, dtype=dtypes.numpy_dtype(row.number))
+        array = array.reshape(tensor.dims)
+    array.flags.writeable = False
+    return array
+
+
+def from_numpy(array: np.ndarray[Any, np.dtype[Any]], name: str | None = None) -> Tensor:
+    """A tensor with the elements of `array` as raw data, or as strings where they are `str` or `bytes`.
+
+    The data are copied only where they are not contiguous and little-endian already.
+
+    Raises: TensorDataError for a numpy type that ONNX lacks.
+    """
+    import numpy
+
+    row = dtypes.from_numpy_dtype(array.dtype)
+    if row is None:
+        raise TensorDataError(f"ONNX has no element type for numpy's {array.dtype}")
+    tensor = Tensor(dims=list(array.shape), data_type=row.number, name=name)
+    if not row.bits:
+        values = array.ravel().tolist()
+        tensor.string_data = [value if isinstance(value, bytes) else str(value).encode() for value in values]
+        return tensor
+    array = numpy.ascontiguousarray(array, dtype=dtypes.numpy_dtype(row.number)).reshape(-1)
+    data = memoryview(array.view(numpy.uint8))
+    if row.bits < 8:
+        from formats.tensordata.transform import pack_bits
+
+        data = memoryview(pack_bits(row.bits).apply(data)).cast("B")
+    tensor.raw_data = Literal(data)
+    return tensor
+
+
+def without_data(tensor: Tensor) -> Tensor:
+    """A copy of the tensor that holds no elements in any form."""
+    return replace(
+        tensor,
+        raw_data=None,
+        float_data=None,
+        int32_data=None,
+        int64_data=None,
+        double_data=None,
+        uint64_data=None,
+        string_data=[],
+        external_data=[],
+        data_location=None,
+        external_source=None,
+    )
+
+
+def with_raw_data(tensor: Tensor, source: Source) -> Tensor:
+    """A copy of the tensor with `source` as its raw data, whatever form its elements had."""
+    return replace(without_data(tensor), raw_data=source)

@@ -1,0 +1,90 @@
+"""Visits everything of a kind in a model, with the dotted place of each.
+
+Subgraphs, functions, training information and sparse tensors are included, however deep; the order is that of the
+message's fields and the same every time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from formats.ir.model import (
+    Attribute,
+    Function,
+    Graph,
+    Model,
+    Node,
+    SparseTensor,
+    Tensor,
+    TrainingInfo,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+T = TypeVar("T")
+
+# The messages that can hold nodes, graphs or tensors, and so are worth entering.
+_CONTAINERS = (Model, Graph, Node, Attribute, Function, TrainingInfo, SparseTensor)
+
+
+@cache
+def _inner_fields(message_class: type[Any]) -> tuple[str, ...]:
+    """The fields of a message that can lead to a container or a tensor."""
+    names = tuple(c.__name__ for c in (*_CONTAINERS, Tensor))
+    return tuple(
+        field.name
+        for field in fields(message_class)
+        if any(field.type in (f"{name} | None", f"list[{name}]") for name in names)
+    )
+
+
+def visit(message: Any, wanted: type[T], where: str = "") -> Iterator[tuple[str, T]]:
+    """Every message of class `wanted` in `message`, itself included, as (where, message).
+
+    `where` is the dotted place of `message` itself, by default the root.
+    """
+    stack: list[tuple[Any, Any]] = [(where, message)]
+    while stack:
+        place, item = stack.pop()
+        if isinstance(item, wanted):
+            yield _dotted(place), item
+        if isinstance(item, Tensor):
+            continue
+        inner: list[tuple[Any, Any]] = []
+        for name in _inner_fields(type(item)):
+            value = getattr(item, name)
+            if isinstance(value, list):
+                inner += (((place, name, index, entry), entry) for index, entry in enumerate(value))
+            elif value is not None:
+                inner.append(((place, name, None, value), value))
+        stack.extend(reversed(inner))
+
+
+def _dotted(place: Any) -> str:
+    """The text of a place, which is kept as (outer place, field, index, message) until somebody wants to read it."""
+    steps: list[str] = []
+    while not isinstance(place, str):
+        place, name, index, item = place
+        if isinstance(item, Attribute):
+            steps.append(f'{name}["{item.name or ""}"]')
+        else:
+            steps.append(name if index is None else f"{name}[{index}]")
+    return ".".join([place] * bool(place) + steps[::-1])
+
+
+def tensors(message: Any) -> Iterator[tuple[str, Tensor]]:
+    """Every tensor of a model or a part of one: initialisers, attributes, and the two halves of sparse tensors."""
+    return visit(message, Tensor)
+
+
+def graphs(message: Any) -> Iterator[tuple[str, Graph]]:
+    """Every graph: the model's, its subgraphs and those of training information."""
+    return visit(message, Graph)
+
+
+def nodes(message: Any) -> Iterator[tuple[str, Node]]:
+    """Every node of every graph and function."""
+    return visit(message, Node)

@@ -1,0 +1,102 @@
+"""The protobuf wire format: varints, tags, wire types, and how long a field is.
+
+Nothing here knows a message. Positions are indexes into the buffer that is passed in.
+
+Spec: Protocol Buffers, "Encoding".
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TypeAlias
+
+from formats.errors import LimitError, TruncatedError, WireError
+
+Buffer: TypeAlias = bytes | memoryview
+
+MAX_VARINT_BYTES = 10
+MAX_FIELD_NUMBER = (1 << 29) - 1
+MAX_GROUP_DEPTH = 100
+
+
+class WireType(IntEnum):
+    """The low three bits of a tag."""
+
+    VARINT = 0
+    I64 = 1
+    LEN = 2
+    SGROUP = 3
+    EGROUP = 4
+    I32 = 5
+
+
+def encode_varint(value: int) -> bytes:
+    """The varint of a non-negative integer below 2**64, or of a negative one as its 64-bit two's complement."""
+    if 0 <= value < 0x80:
+        return bytes((value,))
+    value &= 0xFFFF_FFFF_FFFF_FFFF
+    output = bytearray()
+    while value >= 0x80:
+        output.append(value & 0x7F | 0x80)
+        value >>= 7
+    output.append(value)
+    return bytes(output)
+
+
+def decode_varint(data: Buffer, position: int) -> tuple[int, int]:
+    """The unsigned value of the varint at `position`, and the position after it.
+
+    Raises: WireError where it is longer than 10 bytes or exceeds 64 bits; IndexError where the buffer ends in it.
+    """
+    value = shift = 0
+    for index in range(position, position + MAX_VARINT_BYTES):
+        byte = data[index]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value >> 64:
+                raise WireError("a varint exceeds 64 bits")
+            return value, index + 1
+        shift += 7
+    raise WireError(f"a varint is longer than {MAX_VARINT_BYTES} bytes")
+
+
+def make_tag(number: int, wire_type: int) -> int:
+    """The tag of a field as an integer."""
+    return number << 3 | wire_type
+
+
+def skip_field(data: Buffer, position: int, tag: int) -> int:
+    """The position after a field of unknown meaning whose tag, already read, ends at `position`.
+
+    Groups are skipped whole. The result can lie beyond the buffer where the field is cut short.
+
+    Raises: WireError for what is no field; LimitError for groups nested too deep; IndexError as `decode_varint`.
+    """
+    groups: list[int] = []
+    while True:
+        number, wire_type = tag >> 3, tag & 7
+        if not 0 < number <= MAX_FIELD_NUMBER:
+            raise WireError(f"field number {number} is not valid")
+        if wire_type == WireType.VARINT:
+            _, position = decode_varint(data, position)
+        elif wire_type == WireType.I64:
+            position += 8
+        elif wire_type == WireType.LEN:
+            size, position = decode_varint(data, position)
+            position += size
+        elif wire_type == WireType.I32:
+            position += 4
+        elif wire_type == WireType.SGROUP:
+            if len(groups) == MAX_GROUP_DEPTH:
+                raise LimitError(f"groups are nested deeper than {MAX_GROUP_DEPTH}")
+            groups.append(number)
+        elif wire_type == WireType.EGROUP:
+            if not groups or groups.pop() != number:
+                raise WireError(f"group {number} ends without having begun")
+        else:
+            raise WireError(f"wire type {wire_type} does not exist")
+        if not groups:
+            return position
+        if position >= len(data):
+            raise TruncatedError("the data end inside a group")
+        tag, position = decode_varint(data, position)

@@ -1,0 +1,158 @@
+"""What is to be written where: pure data, made without touching a disk.
+
+A serialised file is a sequence of segments; `lay_out` turns them into placed writes; a `WritePlan` is the files of
+one model with everything that the engine needs to know.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from formats.tensordata.source import Literal, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+
+class Align(NamedTuple):
+    """Padding with zeros up to the next multiple of `alignment` bytes from the start of the file."""
+
+    alignment: int
+
+
+Segment: TypeAlias = bytes | Source | Align
+
+
+class Loss(NamedTuple):
+    """Something that the target cannot hold as the source had it."""
+
+    kind: str  # a stable word for programs, such as "clamped" or "doc_string"
+    where: str  # a dotted place in the model
+    detail: str  # one sentence for people
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """A checksum that is wanted of some bytes; `key` names it in the results."""
+
+    key: str
+    algorithm: str  # "crc32" or "sha256"
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedWrite:
+    """A source that goes to `file_offset` (bytes from the start of the output file)."""
+
+    file_offset: int
+    source: Source
+    digest: Digest | None = None
+    label: str = ""
+
+    @property
+    def end(self) -> int:
+        """The file offset of the first byte after this write."""
+        return self.file_offset + self.source.nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class LateWrite:
+    """Bytes of a known size and place whose value depends on digests of what was written before.
+
+    `render` gets the digests by key, each in its usual byte form (a CRC-32 as 4 bytes, big-endian, as its
+    hexadecimal form reads), and gives exactly `nbytes` bytes.
+    """
+
+    file_offset: int
+    nbytes: int
+    render: Callable[[Mapping[str, bytes]], bytes]
+    label: str = ""
+
+    @property
+    def end(self) -> int:
+        """The file offset of the first byte after this write."""
+        return self.file_offset + self.nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class FilePlan:
+    """One output file: its size in bytes, and what fills it. What nothing fills is zero."""
+
+    path: Path
+    nbytes: int
+    writes: tuple[PlacedWrite, ...]
+    late_writes: tuple[LateWrite, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WritePlan:
+    """All output files of one model, companions first and the model last.
+
+    `digests` are wanted of sources that are not themselves written, such as the hash of a source file.
+    """
+
+    files: tuple[FilePlan, ...]
+    digests: tuple[tuple[Digest, Source], ...] = ()
+    losses: tuple[Loss, ...] = field(default=())
+
+    @property
+    def nbytes(self) -> int:
+        """The size of all files together, in bytes."""
+        return sum(file.nbytes for file in self.files)
+
+
+def lay_out(segments: Iterable[Segment], *, file_offset: int = 0) -> tuple[list[PlacedWrite], int]:
+    """The place of every segment when they follow each other from `file_offset` on, and the offset after the last.
+
+    Neighbouring literal bytes become one write; empty segments none.
+    """
+    writes: list[PlacedWrite] = []
+    pending: list[bytes] = []
+    start = position = file_offset
+
+    def flush() -> None:
+        if pending:
+            writes.append(PlacedWrite(start, Literal(b"".join(pending))))
+            pending.clear()
+
+    for segment in segments:
+        if isinstance(segment, Align):
+            segment = bytes(-position % segment.alignment)
+        if isinstance(segment, bytes):
+            if segment:
+                if not pending:
+                    start = position
+                pending.append(segment)
+                position += len(segment)
+        elif segment.nbytes:
+            flush()
+            writes.append(PlacedWrite(position, segment))
+            position += segment.nbytes
+    flush()
+    return writes, position
+
+
+def check_plan(plan: WritePlan) -> None:
+    """Nothing, where every file's writes are disjoint and inside it; digests are wanted once; paths differ.
+
+    Raises: ValueError, since a plan that breaks this is a mistake of the codec, not of the user.
+    """
+    paths = [file.path for file in plan.files]
+    if len(set(paths)) != len(paths):
+        raise ValueError("two files of one plan have the same path")
+    keys = [write.digest.key for file in plan.files for write in file.writes if write.digest]
+    keys += [digest.key for digest, _ in plan.digests]
+    if len(set(keys)) != len(keys):
+        raise ValueError("two digests of one plan have the same key")
+    for file in plan.files:
+        position = 0
+        writes: list[PlacedWrite | LateWrite] = sorted(
+            (*file.writes, *file.late_writes), key=lambda write: (write.file_offset, write.end)
+        )
+        for write in writes:
+            if write.file_offset < position:
+                raise ValueError(f"two writes overlap at byte {write.file_offset} of {file.path}")
+            position = write.end
+        if position > file.nbytes:
+            raise ValueError(f"a write ends at byte {position} of {file.path}, planned as {file.nbytes} bytes")

@@ -1,0 +1,222 @@
+"""Where bytes are: a `Source` knows its size and gives any range of itself, and nothing else.
+
+A source never knows a data type or a name. It is immutable, safe to read from several threads, and equal to every
+other source with the same bytes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from formats.errors import TruncatedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from formats.tensordata.osio import File
+    from formats.tensordata.transform import Transform
+
+COMPARE_CHUNK_BYTES = 1 << 20
+
+
+class Source(ABC):
+    """A fixed number of bytes, somewhere."""
+
+    __slots__ = ()
+
+    nbytes: int
+
+    @abstractmethod
+    def readinto(self, offset: int, buffer: memoryview) -> None:
+        """Fill `buffer` with the bytes from `offset` (in bytes, from the start of the source) on.
+
+        Raises: TruncatedError where the bytes end before the buffer is full.
+        """
+
+    @abstractmethod
+    def slice(self, offset: int, nbytes: int) -> Source:
+        """The `nbytes` bytes from `offset` on, as a source of their own; copies nothing."""
+
+    @abstractmethod
+    def view(self) -> memoryview:
+        """All the bytes, read-only, in place where they are in memory or in a file that can be mapped.
+
+        The view keeps what it looks at alive.
+        """
+
+    def read(self, offset: int = 0, nbytes: int | None = None) -> bytes:
+        """The bytes of a range, copied; to the end by default."""
+        size = self.nbytes - offset if nbytes is None else nbytes
+        buffer = bytearray(size)
+        self.readinto(offset, memoryview(buffer))
+        return bytes(buffer)
+
+    def chunks(self, chunk_bytes: int = COMPARE_CHUNK_BYTES) -> Iterator[bytes]:
+        """All the bytes in order, a piece at a time."""
+        for offset in range(0, self.nbytes, chunk_bytes):
+            yield self.read(offset, min(chunk_bytes, self.nbytes - offset))
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Source):
+            return NotImplemented
+        return self.nbytes == other.nbytes and all(
+            mine == theirs for mine, theirs in zip(self.chunks(), other.chunks(), strict=True)
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.nbytes)
+
+    def _check_range(self, offset: int, nbytes: int) -> None:
+        if offset < 0 or nbytes < 0 or offset + nbytes > self.nbytes:
+            raise TruncatedError(f"needed {nbytes} bytes at offset {offset} of {self.nbytes} bytes of data")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Literal(Source):
+    """Bytes in memory, owned by whoever made them and kept alive by this object."""
+
+    data: memoryview | bytes
+
+    @property
+    def nbytes(self) -> int:  # type: ignore[override]
+        """The size in bytes."""
+        return len(self.data)
+
+    def readinto(self, offset: int, buffer: memoryview) -> None:
+        """Copy from memory."""
+        self._check_range(offset, len(buffer))
+        buffer[:] = self.data[offset : offset + len(buffer)]
+
+    def read(self, offset: int = 0, nbytes: int | None = None) -> bytes:
+        """The bytes of a range; no copy where all of a `bytes` object is asked for."""
+        size = self.nbytes - offset if nbytes is None else nbytes
+        self._check_range(offset, size)
+        return bytes(self.data[offset : offset + size])
+
+    def slice(self, offset: int, nbytes: int) -> Literal:
+        """A view of a range."""
+        self._check_range(offset, nbytes)
+        return Literal(memoryview(self.data)[offset : offset + nbytes])
+
+    def view(self) -> memoryview:
+        """The bytes themselves."""
+        return memoryview(self.data).toreadonly()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileSpan(Source):
+    """A range of an open file; `file_offset` is in bytes from the start of the file."""
+
+    file: File
+    file_offset: int
+    nbytes: int
+
+    def readinto(self, offset: int, buffer: memoryview) -> None:
+        """Read from the file at its position; other readers are not disturbed."""
+        self._check_range(offset, len(buffer))
+        self.file.pread_into(self.file_offset + offset, buffer)
+
+    def slice(self, offset: int, nbytes: int) -> FileSpan:
+        """A shorter range of the same file."""
+        self._check_range(offset, nbytes)
+        return FileSpan(self.file, self.file_offset + offset, nbytes)
+
+    def view(self) -> memoryview:
+        """The range of a read-only mapping of the file."""
+        return self.file.map(self.file_offset, self.nbytes)
+
+    def __eq__(self, other: object) -> bool:
+        if (
+            isinstance(other, FileSpan)
+            and self.file is other.file
+            and (self.file_offset, self.nbytes) == (other.file_offset, other.nbytes)
+        ):
+            return True
+        return Source.__eq__(self, other)
+
+    __hash__ = Source.__hash__
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Transformed(Source):
+    """Another source's bytes, seen through a transform; `nbytes` is known without running it."""
+
+    source: Source
+    transform: Transform
+    nbytes: int
+
+    @property
+    def granule_bytes(self) -> int:
+        """The number of output bytes that ranges must be a multiple of to cost no extra work; 0: only whole."""
+        return self.transform.output_unit
+
+    def readinto(self, offset: int, buffer: memoryview) -> None:
+        """Transform what the range needs: whole units of the transform, or everything where it has no unit."""
+        self._check_range(offset, len(buffer))
+        if not len(buffer):
+            return
+        unit_in, unit_out = self.transform.input_unit, self.transform.output_unit
+        if not unit_out:
+            buffer[:] = self.view()[offset : offset + len(buffer)]
+            return
+        first = offset // unit_out
+        end = min(-(-(offset + len(buffer)) // unit_out), -(-self.source.nbytes // unit_in))
+        start_in = first * unit_in
+        data = self.source.read(start_in, min(end * unit_in, self.source.nbytes) - start_in)
+        output = memoryview(self.transform.apply(data)).cast("B")
+        skip = offset - first * unit_out
+        buffer[:] = output[skip : skip + len(buffer)]
+
+    def slice(self, offset: int, nbytes: int) -> Source:
+        """The range as a literal where it is not all of it: a transform has no finer address."""
+        self._check_range(offset, nbytes)
+        return self if nbytes == self.nbytes else Literal(self.read(offset, nbytes))
+
+    def view(self) -> memoryview:
+        """The transformed bytes, made now."""
+        output = memoryview(self.transform.apply(self.source.view())).cast("B")
+        if len(output) < self.nbytes:
+            raise TruncatedError(f"needed {self.nbytes} bytes of tensor data, found {len(output)}")
+        return output[: self.nbytes].toreadonly()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Concat(Source):
+    """Several sources, one after the other."""
+
+    parts: tuple[Source, ...]
+    nbytes: int
+
+    @classmethod
+    def of(cls, *parts: Source) -> Concat:
+        """The sources `parts` in this order as one."""
+        return cls(parts, sum(part.nbytes for part in parts))
+
+    def readinto(self, offset: int, buffer: memoryview) -> None:
+        """Read from every part that the range touches."""
+        self._check_range(offset, len(buffer))
+        start = 0
+        for part in self.parts:
+            low, high = max(offset, start), min(offset + len(buffer), start + part.nbytes)
+            if low < high:
+                part.readinto(low - start, buffer[low - offset : high - offset])
+            start += part.nbytes
+
+    def slice(self, offset: int, nbytes: int) -> Concat:
+        """The range, as the parts of it."""
+        self._check_range(offset, nbytes)
+        parts, start = [], 0
+        for part in self.parts:
+            low, high = max(offset, start), min(offset + nbytes, start + part.nbytes)
+            if low < high:
+                parts.append(part.slice(low - start, high - low))
+            start += part.nbytes
+        return Concat.of(*parts)
+
+    def view(self) -> memoryview:
+        """A copy of the parts, joined."""
+        return memoryview(b"".join(part.view() for part in self.parts))

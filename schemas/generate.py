@@ -1,0 +1,63 @@
+"""Write the schema modules of the package from the schema texts beside this script.
+
+`python schemas/generate.py` writes them; with `--check` it only says whether they are current.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import onnx_schema
+import rten_schema
+
+ROOT = Path(__file__).resolve().parent.parent
+
+TARGETS = (
+    ("schemas/onnx.proto", onnx_schema.generate, "formats/onnxpb/schema.py"),
+    ("schemas/rten.fbs", rten_schema.generate, "formats/rten/schema.py"),
+)
+
+
+def outdated() -> dict[Path, str]:
+    """Return the modules that differ from what their schema text gives, each with the text it should have.
+
+    Raises: ValueError for a schema text that is malformed; the message begins with its path and line.
+    """
+    wanted_texts: dict[Path, str] = {}
+    for source, generate, target in TARGETS:
+        try:
+            wanted = generate((ROOT / source).read_text("utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{source}, {error}") from error
+        path = ROOT / target
+        if not path.exists() or path.read_bytes() != wanted.encode():
+            wanted_texts[path] = wanted
+    return wanted_texts
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Bring the modules up to date, or with `--check` return 1 if one is not."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit with 1 if a module is not current"
+    )
+    options = parser.parse_args(arguments)
+    try:
+        stale = outdated()
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 1
+    for path, text in stale.items():
+        name = path.relative_to(ROOT).as_posix()
+        if options.check:
+            print(f"{name} is not current; run: python schemas/generate.py", file=sys.stderr)
+        else:
+            path.write_bytes(text.encode())
+            print(f"wrote {name}")
+    return 1 if options.check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,314 @@
+"""The part of the proto2 language that `onnx.proto` uses, and the Python module made from it.
+
+Anything else of the language (imports, groups, maps, services, defaults) is refused, with its line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+FIXED = {"double", "fixed32", "fixed64", "float", "sfixed32", "sfixed64"}
+VARINT = {"bool", "int32", "int64", "sint32", "sint64", "uint32", "uint64"}
+SCALARS = FIXED | VARINT | {"bytes", "string"}
+PACKABLE = FIXED | VARINT | {"enum"}
+LABELS = ("optional", "required", "repeated")
+LINE_LENGTH = 110
+MAX_FIELD_NUMBER = (1 << 29) - 1
+PROTOBUF_OWN_NUMBERS = range(19000, 20000)
+
+_TOKEN = re.compile(
+    r"""(?P<space>[ \t\r\n]+|//[^\n]*|/\*.*?\*/)
+    |(?P<word>[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*)
+    |(?P<number>(0[xX][0-9A-Fa-f]+|-?[1-9][0-9]*|0)(?![A-Za-z0-9_.]))
+    |(?P<string>"[^"\\\n]*")
+    |(?P<mark>[{}\[\]=;,])""",
+    re.VERBOSE | re.DOTALL,
+)
+
+HEADER = '''"""The ONNX messages as rows: what each field number of each message is.
+
+Generated from schemas/onnx.proto by `python schemas/generate.py`; change that file, not this one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Field(NamedTuple):
+    """One field of a message.
+
+    `kind` is the scalar type's name in proto2, "enum" or "message"; the last two name theirs in `type_name`,
+    a key of `ENUMS` or `MESSAGES`. `label` is "optional", "required" or "repeated". `packed` says that a
+    repeated scalar is written as one length-delimited run. `oneof` names the group of which at most one field
+    may be set.
+    """
+
+    number: int
+    name: str
+    kind: str
+    label: str
+    type_name: str = ""
+    packed: bool = False
+    oneof: str = ""
+
+
+'''
+
+
+class SchemaError(ValueError):
+    """The text is not a schema that this module can read; the message begins with the line."""
+
+    def __init__(self, line: int, message: str) -> None:
+        super().__init__(f"line {line}: {message}")
+
+
+class Token(NamedTuple):
+    """One word, number, string or mark; `line` counts from 1."""
+
+    kind: str
+    text: str
+    line: int
+
+
+class Field(NamedTuple):
+    """One field; `kind` and the full `type_name` are known once the whole text is read."""
+
+    number: int
+    name: str
+    kind: str
+    label: str
+    type_name: str
+    packed: bool
+    oneof: str
+    line: int
+
+
+@dataclass
+class Message:
+    """One message, its fields in order of number once the whole text is read."""
+
+    fields: list[Field] = field(default_factory=list)
+    reserved_numbers: list[range] = field(default_factory=list)
+    reserved_names: set[str] = field(default_factory=set)
+
+
+@dataclass
+class Schema:
+    """Messages and enums by their full names without the package, in the order of the text."""
+
+    messages: dict[str, Message] = field(default_factory=dict)
+    enums: dict[str, dict[str, int]] = field(default_factory=dict)
+
+
+def generate(source_text: str) -> str:
+    """Return the text of `formats/onnxpb/schema.py` for the text of `onnx.proto`.
+
+    Raises: SchemaError where the text is not proto2, or is more of it than this module reads.
+    """
+    schema = parse(source_text)
+    lines = ["MESSAGES: dict[str, tuple[Field, ...]] = {"]
+    for name, message in schema.messages.items():
+        lines += _message_lines(name, [_row(row) for row in message.fields])
+    lines += ["}", "", "ENUMS: dict[str, dict[str, int]] = {"]
+    for name, values in schema.enums.items():
+        lines.append(f'    "{name}": {{')
+        lines += [f'        "{value_name}": {value},' for value_name, value in values.items()]
+        lines.append("    },")
+    lines += ["}", ""]
+    return HEADER + "\n".join(lines)
+
+
+def _row(row: Field) -> str:
+    arguments = [str(row.number), f'"{row.name}"', f'"{row.kind}"', f'"{row.label}"']
+    if row.type_name:
+        arguments.append(f'"{row.type_name}"')
+    if row.packed:
+        arguments.append("packed=True")
+    if row.oneof:
+        arguments.append(f'oneof="{row.oneof}"')
+    return f"Field({', '.join(arguments)})"
+
+
+def _message_lines(name: str, rows: list[str]) -> list[str]:
+    """Return one entry of `MESSAGES`, laid out as the formatter would: a short tuple of one on one line."""
+    one_line = f'    "{name}": ({", ".join(rows)}{"," if rows else ""}),'
+    if len(rows) < 2 and len(one_line) <= LINE_LENGTH:
+        return [one_line]
+    return [f'    "{name}": (', *(f"        {row}," for row in rows), "    ),"]
+
+
+def parse(source_text: str) -> Schema:
+    """Return the messages and enums that the text declares, with every type name resolved.
+
+    Raises: SchemaError where the text is not proto2, or is more of it than this module reads.
+    """
+    schema = _Parser(source_text).schema()
+    for name, message in schema.messages.items():
+        _check_fields(name, message)
+        message.fields = sorted(_resolved(row, name, schema) for row in message.fields)
+    return schema
+
+
+def _tokens(source_text: str) -> Iterator[Token]:
+    position, line = 0, 1
+    while position < len(source_text):
+        match = _TOKEN.match(source_text, position)
+        if match is None:
+            raise SchemaError(line, f"nothing in proto2 starts with {source_text[position : position + 8]!r}")
+        kind, text = str(match.lastgroup), match.group()
+        if kind != "space":
+            yield Token(kind, text, line)
+        line += text.count("\n")
+        position = match.end()
+    yield Token("end", "the end of the text", line)
+
+
+class _Parser:
+    """Reads declarations one after the other; `_next` is the token that none has taken yet."""
+
+    def __init__(self, source_text: str) -> None:
+        self._tokens = _tokens(source_text)
+        self._next = next(self._tokens)
+        self._schema = Schema()
+
+    def schema(self) -> Schema:
+        """Return everything that the text declares; type names are still as written."""
+        for token_text in ("syntax", "=", '"proto2"', ";", "package"):
+            self._expect(token_text)
+        self._take("word")
+        self._expect(";")
+        while self._next.kind != "end":
+            if self._expect("message", "enum") == "message":
+                self._message("")
+            else:
+                self._enum("")
+        return self._schema
+
+    def _take(self, kind: str) -> Token:
+        """Return the next token, which must be of that kind, and step past it."""
+        token = self._next
+        if token.kind != kind:
+            raise SchemaError(token.line, f"found {token.text}, expected a {kind}")
+        self._next = next(self._tokens)
+        return token
+
+    def _expect(self, *allowed: str) -> str:
+        """Return the text of the next token, which must be one of these, and step past it."""
+        token = self._next
+        if token.text not in allowed:
+            raise SchemaError(token.line, f"found {token.text}, expected {' or '.join(allowed)}")
+        return self._take(token.kind).text
+
+    def _accept(self, text: str) -> bool:
+        """Step past the next token if it is that text; return whether it was."""
+        return self._next.text == text and self._expect(text) == text
+
+    def _name(self) -> Token:
+        token = self._take("word")
+        if "." in token.text:
+            raise SchemaError(token.line, f"found {token.text}, expected a name without dots")
+        return token
+
+    def _number(self) -> int:
+        return int(self._take("number").text, 0)
+
+    def _declare(self, scope: str) -> str:
+        """Return the full name of the message or enum named next, which must be new."""
+        token = self._name()
+        name = f"{scope}.{token.text}" if scope else token.text
+        if name in self._schema.messages or name in self._schema.enums:
+            raise SchemaError(token.line, f"{name} is declared already")
+        return name
+
+    def _message(self, scope: str) -> None:
+        name = self._declare(scope)
+        message = self._schema.messages[name] = Message()
+        self._expect("{")
+        while not self._accept("}"):
+            keyword = self._expect("message", "enum", "oneof", "reserved", *LABELS)
+            if keyword == "message":
+                self._message(name)
+            elif keyword == "enum":
+                self._enum(name)
+            elif keyword == "oneof":
+                oneof = self._name().text
+                self._expect("{")
+                while not self._accept("}"):
+                    message.fields.append(self._field("optional", oneof))
+            elif keyword == "reserved":
+                self._reserved(message)
+            else:
+                message.fields.append(self._field(keyword, ""))
+
+    def _field(self, label: str, oneof: str) -> Field:
+        type_name = self._take("word").text
+        name = self._name()
+        self._expect("=")
+        number = self._number()
+        packed = False
+        if self._accept("["):
+            for token_text in ("packed", "=", "true", "]"):
+                self._expect(token_text)
+            packed = True
+        self._expect(";")
+        return Field(number, name.text, "", label, type_name, packed, oneof, name.line)
+
+    def _reserved(self, message: Message) -> None:
+        """Read names, or numbers and ranges of them that include both ends."""
+        while True:
+            if self._next.kind == "string":
+                message.reserved_names.add(self._take("string").text[1:-1])
+            else:
+                first = self._number()
+                last = self._number() if self._accept("to") else first
+                message.reserved_numbers.append(range(first, last + 1))
+            if self._expect(",", ";") == ";":
+                break
+
+    def _enum(self, scope: str) -> None:
+        name = self._declare(scope)
+        values = self._schema.enums[name] = {}
+        self._expect("{")
+        while not self._accept("}"):
+            value_name = self._name()
+            self._expect("=")
+            value = self._number()
+            self._expect(";")
+            if value_name.text in values or value in values.values():
+                raise SchemaError(value_name.line, f"{name} has {value_name.text} or {value} already")
+            values[value_name.text] = value
+
+
+def _check_fields(message_name: str, message: Message) -> None:
+    """Refuse fields whose names or numbers are taken, reserved or none that proto2 allows."""
+    numbers: set[int] = set()
+    names: set[str] = set()
+    for row in message.fields:
+        if row.number in numbers or row.name in names:
+            raise SchemaError(row.line, f"{message_name} has {row.name} or {row.number} already")
+        if row.name in message.reserved_names or any(row.number in r for r in message.reserved_numbers):
+            raise SchemaError(row.line, f"{message_name} reserves {row.name} or {row.number}")
+        if not 1 <= row.number <= MAX_FIELD_NUMBER or row.number in PROTOBUF_OWN_NUMBERS:
+            raise SchemaError(row.line, f"{row.number} is not a number that a field can have")
+        numbers.add(row.number)
+        names.add(row.name)
+
+
+def _resolved(row: Field, scope: str, schema: Schema) -> Field:
+    """Return the row with its kind and its type's full name; of two such types the inner is meant."""
+    if row.type_name in SCALARS:
+        row = row._replace(kind=row.type_name, type_name="")
+    else:
+        outer = scope.split(".")
+        candidates = (".".join([*outer[:depth], row.type_name]) for depth in range(len(outer), -1, -1))
+        found = next((name for name in candidates if name in schema.messages or name in schema.enums), None)
+        if found is None:
+            raise SchemaError(row.line, f"no type {row.type_name} is declared")
+        row = row._replace(kind="message" if found in schema.messages else "enum", type_name=found)
+    if row.packed and (row.label != "repeated" or row.kind not in PACKABLE):
+        raise SchemaError(row.line, f"{row.label} {row.kind} {row.name} cannot be packed")
+    return row
