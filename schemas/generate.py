@@ -40,9 +40,7 @@ def outdated() -> dict[Path, str]:
 def main(arguments: list[str] | None = None) -> int:
     """Bring the modules up to date, or with `--check` return 1 if one is not."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit with 1 if a module is not current"
-    )
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a module is not current")
     options = parser.parse_args(arguments)
     try:
         stale = outdated()

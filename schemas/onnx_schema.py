@@ -15,7 +15,7 @@ VARINT = {"bool", "int32", "int64", "sint32", "sint64", "uint32", "uint64"}
 SCALARS = FIXED | VARINT | {"bytes", "string"}
 PACKABLE = FIXED | VARINT | {"enum"}
 LABELS = ("optional", "required", "repeated")
-LINE_LENGTH = 110
+LINE_LENGTH = 120
 MAX_FIELD_NUMBER = (1 << 29) - 1
 PROTOBUF_OWN_NUMBERS = range(19000, 20000)
 

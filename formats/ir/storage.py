@@ -8,12 +8,13 @@ Spec: onnx.proto, the comments of TensorProto's data fields.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import ExternalDataError, TensorDataError
 from formats.ir import dtypes
 from formats.ir.model import Tensor
-from formats.tensordata.source import Literal, Source, Transformed
+from formats.tensordata.source import Literal, Source
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,7 +53,7 @@ def raw_source(tensor: Tensor) -> Source:
         source = tensor.raw_data
     else:
         field: Source = getattr(tensor, row.field) or Literal(b"")
-        source = _typed(field, row, nbytes) if field.nbytes else field
+        source = _typed(field, row, tensor.dims) if field.nbytes else field
     if source.nbytes != nbytes:
         raise TensorDataError(
             f"tensor {tensor.name!r} has {source.nbytes} bytes of data; dims {tensor.dims} of {row.name} need {nbytes}"
@@ -60,16 +61,15 @@ def raw_source(tensor: Tensor) -> Source:
     return source
 
 
-def _typed(field: Source, row: DataType, nbytes: int) -> Source:
+def _typed(field: Source, row: DataType, dims: list[int]) -> Source:
     """A typed field in raw form: floats are so already, integers are varints with the element in their low bits."""
     if row.field in ("float_data", "double_data"):
         return field
-    from formats.tensordata.transform import pack_bits, varints
+    from formats.tensordata.transform import pack, varints
 
     if row.bits == 6:  # one element to an entry, unlike the other types narrower than a byte
-        elements = nbytes * 8 // 6
-        return Transformed(Transformed(field, varints("uint8"), elements), pack_bits(6), nbytes)
-    return Transformed(field, varints(f"uint{max(row.bits, 8)}"), nbytes)
+        return pack(6).of(varints("uint8").of(field, prod(dims)), row.nbytes(dims))
+    return varints(f"uint{max(row.bits, 8)}").of(field, row.nbytes(dims))
 
 
 def to_numpy(tensor: Tensor) -> np.ndarray[Any, np.dtype[Any]]:
@@ -84,12 +84,11 @@ def to_numpy(tensor: Tensor) -> np.ndarray[Any, np.dtype[Any]]:
         except ValueError as error:
             raise TensorDataError(f"tensor {tensor.name!r}: {error}") from error
     else:
-        from formats.tensordata.transform import unpack_bits
+        from formats.tensordata.transform import unpack
 
         data = raw_source(tensor).view()
         if row.bits < 8:
-            count = numpy.prod(tensor.dims, dtype=int)
-            array = unpack_bits(data, row.bits, int(count)).view(dtypes.numpy_dtype(row.number))
+            array = unpack(data, row.bits, prod(tensor.dims)).view(dtypes.numpy_dtype(row.number))
         else:
             array = numpy.frombuffer(data, dtype=dtypes.numpy_dtype(row.number))
         array = array.reshape(tensor.dims)
@@ -117,9 +116,9 @@ def from_numpy(array: np.ndarray[Any, np.dtype[Any]], name: str | None = None) -
     array = numpy.ascontiguousarray(array, dtype=dtypes.numpy_dtype(row.number)).reshape(-1)
     data = memoryview(array.view(numpy.uint8))
     if row.bits < 8:
-        from formats.tensordata.transform import pack_bits
+        from formats.tensordata.transform import pack
 
-        data = memoryview(pack_bits(row.bits).apply(data)).cast("B")
+        data = memoryview(pack(row.bits).apply(data)).cast("B")
     tensor.raw_data = Literal(data)
     return tensor
 

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from formats.errors import TruncatedError
+from formats.errors import TensorDataError, TruncatedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +27,15 @@ class Source(ABC):
     __slots__ = ()
 
     nbytes: int
+
+    @property
+    def granule_bytes(self) -> int:
+        """The number of bytes that ranges should start and end at multiples of; 0: only the whole is cheap."""
+        return 1
+
+    def files(self) -> Iterator[File]:
+        """The files that the bytes are read from."""
+        return iter(())
 
     @abstractmethod
     def readinto(self, offset: int, buffer: memoryview) -> None:
@@ -69,6 +78,12 @@ class Source(ABC):
 
     def __hash__(self) -> int:
         return hash(self.nbytes)
+
+    def __copy__(self) -> Source:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Source:
+        return self  # immutable, and a copy of a model shares its weights
 
     def _check_range(self, offset: int, nbytes: int) -> None:
         if offset < 0 or nbytes < 0 or offset + nbytes > self.nbytes:
@@ -115,6 +130,10 @@ class FileSpan(Source):
     file_offset: int
     nbytes: int
 
+    def files(self) -> Iterator[File]:
+        """The one file."""
+        yield self.file
+
     def readinto(self, offset: int, buffer: memoryview) -> None:
         """Read from the file at its position; other readers are not disturbed."""
         self._check_range(offset, len(buffer))
@@ -151,24 +170,32 @@ class Transformed(Source):
 
     @property
     def granule_bytes(self) -> int:
-        """The number of output bytes that ranges must be a multiple of to cost no extra work; 0: only whole."""
-        return self.transform.output_unit
+        """The output unit of the transform, unless something below is only cheap as a whole."""
+        return self.transform.output_unit if self.source.granule_bytes else 0
+
+    def files(self) -> Iterator[File]:
+        """The files of the source below."""
+        return self.source.files()
 
     def readinto(self, offset: int, buffer: memoryview) -> None:
-        """Transform what the range needs: whole units of the transform, or everything where it has no unit."""
+        """Transform what the range needs: whole units of the transform, or everything where it has no unit.
+
+        Reads what is below rather than mapping it: a file that shrinks meanwhile is an error then, not a signal.
+        """
         self._check_range(offset, len(buffer))
         if not len(buffer):
             return
         unit_in, unit_out = self.transform.input_unit, self.transform.output_unit
-        if not unit_out:
-            buffer[:] = self.view()[offset : offset + len(buffer)]
-            return
-        first = offset // unit_out
-        end = min(-(-(offset + len(buffer)) // unit_out), -(-self.source.nbytes // unit_in))
-        start_in = first * unit_in
-        data = self.source.read(start_in, min(end * unit_in, self.source.nbytes) - start_in)
-        output = memoryview(self.transform.apply(data)).cast("B")
-        skip = offset - first * unit_out
+        start, end, skip = 0, self.source.nbytes, offset
+        if unit_out:
+            first = offset // unit_out
+            start, skip = first * unit_in, offset - first * unit_out
+            end = min(-(-(offset + len(buffer)) // unit_out) * unit_in, end)
+        data = memoryview(bytearray(end - start))
+        self.source.readinto(start, data)
+        output = self._apply(data)
+        if len(output) < skip + len(buffer):
+            raise TruncatedError(f"needed {skip + len(buffer)} bytes of tensor data, found {len(output)}")
         buffer[:] = output[skip : skip + len(buffer)]
 
     def slice(self, offset: int, nbytes: int) -> Source:
@@ -178,10 +205,10 @@ class Transformed(Source):
 
     def view(self) -> memoryview:
         """The transformed bytes, made now."""
-        output = memoryview(self.transform.apply(self.source.view())).cast("B")
-        if len(output) < self.nbytes:
-            raise TruncatedError(f"needed {self.nbytes} bytes of tensor data, found {len(output)}")
-        return output[: self.nbytes].toreadonly()
+        output = self._apply(self.source.view())
+        if len(output) != self.nbytes:
+            raise TensorDataError(f"{self.transform.name} gave {len(output)} bytes, not {self.nbytes}")
+        return output.toreadonly()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -195,6 +222,17 @@ class Concat(Source):
     def of(cls, *parts: Source) -> Concat:
         """The sources `parts` in this order as one."""
         return cls(parts, sum(part.nbytes for part in parts))
+
+    @property
+    def granule_bytes(self) -> int:
+        """That of the parts where they agree; else only the whole."""
+        granules = {part.granule_bytes for part in self.parts}
+        return granules.pop() if len(granules) == 1 else 0
+
+    def files(self) -> Iterator[File]:
+        """The files of all parts."""
+        for part in self.parts:
+            yield from part.files()
 
     def readinto(self, offset: int, buffer: memoryview) -> None:
         """Read from every part that the range touches."""

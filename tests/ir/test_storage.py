@@ -1,0 +1,157 @@
+"""Facts about how a tensor's elements are stored, checked against `onnx.numpy_helper`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from formats.errors import TensorDataError
+from formats.ir import dtypes
+from formats.ir.model import Tensor, TensorSegment
+from formats.ir.storage import from_numpy, with_raw_data
+from formats.onnxpb.codec import decode, encode
+from formats.tensordata.source import Literal, Source
+
+NUMBERS = [row.number for row in dtypes.DATA_TYPES if row.name != "STRING"]
+SHAPES = [(), (1,), (7,), (2, 3), (0, 3)]
+
+
+def sample(number: int, shape: tuple[int, ...]) -> Any:
+    """Deterministic elements that use all bits of the type."""
+    row = dtypes.BY_NUMBER[number]
+    count = int(np.prod(shape, dtype=int))
+    dtype = dtypes.numpy_dtype(number)
+    random = np.random.default_rng(number)
+    if row.name == "BOOL":
+        return random.integers(0, 2, count).astype(bool).reshape(shape)
+    raw = random.integers(0, 256, count * dtype.itemsize, dtype=np.uint8)
+    if row.bits < 8:
+        raw &= (1 << row.bits) - 1
+    return raw.view(dtype).reshape(shape)
+
+
+def bits(array: Any) -> bytes:
+    """The elements, so that not-a-numbers compare as they are."""
+    return np.ascontiguousarray(array).tobytes()
+
+
+def ours(proto: onnx.TensorProto) -> Tensor:
+    """The same tensor in the IR."""
+    return decode(Literal(proto.SerializeToString()), Tensor)
+
+
+def test_rows_agree_with_onnx() -> None:
+    """Every element type of onnx has its row, with the same numpy type and typed field."""
+    names = dict(onnx.TensorProto.DataType.items())
+    assert names == {"UNDEFINED": 0} | {row.name: row.number for row in dtypes.DATA_TYPES}
+    for row in dtypes.DATA_TYPES:
+        assert onnx.helper.tensor_dtype_to_np_dtype(row.number) == dtypes.numpy_dtype(row.number)
+        assert onnx.helper.tensor_dtype_to_field(row.number) == row.field
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("number", NUMBERS)
+def test_raw_data(number: int, shape: tuple[int, ...]) -> None:
+    """Raw data of every type is read as onnx reads it, and made as onnx makes it."""
+    array = sample(number, shape)
+    proto = numpy_helper.from_array(array, "t")
+    assert bits(numpy_helper.to_array(proto)) == bits(ours(proto).numpy())
+    mine = from_numpy(array, "t")
+    assert proto.SerializeToString() == b"".join(p.read() if isinstance(p, Source) else p for p in encode(mine))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("number", NUMBERS)
+def test_typed_fields(number: int, shape: tuple[int, ...]) -> None:
+    """Elements in a typed field are read as onnx reads them."""
+    row = dtypes.BY_NUMBER[number]
+    array = sample(number, shape)
+    proto = onnx.TensorProto(data_type=number, dims=shape, name="t")
+    flat = array.reshape(-1)
+    if row.name.startswith("COMPLEX"):
+        proto_values = flat.view(np.float32 if number == 14 else np.float64)
+    elif row.field in ("float_data", "double_data"):
+        proto_values = flat
+    elif row.bits in (2, 4):
+        proto_values = np.frombuffer(from_numpy(array).source().read(), np.uint8)
+    elif row.name in ("FLOAT16", "BFLOAT16") or (row.bits < 9 and row.name not in ("INT8", "UINT8")):
+        proto_values = flat.view(np.uint16 if row.bits == 16 else np.uint8)
+    else:
+        proto_values = flat
+    getattr(proto, row.field).extend(proto_values.tolist())
+    tensor = ours(proto)
+    assert bits(numpy_helper.to_array(proto)) == bits(tensor.numpy())
+    assert row.nbytes(shape) == tensor.source().nbytes
+
+
+def test_strings() -> None:
+    """Strings come as an object array of str and go back as bytes."""
+    proto = onnx.helper.make_tensor("t", onnx.TensorProto.STRING, [2], [b"a", "ü".encode()])
+    array = ours(proto).numpy()
+    assert ["a", "ü"] == array.tolist()
+    assert [b"a", "ü".encode()] == from_numpy(array).string_data
+
+
+def test_strings_that_are_not_utf8_are_refused() -> None:
+    """A string tensor that is not UTF-8 has no array."""
+    with pytest.raises(TensorDataError):
+        Tensor(dims=[1], data_type=8, string_data=[b"\xff"]).numpy()
+
+
+def test_arrays_are_read_only_views() -> None:
+    """An array of raw data is the bytes themselves, and cannot be written."""
+    data = bytes(range(16))
+    array = Tensor(dims=[4], data_type=1, raw_data=Literal(data)).numpy()
+    assert np.shares_memory(array, np.frombuffer(data, np.uint8))
+    with pytest.raises(ValueError, match="read-only"):
+        array[0] = 1
+
+
+def test_foreign_layouts_are_stored_in_order() -> None:
+    """Transposed, strided and big-endian arrays become row-major little-endian data."""
+    array = np.arange(12, dtype=">i4").reshape(3, 4).T[::2]
+    assert np.array_equal(array, from_numpy(array).numpy())
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        Tensor(dims=[2], data_type=1, raw_data=Literal(bytes(7))),
+        Tensor(dims=[2], data_type=1),
+        Tensor(dims=[-1], data_type=1, raw_data=Literal(b"")),
+        Tensor(dims=[1], data_type=99, raw_data=Literal(b"a")),
+        Tensor(dims=[1], raw_data=Literal(b"a")),
+        Tensor(dims=[1], data_type=1, raw_data=Literal(bytes(4)), segment=TensorSegment(0, 1)),
+        Tensor(dims=[1], data_type=1, data_location=1),
+        Tensor(dims=[1], data_type=8, string_data=[b"a", b"b"]),
+        Tensor(dims=[2], data_type=6, int32_data=Literal(b"\x01")),
+        Tensor(dims=[1], data_type=6, int32_data=Literal(b"\x01\x02")),
+        Tensor(dims=[1 << 40, 1 << 40], data_type=1, raw_data=Literal(b"")),
+    ],
+)
+def test_data_that_do_not_fit_are_refused(tensor: Tensor) -> None:
+    """Missing, short, long or impossible data raise a TensorDataError when they are asked for."""
+    with pytest.raises(TensorDataError):
+        tensor.numpy()
+
+
+def test_unknown_numpy_types_are_refused() -> None:
+    """An array that ONNX has no type for is not stored."""
+    with pytest.raises(TensorDataError, match="datetime64"):
+        from_numpy(np.zeros(2, "datetime64[s]"))
+
+
+def test_raw_data_replaces_any_other_form() -> None:
+    """A tensor given raw data has no other data left, and keeps its name."""
+    tensor = Tensor(dims=[1], data_type=1, name="t", float_data=Literal(bytes(4)), data_location=1)
+    assert Tensor(dims=[1], data_type=1, name="t", raw_data=Literal(b"abcd")) == with_raw_data(tensor, Literal(b"abcd"))
+
+
+def test_bfloat16_is_that_of_ml_dtypes() -> None:
+    """Types that numpy lacks are those of ml_dtypes."""
+    assert ml_dtypes.bfloat16 == Tensor(dims=[1], data_type=16, raw_data=Literal(bytes(2))).numpy().dtype

@@ -1,0 +1,88 @@
+"""The generated schema modules are those that the schema texts give, and the script says so."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULES = ("formats/onnxpb/schema.py", "formats/rten/schema.py")
+
+
+@pytest.fixture
+def generate(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """Return schemas/generate.py as a module, imported as the script finds its neighbours."""
+    names = ("generate", "onnx_schema", "rten_schema")
+    monkeypatch.syspath_prepend(ROOT / "schemas")
+    yield importlib.import_module(names[0])
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def copied(generate: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with the schema texts and modules, on which the script works instead."""
+    for name in ("schemas/onnx.proto", "schemas/rten.fbs", *MODULES):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, tmp_path / name)
+    monkeypatch.setattr(generate, "ROOT", tmp_path)
+    return tmp_path
+
+
+def test_checked_in_modules_are_current(generate: ModuleType) -> None:
+    """Generating anew changes nothing."""
+    assert generate.outdated() == {}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_check_fails_for_a_stale_module_and_writing_cures_it(
+    generate: ModuleType, copied: Path, module: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--check` returns 1, names the module and writes nothing; without it the module becomes current."""
+    wanted = (copied / module).read_bytes()
+    (copied / module).write_bytes(wanted + b"# changed by hand\n")
+    assert generate.main(["--check"]) == 1
+    assert f"{module} is not current" in capsys.readouterr().err
+    assert (copied / module).read_bytes() != wanted
+    assert generate.main([]) == 0
+    assert capsys.readouterr().out == f"wrote {module}\n"
+    assert (copied / module).read_bytes() == wanted
+    assert generate.main(["--check"]) == 0
+
+
+def test_a_missing_module_is_written(generate: ModuleType, copied: Path) -> None:
+    """A module that is not there is not current."""
+    (copied / MODULES[0]).unlink()
+    assert generate.main(["--check"]) == 1
+    assert generate.main([]) == 0
+    assert (copied / MODULES[0]).read_bytes() == (ROOT / MODULES[0]).read_bytes()
+
+
+def test_a_malformed_text_is_reported_with_path_and_line(
+    generate: ModuleType, copied: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The script ends with 1 and one sentence, and leaves the modules as they are."""
+    (copied / "schemas/onnx.proto").write_text('syntax = "proto2";\npackage onnx;\nmessage {}\n', "utf-8")
+    assert generate.main([]) == 1
+    assert capsys.readouterr().err == "schemas/onnx.proto, line 3: found {, expected a word\n"
+    assert (copied / MODULES[0]).read_bytes() == (ROOT / MODULES[0]).read_bytes()
+
+
+def test_the_script_runs_from_any_folder(tmp_path: Path) -> None:
+    """`python schemas/generate.py --check` succeeds on what is checked in."""
+    script = ROOT / "schemas/generate.py"
+    subprocess.run([sys.executable, script, "--check"], cwd=tmp_path, check=True)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_generated_modules_need_no_formatting(module: str) -> None:
+    """The formatter would leave the modules as the generator writes them."""
+    pytest.importorskip("ruff", reason="the formatter is not installed")
+    subprocess.run([sys.executable, "-m", "ruff", "format", "--check", module], cwd=ROOT, check=True)
