@@ -41,6 +41,12 @@ _INTEGERS = {"int32": (32, True), "int64": (64, True), "uint64": (64, False), "e
 _FIXED = {"float": (WireType.I32, struct.Struct("<f")), "double": (WireType.I64, struct.Struct("<d"))}
 
 
+# What to do with a field; those of the first line come with a length.
+_MESSAGE, _STRING, _BYTES, _PACKED, _PLACE, _PLACES = range(6)
+_INTEGER, _FIXED_WIDTH, _PLACE_ONE = range(6, 9)
+_LAST_WITH_LENGTH = _PLACES
+
+
 class _Row(NamedTuple):
     """A row of the schema, made ready: what to do with the payload of one tag."""
 
@@ -58,20 +64,6 @@ class _Table:
         self.message_class = message_class
         self.by_tag: dict[int, _Row] = {}
         self.rows: list[tuple[bytes, _Row]] = []
-
-
-(
-    _STRING,
-    _MESSAGE,
-    _INTEGER,
-    _BYTES,
-    _FIXED_WIDTH,
-    _PACKED_INTEGERS,
-    _PACKED_FIXED,
-    _PLACE,
-    _PLACES,
-    _PLACE_ONE,
-) = range(10)
 
 
 @cache
@@ -109,7 +101,7 @@ def _add_rows(table: _Table, field: Field, in_place: bool, tables: dict[str, _Ta
             fixed = wire_type != WireType.VARINT
             table.by_tag[tag] = main = row(_FIXED_WIDTH if fixed else _INTEGER, inner)
             if repeated:
-                table.by_tag[packed_tag] = row(_PACKED_FIXED if fixed else _PACKED_INTEGERS, inner)
+                table.by_tag[packed_tag] = row(_PACKED, inner)
     else:
         tag = packed_tag
         if field.kind == "message":
@@ -178,6 +170,7 @@ class _Decoder:
 
         A window moves over the range; fields that lie in it whole are decoded there.
         """
+        self.enter(depth)
         position, window, window_start = start, b"", start
         while position < end:
             first = position - window_start
@@ -208,7 +201,6 @@ class _Decoder:
                 raise TruncatedError(f"needed {size} bytes, {end - begin} left")
             if row and row.action == _MESSAGE:
                 name = row.name
-                self.enter(depth + 1)
                 self.large(self.child(message, row), row.inner, begin, stop, depth + 1)
             elif row and row.action in (_PLACE, _PLACES):
                 name = row.name
@@ -238,8 +230,7 @@ class _Decoder:
             inner = row.inner.message_class()
             getattr(message, row.name).append(inner)
             return inner
-        for sibling in row.siblings:
-            setattr(message, sibling, None)
+        _clear(message, row.siblings)
         inner = getattr(message, row.name)
         if inner is None:
             inner = row.inner.message_class()
@@ -251,9 +242,9 @@ class _Decoder:
     ) -> int:
         """Merge the fields in `data[position:end]` into `message` and return `end`.
 
-        `data` starts at `origin` of the source. This is the inner loop of decoding: the common kinds of field are
-        here, the others in `uncommon`.
+        `data` starts at `origin` of the source. This is the inner loop of decoding.
         """
+        self.enter(depth)
         rows = table.by_tag
         places = None
         name, start = "", position
@@ -271,32 +262,28 @@ class _Decoder:
                     message.unknown_fields += bytes(data[start:position])
                     continue
                 action, name, repeated, inner, siblings = row
-                if tag & 7 == 2:
+                if action <= _LAST_WITH_LENGTH:
                     size = data[position]
                     position += 1
                     if size >= 0x80:
                         size, position = decode_varint(data, position - 1)
-                    stop = position + size
-                    if stop > end:
-                        raise TruncatedError(f"needed {size} bytes, {end - position} left")
+                    begin, position = position, position + size
+                    if position > end:
+                        raise TruncatedError(f"needed {size} bytes, {end - begin} left")
+                    if action == _MESSAGE:
+                        self.fields(self.child(message, row), inner, data, begin, position, origin, depth + 1)
+                        continue
                     if action == _STRING:
-                        value: Any = str(data[position:stop], "utf-8", "surrogateescape")
-                    elif action == _MESSAGE:
-                        self.enter(depth + 1)
-                        child = self.child(message, row)
-                        position = self.fields(child, inner, data, position, stop, origin, depth + 1)
-                        continue
+                        value: Any = str(data[begin:position], "utf-8", "surrogateescape")
                     elif action == _BYTES:
-                        value = bytes(data[position:stop])
+                        value = bytes(data[begin:position])
                     else:
-                        if action in (_PLACE, _PLACES):
-                            places = places or _Places(message)
-                            places.add(row, self.slice(data, position, size, origin))
+                        if action == _PACKED:
+                            getattr(message, name).extend(_unpack(data[begin:position], inner))
                         else:
-                            getattr(message, name).extend(_unpack(data[position:stop], inner))
-                        position = stop
+                            places = places or _Places(message)
+                            places.add(row, self.slice(data, begin, size, origin))
                         continue
-                    position = stop
                 elif action == _INTEGER:
                     value = data[position]
                     position += 1
@@ -315,8 +302,8 @@ class _Decoder:
                     getattr(message, name).append(value)
                 else:
                     setattr(message, name, value)
-                    for sibling in siblings:
-                        setattr(message, sibling, None)
+                    if siblings:
+                        _clear(message, siblings)
             if position > end:
                 raise TruncatedError("the message ends inside a field")
             if places:
@@ -361,6 +348,12 @@ class _Places:
                 members = list(group)
                 joined += [Literal(b"".join(m.read() for m in members))] if in_memory and members[1:] else members
             setattr(self.message, name, joined[0] if len(joined) == 1 else Concat.of(*joined))
+
+
+def _clear(message: Any, names: tuple[str, ...]) -> None:
+    """Remove the other members of a oneof."""
+    for name in names:
+        setattr(message, name, None)
 
 
 def _whole_fields(data: bytes, position: int) -> int:

@@ -18,6 +18,8 @@ MAX_VARINT_BYTES = 10
 MAX_FIELD_NUMBER = (1 << 29) - 1
 MAX_GROUP_DEPTH = 100
 
+_ONE_BYTE = tuple(bytes((value,)) for value in range(0x80))
+
 
 class WireType(IntEnum):
     """The low three bits of a tag."""
@@ -33,7 +35,7 @@ class WireType(IntEnum):
 def encode_varint(value: int) -> bytes:
     """The varint of a non-negative integer below 2**64, or of a negative one as its 64-bit two's complement."""
     if 0 <= value < 0x80:
-        return bytes((value,))
+        return _ONE_BYTE[value]
     value &= 0xFFFF_FFFF_FFFF_FFFF
     output = bytearray()
     while value >= 0x80:

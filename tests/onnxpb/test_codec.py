@@ -286,7 +286,7 @@ def test_nesting_is_limited() -> None:
 
 def test_number_of_messages_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small file cannot ask for any number of objects."""
-    monkeypatch.setattr(codec, "MAX_MESSAGES", 1000)
+    monkeypatch.setattr(codec, "MAX_MESSAGES", 1001)
     decode(Literal(b"\x0a\x00" * 1000), ir.Graph)
     with pytest.raises(LimitError, match="messages"):
         decode(Literal(b"\x0a\x00" * 1001), ir.Graph)
