@@ -22,12 +22,15 @@ class OnnxOptions:
     `external_data`: a file name beside the model that takes the weights, or `True` for the usual one,
     `<model file name>.data`; `False` puts all weights into the model file; `None` leaves each tensor inside or
     outside as it is. `size_threshold`: the size in bytes from which a tensor moves out. `alignment`: of each tensor
-    in that file, in bytes from its start.
+    in that file, in bytes from its start. `max_external_file_size`: the size in bytes at which a further file is
+    begun, between tensors, so that a larger tensor has a larger file to itself; 0 is no limit.
     """
 
     external_data: str | bool | None = None
     size_threshold: int = 1024
     alignment: int = 64
+    max_external_file_size: int = 0
+    one_file_per_tensor: bool = False
 
 
 # The fields of ModelProto by tag, as far as a file's first bytes need them: every one is a varint or has a length.

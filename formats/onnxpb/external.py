@@ -1,22 +1,21 @@
-"""External data: which file a tensor's bytes are in, whether it may be read, and how such files are laid out.
+"""External data: models read with it, and laid out with it or without.
 
 Spec: onnx.proto, `TensorProto.external_data`; ONNX docs, "External Data".
 """
 
 from __future__ import annotations
 
-import os
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError, EncodeError, ExternalDataError
-from formats.ir import dtypes, walk
+from formats.ir import walk
 from formats.ir.model import Model, StringStringEntry, Tensor
 from formats.ir.storage import EXTERNAL, with_raw_data, without_data
 from formats.onnxpb.codec import decode, encode
-from formats.tensordata.osio import File
+from formats.onnxpb.locations import DataFiles, check_location
 from formats.tensordata.plan import Align, FilePlan, Loss, Segment, WritePlan, lay_out
 from formats.tensordata.source import FileSpan
 
@@ -25,13 +24,6 @@ if TYPE_CHECKING:
     from formats.tensordata.source import Source
 
 PROTOBUF_LIMIT_BYTES = (1 << 31) - 1
-KEPT_OPEN = 64  # data files held open at a time; a model with a file per tensor can have thousands
-
-_DRIVE = re.compile(r"[A-Za-z]:")
-_IN_MEMORY = re.compile(r"_ORT_MEM_ADDR_|^\*/|^<.*>$")
-
-
-# Reading
 
 
 def read_model(source: Source, path: Path | None) -> Model:
@@ -43,157 +35,147 @@ def read_model(source: Source, path: Path | None) -> Model:
     if model.graph is None:
         raise DecodeError("the message has no graph, so it is not an ONNX model")
     if path is not None:
-        files = _DataFiles(path)
+        files = DataFiles(path)
         for where, tensor in walk.tensors(model):
             if tensor.data_location == EXTERNAL:
                 tensor.external_source = files.find(tensor, where)
     return model
 
 
-class _DataFiles:
-    """The data files of one model, each opened once."""
-
-    def __init__(self, model_path: Path) -> None:
-        self.directory = model_path.parent
-        self.allowed = {os.path.realpath(self.directory), os.path.dirname(os.path.realpath(model_path))}  # noqa: PTH120
-        self.files: dict[str, File] = {}
-
-    def find(self, tensor: Tensor, where: str) -> FileSpan:
-        """The range of a data file that holds the bytes of `tensor`."""
-        entries = {entry.key: entry.value or "" for entry in tensor.external_data}
-        location = entries.get("location", "")
-        try:
-            check_location(location)
-            file = self.files.get(location)
-            if file is None:
-                file = self.files[location] = self.open(location)
-            offset, length = _number(entries, "offset", 0), _number(entries, "length", None)
-            row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
-            expected = row.nbytes(tensor.dims) if row and row.bits and min(tensor.dims, default=0) >= 0 else None
-            size = length if length is not None else expected if expected is not None else file.nbytes - (offset or 0)
-            _check_length(size, expected)
-            return file.span().slice(offset or 0, size)
-        except ExternalDataError as error:
-            error.where, error.path = where, error.path or self.directory / location
-            raise
-        except DecodeError as error:
-            raise ExternalDataError(str(error.message), path=self.directory / location, where=where) from None
-
-    def open(self, location: str) -> File:
-        """The file at `location`, where policy allows it.
-
-        A symbolic link may lead anywhere in the model's own directory, or in that of the file which the model's own
-        path resolves to: the layout of the Hugging Face cache, where both are links into one folder of blobs.
-        """
-        path = self.directory / location
-        resolved = os.path.realpath(path)
-        if not any(os.path.commonpath((directory, resolved)) == directory for directory in self.allowed):
-            raise ExternalDataError("the data file is outside the model's directory, which may not be read")
-        try:
-            return File.open(Path(resolved), keep_open=len(self.files) < KEPT_OPEN)
-        except FileNotFoundError:
-            raise ExternalDataError("the data file does not exist; it must lie beside the model") from None
-
-
-def check_location(location: str) -> None:
-    """Nothing, where `location` names a file in the model's directory or below.
-
-    Raises: ExternalDataError for an empty, absolute or in-memory location, a drive, or a way out by "..".
-    """
-    if not location:
-        raise ExternalDataError("external data has no location")
-    if "\0" in location or _IN_MEMORY.search(location):
-        raise ExternalDataError(f"location {location!r} is not a file name")
-    steps = re.split(r"[/\\]", location)
-    if not steps[0] or _DRIVE.match(location) or ".." in steps:
-        raise ExternalDataError(f"location {location!r} leads outside the model's directory")
-
-
-def _number(entries: dict[str | None, str], key: str, default: int | None) -> int | None:
-    text = entries.get(key)
-    if not text:
-        return default
-    if not text.isascii() or not text.isdecimal() or len(text) > 20:
-        raise ExternalDataError(f"{key} is {text!r:.40}, which is no number of bytes")
-    return int(text)
-
-
-def _check_length(size: int, expected: int | None) -> None:
-    if expected is not None and size != expected:
-        raise ExternalDataError(f"length is {size} bytes, but dims and data type make {expected}")
-
-
-# Writing
-
-
 def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePlan:
-    """How to write `model` to `destination`, its external data to one file beside it."""
-    name = options.external_data if isinstance(options.external_data, str) else f"{destination.name}.data"
-    check_location(name)
-    if Path(name).name != name or name == destination.name:
-        raise EncodeError(f"{name!r} cannot be the data file: it must be another file in the model's own directory")
+    """How to write `model` to `destination`, and its external data beside it.
+
+    Raises: EncodeError or ExternalDataError where the data file cannot have the name that is asked for.
+    """
     if options.alignment < 1:
         raise EncodeError(f"an alignment of {options.alignment} bytes is not possible")
-    companion = _Companion(name, options)
-    stored = {id(tensor): companion.store(tensor, where) for where, tensor in walk.tensors(model)}
-    changed = any(new is not None for new in stored.values())
-    segments = encode(model, (lambda tensor: stored[id(tensor)] or tensor) if changed else None)
-    writes, nbytes = lay_out(segments)
-    files = [FilePlan(destination, nbytes, tuple(writes))]
-    if companion.segments:
-        data_writes, data_nbytes = lay_out(companion.segments)
-        files.insert(0, FilePlan(destination.with_name(name), data_nbytes, tuple(data_writes)))
-    losses = companion.losses
+    stored: dict[int, Tensor] = {}
+    losses: list[Loss] = []
+    moving: list[_Moving] = []
+    for where, tensor in walk.tensors(model):
+        source = _source_to_place(tensor, where, options)
+        if source is None:
+            continue
+        if any(entry.key == "checksum" for entry in tensor.external_data):
+            losses.append(Loss("checksum", where, "the checksum of the old data file does not hold for the new"))
+        if _goes_outside(tensor, source, options):
+            moving.append(_Moving(tensor, source))
+        else:
+            stored[id(tensor)] = with_raw_data(tensor, source)
+    files = _lay_out_data_files(moving, destination, options, stored)
+    writes, nbytes = lay_out(encode(model, (lambda tensor: stored.get(id(tensor), tensor)) if stored else None))
     if nbytes > PROTOBUF_LIMIT_BYTES:
         detail = (
             f"the file has {nbytes} bytes; onnx and onnxruntime read up to 2 GiB (--external-data makes it smaller)"
         )
         losses.append(Loss("protobuf_limit", "", detail))
-    return WritePlan(tuple(files), losses=tuple(losses))
+    return WritePlan((*files, FilePlan(destination, nbytes, tuple(writes))), losses=tuple(losses))
 
 
-@dataclass
-class _Companion:
-    """The external data file that is being laid out."""
+class _Moving(NamedTuple):
+    """A tensor whose bytes go to a data file."""
 
-    name: str
-    options: OnnxOptions
-    segments: list[Segment] = field(default_factory=list)
-    losses: list[Loss] = field(default_factory=list)
-    nbytes: int = 0
-    offsets: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    tensor: Tensor
+    source: Source
 
-    def store(self, tensor: Tensor, where: str) -> Tensor | None:
-        """The tensor to write in place of `tensor`, or `None` where it is written as it is."""
-        external = tensor.data_location == EXTERNAL
-        wanted = external if self.options.external_data is None else bool(self.options.external_data)
-        if not (wanted or external) or tensor.string_data:
-            return None
-        try:
-            source = tensor.source()
-        except ExternalDataError as error:
-            error.where = where
-            raise
-        if external and any(entry.key == "checksum" for entry in tensor.external_data):
-            self.losses.append(Loss("checksum", where, "the checksum of the old data file does not hold for the new"))
-        keep_small = external and self.options.external_data is None
-        if wanted and (keep_small or source.nbytes >= self.options.size_threshold):
-            return self.outside(tensor, source)
-        return with_raw_data(tensor, source) if external else None
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """Equal for tensors whose bytes are the same range of the same file, which is stored once."""
+        if isinstance(self.source, FileSpan):
+            return id(self.source.file), self.source.file_offset, self.source.nbytes
+        return id(self.source), 0, self.source.nbytes
 
-    def outside(self, tensor: Tensor, source: Source) -> Tensor:
-        """The tensor with its bytes in the data file; bytes of the same range of a file are stored once."""
-        key = (
-            (id(source.file), source.file_offset, source.nbytes) if isinstance(source, FileSpan) else (id(source), 0, 0)
-        )
-        offset = self.offsets.get(key)
-        if offset is None:
-            offset = self.offsets[key] = self.nbytes + -self.nbytes % self.options.alignment
-            self.segments += (Align(self.options.alignment), source)
-            self.nbytes = offset + source.nbytes
-        places = {"location": self.name, "offset": str(offset), "length": str(source.nbytes)}
-        others = [entry for entry in tensor.external_data if entry.key not in (*places, "checksum")]
-        entries = [StringStringEntry(key, value) for key, value in places.items()]
-        return replace(
-            without_data(tensor), data_location=EXTERNAL, external_data=entries + others, external_source=source
-        )
+
+def _source_to_place(tensor: Tensor, where: str, options: OnnxOptions) -> Source | None:
+    """The bytes of a tensor that may have to move, or `None` where it is written as it is."""
+    external = tensor.data_location == EXTERNAL
+    if tensor.string_data or not (external or options.external_data):
+        return None
+    try:
+        return tensor.source()
+    except ExternalDataError as error:
+        error.where = where
+        raise
+
+
+def _goes_outside(tensor: Tensor, source: Source, options: OnnxOptions) -> bool:
+    if options.external_data is None:
+        return tensor.data_location == EXTERNAL
+    return bool(options.external_data) and source.nbytes >= options.size_threshold
+
+
+def _lay_out_data_files(
+    moving: list[_Moving], destination: Path, options: OnnxOptions, stored: dict[int, Tensor]
+) -> list[FilePlan]:
+    """The plans of the data files; `stored` receives the tensors that refer to them."""
+    groups: list[list[_Moving]] = []
+    group_of: dict[tuple[int, int, int], int] = {}
+    size = 0
+    for item in moving:
+        if item.key not in group_of:
+            end = size + -size % options.alignment + item.source.nbytes
+            if not groups or options.one_file_per_tensor or end > (options.max_external_file_size or end):
+                groups.append([])
+                end = item.source.nbytes
+            size = end
+            group_of[item.key] = len(groups) - 1
+        groups[group_of[item.key]].append(item)
+    names = _data_file_names(groups, destination, options)
+    return [
+        _lay_out_data_file(destination.with_name(name), group, options.alignment, stored)
+        for name, group in zip(names, groups, strict=True)
+    ]
+
+
+def _lay_out_data_file(path: Path, group: list[_Moving], alignment: int, stored: dict[int, Tensor]) -> FilePlan:
+    segments: list[Segment] = []
+    offsets: dict[tuple[int, int, int], int] = {}
+    size = 0
+    for item in group:
+        if item.key not in offsets:
+            offsets[item.key] = size + -size % alignment
+            segments += (Align(alignment), item.source)
+            size = offsets[item.key] + item.source.nbytes
+        stored[id(item.tensor)] = _reference(item, path.name, offsets[item.key])
+    writes, nbytes = lay_out(segments)
+    return FilePlan(path, nbytes, tuple(writes))
+
+
+def _reference(item: _Moving, location: str, offset: int) -> Tensor:
+    """The tensor as a reference to its place in a data file; entries that say something else are kept."""
+    places = {"location": location, "offset": str(offset), "length": str(item.source.nbytes)}
+    others = [entry for entry in item.tensor.external_data if entry.key not in (*places, "checksum")]
+    return replace(
+        without_data(item.tensor),
+        data_location=EXTERNAL,
+        external_data=[StringStringEntry(key, value) for key, value in places.items()] + others,
+        external_source=item.source,
+    )
+
+
+def _data_file_names(groups: list[list[_Moving]], destination: Path, options: OnnxOptions) -> list[str]:
+    """The names of the data files, all of which RTen's own loader accepts: their extension starts with "data"."""
+    given = options.external_data if isinstance(options.external_data, str) else None
+    name = f"{destination.name}.data" if given is None else given
+    check_location(name)
+    if Path(name).name != name or name == destination.name:
+        raise EncodeError(f"{name!r} cannot be the data file: it must be another file in the model's own directory")
+    if options.one_file_per_tensor:
+        return _names_by_tensor(groups, destination.stem)
+    if len(groups) == 1 or not options.max_external_file_size:
+        return [name] * len(groups)
+    stem, extension = (destination.stem, ".data") if given is None else (Path(name).stem, Path(name).suffix)
+    return [f"{stem}-{index:05}-of-{len(groups):05}{extension}" for index in range(1, len(groups) + 1)]
+
+
+def _names_by_tensor(groups: list[list[_Moving]], stem: str) -> list[str]:
+    """A file name for each tensor, unique also where case does not count."""
+    names: dict[str, str] = {}
+    for group in groups:
+        plain = re.sub(r"[^A-Za-z0-9_.-]", "_", group[0].tensor.name or "tensor")[:100]
+        candidate, count = f"{stem}.{plain}.data", 1
+        while candidate.lower() in names:
+            count += 1
+            candidate = f"{stem}.{plain}_{count}.data"
+        names[candidate.lower()] = candidate
+    return list(names.values())

@@ -320,3 +320,62 @@ def test_checksum_of_the_old_file_is_not_kept(tmp_path: Path) -> None:
     assert {"location": "out.onnx.data", "offset": "0", "length": "400", "other": "kept"} == {
         entry.key: entry.value for entry in entries
     }
+
+
+def data_files(path: Path) -> dict[str, int]:
+    """The size of each file beside the model at `path`."""
+    return {file.name: file.stat().st_size for file in sorted(path.parent.iterdir()) if file != path}
+
+
+def test_data_split_by_size(inline: Path, tmp_path: Path) -> None:
+    """A limit on the size of data files splits between tensors, under names that other tools accept."""
+    out = tmp_path / "out" / "m.onnx"
+    out.parent.mkdir()
+    write(read(inline), out, external_data=True, max_external_file_size=4500)
+    files = data_files(out)
+    count = len(files)
+    assert count > 2
+    assert [f"m-{index:05}-of-{count:05}.data" for index in range(1, count + 1)] == list(files)
+    assert sorted(size for size in files.values() if size > 4500) == [4800]  # one tensor is larger than the limit
+    assert arrays(inline) == arrays(out)
+    assert onnx.load(out).graph.initializer[0].raw_data == onnx.load(inline).graph.initializer[0].raw_data
+
+
+def test_data_that_fit_one_file_are_not_split(inline: Path, tmp_path: Path) -> None:
+    """A limit that is not reached leaves the usual name."""
+    out = tmp_path / "out" / "m.onnx"
+    out.parent.mkdir()
+    write(read(inline), out, external_data=True, max_external_file_size=1 << 30)
+    assert ["m.onnx.data"] == list(data_files(out))
+
+
+def test_a_file_for_each_tensor(tmp_path: Path) -> None:
+    """Each tensor can have a file of its own, named after it, also where names differ only by case or are no names."""
+    names = ["w", "W", "a/b", "a_b", "", "é" * 300, "con"]
+    graph = onnx.helper.make_graph([], "g", [], [], [weight(name, 300, i) for i, name in enumerate(names)])
+    source, out = tmp_path / "m.onnx", tmp_path / "out" / "m.onnx"
+    source.write_bytes(onnx.helper.make_model(graph).SerializeToString())
+    out.parent.mkdir()
+    write(read(source), out, external_data=True, one_file_per_tensor=True)
+    assert 7 == len({name.lower() for name in data_files(out)})
+    assert {"m.w.data", "m.W_2.data", "m.a_b.data", "m.a_b_2.data", "m.tensor.data"} <= set(data_files(out))
+    assert arrays(source) == arrays(out)
+
+
+def test_ranges_that_overlap_are_refused(tmp_path: Path) -> None:
+    """Two tensors may have the same range of a file, or neighbouring ones, but not parts of each other's."""
+    (tmp_path / "w.data").write_bytes(bytes(1200))
+
+    def model(*offsets: int) -> Path:
+        tensors = [onnx.TensorProto(name="t", dims=[100], data_type=1, data_location=1) for _ in offsets]
+        for tensor, offset in zip(tensors, offsets, strict=True):
+            tensor.external_data.add(key="location", value="w.data")
+            tensor.external_data.add(key="offset", value=str(offset))
+        path = tmp_path / "m.onnx"
+        path.write_bytes(onnx.helper.make_model(onnx.helper.make_graph([], "g", [], [], tensors)).SerializeToString())
+        return path
+
+    assert 4 == len(arrays(model(800, 0, 400, 0)))
+    for offsets in ((0, 399), (399, 0), (0, 800, 700), (400, 0, 800, 401)):
+        with pytest.raises(ExternalDataError, match="overlap"):
+            read(model(*offsets))
