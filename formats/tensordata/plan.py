@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
+    from formats.tensordata.digest import Digester
+
 
 class Align(NamedTuple):
     """Padding with zeros up to the next multiple of `alignment` bytes from the start of the file."""
@@ -38,7 +40,7 @@ class Digest:
     """A checksum that is wanted of some bytes; `key` names it in the results."""
 
     key: str
-    algorithm: str  # "crc32" or "sha256"
+    algorithm: str | Callable[[], Digester]  # "crc32", "sha256", or what makes another one
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,9 +193,7 @@ class Transformed(Source):
             end = min(-(-(offset + len(buffer)) // unit_out) * unit_in, end)
         data = memoryview(bytearray(end - start))
         self.source.readinto(start, data)
-        output = self._apply(data)
-        if len(output) < skip + len(buffer):
-            raise TruncatedError(f"needed {skip + len(buffer)} bytes of tensor data, found {len(output)}")
+        output = self._apply(data, skip + len(buffer) if unit_out else self.nbytes)
         buffer[:] = output[skip : skip + len(buffer)]
 
     def slice(self, offset: int, nbytes: int) -> Source:
@@ -205,10 +203,14 @@ class Transformed(Source):
 
     def view(self) -> memoryview:
         """The transformed bytes, made now."""
-        output = self._apply(self.source.view())
-        if len(output) != self.nbytes:
-            raise TensorDataError(f"{self.transform.name} gave {len(output)} bytes, not {self.nbytes}")
-        return output.toreadonly()
+        return self._apply(self.source.view(), self.nbytes)[: self.nbytes].toreadonly()
+
+    def _apply(self, data: memoryview, needed: int) -> memoryview:
+        """The transformed `data`: `needed` bytes at least, and no more than all but for what completes a unit."""
+        output = memoryview(self.transform.apply(data))
+        if not needed <= output.nbytes < self.nbytes + max(self.transform.output_unit, 1):
+            raise TensorDataError(f"{self.transform.name} gave {output.nbytes} bytes, not {needed}")
+        return output.cast("B") if output.nbytes else memoryview(b"")  # nothing cannot be cast
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -225,9 +227,8 @@ class Concat(Source):
 
     @property
     def granule_bytes(self) -> int:
-        """That of the parts where they agree; else only the whole."""
-        granules = {part.granule_bytes for part in self.parts}
-        return granules.pop() if len(granules) == 1 else 0
+        """The least of the parts: 0 where one of them is only cheap as a whole."""
+        return min((part.granule_bytes for part in self.parts), default=1)
 
     def files(self) -> Iterator[File]:
         """The files of all parts."""

@@ -1,0 +1,134 @@
+"""Checksums of bytes that may arrive in any order.
+
+A CRC-32 of a whole follows from those of its parts, so its parts can be computed by several threads; a SHA-256 needs
+its bytes one after the other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CRC32_POLYNOMIAL = 0xEDB88320  # bit-reversed: the highest bit is the coefficient of x to the power of 0
+ONE = 1 << 31  # the polynomial 1 in that order
+X_TO_8 = 1 << 23
+
+
+class Digester(ABC):
+    """A checksum in the making."""
+
+    __slots__ = ()
+    in_order: ClassVar[bool]  # whether updates must come one at a time and in the order of their bytes
+
+    @abstractmethod
+    def update(self, offset: int, data: memoryview) -> None:
+        """Take in `data`, whose place among the other parts is told by `offset`, a count of bytes from anywhere."""
+
+    @abstractmethod
+    def digest(self) -> bytes:
+        """The checksum in its usual byte form, of all bytes taken in; none may be missing between them."""
+
+
+class Crc32(Digester):
+    """The CRC-32 of zip archives, as 4 bytes, big-endian."""
+
+    __slots__ = ("_crc32", "_parts")
+    in_order = False
+
+    def __init__(self) -> None:
+        self._crc32 = _crc32_function()
+        self._parts: list[tuple[int, int, int]] = []
+
+    def update(self, offset: int, data: memoryview) -> None:
+        """Take in a part; from any thread."""
+        self._parts.append((offset, len(data), self._crc32(data)))
+
+    def digest(self) -> bytes:
+        """The checksum of all parts in the order of their offsets."""
+        total = 0
+        for _, nbytes, crc in sorted(self._parts):
+            total = crc32_combine(total, crc, nbytes)
+        return total.to_bytes(4, "big")
+
+
+class Sha256(Digester):
+    """SHA-256, as 32 bytes."""
+
+    __slots__ = ("_hash",)
+    in_order = True
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+
+    def update(self, offset: int, data: memoryview) -> None:
+        """Take in the part after the last one."""
+        self._hash.update(data)
+
+    def digest(self) -> bytes:
+        """The checksum of all parts."""
+        return self._hash.digest()
+
+
+def new_digester(algorithm: str | Callable[[], Digester]) -> Digester:
+    """A checksum of nothing yet; a codec may bring its own.
+
+    Raises: ValueError where there is no such algorithm.
+    """
+    if not isinstance(algorithm, str):
+        return algorithm()
+    if algorithm == "crc32":
+        return Crc32()
+    if algorithm == "sha256":
+        return Sha256()
+    raise ValueError(f"no digest algorithm is called {algorithm!r}")
+
+
+def crc32_combine(first: int, second: int, second_nbytes: int) -> int:
+    """The CRC-32 of two byte strings in a row, from the CRC-32 of each and the size of the second.
+
+    Appending a zero byte multiplies a CRC, as a polynomial over GF(2), by x to the power of 8; what the start and end
+    values of CRC-32 add to that cancels out.
+    """
+    return _multiply(_x_to_8n(second_nbytes), first) ^ second if first else second
+
+
+@cache
+def _crc32_function() -> Callable[[memoryview], int]:
+    """The fastest CRC-32 there is."""
+    try:
+        from isal import isal_zlib
+    except ImportError:
+        import zlib
+
+        return zlib.crc32
+    function: Callable[[memoryview], int] = isal_zlib.crc32
+    return function
+
+
+def _multiply(a: int, b: int) -> int:
+    """The product of two polynomials modulo that of CRC-32."""
+    product = 0
+    while a:
+        if a & ONE:
+            product ^= b
+        a = a << 1 & 0xFFFFFFFF
+        b = b >> 1 ^ (CRC32_POLYNOMIAL if b & 1 else 0)
+    return product
+
+
+@lru_cache(maxsize=1024)
+def _x_to_8n(n: int) -> int:
+    """The polynomial x to the power of 8n, modulo that of CRC-32; parts are of few sizes, mostly."""
+    power = ONE
+    square = X_TO_8
+    while n:
+        if n & 1:
+            power = _multiply(square, power)
+        square = _multiply(square, square)
+        n >>= 1
+    return power

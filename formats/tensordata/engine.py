@@ -1,0 +1,252 @@
+"""Carries out a plan: the only code that writes, and the only code with threads.
+
+It knows nothing of formats: a plan in, files out. How a plan is cut into tasks is in `tasks.py`.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Condition, Lock, Thread
+from typing import TYPE_CHECKING
+
+from formats.tensordata.digest import new_digester
+from formats.tensordata.osio import SYSTEM, Capabilities, OutputFile, processors
+from formats.tensordata.plan import FilePlan, LateWrite, PlacedWrite, WritePlan, check_plan
+from formats.tensordata.tasks import carry_out, tasks_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from formats.tensordata.osio import File
+    from formats.tensordata.source import Source
+    from formats.tensordata.tasks import Target, Task
+
+MAX_THREADS = 8  # more do not help any disk or memory bus
+WRITE_BYTES = 16 << 10  # what is moved in the time that the interpreter needs for a write
+REPORT_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """How a plan is carried out; the bytes written do not depend on it.
+
+    Memory use stays near `in_flight_bytes`, also where a chunk for each thread would be more; only a transform that
+    needs its whole input may exceed it, and then it runs alone. `progress` gets the bytes done and the bytes to do,
+    in the calling thread, at most 20 times a second and once at the end.
+    """
+
+    threads: int = 0  # 0: as many as are useful
+    chunk_bytes: int = 2 << 20  # what fits a second-level cache is written while it is there
+    in_flight_bytes: int = 256 << 20
+    overwrite: bool = False
+    fsync: bool = False
+    progress: Callable[[int, int], None] | None = None
+    capabilities: Capabilities = SYSTEM
+
+    def __post_init__(self) -> None:
+        for name, least in (("threads", 0), ("chunk_bytes", 1), ("in_flight_bytes", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} is {getattr(self, name)}, and must be at least {least}")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What was done: the size of all files in bytes, and the digests by key."""
+
+    nbytes: int
+    digests: Mapping[str, bytes]
+
+
+class Memory:
+    """A target in memory."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.buffer = bytearray(nbytes)
+        self._view = memoryview(self.buffer)
+
+    def pwrite(self, offset: int, data: memoryview) -> None:
+        """Copy."""
+        self._view[offset : offset + len(data)] = data
+
+    def copy_range(self, file: File, source_offset: int, offset: int, nbytes: int) -> int:
+        """Read straight to where it belongs."""
+        file.pread_into(source_offset, self._view[offset : offset + nbytes])
+        return nbytes
+
+
+def execute(plan: WritePlan, options: EngineOptions | None = None) -> Result:
+    """What was done, when every file of the plan is in its place, complete.
+
+    On any failure no file is, what was there before is untouched, and nothing else is left. The plan may read from
+    the files that it replaces.
+
+    Raises: the first error of reading, transforming or writing, as it was; FileExistsError where a file is in the
+    way and not to be overwritten; TensorDataError where a source was changed meanwhile.
+    """
+    options = options or EngineOptions()
+    check_plan(plan)
+    outputs: list[OutputFile] = []
+
+    def settle(output: OutputFile) -> None:
+        # The last publication decides: an interruption after it comes too late.
+        if len(outputs) == len(plan.files) and outputs[-1].published:
+            output.close()
+        else:
+            output.discard()
+
+    with ExitStack() as ending:
+        for file in plan.files:
+            outputs.append(
+                OutputFile(file.path, file.nbytes, overwrite=options.overwrite, capabilities=options.capabilities)
+            )
+            ending.callback(settle, outputs[-1])
+        digests = _transfer(plan, outputs, options)
+        for source_file in {found for source in _sources(plan) for found in source.files()}:
+            source_file.check_unchanged()
+        for output in outputs:
+            output.publish(revocable=output is not outputs[-1], fsync=options.fsync)
+    return Result(plan.nbytes, digests)
+
+
+def to_bytes(plan: WritePlan, options: EngineOptions | None = None) -> bytes:
+    """The content of the one file of the plan; touches no disk but to read."""
+    check_plan(plan)
+    (file,) = plan.files
+    memory = Memory(file.nbytes)
+    _transfer(plan, [memory], options or EngineOptions())
+    return bytes(memory.buffer)
+
+
+def materialise(sources: Sequence[Source], options: EngineOptions | None = None) -> list[memoryview]:
+    """The bytes of each source, read into memory of its own by several threads; writable."""
+    targets = [Memory(source.nbytes) for source in sources]
+    files = tuple(_file_in_memory(source) for source in sources)
+    _transfer(WritePlan(files), targets, options or EngineOptions())
+    return [memoryview(target.buffer) for target in targets]
+
+
+def _file_in_memory(source: Source) -> FilePlan:
+    return FilePlan(Path(), source.nbytes, (PlacedWrite(0, source),))
+
+
+def _sources(plan: WritePlan) -> Iterator[Source]:
+    for file in plan.files:
+        for write in file.writes:
+            yield write.source
+    for _, source in plan.digests:
+        yield source
+
+
+def _transfer(plan: WritePlan, targets: Sequence[Target], options: EngineOptions) -> dict[str, bytes]:
+    """The digests, when the targets hold what the plan says."""
+    wanted = [write.digest for file in plan.files for write in file.writes if write.digest]
+    wanted += [digest for digest, _ in plan.digests]
+    digesters = {digest.key: new_digester(digest.algorithm) for digest in wanted}
+    total = plan.nbytes + sum(source.nbytes for _, source in plan.digests)
+    threads = options.threads
+    if not threads:
+        # The interpreter serves one thread at a time; its part of a write takes as long as moving some KiB.
+        serial_bytes = options.chunk_bytes + WRITE_BYTES * sum(len(file.writes) for file in plan.files)
+        threads = min(processors(), MAX_THREADS, total // serial_bytes + 1)
+    if any(digesters[digest.key].in_order for digest, _ in plan.digests):
+        threads += 1  # one thread is busy with that
+    crew = Crew(tasks_of(plan, targets, digesters, options.chunk_bytes), options)
+    crew.work(threads, total)
+    digests = {key: digester.digest() for key, digester in digesters.items()}
+    for file, target in zip(plan.files, targets, strict=True):
+        _write_late(file.late_writes, target, digests)
+    if options.progress:
+        options.progress(total, total)
+    return digests
+
+
+class Crew:
+    """Threads that do tasks until none is left or one fails."""
+
+    def __init__(self, tasks: Iterator[Task], options: EngineOptions) -> None:
+        self._tasks = tasks
+        self._options = options
+        self._turn = Lock()  # for whoever takes the next task, so that a large one is not overtaken for ever
+        self._changed = Condition()  # for everything below
+        self._in_flight_bytes = 0
+        self._done_bytes = 0
+        self._stopped = False
+        self._error: BaseException | None = None
+
+    def work(self, threads: int, total: int) -> None:
+        """Do everything with that many threads, while this one reports progress out of `total` bytes.
+
+        Raises: the first error of any task.
+        """
+        crew = [Thread(target=self._work, name=f"engine-{number}", daemon=True) for number in range(threads)]
+        try:
+            for thread in crew:
+                thread.start()
+            for thread in crew:
+                while thread.is_alive():
+                    thread.join(REPORT_SECONDS)
+                    if self._options.progress and thread.is_alive():
+                        self._options.progress(self._done_bytes, total)
+        finally:
+            self._stop()
+            for thread in crew:
+                if thread.ident is not None:
+                    thread.join()
+        if self._error is not None:
+            try:
+                raise self._error
+            finally:
+                self._error = None  # which refers to this frame, and so to all that it refers to
+
+    def _work(self) -> None:
+        scratch = memoryview(bytearray(self._options.chunk_bytes))
+        try:
+            while task := self._take():
+                try:
+                    for run in task.runs:
+                        if self._stopped:
+                            return
+                        carry_out(run, scratch)
+                        with self._changed:
+                            self._done_bytes += run[-1].end - run[0].file_offset
+                finally:
+                    with self._changed:
+                        self._in_flight_bytes -= task.memory_bytes
+                        self._changed.notify_all()
+        except BaseException as error:  # raised again by `work`
+            self._stop(error)
+
+    def _take(self) -> Task | None:
+        """The next task, when there is memory for it or nothing else uses any."""
+        with self._turn:
+            task = None if self._stopped else next(self._tasks, None)
+            if task is None:
+                return None
+            limit = max(self._options.in_flight_bytes - task.memory_bytes, 0)
+            with self._changed:
+                self._changed.wait_for(lambda: self._stopped or self._in_flight_bytes <= limit)
+                self._in_flight_bytes += task.memory_bytes
+            return task
+
+    def _stop(self, error: BaseException | None = None) -> None:
+        with self._changed:
+            if not self._stopped:
+                self._error = error
+            self._stopped = True
+            self._changed.notify_all()
+
+
+def _write_late(writes: Sequence[LateWrite], target: Target, digests: Mapping[str, bytes]) -> None:
+    """Write what depends on digests; neighbours with one call."""
+    start, pending = 0, bytearray()
+    for write in sorted(writes, key=lambda write: write.file_offset):
+        data = write.render(digests)
+        if len(data) != write.nbytes:
+            raise ValueError(f"late write {write.label!r} has {len(data)} bytes, planned as {write.nbytes}")
+        if write.file_offset != start + len(pending):
+            target.pwrite(start, memoryview(bytes(pending)))
+            start, pending = write.file_offset, bytearray()
+        pending += data
+    target.pwrite(start, memoryview(pending))

@@ -1,0 +1,238 @@
+"""What a plan comes to: pieces of a chunk at most, small neighbours joined into runs, and how each is carried out.
+
+A run is read into one buffer, digested and written with one call, or passes from file to file inside the kernel.
+Which worker does which task, and when, does not show in the result.
+"""
+
+from __future__ import annotations
+
+from itertools import chain, groupby
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from formats.errors import FormatError
+from formats.tensordata.plan import PlacedWrite, WritePlan
+from formats.tensordata.source import Concat, FileSpan, Literal, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from formats.tensordata.digest import Digester
+    from formats.tensordata.osio import File
+
+JOIN_BYTES = 256 << 10  # pieces below this size go through a buffer with their neighbours
+GAP_BYTES = 4096  # gaps up to this size, such as padding, do not keep pieces apart
+READ_BYTES = 1 << 20  # what spans with gaps between them are read in at once, at most
+WHOLE_COPIES = 3  # what a transform of a whole holds: input, output, and the copy that is written
+
+
+class Target(Protocol):
+    """Where bytes go; offsets are in bytes from its start."""
+
+    def pwrite(self, offset: int, data: memoryview, /) -> None:
+        """Put `data` at `offset`; from any thread."""
+
+    def copy_range(self, file: File, source_offset: int, offset: int, nbytes: int, /) -> int:
+        """The number of bytes copied from a file without passing through here, 0 where that cannot be done."""
+
+
+class Piece(NamedTuple):
+    """A range of a source on its way to a place in a target, or only to a digest."""
+
+    target: Target | None
+    file_offset: int
+    nbytes: int
+    source: Source
+    source_offset: int
+    digester: Digester | None
+    is_whole: bool  # of a source that cannot be cut
+    label: str
+
+    @property
+    def end(self) -> int:
+        """The offset in the target of the first byte after this piece."""
+        return self.file_offset + self.nbytes
+
+
+class Task(NamedTuple):
+    """What one worker does in a row: runs, each of neighbouring pieces, that need some memory one at a time."""
+
+    runs: list[list[Piece]]
+    memory_bytes: int
+
+
+def tasks_of(
+    plan: WritePlan, targets: Sequence[Target], digesters: Mapping[str, Digester], chunk_bytes: int
+) -> Iterator[Task]:
+    """Everything to do: one task for each run, or for each write that a digest forces to be done in order.
+
+    Sources that are only digested come first, since one thread is busy with them for long.
+    """
+
+    def is_ordered(place: tuple[Target | None, PlacedWrite]) -> bool:
+        digest = place[1].digest
+        return digest is not None and digesters[digest.key].in_order
+
+    for ordered, places in groupby(_placed(plan, targets), is_ordered):
+        pieces = (_cut(target, write, digesters, chunk_bytes) for target, write in places)
+        if not ordered:
+            for run in _runs(chain.from_iterable(pieces), chunk_bytes):
+                yield Task([run], _memory_bytes(run))
+            continue
+        for in_order in pieces:
+            if runs := [[piece] for piece in in_order]:
+                yield Task(runs, max(map(_memory_bytes, runs)))
+
+
+def _placed(plan: WritePlan, targets: Sequence[Target]) -> Iterator[tuple[Target | None, PlacedWrite]]:
+    """Every write with its target in the order of places, after the sources that are only digested."""
+    for digest, source in plan.digests:
+        yield None, PlacedWrite(0, source, digest, digest.key)
+    for file, target in zip(plan.files, targets, strict=True):
+        for write in sorted(file.writes, key=lambda write: write.file_offset):
+            yield target, write
+
+
+def _cut(
+    target: Target | None, write: PlacedWrite, digesters: Mapping[str, Digester], chunk_bytes: int
+) -> Iterator[Piece]:
+    """A write as pieces of at most a chunk, if its source can be cut."""
+    offset = write.file_offset
+    digester = digesters[write.digest.key] if write.digest else None
+    for part in _parts(write.source):
+        nbytes, granule = part.nbytes, part.granule_bytes
+        step = max(chunk_bytes // granule, 1) * granule if granule else nbytes
+        for start in range(0, nbytes, step or 1):
+            size = min(step, nbytes - start)
+            yield Piece(target, offset + start, size, part, start, digester, not granule, write.label)
+        offset += nbytes
+
+
+def _parts(source: Source) -> Iterator[Source]:
+    if type(source) is not Concat:
+        yield source
+        return
+    for part in source.parts:
+        yield from _parts(part)
+
+
+def _runs(pieces: Iterable[Piece], chunk_bytes: int) -> Iterator[list[Piece]]:
+    """The pieces in runs: small neighbours in one target together, up to a chunk, and all others alone."""
+    run: list[Piece] = []
+    start = end = 0
+    open_target: Target | None = None  # that of the run, while it takes more
+    for piece in pieces:
+        small_target = piece.target if piece.nbytes < JOIN_BYTES else None
+        offset = piece.file_offset
+        joins = (
+            open_target is small_target is not None
+            and 0 <= offset - end <= GAP_BYTES
+            and offset + piece.nbytes - start <= chunk_bytes
+        )
+        if not joins:
+            if run:
+                yield run
+            run, start = [], offset
+        run.append(piece)
+        open_target, end = small_target, offset + piece.nbytes
+    if run:
+        yield run
+
+
+def _memory_bytes(run: list[Piece]) -> int:
+    whole = sum(piece.nbytes for piece in run if piece.is_whole)
+    return run[-1].end - run[0].file_offset + (WHOLE_COPIES - 1) * whole
+
+
+def carry_out(run: list[Piece], scratch: memoryview) -> None:
+    """The bytes of a run are where they belong, and digested."""
+    if len(run) == 1:
+        piece = run[0]
+        source = piece.source
+        if type(source) is Literal:
+            _deliver(run, source.view()[piece.source_offset : piece.source_offset + piece.nbytes])
+            return
+        if type(source) is FileSpan and piece.target is not None and piece.digester is None:
+            start = source.file_offset + piece.source_offset
+            done = piece.target.copy_range(source.file, start, piece.file_offset, piece.nbytes)
+            if done == piece.nbytes:
+                return
+            run = [
+                piece._replace(
+                    file_offset=piece.file_offset + done,
+                    nbytes=piece.nbytes - done,
+                    source_offset=piece.source_offset + done,
+                )
+            ]
+    nbytes = run[-1].end - run[0].file_offset
+    buffer = scratch[:nbytes] if nbytes <= len(scratch) else memoryview(bytearray(nbytes))
+    _fill(run, buffer)
+    _deliver(run, buffer)
+
+
+def _deliver(run: list[Piece], data: memoryview) -> None:
+    """Digest and write `data`, which is all of a run."""
+    first = run[0]
+    for piece in run:
+        if piece.digester is not None:
+            start = piece.file_offset - first.file_offset
+            piece.digester.update(piece.file_offset, data[start : start + piece.nbytes])
+    if first.target is not None:
+        first.target.pwrite(first.file_offset, data)
+
+
+def _fill(run: list[Piece], buffer: memoryview) -> None:
+    """Read all pieces of a run to their places in `buffer`, and zeros between them."""
+    base = position = run[0].file_offset
+    spans: list[Span] = []
+    for piece in run:
+        if piece.file_offset > position:
+            buffer[position - base : piece.file_offset - base] = bytes(piece.file_offset - position)
+        position = piece.end
+        place = buffer[piece.file_offset - base : position - base]
+        source = piece.source
+        if type(source) is FileSpan:
+            spans.append(Span(source.file, source.file_offset + piece.source_offset, place))
+            continue
+        try:
+            source.readinto(piece.source_offset, place)
+        except FormatError as error:
+            error.where = error.where or piece.label or None
+            raise
+    _read_spans(spans)
+
+
+class Span(NamedTuple):
+    """Where bytes of a file are, and where they are to be read to."""
+
+    file: File
+    file_offset: int
+    place: memoryview
+
+    @property
+    def end(self) -> int:
+        """The offset in the file of the first byte after this span."""
+        return self.file_offset + len(self.place)
+
+
+def _read_spans(spans: list[Span]) -> None:
+    """Fill all places, with one call for spans that are near each other in a file."""
+    index = 0
+    while index < len(spans):
+        first = last = spans[index]
+        begin = index
+        index += 1
+        while index < len(spans):
+            span = spans[index]
+            near = span.file is first.file and 0 <= span.file_offset - last.end <= GAP_BYTES
+            if not near or span.end - first.file_offset > READ_BYTES:
+                break
+            last = span
+            index += 1
+        if last is first:
+            first.file.pread_into(first.file_offset, first.place)
+            continue
+        data = memoryview(bytearray(last.end - first.file_offset))
+        first.file.pread_into(first.file_offset, data)
+        for span in spans[begin:index]:
+            start = span.file_offset - first.file_offset
+            span.place[:] = data[start : start + len(span.place)]

@@ -1,0 +1,214 @@
+"""What can be done to tensor bytes on their way: pure functions from bytes to bytes, with names.
+
+Bytes are little-endian on both sides, whatever the machine. Element types are given by their numpy names;
+"bfloat16" is understood without `ml_dtypes`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from formats.errors import TruncatedError, WireError
+from formats.tensordata.source import Transformed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from formats.tensordata.source import Source
+
+Buffer: TypeAlias = "bytes | bytearray | memoryview"
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
+BLOCK_BYTES = 1 << 20  # of input at a time, where a transform would else need scratch memory of many times its input
+MAX_VARINT_BYTES = 10
+STORAGE_NAMES = {"bfloat16": "uint16", "bool": "uint8"}  # numpy has no such type, or one that hides the bits
+
+
+@dataclass(frozen=True, slots=True)
+class Transform:
+    """A named function of bytes.
+
+    Every `input_unit` bytes of input become `output_unit` bytes of output whatever is around them, so that ranges
+    can be transformed by themselves; both are 0 where only the whole can. `apply` is called by several threads; its
+    result supports the buffer protocol and is contiguous.
+    """
+
+    name: str
+    input_unit: int
+    output_unit: int
+    apply: Callable[[Buffer], Any]
+
+    def of(self, source: Source, nbytes: int | None = None) -> Transformed:
+        """The transformed `source`; its size in bytes must be given where it does not follow from the units."""
+        if nbytes is None:
+            assert self.output_unit, f"the size of {self.name} is not known from its input"
+            nbytes = -(-source.nbytes * self.output_unit // self.input_unit)
+        return Transformed(source, self, nbytes)
+
+
+@cache
+def cast(from_dtype: str, to_dtype: str) -> Transform:
+    """Elements converted to another type as numpy does it: rounded to nearest, too large becomes infinite."""
+    return _elementwise("cast", from_dtype, to_dtype, _cast)
+
+
+@cache
+def clamp(from_dtype: str, to_dtype: str) -> Transform:
+    """Integers converted to a narrower type; what does not fit becomes the nearest value that does."""
+    return _elementwise("clamp", from_dtype, to_dtype, _clamp)
+
+
+@cache
+def varints(to_dtype: str) -> Transform:
+    """Packed protobuf varints as elements of fixed width: the low bits of each value are the element.
+
+    Raises: WireError, when applied, where a varint has no end or more than 10 bytes.
+
+    Spec: protobuf, Encoding, Base 128 Varints; onnx.proto, `TensorProto.int32_data`.
+    """
+    return Transform(f"varints to {to_dtype}", 0, 0, partial(_decode_varints, dtype=_storage(to_dtype)))
+
+
+@cache
+def pack(bits: int) -> Transform:
+    """Elements of 2, 4 or 6 bits, one in the low bits of each byte, packed without gaps, the first one lowest.
+
+    Spec: onnx.proto, `TensorProto.raw_data`.
+    """
+    elements, packed = _group(bits)
+    return Transform(f"pack {bits} bits", elements, packed, partial(_pack, bits=bits))
+
+
+def unpack(data: Buffer, bits: int, count: int) -> Array:
+    """The first `count` elements of 2, 4 or 6 bits as an array of a byte each, as `ml_dtypes` keeps them.
+
+    Raises: TruncatedError where there are fewer.
+    """
+    if (needed := (count * bits + 7) // 8) > len(data):
+        raise TruncatedError(f"needed {needed} bytes for {count} elements of {bits} bits, found {len(data)}")
+    elements, packed = _group(bits)
+    groups = -(-count // elements)
+    padded = np.zeros((groups, packed), np.uint8)
+    padded.reshape(-1)[:needed] = np.frombuffer(data, np.uint8, needed)
+    output = np.empty((groups, elements), np.uint8)
+    for element in range(elements):
+        byte, shift = divmod(element * bits, 8)
+        value = padded[:, byte] >> shift
+        if shift + bits > 8:
+            value |= padded[:, byte + 1] << (8 - shift)
+        output[:, element] = value & ((1 << bits) - 1)
+    return output.reshape(-1)[:count]
+
+
+def range_of(source: Source, dtype: str) -> tuple[Any, Any]:
+    """The least and the greatest element, as Python numbers; not-a-number does not count, and nothing gives (0, 0).
+
+    Reads a block at a time.
+    """
+    width = _storage(dtype).itemsize
+    usable = source.nbytes // width * width
+    block = BLOCK_BYTES if source.granule_bytes else usable
+    least: list[Any] = []
+    greatest: list[Any] = []
+    for offset in range(0, usable, max(block, 1)):
+        values = _decode(source.read(offset, min(block, usable - offset)), dtype)
+        least.append(np.fmin.reduce(values))
+        greatest.append(np.fmax.reduce(values))
+    if not least:
+        return 0, 0
+    return np.fmin.reduce(least).item(), np.fmax.reduce(greatest).item()
+
+
+def _storage(dtype: str) -> np.dtype[Any]:
+    """The little-endian numpy type in which elements of the type `dtype` are read and written."""
+    return np.dtype(STORAGE_NAMES.get(dtype, dtype)).newbyteorder("<")
+
+
+def _decode(data: Buffer, dtype: str) -> Array:
+    """Bytes as an array of numbers."""
+    array = np.frombuffer(data, _storage(dtype))
+    if dtype == "bfloat16":  # the upper half of a float32
+        return (array.astype("<u4") << 16).view("<f4")
+    return array != 0 if dtype == "bool" else array
+
+
+def _elementwise(
+    name: str, from_dtype: str, to_dtype: str, function: Callable[[Array, np.dtype[Any]], Array]
+) -> Transform:
+    source, target = _storage(from_dtype), _storage(to_dtype)
+
+    def apply(data: Buffer) -> Array:
+        return function(_decode(data, from_dtype), target).view(np.uint8)
+
+    return Transform(f"{name} {from_dtype} to {to_dtype}", source.itemsize, target.itemsize, apply)
+
+
+def _cast(array: Array, target: np.dtype[Any]) -> Array:
+    with np.errstate(over="ignore"):
+        return array.astype(target)
+
+
+def _clamp(array: Array, target: np.dtype[Any]) -> Array:
+    limits, own = np.iinfo(target), np.iinfo(array.dtype)
+    return array.clip(max(limits.min, own.min), min(limits.max, own.max)).astype(target)
+
+
+def _decode_varints(data: Buffer, dtype: np.dtype[Any]) -> Array:
+    array = np.frombuffer(data, np.uint8)
+    is_last = array < 0x80
+    if len(array) and not is_last[-1]:
+        raise WireError("the last varint of the data has no end")
+    output = np.empty(np.count_nonzero(is_last), dtype)
+    done = start = 0
+    while start < len(array):
+        ends = np.flatnonzero(is_last[start : start + BLOCK_BYTES])
+        if not len(ends):
+            raise WireError(f"a varint has more than {MAX_VARINT_BYTES} bytes")
+        stop = start + int(ends[-1]) + 1
+        output[done : done + len(ends)] = _decode_block(array[start:stop], ends).astype(dtype)
+        done += len(ends)
+        start = stop
+    return output.view(np.uint8)
+
+
+def _decode_block(array: Array, ends: Array) -> Array:
+    """The values of whole varints as unsigned 64-bit integers; `ends` are the places of their last bytes."""
+    if len(ends) == len(array):
+        return array
+    starts = np.empty_like(ends)
+    starts[0] = 0
+    starts[1:] = ends[:-1] + 1
+    extra = ends - starts  # bytes after the first
+    if (longest := int(extra.max())) >= MAX_VARINT_BYTES:
+        raise WireError(f"a varint has more than {MAX_VARINT_BYTES} bytes")
+    values = (array[starts] & 0x7F).astype(np.uint64)
+    for index in range(1, longest + 1):
+        at = np.flatnonzero(extra >= index)
+        part = (array[starts[at] + index] & 0x7F).astype(np.uint64)
+        values[at] |= part << np.uint64(7 * index)
+    return values
+
+
+def _group(bits: int) -> tuple[int, int]:
+    """How many elements fill how many bytes without a rest."""
+    assert bits in (2, 4, 6), f"elements have 2, 4 or 6 bits, not {bits}"
+    return (4, 3) if bits == 6 else (8 // bits, 1)
+
+
+def _pack(data: Buffer, bits: int) -> Array:
+    elements, packed = _group(bits)
+    groups = -(-len(data) // elements)
+    padded = np.zeros((groups, elements), np.uint8)
+    padded.reshape(-1)[: len(data)] = np.frombuffer(data, np.uint8)
+    padded &= (1 << bits) - 1
+    output = np.zeros((groups, packed), np.uint8)
+    for element in range(elements):
+        byte, shift = divmod(element * bits, 8)
+        output[:, byte] |= padded[:, element] << shift
+        if shift + bits > 8:
+            output[:, byte + 1] |= padded[:, element] >> (8 - shift)
+    return output.reshape(-1)[: (len(data) * bits + 7) // 8]
