@@ -1,0 +1,64 @@
+"""`.onnxz`: an ONNX model and its weights in one plain zip file, every weight stored and aligned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from formats.registry import Codec, Match
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from formats.ir.model import Model
+    from formats.tensordata.plan import WritePlan
+    from formats.tensordata.source import Source
+
+MAX_ALIGNMENT = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveOptions:
+    """How an `.onnxz` file is written.
+
+    `alignment`: of every tensor in the file, in bytes; a power of two up to 65,536. `size_threshold`: the size in bytes
+    from which a tensor gets an entry of its own. An entry costs about 200 bytes, and tools that look at the unpacked
+    graph only, such as shape inference, need the small tensors in it: hence the usual 1,024 of ONNX.
+
+    Raises: ValueError for another alignment, or a negative threshold.
+    """
+
+    alignment: int = 64
+    size_threshold: int = 1024
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.alignment <= MAX_ALIGNMENT or self.alignment & (self.alignment - 1):
+            raise ValueError(f"an alignment of {self.alignment} bytes is not a power of two up to {MAX_ALIGNMENT}")
+        if self.size_threshold < 0:
+            raise ValueError(f"a size threshold of {self.size_threshold} bytes is negative")
+
+
+def sniff(head: bytes, nbytes: int) -> Match:
+    """How much the first bytes of a file look like an archive: any zip file could be one, ours carry a mark."""
+    from formats.onnxzip.reader import looks_like_archive, looks_like_zip
+
+    if not looks_like_zip(head):
+        return Match.NONE
+    return Match.STRONG if looks_like_archive(head) else Match.WEAK
+
+
+def read(source: Source, path: Path | None) -> Model:
+    """The model in `source`, every tensor's bytes being the range of `source` that holds them."""
+    from formats.onnxzip.archive import read_model
+
+    return read_model(source)
+
+
+def plan(model: Model, destination: Path, options: ArchiveOptions) -> WritePlan:
+    """How to write `model` to the one file `destination`."""
+    from formats.onnxzip.archive import plan_model
+
+    return plan_model(model, destination, options)
+
+
+CODEC = Codec("onnxz", "ONNX archive", (".onnxz",), ArchiveOptions, sniff, read, plan)

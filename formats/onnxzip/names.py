@@ -1,0 +1,53 @@
+"""Names of archive entries: which ones are allowed, and which one a tensor gets.
+
+A name is a C identifier, so that it is a file name on every system, a variable in every language, and never a path.
+"""
+
+from __future__ import annotations
+
+import re
+
+MODEL_NAME = "__MODEL_PROTO"
+MAX_NAME_BYTES = 255  # what file systems allow
+CUT_BYTES = 128  # where the writer cuts; the rest is for suffixes
+
+# Names that Windows keeps for devices, in any case.
+DEVICE_NAMES = frozenset(("con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))))
+
+_ALLOWED = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]*")
+_REPLACED = re.compile(r"[^A-Za-z0-9]+")
+
+
+def is_entry_name(name: str) -> bool:
+    """Whether an entry may have this name: the graph's, or any C identifier that is no device and has no `__` first."""
+    if name == MODEL_NAME:
+        return True
+    return len(name) <= MAX_NAME_BYTES and bool(_ALLOWED.fullmatch(name)) and name.lower() not in DEVICE_NAMES
+
+
+class EntryNames:
+    """Gives every tensor a name that no other has, also when case is ignored."""
+
+    def __init__(self) -> None:
+        self._taken = set(DEVICE_NAMES)
+        self._next_suffix: dict[str, int] = {}
+
+    def add(self, *wishes: str) -> str:
+        """A new name that reads like the first of `wishes` with a usable character, numbered where it is taken.
+
+        It never ends in "_", so that a name made longer with "_" is still unlike all others.
+        """
+        stem = next(filter(None, map(_identifier, wishes)), "tensor")
+        name = stem
+        while name.lower() in self._taken:
+            number = self._next_suffix.get(stem.lower(), 2)
+            self._next_suffix[stem.lower()] = number + 1
+            name = f"{stem}_{number}"
+        self._taken.add(name.lower())
+        return name
+
+
+def _identifier(wish: str) -> str:
+    """`wish` with every run of other characters as one "_", not too long; empty where nothing is left."""
+    text = _REPLACED.sub("_", wish[: 2 * CUT_BYTES]).strip("_")[:CUT_BYTES].rstrip("_")
+    return f"_{text}" if text[:1].isdigit() else text

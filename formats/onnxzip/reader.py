@@ -1,0 +1,283 @@
+"""Which archives are taken, and why the others are refused.
+
+An archive is taken only where every byte is accounted for and every fact that zip states twice is stated alike, so
+that no two programs can see different things in it: headers and payloads follow each other from the first byte on,
+then comes the directory, in the same order, then the end records, then nothing. Payloads are not read, so a
+damaged one goes unnoticed here.
+
+Spec: docs/onnxz.md.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from formats.errors import DecodeError, LimitError, TruncatedError
+from formats.onnxzip.names import MAX_NAME_BYTES, MODEL_NAME, is_entry_name
+from formats.onnxzip.records import (
+    DIRECTORY_ENTRY,
+    END,
+    EXTRA,
+    LOCAL_HEADER,
+    PADDING_ID,
+    SENTINEL_32,
+    SHARED_ROWS,
+    STORED,
+    VERSION_ZIP64,
+    ZIP64_END,
+    ZIP64_ID,
+    ZIP64_LOCATOR,
+    ZIP64_RECORD_SIZE,
+    Entry,
+    Structure,
+    sentinel,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from formats.tensordata.source import Source
+
+# The fields that can have one value only, and what another would mean.
+_ENTRY_RULES = (
+    ("flags", 0, "encryption, sizes after the data and names that are not ASCII are not allowed"),
+    ("method", STORED, "it is compressed, which is not allowed"),
+    ("comment_length", 0, "comments are not allowed"),
+    ("disk_start", 0, "archives of several disks are not allowed"),
+)
+_END_RULES = (
+    ("disk", 0, "archives of several disks are not allowed"),
+    ("directory_disk", 0, "archives of several disks are not allowed"),
+    ("comment_length", 0, "comments are not allowed"),
+)
+_ZIP64_END_RULES = (*_END_RULES[:2], ("record_size", ZIP64_RECORD_SIZE, "extensible data are not allowed"))
+_ZIP64_LOCATOR_RULES = (
+    ("record_disk", 0, "archives of several disks are not allowed"),
+    ("disks", 1, "archives of several disks are not allowed"),
+)
+_SPECIAL_FILE = 0x18  # FAT: a directory or a volume label
+_REGULAR_FILE = (0, 8)  # the file type in the top four bits: none told, or Unix's own word for a regular file
+_MAX_DIRECTORY_ENTRY_BYTES = DIRECTORY_ENTRY.nbytes + MAX_NAME_BYTES + EXTRA.nbytes + 3 * 8
+
+
+class _Directory(NamedTuple):
+    """Where the directory is, and how many entries it has."""
+
+    file_offset: int
+    nbytes: int
+    entries: int
+
+    @property
+    def end(self) -> int:
+        return self.file_offset + self.nbytes
+
+
+class _Listed(NamedTuple):
+    """An entry as the directory has it: all fields, and the sizes and the offset in full."""
+
+    name: str
+    fields: dict[str, int]
+    full: dict[str, int]
+
+
+def looks_like_zip(head: bytes) -> bool:
+    """Whether a file with these first bytes can be a zip file; one without entries begins with its end record."""
+    return head.startswith((LOCAL_HEADER.signature, END.signature))
+
+
+def looks_like_archive(head: bytes) -> bool:
+    """Whether a file with these first bytes begins with an entry such as only our writer makes."""
+    try:
+        fields = LOCAL_HEADER.unpack(head)
+    except DecodeError:
+        return False
+    extra_offset = LOCAL_HEADER.nbytes + fields["name_length"]
+    name = head[LOCAL_HEADER.nbytes : extra_offset].decode("latin-1")
+    return is_entry_name(name) and head.startswith(PADDING_ID.to_bytes(2, "little"), extra_offset)
+
+
+def read_entries(source: Source) -> list[Entry]:
+    """The entries of the archive in `source`, the graph's last.
+
+    Raises: DecodeError with the reason for which the archive is refused.
+    """
+    directory = _read_end(source)
+    data = source.read(directory.file_offset, directory.nbytes)
+    listed = list(_listed(data, directory))
+    if len(listed) != directory.entries:
+        raise DecodeError(f"the directory has {len(listed)} entries, the end record says {directory.entries}")
+    _check_names([entry.name for entry in listed])
+    entries, position = [], 0
+    for item in listed:
+        entry = _local_entry(source, item, position, directory.file_offset)
+        entries.append(entry)
+        position = entry.end
+    if position != directory.file_offset:
+        raise DecodeError(
+            f"{directory.file_offset - position} bytes before the directory belong to no entry", file_offset=position
+        )
+    return entries
+
+
+def _read_end(source: Source) -> _Directory:
+    """What the end records, which must be the last bytes of the file, say of the directory."""
+    end_offset = source.nbytes - END.nbytes
+    end = _read(END, source, end_offset)
+    _check_rules(END.title, end, _END_RULES, end_offset)
+    names = ("entries_on_disk", "entries", "directory_size", "directory_offset")
+    if any(end[name] == sentinel(name) for name in names):
+        locator_offset = end_offset - ZIP64_LOCATOR.nbytes
+        locator = _read(ZIP64_LOCATOR, source, locator_offset)
+        _check_rules(ZIP64_LOCATOR.title, locator, _ZIP64_LOCATOR_RULES, locator_offset)
+        directory_end = locator_offset - ZIP64_END.nbytes
+        if locator["record_offset"] != directory_end:
+            raise DecodeError(
+                f"the zip64 locator points to byte {locator['record_offset']}; the record must end where it begins",
+                file_offset=locator_offset,
+            )
+        full = _read(ZIP64_END, source, directory_end)
+        _check_rules(ZIP64_END.title, full, _ZIP64_END_RULES, directory_end)
+        for name in names:
+            if end[name] != min(full[name], sentinel(name)):
+                message = f"{name} is {end[name]} in the end record and {full[name]} in the zip64 one"
+                raise DecodeError(message, file_offset=end_offset)
+    else:
+        directory_end, full = end_offset, end
+    directory = _Directory(full["directory_offset"], full["directory_size"], full["entries"])
+    if full["entries_on_disk"] != directory.entries:
+        raise DecodeError(f"{full['entries_on_disk']} of {directory.entries} entries are on this disk: all must be")
+    if directory.end != directory_end:
+        message = f"the directory ends at byte {directory.end}, but the end records begin at {directory_end}"
+        raise DecodeError(message, file_offset=end_offset)
+    least, most = (directory.entries * n for n in (DIRECTORY_ENTRY.nbytes, _MAX_DIRECTORY_ENTRY_BYTES))
+    if not least <= directory.nbytes <= most:
+        message = f"the directory has {directory.nbytes} bytes; {directory.entries} entries need {least} to {most}"
+        raise LimitError(message, file_offset=end_offset)
+    return directory
+
+
+def _listed(data: bytes, directory: _Directory) -> Iterator[_Listed]:
+    """The directory's entries one after the other, each fit to be one of ours."""
+    position = 0
+    while position < len(data):
+        file_offset = directory.file_offset + position
+        fields = DIRECTORY_ENTRY.unpack(data, position, file_offset=directory.file_offset)
+        extra_position = position + DIRECTORY_ENTRY.nbytes + fields["name_length"]
+        name = _name(data[position + DIRECTORY_ENTRY.nbytes : extra_position], file_offset)
+        _check_rules(f"directory entry of {name}", fields, _ENTRY_RULES, file_offset)
+        if fields["version_needed"] > VERSION_ZIP64:
+            message = f"entry {name} needs version {fields['version_needed']} of zip, the newest allowed is 45"
+            raise DecodeError(message, file_offset=file_offset)
+        attributes = fields["external_attributes"]
+        if attributes & _SPECIAL_FILE or attributes >> 28 not in _REGULAR_FILE:
+            raise DecodeError(f"entry {name} is a directory, a link or a device", file_offset=file_offset)
+        position = extra_position + fields["extra_length"]
+        if position > len(data):
+            raise TruncatedError(f"the directory ends inside the entry of {name}", file_offset=file_offset)
+        extra = _extra(data[extra_position:position], fields["extra_length"], (ZIP64_ID,), name, file_offset)
+        full = _full(fields, ("size", "compressed_size", "header_offset"), extra, name, file_offset)
+        if full["compressed_size"] != full["size"]:
+            message = f"entry {name} is stored, but {full['size']} bytes take {full['compressed_size']}"
+            raise DecodeError(message, file_offset=file_offset)
+        yield _Listed(name, fields, full)
+
+
+def _local_entry(source: Source, listed: _Listed, position: int, limit: int) -> Entry:
+    """The entry whose local header is at `position`, where it says what the directory does and ends before `limit`."""
+    name = listed.name
+    if listed.full["header_offset"] != position:
+        message = f"entry {name} begins at byte {listed.full['header_offset']}, not where the one before it ends"
+        raise DecodeError(message, file_offset=position)
+    fixed = source.read(position, min(LOCAL_HEADER.nbytes + len(name), limit - position))
+    fields = LOCAL_HEADER.unpack(fixed, file_offset=position)
+    for field, _ in SHARED_ROWS:
+        if fields[field] != listed.fields[field]:
+            message = f"{field} of entry {name} is {fields[field]}, in the directory {listed.fields[field]}"
+            raise DecodeError(message, file_offset=position)
+    if fixed[LOCAL_HEADER.nbytes :] != name.encode():
+        raise DecodeError(f"entry {name} of the directory has another name in its header", file_offset=position)
+    extra_offset = position + len(fixed)
+    data = source.read(extra_offset, min(fields["extra_length"], limit - extra_offset))
+    extra = _extra(data, fields["extra_length"], (ZIP64_ID, PADDING_ID), name, extra_offset)
+    full = _full(fields, ("size", "compressed_size"), extra, name, extra_offset)
+    if any(full[field] != listed.full[field] for field in ("size", "compressed_size")):
+        raise DecodeError(f"the sizes of entry {name} differ from those in the directory", file_offset=position)
+    padding = extra.get(PADDING_ID)
+    if padding and any(padding):
+        raise DecodeError(f"the padding of entry {name} is not all zeros", file_offset=extra_offset)
+    padding_nbytes = 0 if padding is None else EXTRA.nbytes + len(padding)
+    entry = Entry(name, position, full["size"], padding_nbytes, fields["crc32"])
+    if entry.end > limit:
+        message = f"entry {name} of {entry.nbytes} bytes reaches beyond byte {limit}, where the directory begins"
+        raise LimitError(message, file_offset=position)
+    return entry
+
+
+def _read(structure: Structure, source: Source, file_offset: int) -> dict[str, int]:
+    """The fields of the structure that must be at `file_offset`, which can be before the file's first byte."""
+    file_offset = max(0, file_offset)
+    data = source.read(file_offset, min(structure.nbytes, source.nbytes - file_offset))
+    return structure.unpack(data, file_offset=file_offset)
+
+
+def _check_rules(title: str, fields: dict[str, int], rules: tuple[tuple[str, int, str], ...], file_offset: int) -> None:
+    for field, value, reason in rules:
+        if fields[field] != value:
+            message = f"{field} of the {title} is {fields[field]}, not {value}: {reason}"
+            raise DecodeError(message, file_offset=file_offset)
+
+
+def _name(data: bytes, file_offset: int) -> str:
+    name = data.decode("ascii", "replace")
+    if not is_entry_name(name):
+        raise DecodeError(f"an entry is called {data!r:.80}, which is not an allowed name", file_offset=file_offset)
+    return name
+
+
+def _check_names(names: list[str]) -> None:
+    """Nothing, where the names differ when case is ignored and the last one is the graph's."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.get(name.lower())
+        if other is not None:
+            raise DecodeError(f"two entries are called {other} and {name}, which not every system can tell apart")
+        seen[name.lower()] = name
+    if not names or names[-1] != MODEL_NAME:
+        raise DecodeError(f"the last entry is not {MODEL_NAME}, so this is not an .onnxz archive")
+
+
+def _extra(data: bytes, length: int, allowed: tuple[int, ...], name: str, file_offset: int) -> dict[int, bytes]:
+    """The records of an extra field of `length` bytes by their id; each of the `allowed` ones at most once."""
+    records: dict[int, bytes] = {}
+    position = 0
+    while position < length:
+        record = EXTRA.unpack(data, position, file_offset=file_offset)
+        begin = position + EXTRA.nbytes
+        position = begin + record["data_length"]
+        if position > len(data):
+            raise LimitError(f"the extra field of entry {name} is cut short", file_offset=file_offset)
+        if record["id"] not in allowed or record["id"] in records:
+            message = f"entry {name} has an extra record {record['id']:#06x}, which is not allowed here"
+            raise DecodeError(message, file_offset=file_offset)
+        records[record["id"]] = data[begin:position]
+    return records
+
+
+def _full(
+    fields: dict[str, int], names: tuple[str, ...], extra: dict[int, bytes], entry: str, file_offset: int
+) -> dict[str, int]:
+    """The fields, those of `names` that 32 bits cannot hold from the zip64 record."""
+    large = [name for name in names if fields[name] == SENTINEL_32]
+    data = extra.get(ZIP64_ID)
+    if data is None and not large:
+        return fields
+    if (data is None) != (not large) or (data is not None and len(data) != 8 * len(large)):
+        message = f"the zip64 record of entry {entry} does not hold {len(large)} values, as many as need it"
+        raise DecodeError(message, file_offset=file_offset)
+    values: tuple[int, ...] = struct.unpack(f"<{len(large)}Q", data or b"")
+    full = fields | dict(zip(large, values, strict=True))
+    if any(full[name] < SENTINEL_32 for name in large):
+        message = f"the zip64 record of entry {entry} holds a value that needs no zip64"
+        raise DecodeError(message, file_offset=file_offset)
+    return full

@@ -1,0 +1,593 @@
+"""Models and archives: what moves, how the graph refers to it, what comes back, and what other tools make of it."""
+
+from __future__ import annotations
+
+import copy
+import io
+import shutil
+import subprocess
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from formats import onnxpb, onnxzip
+from formats.errors import DecodeError, EncodeError, ExternalDataError
+from formats.ir import walk
+from formats.ir.model import (
+    Attribute,
+    Function,
+    Graph,
+    Model,
+    Node,
+    SparseTensor,
+    StringStringEntry,
+    Tensor,
+    TensorSegment,
+    TrainingInfo,
+)
+from formats.onnxpb.codec import encode
+from formats.onnxzip import records
+from formats.onnxzip.reader import read_entries
+from formats.registry import Match
+from formats.tensordata.engine import execute, to_bytes
+from formats.tensordata.osio import File
+from formats.tensordata.plan import WritePlan, lay_out
+from formats.tensordata.source import Concat, Literal, Source
+
+MODELS = Path(__file__).parents[3] / "shared" / "models"
+NAMES = sorted(path.stem for path in MODELS.glob("*.onnx")) or [
+    pytest.param("none", marks=pytest.mark.skip(reason=f"there are no models in {MODELS}"))
+]
+GIB = 1 << 30
+EXTERNAL = 1
+
+
+def plan(model: Model, **options: Any) -> WritePlan:
+    """Return the plan of an archive."""
+    return onnxzip.plan(model, Path("m.onnxz"), onnxzip.ArchiveOptions(**options))
+
+
+def pack(model: Model, **options: Any) -> bytes:
+    """Return an archive."""
+    return to_bytes(plan(model, **options))
+
+
+def unpack(data: bytes) -> Model:
+    """Return the model of an archive."""
+    return onnxzip.read(Literal(data), None)
+
+
+def payloads(data: bytes) -> dict[str, bytes]:
+    """Return the files of an archive as `zipfile` sees them, their checksums verified."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {info.filename: archive.read(info) for info in archive.infolist()}
+
+
+def referring(data: bytes) -> list[Tensor]:
+    """Return the tensors of an archive's graph that refer to entries."""
+    graph = onnxpb.read(Literal(payloads(data)["__MODEL_PROTO"]), None)
+    return [tensor for _, tensor in walk.tensors(graph) if tensor.data_location == EXTERNAL]
+
+
+def model_of(*tensors: Tensor) -> Model:
+    """Return a model with these initialisers."""
+    return Model(ir_version=10, graph=Graph(name="g", initializer=list(tensors)))
+
+
+def bytes_tensor(name: str | None, data: bytes, **fields: Any) -> Tensor:
+    """Return a tensor of bytes."""
+    return Tensor(**{"dims": [len(data)], "data_type": 2, "name": name, "raw_data": Literal(data), **fields})
+
+
+def serialised(model: Model) -> bytes:
+    """Return the bytes of a model."""
+    return Concat.of(*(write.source for write in lay_out(encode(model))[0])).read()
+
+
+def everywhere() -> Model:
+    """Return a model with 12 tensors wherever ONNX allows one, each of 2,000 bytes of its own."""
+    count = iter(range(100))
+
+    def tensor(name: str | None = None) -> Tensor:
+        return bytes_tensor(name, bytes([next(count)]) * 2000)
+
+    def node() -> Node:
+        inner = Graph(node=[Node(op_type="Constant", attribute=[Attribute(name="value", t=tensor())])])
+        attributes = [
+            Attribute(name="value", t=tensor("t")),
+            Attribute(name="many", tensors=[tensor(), tensor()]),
+            Attribute(name="then_branch", g=inner),
+            Attribute(name="sparse", sparse_tensor=SparseTensor(values=tensor(), indices=tensor("indices"))),
+        ]
+        return Node(op_type="If", attribute=attributes)
+
+    sparse = SparseTensor(values=tensor("s"), indices=tensor())
+    graph = Graph(name="g", node=[node()], initializer=[tensor("encoder.layer.0.weight")], sparse_initializer=[sparse])
+    function = Function(name="f", node=[Node(attribute=[Attribute(name="value", t=tensor())])])
+    training = TrainingInfo(algorithm=Graph(initializer=[tensor("lr")]))
+    return Model(ir_version=10, graph=graph, functions=[function], training_info=[training])
+
+
+# Real models
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_real_model_comes_back(name: str, tmp_path: Path) -> None:
+    """A model of an exporter is the same after a trip through an archive, which is as large as planned."""
+    source = MODELS / f"{name}.onnx"
+    model = onnxpb.read(File.open(source).span(), source)
+    archive = tmp_path / "m.onnxz"
+    planned = onnxzip.plan(model, archive, onnxzip.ArchiveOptions())
+    execute(planned)
+    assert planned.nbytes == archive.stat().st_size
+    assert planned.losses == ()
+    assert Match.STRONG is onnxzip.sniff(archive.read_bytes()[:4096], planned.nbytes)
+    back = onnxzip.read(File.open(archive).span(), archive)
+    assert model == back
+    assert source.read_bytes() == serialised(back)
+    assert archive.read_bytes() == pack(back)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_unpacked_real_model_runs(name: str, tmp_path: Path) -> None:
+    """Unpacked, an archive is a model that `onnx` loads unchanged and that computes the reference outputs."""
+    onnx = pytest.importorskip("onnx", reason="the oracle is onnx")
+    onnxruntime = pytest.importorskip("onnxruntime", reason="the oracle is onnxruntime")
+    import numpy as np
+
+    source = MODELS / f"{name}.onnx"
+    data = pack(onnxpb.read(File.open(source).span(), source), size_threshold=64)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        archive.extractall(tmp_path)
+    loaded = onnx.load(tmp_path / "__MODEL_PROTO")
+    for tensor in loaded.graph.initializer:
+        tensor.ClearField("data_location")  # onnx sets it to the default, which is as good as nothing
+    for node in loaded.graph.node:
+        for attribute in node.attribute:
+            attribute.t.ClearField("data_location") if attribute.HasField("t") else None
+    assert onnx.load(source) == loaded
+
+    assert passes_checker(source) == passes_checker(tmp_path / "__MODEL_PROTO")
+    arrays = np.load(source.with_suffix(".npz"))
+    session = onnxruntime.InferenceSession(tmp_path / "__MODEL_PROTO", providers=["CPUExecutionProvider"])
+    outputs = session.run(None, {i.name: arrays[f"in_{i.name}"] for i in session.get_inputs()})
+    for index, output in enumerate(outputs):
+        np.testing.assert_allclose(output, arrays[f"out_{index}"], rtol=1e-3, atol=1e-4)
+
+
+def passes_checker(path: Path) -> bool:
+    """Return whether ONNX's own checker finds nothing wrong; some exporters' models do not pass it."""
+    from onnx import checker
+
+    try:
+        checker.check_model(path)
+    except checker.ValidationError:
+        return False
+    return True
+
+
+TOOLS = [["unzip", "-tq"], *(tool for tool in (["7z", "t"], ["bsdtar", "-tf"]) if shutil.which(tool[0]))]
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=[tool[0] for tool in TOOLS])
+@pytest.mark.parametrize("alignment", [1, 64, 65536])
+def test_zip_tools_accept_it(tool: list[str], alignment: int, tmp_path: Path) -> None:
+    """Other zip programs find nothing wrong with an archive, also when the padding is as long as it can be."""
+    if not shutil.which(tool[0]):
+        pytest.skip(f"the oracle is {tool[0]}")
+    (tmp_path / "m.onnxz").write_bytes(pack(everywhere(), alignment=alignment))
+    done = subprocess.run([*tool, tmp_path / "m.onnxz"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "warning" not in (done.stdout + done.stderr).lower()
+
+
+# What moves
+
+
+def test_tensors_everywhere_move() -> None:
+    """Every tensor, at any depth, gets an entry with its bytes, named after it or its place."""
+    data = pack(everywhere())
+    names = [
+        "t",
+        "graph_node_0_attribute_many_tensors_0",
+        "graph_node_0_attribute_many_tensors_1",
+        "graph_node_0_attribute_then_branch_g_node_0_attribute_value_t",
+        "graph_node_0_attribute_sparse_sparse_tensor_values",
+        "indices",
+        "encoder_layer_0_weight",
+        "s",
+        "graph_sparse_initializer_0_indices",
+        "lr",
+        "functions_0_node_0_attribute_value_t",
+        "__MODEL_PROTO",
+    ]
+    assert sorted(names) == sorted(payloads(data))
+    assert "__MODEL_PROTO" == list(payloads(data))[-1]
+    assert len(payloads(data)["__MODEL_PROTO"]) < 2000
+    places = [(tensor.external_data[0].value, tensor.external_data[1].value) for tensor in referring(data)]
+    assert [(name, "2000") for name in payloads(data) if name != "__MODEL_PROTO"] == places
+    assert everywhere() == unpack(data)
+
+
+def test_model_is_not_changed() -> None:
+    """Planning changes nothing in the model, and what is planned does not depend on being the first time."""
+    model = everywhere()
+    before, tensors = copy.deepcopy(model), [id(tensor) for _, tensor in walk.tensors(model)]
+    first = pack(model)
+    assert before == model
+    assert tensors == [id(tensor) for _, tensor in walk.tensors(model)]
+    assert first == pack(model)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "moved"),
+    [(0, ["a", "b", "c"]), (8, ["a", "b", "c"]), (9, ["b", "c"]), (1024, ["c"]), (1025, [])],
+)
+def test_size_threshold(threshold: int, moved: list[str]) -> None:
+    """Tensors of at least the threshold move, by their size in bytes; empty ones never do."""
+    sizes = {"a": 8, "b": 1023, "c": 1024, "empty": 0}
+    model = model_of(*(bytes_tensor(name, bytes(size)) for name, size in sizes.items()))
+    data = pack(model, size_threshold=threshold)
+    assert [*moved, "__MODEL_PROTO"] == list(payloads(data))
+    assert model == unpack(data)
+
+
+BLOCK = bytes(range(256)) * 8
+STAYING = {
+    "typed field": Tensor(dims=[512], data_type=1, float_data=Literal(BLOCK)),
+    "strings": Tensor(dims=[1], data_type=8, string_data=[BLOCK]),
+    "too many bytes": bytes_tensor("w", BLOCK, dims=[2047]),
+    "too few bytes": bytes_tensor("w", BLOCK, dims=[2049]),
+    "negative dimensions": bytes_tensor("w", BLOCK, dims=[-2, -1024]),
+    "unknown type": bytes_tensor("w", BLOCK, data_type=99),
+    "no type": bytes_tensor("w", BLOCK, data_type=None),
+    "strings in raw data": bytes_tensor("w", BLOCK, data_type=8),
+    "segment": bytes_tensor("w", BLOCK, segment=TensorSegment(0, 2048)),
+    "two stores": bytes_tensor("w", BLOCK, int32_data=Literal(BLOCK)),
+    "left-over places": bytes_tensor("w", BLOCK, external_data=[StringStringEntry("location", "w")]),
+    "unknown location": bytes_tensor("w", BLOCK, data_location=7),
+}
+
+
+@pytest.mark.parametrize("tensor", STAYING.values(), ids=STAYING)
+def test_what_could_not_be_restored_stays(tensor: Tensor) -> None:
+    """Typed fields, strings, and data that don't fit their tensor stay in the graph and come back as they were."""
+    data = pack(model_of(tensor))
+    assert ["__MODEL_PROTO"] == list(payloads(data))
+    assert model_of(tensor) == unpack(data)
+
+
+@pytest.mark.parametrize("data_location", [None, 0])
+def test_data_location_comes_back(data_location: int | None) -> None:
+    """Whether a tensor said that its data are in the default place survives, as do all its other fields."""
+    tensor = bytes_tensor(
+        "w",
+        BLOCK,
+        data_location=data_location,
+        doc_string="weights",
+        metadata_props=[StringStringEntry("k", "v")],
+        unknown_fields=b"\xf8\x07\x01",
+    )
+    data = pack(model_of(tensor))
+    assert 1 == len(referring(data))
+    assert model_of(tensor) == unpack(data)
+
+
+def test_one_tensor_twice_is_stored_once() -> None:
+    """Tensors that share their bytes share an entry, also after a trip."""
+    source = Literal(BLOCK)
+    model = model_of(bytes_tensor("a", BLOCK, raw_data=source), bytes_tensor("b", BLOCK, raw_data=source))
+    data = pack(model)
+    assert ["a", "__MODEL_PROTO"] == list(payloads(data))
+    assert model == unpack(data)
+
+
+@pytest.mark.parametrize("alignment", [1, 2, 8, 64, 4096, 65536])
+def test_alignment(alignment: int) -> None:
+    """Every tensor begins at a multiple of the alignment, and the graph at one of up to 64."""
+    model = model_of(*(bytes_tensor("w" * size, bytes(size)) for size in range(1, 40)))
+    data = pack(model, alignment=alignment, size_threshold=0)
+    *entries, graph = read_entries(Literal(data))
+    assert 39 == len(entries)
+    assert not any(entry.payload_offset % alignment for entry in entries)
+    assert not graph.payload_offset % min(alignment, 64)
+    assert model == unpack(data)
+
+
+@pytest.mark.parametrize("options", [{"alignment": n} for n in (0, -64, 3, 1 << 17)] + [{"size_threshold": -1}])
+def test_impossible_options_are_refused(options: dict[str, int]) -> None:
+    """An alignment that is no power of two, or beyond 65,536, or a negative threshold, is a ValueError."""
+    with pytest.raises(ValueError, match=r"an alignment of|a size threshold of"):
+        onnxzip.ArchiveOptions(**options)
+
+
+def test_model_without_a_graph_is_refused() -> None:
+    """A model that could not be read back is an EncodeError."""
+    with pytest.raises(EncodeError, match="no graph"):
+        plan(Model(ir_version=10))
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.text(), st.integers(0, 300)), max_size=20),
+    st.integers(0, 16).map(lambda power: 1 << power),
+    st.integers(0, 100),
+)
+def test_any_model_makes_a_sound_archive(tensors: list[tuple[str, int]], alignment: int, threshold: int) -> None:
+    """Whatever tensors are called and however large they are, `zipfile` and the reader find them, aligned."""
+    model = model_of(*(bytes_tensor(name, bytes([size % 256]) * size) for name, size in tensors))
+    data = pack(model, alignment=alignment, size_threshold=threshold)
+    assert [bytes([size % 256]) * size for _, size in tensors if size and size >= threshold] == list(
+        payloads(data).values()
+    )[:-1]
+    assert not any(entry.payload_offset % alignment for entry in read_entries(Literal(data))[:-1])
+    assert model == unpack(data)
+
+
+# External data of an .onnx file
+
+
+@pytest.fixture
+def external(tmp_path: Path) -> Iterator[Model]:
+    """Yield a model whose tensors are in another file: one large, one small, one that shares the large one's bytes."""
+    (tmp_path / "m.data").write_bytes(BLOCK + b"small")
+
+    def tensor(name: str, offset: int, length: int, **more: str) -> Tensor:
+        places = {"location": "m.data", "offset": str(offset), "length": str(length), **more}
+        entries = [StringStringEntry(key, value) for key, value in places.items()]
+        return Tensor(dims=[length], data_type=2, name=name, data_location=EXTERNAL, external_data=entries)
+
+    tensors = tensor("w", 0, 2048), tensor("tied", 0, 2048, checksum="0", hint="x"), tensor("small", 2048, 5)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(serialised(model_of(*tensors)))
+    yield onnxpb.read(File.open(path).span(), path)
+
+
+def test_external_data_become_entries(external: Model) -> None:
+    """Data of another file travel along: large ones once each as an entry, small ones in the graph."""
+    data = pack(external)
+    assert ["w", "__MODEL_PROTO"] == list(payloads(data))
+    assert 2 == len(referring(data))
+    inline = model_of(bytes_tensor("w", BLOCK), bytes_tensor("tied", BLOCK), bytes_tensor("small", b"small"))
+    assert inline == unpack(data)
+
+
+def test_lost_keys_of_external_data_are_reported(external: Model) -> None:
+    """A checksum of the old file and keys that ONNX does not know are losses, each with its place."""
+    losses = plan(external).losses
+    where = "graph.initializer[1]"
+    assert [("checksum", where), ("external_data", where)] == [(loss.kind, loss.where) for loss in losses]
+    assert "hint" in losses[1].detail
+
+
+def test_unreachable_external_data_are_an_error() -> None:
+    """A tensor whose data were not found cannot be written, and the error tells which."""
+    places = [StringStringEntry("location", "w.data")]
+    with pytest.raises(ExternalDataError) as caught:
+        plan(model_of(bytes_tensor("w", b"", raw_data=None, data_location=EXTERNAL, external_data=places)))
+    assert "graph.initializer[0]" == caught.value.where
+
+
+# Reading
+
+
+@dataclass(frozen=True, eq=False)
+class Watched(Source):
+    """A source that notes which of its bytes were read."""
+
+    data: bytes
+    start: int
+    nbytes: int
+    seen: set[int]
+
+    def readinto(self, offset: int, buffer: memoryview) -> None:
+        """Note and read."""
+        first = self.start + offset
+        self.seen.update(range(first, first + len(buffer)))
+        buffer[:] = self.data[first : first + len(buffer)]
+
+    def slice(self, offset: int, nbytes: int) -> Watched:
+        """Return a part that notes as well."""
+        return replace(self, start=self.start + offset, nbytes=nbytes)
+
+    def view(self) -> memoryview:
+        """Return everything."""
+        return memoryview(self.read())
+
+
+def test_reading_touches_no_tensor() -> None:
+    """To read a model is to read the headers, the directory and the graph only."""
+    data = pack(everywhere())
+    source = Watched(data, 0, len(data), set())
+    model = onnxzip.read(source, None)
+    *entries, _ = read_entries(Literal(data))
+    assert not any(source.seen.intersection(range(entry.payload_offset, entry.end)) for entry in entries)
+    assert everywhere() == model
+
+
+def graph_with(**fields: Any) -> Tensor:
+    """Return a tensor in the entry `w` of 8 bytes, with some fields changed; `places` are its external data."""
+    places = fields.pop("places", {"location": "w", "length": "8"})
+    external = [
+        StringStringEntry(key, value) for key, value in (places.items() if isinstance(places, dict) else places)
+    ]
+    return Tensor(**{"dims": [8], "data_type": 2, "data_location": EXTERNAL, "external_data": external, **fields})
+
+
+def archived(*tensors: Tensor, entry: str = "w") -> bytes:
+    """Return an archive with an entry of 8 bytes and a graph with these initialisers."""
+    weights = [(entry, Literal(bytes(range(8))))] if entry else []
+    entries: list[records.Entry] = []
+    parts: list[bytes] = []
+    for name, payload in [*weights, ("__MODEL_PROTO", Literal(serialised(model_of(*tensors))))]:
+        made = records.place(name, payload.nbytes, entries[-1].end if entries else 0, 64)
+        entries.append(made)
+        parts += [records.local_header(made), payload.read()]
+    return b"".join((*parts, records.directory(entries)))
+
+
+TAKEN = {
+    "location only": graph_with(places={"location": "w"}),
+    "location and length": graph_with(),
+    "offset zero": graph_with(places={"location": "w", "offset": "0"}),
+    "half the elements": graph_with(dims=[2, 2], data_type=4),
+    "sixteen of four bits": graph_with(dims=[16], data_type=22),
+}
+
+
+@pytest.mark.parametrize("tensor", TAKEN.values(), ids=TAKEN)
+def test_references_that_fit(tensor: Tensor) -> None:
+    """A tensor that refers to an entry of the right size has that as its raw data, and no reference any more."""
+    model = unpack(archived(tensor))
+    assert model.graph is not None
+    (found,) = model.graph.initializer
+    assert Literal(bytes(range(8))) == found.raw_data
+    assert ([], None) == (found.external_data, found.external_source)
+    assert found.data_location in (None, 0)
+
+
+REFUSED = [
+    ("no location", graph_with(places={}), "'', which is no entry"),
+    ("no such entry", graph_with(places={"location": "v"}), "'v', which is no entry of the archive"),
+    ("other case", graph_with(places={"location": "W"}), "'W', which is no entry"),
+    ("a path", graph_with(places={"location": "./w"}), "'./w', which is no entry"),
+    ("the graph", graph_with(places={"location": "__MODEL_PROTO"}), "'__MODEL_PROTO', which is no entry"),
+    ("offset", graph_with(places={"location": "w", "offset": "1"}), "offset is '1'"),
+    ("offset zero in two digits", graph_with(places={"location": "w", "offset": "00"}), "offset is '00'"),
+    ("length", graph_with(places={"location": "w", "length": "7"}), "length is '7', entry w has 8 bytes"),
+    ("length no number", graph_with(places={"location": "w", "length": "8 "}), "length is '8 '"),
+    ("unknown key", graph_with(places={"location": "w", "checksum": "0"}), "keys location, checksum; allowed"),
+    ("key twice", graph_with(places=[("location", "w"), ("location", "w")]), "each once"),
+    ("key absent", graph_with(places=[(None, "w")]), "keys None"),
+    ("too many elements", graph_with(dims=[9]), "has 8 bytes of data"),
+    ("too few elements", graph_with(dims=[7]), "has 8 bytes of data"),
+    ("no elements", graph_with(dims=[0]), "has 8 bytes of data"),
+    ("negative dimensions", graph_with(dims=[-2, -4]), "negative dimension"),
+    ("strings", graph_with(data_type=8), "strings"),
+    ("unknown type", graph_with(data_type=99), "element type data type 99"),
+    ("no type", graph_with(data_type=None), "element type"),
+    ("segment", graph_with(segment=TensorSegment(0, 8)), "segment"),
+    ("raw data as well", graph_with(raw_data=Literal(bytes(8))), "in the graph as well"),
+    ("typed data as well", graph_with(int32_data=Literal(bytes(8))), "in the graph as well"),
+]
+
+
+@pytest.mark.parametrize(("tensor", "reason"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
+def test_references_that_do_not_fit_are_refused(tensor: Tensor, reason: str) -> None:
+    """A tensor that refers to nothing, to a part, or to data of another size is an ExternalDataError with its place."""
+    with pytest.raises(ExternalDataError, match=reason) as caught:
+        unpack(archived(tensor))
+    assert "graph.initializer[0]" == caught.value.where
+
+
+def test_entry_that_no_tensor_refers_to_is_refused() -> None:
+    """Data that nothing in the graph explains are not taken."""
+    with pytest.raises(DecodeError, match=r"1 entries belong to no tensor \(w\)"):
+        unpack(archived(graph_with(data_location=None)))
+
+
+def test_damaged_graph_is_an_error_at_its_place() -> None:
+    """What is wrong in the graph is told with its offset in the archive."""
+    data = pack(model_of(bytes_tensor("w", BLOCK)))
+    start = read_entries(Literal(data))[-1].payload_offset
+    damaged = bytearray(data)
+    damaged[start + 3] = 0xFF  # the graph's length
+    with pytest.raises(DecodeError) as caught:
+        unpack(bytes(damaged))
+    assert caught.value.file_offset is not None
+    assert caught.value.file_offset >= start
+
+
+def test_archive_without_a_graph_in_its_model_is_refused() -> None:
+    """An empty ModelProto is no model."""
+    entry = records.place("__MODEL_PROTO", 0, 0, 64)
+    with pytest.raises(DecodeError, match="no graph"):
+        unpack(records.local_header(entry) + records.directory([entry]))
+
+
+# Sizes beyond 4 GiB
+
+
+class Zeros(Source):
+    """Any number of zeros that nobody stores."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+
+    def readinto(self, offset: int, buffer: memoryview) -> None:
+        """Fill with zeros."""
+        buffer[:] = bytes(len(buffer))
+
+    def slice(self, offset: int, nbytes: int) -> Zeros:
+        """Return fewer zeros."""
+        return Zeros(nbytes)
+
+    def view(self) -> memoryview:
+        """Refuse to make all of them."""
+        raise AssertionError("nobody may look at all the zeros")
+
+
+class AsFile(io.RawIOBase):
+    """A source as a file object, for `zipfile`."""
+
+    def __init__(self, source: Source) -> None:
+        self.source, self.position = source, 0
+
+    def seekable(self) -> bool:
+        """Return that it is."""
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Move the position, relative to the start, the position or the end."""
+        self.position = offset + (0, self.position, self.source.nbytes)[whence]
+        return self.position
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self.position
+
+    def read(self, nbytes: int = -1) -> bytes:
+        """Return up to `nbytes` bytes."""
+        left = self.source.nbytes - self.position
+        data = self.source.read(self.position, left if nbytes < 0 else min(nbytes, left))
+        self.position += len(data)
+        return data
+
+
+def unwritten(plan: WritePlan) -> Source:
+    """Return what a plan would write, all checksums zero; nothing may be left out or overlap."""
+    (file,) = plan.files
+    digests = {write.digest.key: bytes(4) for write in file.writes if write.digest}
+    parts = [(write.file_offset, write.source) for write in file.writes if write.source.nbytes]
+    parts += [(late.file_offset, Literal(late.render(digests))) for late in file.late_writes]
+    position = 0
+    for file_offset, part in sorted(parts, key=lambda item: item[0]):
+        assert file_offset == position
+        position += part.nbytes
+    assert position == file.nbytes
+    return Concat.of(*(part for _, part in sorted(parts, key=lambda item: item[0])))
+
+
+def test_archive_beyond_4_gib() -> None:
+    """A tensor of 5 GiB, and a small one behind it, are where the reader and `zipfile` look for them."""
+    large = Tensor(dims=[5, GIB], data_type=2, name="large", raw_data=Zeros(5 * GIB))
+    small = bytes_tensor("small", BLOCK)
+    source = unwritten(plan(model_of(bytes_tensor("first", BLOCK), large, small)))
+    model = onnxzip.read(source, None)
+    assert model.graph is not None
+    assert [2048, 5 * GIB, 2048] == [tensor.source().nbytes for tensor in model.graph.initializer]
+    assert BLOCK == model.graph.initializer[2].source().read()
+
+    with zipfile.ZipFile(AsFile(source)) as archive:  # type: ignore[arg-type]
+        infos = archive.infolist()
+        assert ["first", "large", "small", "__MODEL_PROTO"] == [info.filename for info in infos]
+        assert [10, 45, 45, 45] == [info.extract_version for info in infos]
+        assert infos[1].file_size == 5 * GIB < infos[2].header_offset
+        with archive.open("large") as stream:
+            assert bytes(100) == stream.read(100)

@@ -1,0 +1,96 @@
+"""Names of entries: readable, allowed everywhere, unlike each other."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from formats.onnxzip.names import CUT_BYTES, MAX_NAME_BYTES, EntryNames, is_entry_name
+
+CASES = [
+    ("encoder.layer.0.weight", "encoder_layer_0_weight"),
+    ("/model/MatMul_output::0", "model_MatMul_output_0"),
+    ("0.weight", "_0_weight"),
+    ("__MODEL_PROTO", "MODEL_PROTO"),
+    ("größe", "gr_e"),
+    ("重み", "here"),
+    ("", "here"),
+    ("../../etc/passwd", "etc_passwd"),
+    ("C:\\weights", "C_weights"),
+    ("a\0b", "a_b"),
+    ("a__b__", "a_b"),
+    ("NUL", "NUL_2"),
+    ("com1", "com1_2"),
+    ("com10", "com10"),
+    ("x" * 300, "x" * CUT_BYTES),
+    ("\ud800", "here"),
+]
+
+
+@pytest.mark.parametrize(("wish", "name"), CASES)
+def test_name_reads_like_the_tensors(wish: str, name: str) -> None:
+    """A tensor's name becomes an identifier that still reads like it, or its place where nothing is left."""
+    assert EntryNames().add(wish, "here") == name
+
+
+def test_clashes_are_numbered_without_regard_to_case() -> None:
+    """Names that differ in case or punctuation only get numbers, and a number never meets a name that was there."""
+    names = EntryNames()
+    assert ["a_b", "A_B_2", "a_b_3", "a_b_2_2", "a_b_4"] == [
+        names.add(wish, "here") for wish in ("a.b", "A.B", "a/b", "a_b_2", "a b")
+    ]
+
+
+def test_nothing_usable_still_gives_a_name() -> None:
+    """Where no wish has a usable character, the name is "tensor"."""
+    assert EntryNames().add("", "€") == "tensor"
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed"),
+    [
+        ("w", True),
+        ("_0", True),
+        ("__MODEL_PROTO", True),
+        ("W" * MAX_NAME_BYTES, True),
+        ("W" * (MAX_NAME_BYTES + 1), False),
+        ("__model_proto", False),
+        ("__w", False),
+        ("", False),
+        ("0w", False),
+        ("w\n", False),
+        ("w.bin", False),
+        ("../w", False),
+        ("wé", False),
+        ("w٣", False),
+        ("con", False),
+        ("Lpt9", False),
+        ("con_", True),
+    ],
+)
+def test_grammar(name: str, allowed: bool) -> None:
+    """An entry's name is a C identifier in ASCII that is no device and reserves "__" for the graph."""
+    assert is_entry_name(name) is allowed
+
+
+@settings(deadline=None)
+@given(st.lists(st.text()))
+def test_any_names_give_allowed_and_different_ones(wishes: list[str]) -> None:
+    """Whatever tensors are called, their entries have allowed names that differ when case is ignored."""
+    names = EntryNames()
+    given_names = [names.add(wish, f"graph.initializer[{index}]") for index, wish in enumerate(wishes)]
+    assert all(is_entry_name(name) and not name.endswith("_") for name in given_names)
+    assert len({name.lower() for name in given_names}) == len(wishes)
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(["a", "A", "a_2", "a.2", "a_2_2", "a_3"])))
+def test_names_are_deterministic(wishes: list[str]) -> None:
+    """The same tensors in the same order get the same names, each beginning as its tensor's does."""
+    first, second = EntryNames(), EntryNames()
+    given_names = [first.add(wish) for wish in wishes]
+    assert given_names == [second.add(wish) for wish in wishes]
+    assert all(name.startswith(re.sub(r"\W", "_", wish)) for name, wish in zip(given_names, wishes, strict=True))
