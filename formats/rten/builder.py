@@ -1,0 +1,249 @@
+"""Builds the FlatBuffers of RTen from the rows of `schema.py`; what a table looks like in memory is said in `fbs.py`.
+
+Everything is written from the end of the buffer to its start, and what a table holds before the table: then an offset
+is known when it is written, and points forward as it must.
+
+Spec: FlatBuffers, "FlatBuffer Internals".
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import cache
+from math import copysign
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from formats.errors import EncodeError, FormatError
+from formats.rten.fbs import MAX_DEPTH, MAX_TABLES, UOFFSET, scalar_struct, slots
+from formats.rten.schema import ENUMS, UNIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from formats.rten.fbs import Slot, Table
+    from formats.tensordata.source import Source
+
+MAX_NBYTES = (1 << 31) - 1  # what FlatBuffers can address, and what RTen's verifier visits
+ALIGNMENT = 8  # of the buffer, and so of its size
+
+
+def build(table: Table, root: str = "Model") -> list[bytes | Source]:
+    """The buffer that holds a table, as segments in file order; its size is a multiple of 8 bytes.
+
+    The buffer may start at any multiple of 8 in a file. Scalars that equal their default are left out, vtables are
+    shared, and a `Source`, which may stand for a string or for the elements of a constant, is a segment of its own.
+
+    Raises: EncodeError for what the schema has no place for, or RTen's verifier would refuse.
+    """
+    try:
+        return _Builder().root(root, table)
+    except FormatError as error:
+        error.where = f"{root}{error.where or ''}"
+        raise
+
+
+@cache
+def _tags(union: str) -> dict[str, int]:
+    return {member: tag for tag, member in enumerate(UNIONS[union], 1)}
+
+
+class _Shape(NamedTuple):
+    """The layout of the tables in which the same slots are filled."""
+
+    vtable: bytes
+    nbytes: int
+    alignment: int
+    pack: Callable[..., bytes]  # of the distance to the vtable and of the values in `order`
+    order: list[tuple[int, int]]  # of each value its place among those given, and in the table if it is an offset
+
+
+@cache
+def _shape(name: str, filled: int) -> _Shape:
+    """The layout with the slots that are bits of `filled`, the largest first, so that none needs padding.
+
+    Values are given in descending order of their slots.
+    """
+    given = [slot for slot in reversed(slots(name)) if filled >> slot.number & 1]
+    by_size = sorted(enumerate(given), key=lambda item: (-scalar_struct(item[1].format).size, item[1].number))
+    places = [0] * filled.bit_length()
+    order, end = [], 4
+    for which, slot in by_size:
+        places[slot.number] = end
+        order.append((which, 0 if slot.kind in ("scalar", "enum", "tag") else end))
+        end += scalar_struct(slot.format).size
+    formats = [slot.format for _, slot in by_size]
+    vtable = struct.pack(f"<2H{len(places)}H", 4 + 2 * len(places), end, *places)
+    alignment = max([4, *map(struct.calcsize, formats)])
+    return _Shape(vtable, end, alignment, struct.Struct("<i" + "".join(formats)).pack, order)
+
+
+class _Plan(NamedTuple):
+    """How to write the tables of one name."""
+
+    fields: frozenset[str]
+    slots: list[tuple[Slot, str, int, Callable[[Slot, Any, int], Any]]]  # with field, bit and writer; the last first
+
+
+class _Builder:
+    """Every position is in bytes from the end of the buffer."""
+
+    def __init__(self) -> None:
+        self._chunks: list[bytes | Source] = []  # the last of the buffer first
+        self._nbytes = 0
+        self._tables_left = MAX_TABLES
+        self._shapes: dict[tuple[str, int], tuple[int, _Shape]] = {}  # with the positions of their vtables
+        self._plans: dict[str, _Plan] = {}
+
+    def root(self, name: str, table: Table) -> list[bytes | Source]:
+        """The finished buffer."""
+        position = self._table(name, table, 0)
+        self._chunks.append(UOFFSET.pack(self._room(4, ALIGNMENT, 0) - position))
+        segments: list[bytes | Source] = []
+        literals: list[bytes] = []
+        for chunk in reversed(self._chunks):
+            if isinstance(chunk, bytes):
+                literals.append(chunk)
+            else:
+                segments += [b"".join(literals), chunk]
+                literals.clear()
+        return [*segments, b"".join(literals)]
+
+    def _room(self, nbytes: int, alignment: int, lead: int = 4) -> int:
+        """The position of the next `nbytes`, after padding that aligns what follows the first `lead` of them."""
+        padding = -(self._nbytes + nbytes - lead) % alignment
+        if padding:
+            self._chunks.append(bytes(padding))
+        self._nbytes += padding + nbytes
+        if self._nbytes > MAX_NBYTES:
+            raise EncodeError(f"the model takes more than {MAX_NBYTES} bytes; version 2 can keep its weights outside")
+        return self._nbytes
+
+    def _table(self, name: str, table: Table, depth: int) -> int:
+        """The position of a table, now written; `depth` counts the tables around it."""
+        self._tables_left -= 1
+        if self._tables_left < 0:
+            message = f"RTen reads at most {MAX_TABLES} tables, of which a node takes 2 and each of its dimensions 1"
+            raise EncodeError(f"{message}; leave out the shapes of values")
+        if depth >= MAX_DEPTH:
+            raise EncodeError(f"RTen reads at most {MAX_DEPTH} tables within tables, which is 14 graphs within graphs")
+        filled, values = self._values(name, table, depth + 1)
+        vtable, shape = self._shapes.get((name, filled)) or self._add_shape(name, filled)
+        position = self._room(shape.nbytes, shape.alignment)
+        inline = [position - place - values[which] if place else values[which] for which, place in shape.order]
+        try:
+            self._chunks.append(shape.pack(vtable - position, *inline))
+        except (struct.error, OverflowError) as error:
+            raise EncodeError(f"a number in a {name} does not fit its field: {error}") from None
+        return position
+
+    def _add_shape(self, name: str, filled: int) -> tuple[int, _Shape]:
+        """A shape that no table had before and the position of its vtable, now written."""
+        shape = _shape(name, filled)
+        added = self._shapes[name, filled] = self._room(len(shape.vtable), 2), shape
+        self._chunks.append(shape.vtable)
+        return added
+
+    def _values(self, name: str, table: Table, depth: int) -> tuple[int, list[Any]]:
+        """The filled slots, as bits, and what is in them: scalars and positions, the last slot first."""
+        plan = self._plans.get(name) or self._add_plan(name)
+        filled, values, field = 0, [], ""
+        try:
+            for slot, field, bit, write in plan.slots:
+                value = table.get(field)
+                if value is not None:
+                    value = write(slot, value, depth)
+                if value is not None:
+                    filled |= bit
+                    values.append(value)
+                elif slot.required:
+                    raise EncodeError(f"a {name} is not valid without it")
+        except FormatError as error:
+            error.where = f".{field}{error.where or ''}"
+            raise
+        if not table.keys() <= plan.fields:
+            raise EncodeError(f"a {name} has no field {min(table.keys() - plan.fields)}")
+        return filled, values
+
+    def _add_plan(self, name: str) -> _Plan:
+        writers: dict[str, Callable[[Slot, Any, int], Any]] = {
+            "scalar": self._scalar,
+            "enum": self._enum,
+            "tag": self._tag,
+            "union": self._union,
+            "string": self._string,
+            "scalars": self._scalars,
+            "weights": self._weights,
+            "table": self._inner_table,
+            "tables": self._inner_tables,
+        }
+        rows = [(slot, slot.name, 1 << slot.number, writers[slot.kind]) for slot in reversed(slots(name))]
+        plan = self._plans[name] = _Plan(frozenset(slot.name for slot in slots(name)), rows)
+        return plan
+
+    # A writer gives what is to be in the slot: a scalar, or the position of what it wrote, or None to leave it out.
+
+    def _scalar(self, slot: Slot, value: Any, depth: int) -> Any:
+        is_default = value == slot.default and (value or copysign(1, value) > 0)  # -0.0 equals 0.0, but is not it
+        return None if is_default else value
+
+    def _enum(self, slot: Slot, member: str | int, depth: int) -> int | None:
+        number = ENUMS[slot.element].values.get(member) if isinstance(member, str) else member
+        if number is None:
+            raise EncodeError(f"the enum {slot.element} has no member {member}")
+        return None if number == slot.default else number
+
+    def _tag(self, slot: Slot, value: tuple[str, Table], depth: int) -> int:
+        return _tags(slot.element)[value[0]]
+
+    def _union(self, slot: Slot, value: tuple[str, Table], depth: int) -> int:
+        member, table = value
+        if member not in _tags(slot.element):
+            raise EncodeError(f"the union {slot.element} has no member {member}")
+        return self._table(member, table, depth)
+
+    def _string(self, slot: Slot, text: str | Source, depth: int) -> int:
+        try:
+            data = text.encode() if isinstance(text, str) else text
+        except UnicodeEncodeError as error:
+            raise EncodeError(f"a string cannot be written as UTF-8: {error}") from None
+        nbytes = len(data) if isinstance(data, bytes) else data.nbytes
+        position = self._room(4 + nbytes + 1, 4)
+        self._chunks += (b"\0", data, UOFFSET.pack(nbytes))
+        return position
+
+    def _scalars(self, slot: Slot, values: Sequence[Any], depth: int) -> int:
+        count = len(values)
+        try:
+            chunk = struct.pack(f"<I{count}{slot.element}", count, *values)
+        except (struct.error, OverflowError) as error:
+            raise EncodeError(f"a number does not fit its vector: {error}") from None
+        position = self._room(len(chunk), 4)
+        self._chunks.append(chunk)
+        return position
+
+    def _weights(self, slot: Slot, data: bytes | Source, depth: int) -> int:
+        nbytes = len(data) if isinstance(data, bytes) else data.nbytes
+        element_nbytes = scalar_struct(slot.element).size
+        if nbytes % element_nbytes:
+            raise EncodeError(f"found {nbytes} bytes of elements that take {element_nbytes} each")
+        position = self._room(4 + nbytes, 4)
+        self._chunks += (data, UOFFSET.pack(nbytes // element_nbytes))
+        return position
+
+    def _inner_table(self, slot: Slot, table: Table, depth: int) -> int:
+        return self._table(slot.element, table, depth)
+
+    def _inner_tables(self, slot: Slot, tables: Sequence[Table], depth: int) -> int:
+        """The position of a vector of offsets; the tables follow it in their order."""
+        places: list[int] = []
+        try:
+            for table in reversed(tables):
+                places.append(self._table(slot.element, table, depth))  # noqa: PERF401  (an error counts them)
+        except FormatError as error:
+            error.where = f"[{len(tables) - len(places) - 1}]{error.where or ''}"
+            raise
+        position = self._room(4 + 4 * len(places), 4)
+        first = position - 4
+        offsets = [first - 4 * index - place for index, place in enumerate(reversed(places))]
+        self._chunks.append(struct.pack(f"<I{len(offsets)}I", len(offsets), *offsets))
+        return position

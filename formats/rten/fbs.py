@@ -1,0 +1,312 @@
+"""Reads the FlatBuffers of RTen from the rows of `schema.py`, and checks all of them; `builder.py` is the way back.
+
+A table is a dict keyed by the field names of the schema. In it a scalar is a number, an enum the name of its member (a
+number that the schema does not know stays a number), a vector of scalars a tuple, a vector of tables a list of dicts, a
+union a tuple of member name and dict, and what is absent is left out. Only the elements of a constant are not copied:
+they are read as a `Span`, and built from bytes or from a source.
+
+Facts of the encoding, all from FlatBuffers, "FlatBuffer Internals": everything is little-endian and aligned to its own
+size from the start of the buffer; the buffer begins with the offset of the root table; a table begins with the distance
+back to its vtable, which may be anywhere and shared; a vtable is its own size, the table's size and, for each slot, the
+place of the field in the table or 0 for absent; offsets count from the place that holds them, and point forward; a
+vector begins with the number of its elements; a string is a vector of bytes followed by a NUL.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from formats.errors import DecodeError, FormatError, LimitError, TruncatedError, WireError
+from formats.rten.schema import ENUMS, TABLES, UNIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from formats.rten.schema import Field
+
+Table: TypeAlias = "dict[str, Any]"
+
+# The limits of the verifier that RTen runs: on tables within tables, of which the root is the first, and on tables.
+MAX_DEPTH = 64
+MAX_TABLES = 1_000_000
+
+# Offsets may share what they lead to, so a small file can unfold into a large model; no honest one comes near this.
+VISITS_PER_BYTE = 16
+
+_FORMATS = {"bool": "?", "byte": "b", "ubyte": "B", "short": "h", "ushort": "H", "int": "i", "uint": "I"}
+_FORMATS |= {"long": "q", "ulong": "Q", "float": "f", "double": "d"}
+UOFFSET = struct.Struct("<I")
+SOFFSET = struct.Struct("<i")
+
+
+class Span(NamedTuple):
+    """The elements of a constant, in bytes from the start of the buffer."""
+
+    offset: int
+    nbytes: int
+
+
+class Slot(NamedTuple):
+    """An entry of a vtable; a union has two of the same name."""
+
+    number: int
+    name: str
+    kind: str  # scalar, enum, string, scalars, weights, table, tables, tag or union
+    element: str  # the name of the enum, union or table that it is or holds; of scalars, their format
+    format: str  # of what is in the table itself: a scalar, or else an offset
+    default: Any  # of a scalar that is not optional, as it is in the buffer
+    required: bool
+
+
+@cache
+def slots(table: str) -> tuple[Slot, ...]:
+    """The slots of a table that the schema knows, in their order."""
+    return tuple(slot for field in TABLES[table] for slot in _slots_in(table, field))
+
+
+def _slots_in(table: str, field: Field) -> Iterator[Slot]:
+    element = field.type.strip("[]")
+    is_vector = element != field.type
+    number, kind, inline, default = field.slot, "string", "I", field.default
+    if element in UNIONS:
+        yield Slot(number, field.name, "tag", element, "B", None, False)
+        number, kind = number + 1, "union"
+    elif element in TABLES:
+        kind = "tables" if is_vector else "table"
+    elif element in ENUMS:
+        kind, inline = "enum", _FORMATS[ENUMS[element].base]
+        default = None if default is None else ENUMS[element].values[str(default)]
+    elif element in _FORMATS:
+        kind = "scalar" if not is_vector else "weights" if table in UNIONS["ConstantData"] else "scalars"
+        element = _FORMATS[element]
+        inline = "I" if is_vector else element
+    yield Slot(number, field.name, kind, element, inline, default, field.required)
+
+
+@cache
+def scalar_struct(code: str) -> struct.Struct:
+    """What packs and unpacks one scalar, or several."""
+    return struct.Struct(f"<{code}")
+
+
+@cache
+def members(enum: str) -> dict[int, str]:
+    """The names of the members of an enum by number."""
+    return {number: name for name, number in ENUMS[enum].values.items()}
+
+
+def read(data: bytes | memoryview, root: str = "Model", *, base: int = 0) -> Table:
+    """The root table of a buffer, all of it checked; scalars that are absent have the default of the schema.
+
+    `base` is where the buffer starts in its file, for the offsets in errors.
+
+    Raises: TruncatedError, WireError, LimitError, and DecodeError for what the schema does not know or misses.
+    """
+    try:
+        return _Reader(memoryview(data).cast("B"), base).root(root)
+    except FormatError as error:
+        error.where = f"{root}{error.where or ''}"
+        raise
+
+
+class _Step(NamedTuple):
+    """How to read one field of the tables that share a vtable."""
+
+    name: str
+    place: int  # in bytes from the start of the table
+    unpack: Callable[[memoryview, int], tuple[Any, ...]]
+    finish: Callable[[int, Any, int], Any] | None  # from the position, what is there, and the tables around it
+
+
+class _Layout(NamedTuple):
+    """What a vtable says of the tables that share it."""
+
+    nbytes: int
+    defaults: Table
+    steps: list[_Step]
+
+
+class _Reader:
+    """Follows offsets; every position is in bytes from the start of the buffer."""
+
+    def __init__(self, data: memoryview, base: int) -> None:
+        self._data = data
+        self._nbytes = len(data)
+        self._base = base
+        self._tables_left = MAX_TABLES
+        self._visits_left = VISITS_PER_BYTE * len(data)  # in bytes
+        self._layouts: dict[tuple[str, int], _Layout] = {}
+        self._finishers = {
+            "enum": self._enum,
+            "string": self._string,
+            "scalars": self._scalars,
+            "weights": self._weights,
+            "table": self._table,
+            "tables": self._table_vector,
+        }
+
+    def root(self, name: str) -> Table:
+        """The table that the first offset leads to."""
+        self._need(0, 4, "the offset of the root")
+        return self._table(name, 0, UOFFSET.unpack_from(self._data)[0], 0)
+
+    def _error(self, kind: type[DecodeError], position: int, message: str) -> DecodeError:
+        return kind(message, file_offset=self._base + position)
+
+    def _need(self, position: int, nbytes: int, what: str) -> None:
+        left = self._nbytes - position
+        if nbytes > left:
+            message = f"needed {nbytes} bytes for {what}, the buffer has {max(left, 0)} from there on"
+            raise self._error(TruncatedError, position, message)
+
+    def _table(self, name: str, at: int, offset: int, depth: int) -> Table:
+        """The table that the offset at a position leads to; `depth` counts the tables around it."""
+        position = at + offset
+        self._check_limits(at, depth)
+        layout = self._layout(name, position)
+        table = layout.defaults.copy()
+        field = ""
+        try:
+            for field, place, unpack, finish in layout.steps:
+                (value,) = unpack(self._data, position + place)
+                table[field] = value if finish is None else finish(position + place, value, depth + 1)
+        except FormatError as error:
+            error.where = f".{field}{error.where or ''}"
+            raise
+        return table
+
+    def _check_limits(self, at: int, depth: int) -> None:
+        """Count one more table."""
+        self._tables_left -= 1
+        if self._tables_left < 0:
+            raise self._error(LimitError, at, f"there are more than {MAX_TABLES} tables")
+        if depth >= MAX_DEPTH:
+            raise self._error(LimitError, at, f"tables are nested more than {MAX_DEPTH} deep")
+        if self._visits_left < 0:
+            raise self._error(LimitError, at, "offsets lead to the same bytes too often for a file of this size")
+
+    def _layout(self, name: str, position: int) -> _Layout:
+        """The layout of the table at a position, all of which is known to be in the buffer afterwards."""
+        if position % 4:
+            raise self._error(WireError, position, f"a {name} must start at a multiple of 4 bytes")
+        self._need(position, 4, name)
+        vtable = position - SOFFSET.unpack_from(self._data, position)[0]
+        layout = self._layouts.get((name, vtable))
+        if layout is None:
+            layout = self._layouts[name, vtable] = self._read_vtable(name, vtable)
+        self._need(position, layout.nbytes, name)
+        self._visits_left -= layout.nbytes
+        return layout
+
+    def _read_vtable(self, name: str, vtable: int) -> _Layout:
+        if vtable < 0 or vtable % 2:
+            raise self._error(WireError, max(vtable, 0), f"the vtable of a {name} cannot be at byte {vtable}")
+        self._need(vtable, 4, "a vtable")
+        vtable_nbytes, nbytes = struct.unpack_from("<2H", self._data, vtable)
+        if vtable_nbytes < 4 or vtable_nbytes % 2 or nbytes < 4:
+            message = f"found a vtable of {vtable_nbytes} bytes for tables of {nbytes}, expected 4 or more, and even"
+            raise self._error(WireError, vtable, message)
+        self._need(vtable, vtable_nbytes, "a vtable")
+        self._visits_left -= vtable_nbytes
+        entries = struct.unpack_from(f"<{vtable_nbytes // 2 - 2}H", self._data, vtable + 4)
+        places = {number: place for number, place in enumerate(entries) if place}
+        layout = _Layout(nbytes, {}, [])
+        for slot in slots(name):
+            if slot.number in places:
+                self._check_place(name, slot, vtable, nbytes, places[slot.number])
+            if slot.kind == "union" and (slot.number in places) != (slot.number - 1 in places):
+                raise self._error(WireError, vtable, f"{name}.{slot.name} has a tag without a value or the reverse")
+            if slot.number in places and slot.kind != "tag":
+                layout.steps.append(self._step(slot, places))
+            elif slot.required:
+                raise self._error(DecodeError, vtable, f"a {name} has no {slot.name}, and is not valid without")
+            elif slot.default is not None:
+                layout.defaults[slot.name] = (
+                    members(slot.element)[slot.default] if slot.kind == "enum" else slot.default
+                )
+        unknown = places.keys() - {slot.number for slot in slots(name)}
+        if unknown:
+            message = (
+                f"a {name} has a value in slot {min(unknown)}, which this reader does not know: the file is too new"
+            )
+            raise self._error(DecodeError, vtable, message)
+        return layout
+
+    def _check_place(self, name: str, slot: Slot, vtable: int, nbytes: int, place: int) -> None:
+        size = scalar_struct(slot.format).size
+        if place < 4 or place + size > nbytes or place % min(size, 4):
+            message = f"{name}.{slot.name} cannot be at byte {place} of tables of {nbytes}"
+            raise self._error(WireError, vtable, message)
+
+    def _step(self, slot: Slot, places: dict[int, int]) -> _Step:
+        place = places[slot.number]
+        finish: Callable[[int, Any, int], Any] | None = None
+        if slot.kind == "union":
+            finish = partial(self._union, slot.element, places[slot.number - 1] - place)
+        elif slot.kind != "scalar":
+            finish = partial(self._finishers[slot.kind], slot.element)
+        elif scalar_struct(slot.format).size == 8:
+            finish = self._wide
+        return _Step(slot.name, place, scalar_struct(slot.format).unpack_from, finish)
+
+    def _wide(self, at: int, value: Any, depth: int) -> Any:
+        """A number of 8 bytes, which its table's being aligned to 4 does not align."""
+        if at % 8:
+            raise self._error(WireError, at, "a number of 8 bytes must start at a multiple of 8")
+        return value
+
+    def _enum(self, enum: str, at: int, number: int, depth: int) -> str | int:
+        return members(enum).get(number, number)
+
+    def _union(self, union: str, tag_distance: int, at: int, offset: int, depth: int) -> tuple[str, Table]:
+        tag = self._data[at + tag_distance]
+        union_members = UNIONS[union]
+        if not 1 <= tag <= len(union_members):
+            message = f"found member {tag} of the union {union}, of which this reader knows 1 to {len(union_members)}"
+            raise self._error(DecodeError, at + tag_distance, message)
+        return union_members[tag - 1], self._table(union_members[tag - 1], at, offset, depth)
+
+    def _string(self, _: str, at: int, offset: int, depth: int) -> str:
+        start, nbytes = self._vector("B", at, offset)
+        self._need(start, nbytes + 1, "a string and its NUL")
+        self._visits_left -= nbytes
+        if self._data[start + nbytes]:
+            raise self._error(WireError, start + nbytes, "a string must be followed by a NUL")
+        try:
+            return str(self._data[start : start + nbytes], "utf-8")
+        except UnicodeDecodeError:
+            raise self._error(DecodeError, start, "a string is not valid UTF-8") from None
+
+    def _scalars(self, element: str, at: int, offset: int, depth: int) -> tuple[Any, ...]:
+        start, nbytes = self._vector(element, at, offset)
+        self._visits_left -= nbytes
+        return struct.unpack_from(f"<{nbytes // scalar_struct(element).size}{element}", self._data, start)
+
+    def _weights(self, element: str, at: int, offset: int, depth: int) -> Span:
+        return Span(*self._vector(element, at, offset))
+
+    def _table_vector(self, name: str, at: int, offset: int, depth: int) -> list[Table]:
+        start, nbytes = self._vector("I", at, offset)
+        self._visits_left -= nbytes
+        tables: list[Table] = []
+        try:
+            for place in range(start, start + nbytes, 4):
+                inner = UOFFSET.unpack_from(self._data, place)[0]
+                tables.append(self._table(name, place, inner, depth))
+        except FormatError as error:
+            error.where = f"[{len(tables)}]{error.where or ''}"
+            raise
+        return tables
+
+    def _vector(self, element: str, at: int, offset: int) -> tuple[int, int]:
+        """The position and the size in bytes of the elements, which are in the buffer and aligned, but not visited."""
+        position = at + offset
+        size = scalar_struct(element).size
+        if position % 4 or (position + 4) % size:
+            raise self._error(WireError, position, f"a vector of {size}-byte elements cannot start there")
+        self._need(position, 4, "the size of a vector")
+        nbytes = UOFFSET.unpack_from(self._data, position)[0] * size
+        self._need(position + 4, nbytes, "the elements of a vector")
+        return position + 4, nbytes

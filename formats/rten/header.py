@@ -1,0 +1,92 @@
+"""The first bytes of a .rten file: the 32-byte header of version 2, and what a version 1 file begins with.
+
+A version 2 file is this header, a model section (one FlatBuffer) and a tensor section, in any order and with any gaps.
+A version 1 file is the FlatBuffer alone. All numbers are little-endian.
+
+Spec: rten-model-file 0.25.0, the header and its loader.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from formats.errors import DecodeError, LimitError, TruncatedError
+
+MAGIC = b"RTEN"
+VERSION = 2
+HEADER_NBYTES = 32
+SCHEMA_VERSION = 1  # of `Model.schema_version`, in files of either version
+
+_HEADER = struct.Struct("<4sIQQQ")
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Where the two sections are, in bytes from the start of the file; the tensor section has no stated end."""
+
+    model_offset: int
+    model_nbytes: int
+    tensor_data_offset: int
+    version: int = VERSION
+
+
+def encode_header(header: Header) -> bytes:
+    """The 32 bytes of a header."""
+    return _HEADER.pack(MAGIC, header.version, header.model_offset, header.model_nbytes, header.tensor_data_offset)
+
+
+def decode_header(data: bytes | memoryview, file_nbytes: int) -> Header:
+    """The header that `data` begins with; its two sections are known to be inside a file of that size.
+
+    The tensor section may start where the file ends: then there are no tensor data.
+
+    Raises: TruncatedError, DecodeError for another magic number or version, LimitError for a place outside the file.
+    """
+    if len(data) < HEADER_NBYTES:
+        raise TruncatedError(f"needed {HEADER_NBYTES} bytes for the header, found {len(data)}", file_offset=0)
+    magic, version, model_offset, model_nbytes, tensor_data_offset = _HEADER.unpack_from(data)
+    if magic != MAGIC:
+        raise DecodeError(f"the file begins with {magic!r}, expected {MAGIC!r}", file_offset=0)
+    if version != VERSION:
+        raise DecodeError(f"file version {version} is not one that can be read, only {VERSION} is", file_offset=4)
+    if not HEADER_NBYTES <= model_offset <= file_nbytes:
+        raise LimitError(f"the model starts at byte {model_offset} of a file of {file_nbytes}", file_offset=8)
+    if model_nbytes > file_nbytes - model_offset:
+        left = file_nbytes - model_offset
+        raise LimitError(f"the model needs {model_nbytes} bytes, the file has {left} from there on", file_offset=16)
+    if not HEADER_NBYTES <= tensor_data_offset <= file_nbytes:
+        raise LimitError(
+            f"the tensor data start at byte {tensor_data_offset} of a file of {file_nbytes}", file_offset=24
+        )
+    return Header(model_offset, model_nbytes, tensor_data_offset, version)
+
+
+def is_v2(head: bytes) -> bool:
+    """Whether a file with these first bytes claims to have a header."""
+    return head[: len(MAGIC)] == MAGIC
+
+
+def is_plausible_v1(head: bytes, file_nbytes: int) -> bool:
+    """Whether the first bytes (4 KiB are plenty) can be those of a version 1 file of that size.
+
+    A FlatBuffer has no magic number, so this follows the root offset to the `Model` table and its vtable, which must
+    lie in `head`, and asks for the schema version and a graph. Writers build from the back, so the root comes first.
+
+    Spec: FlatBuffers, "FlatBuffer Internals".
+    """
+    try:
+        (root,) = struct.unpack_from("<I", head)
+        (to_vtable,) = struct.unpack_from("<i", head, root)
+        vtable = root - to_vtable
+        if root % 4 or vtable < 4:
+            return False
+        vtable_nbytes, table_nbytes, version, graph = struct.unpack_from("<4H", head, vtable)
+        schema_version = int.from_bytes(head[root + version : root + version + 4], "little")
+        to_graph = int.from_bytes(head[root + graph : root + graph + 4], "little")
+    except struct.error:
+        return False
+    vtable_is_sound = vtable_nbytes >= 8 and vtable_nbytes % 2 == 0
+    table_is_sound = min(version, graph) >= 4 and max(version, graph) + 4 <= table_nbytes <= file_nbytes - root
+    graph_is_inside = 0 < to_graph <= file_nbytes - root - graph - 4
+    return vtable_is_sound and table_is_sound and graph_is_inside and schema_version == SCHEMA_VERSION

@@ -1,0 +1,317 @@
+"""The part of the FlatBuffers schema language that `rten.fbs` uses, and the Python module made from it.
+
+Anything else of the language (structs, services, namespaces, includes, attributes but `required`) is refused, with
+its line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+INTEGERS = {"byte", "ubyte", "short", "ushort", "int", "uint", "long", "ulong"}
+FLOATS = {"float", "double"}
+SCALARS = INTEGERS | FLOATS | {"bool"}
+LINE_LENGTH = 120
+
+_TOKEN = re.compile(
+    r"""(?P<space>[ \t\r\n]+|//[^\n]*)
+    |(?P<word>[A-Za-z_][A-Za-z0-9_]*)
+    |(?P<number>-?[0-9]+(\.[0-9]+)?(?![A-Za-z0-9_.]))
+    |(?P<string>"[^"\\\n]*")
+    |(?P<mark>[{}()\[\]:;=,])""",
+    re.VERBOSE,
+)
+
+HEADER = '''"""The tables, enums and unions of a .rten file as rows: what is in each slot of each table.
+
+Generated from schemas/rten.fbs by `python schemas/generate.py`; change that file, not this one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Field(NamedTuple):
+    """One field of a table.
+
+    `type` is written as in the schema: a scalar ("int"), "string", a key of `TABLES`, `ENUMS` or `UNIONS`, or a vector
+    of one ("[uint]", "[Node]"). `slot` counts the entries of the vtable from 0; a union has two, its tag in `slot` and
+    its value in the next. `default` is what an absent scalar means, for an enum the name of a member. `optional` is a
+    scalar that has no default, because its absence is a value of its own.
+    """
+
+    slot: int
+    name: str
+    type: str
+    default: bool | int | float | str | None = None
+    required: bool = False
+    optional: bool = False
+
+
+class Enum(NamedTuple):
+    """The scalar type that holds an enum, and the numbers of its members."""
+
+    base: str
+    values: dict[str, int]
+
+
+'''
+
+
+class SchemaError(ValueError):
+    """The text is not a schema that this module can read; the message begins with the line."""
+
+    def __init__(self, line: int, message: str) -> None:
+        super().__init__(f"line {line}: {message}")
+
+
+class Token(NamedTuple):
+    """One word, number, string or mark; `line` counts from 1."""
+
+    kind: str
+    text: str
+    line: int
+
+
+class Field(NamedTuple):
+    """One field as written: `default` is the text after the equals sign, empty if there is none."""
+
+    name: str
+    type: str
+    default: str
+    required: bool
+    line: int
+
+
+@dataclass
+class Schema:
+    """What the text declares, by name and in its order."""
+
+    tables: dict[str, list[Field]] = field(default_factory=dict)
+    enums: dict[str, tuple[str, dict[str, int]]] = field(default_factory=dict)
+    unions: dict[str, list[Token]] = field(default_factory=dict)
+
+
+def generate(source_text: str) -> str:
+    """Return the text of `formats/rten/schema.py` for the text of `rten.fbs`.
+
+    Raises: SchemaError where the text is not a schema, or is more of the language than this module reads.
+    """
+    schema = parse(source_text)
+    lines = ["TABLES: dict[str, tuple[Field, ...]] = {"]
+    for name, fields in schema.tables.items():
+        lines += _tuple_lines(name, _rows(fields, schema))
+    lines += ["}", "", "ENUMS: dict[str, Enum] = {"]
+    for name, (base, values) in schema.enums.items():
+        lines += _enum_lines(name, base, [f'"{member}": {value}' for member, value in values.items()])
+    lines += ["}", "", "# The tag of a member is its place, counted from 1."]
+    lines += ["UNIONS: dict[str, tuple[str, ...]] = {"]
+    for name, members in schema.unions.items():
+        lines += _tuple_lines(name, [f'"{member.text}"' for member in members])
+    lines += ["}", ""]
+    return HEADER + "\n".join(lines)
+
+
+def _rows(fields: list[Field], schema: Schema) -> list[str]:
+    rows = []
+    slot = 0
+    for row in fields:
+        arguments = [str(slot), f'"{row.name}"', f'"{row.type}"']
+        if row.type in SCALARS or row.type in schema.enums:
+            arguments.append("optional=True" if row.default == "null" else _default(row, schema))
+        if row.required:
+            arguments.append("required=True")
+        rows.append(f"Field({', '.join(arguments)})")
+        slot += 2 if row.type in schema.unions else 1
+    return rows
+
+
+def _default(row: Field, schema: Schema) -> str:
+    """Return the default of a scalar as Python writes it; the value 0 where the schema says nothing."""
+    if row.type in schema.enums:
+        values = schema.enums[row.type][1]
+        default = row.default or next((name for name, value in values.items() if value == 0), "")
+        if default not in values:
+            raise SchemaError(row.line, f"{row.type} has no member {default or 0} to be the default of {row.name}")
+        return f'"{default}"'
+    try:
+        if row.type == "bool":
+            return {"": "False", "false": "False", "true": "True"}[row.default]
+        return str(float(row.default or 0) if row.type in FLOATS else int(row.default or 0))
+    except (KeyError, ValueError):
+        raise SchemaError(row.line, f"{row.default} is not a {row.type}") from None
+
+
+def _tuple_lines(name: str, items: list[str]) -> list[str]:
+    """Return one entry of a dict of tuples, laid out as the formatter would: a tuple of one on one line."""
+    one_line = f'    "{name}": ({", ".join(items)}{"," if items else ""}),'
+    if len(items) < 2 and len(one_line) <= LINE_LENGTH:
+        return [one_line]
+    return [f'    "{name}": (', *(f"        {item}," for item in items), "    ),"]
+
+
+def _enum_lines(name: str, base: str, items: list[str]) -> list[str]:
+    one_line = f'    "{name}": Enum("{base}", {{{", ".join(items)}}}),'
+    if len(one_line) <= LINE_LENGTH:
+        return [one_line]
+    members = [f"            {item}," for item in items]
+    return [f'    "{name}": Enum(', f'        "{base}",', "        {", *members, "        },", "    ),"]
+
+
+def parse(source_text: str) -> Schema:
+    """Return what the text declares, with every type known to exist and to fit its place.
+
+    Raises: SchemaError where the text is not a schema, or is more of the language than this module reads.
+    """
+    schema = _Parser(source_text).schema()
+    for fields in schema.tables.values():
+        for row in fields:
+            _check_field(row, schema)
+    for members in schema.unions.values():
+        for member in members:
+            if member.text not in schema.tables:
+                raise SchemaError(member.line, f"no table {member.text} is declared")
+    return schema
+
+
+def _check_field(row: Field, schema: Schema) -> None:
+    element = row.type.strip("[]")
+    is_vector = element != row.type
+    is_scalar = element in SCALARS or element in schema.enums
+    if not (is_scalar or element == "string" or element in schema.tables or element in schema.unions):
+        raise SchemaError(row.line, f"no type {element} is declared")
+    if is_vector and element not in SCALARS and element not in schema.tables:
+        raise SchemaError(row.line, f"a vector of {element} is more than this module reads")
+    if row.default and (is_vector or not is_scalar):
+        raise SchemaError(row.line, f"{row.name} is not a scalar and can have no default")
+    if row.required and is_scalar and not is_vector:
+        raise SchemaError(row.line, f"{row.name} is a scalar and cannot be required")
+
+
+def _tokens(source_text: str) -> Iterator[Token]:
+    position, line = 0, 1
+    while position < len(source_text):
+        match = _TOKEN.match(source_text, position)
+        if match is None:
+            raise SchemaError(line, f"nothing in a schema starts with {source_text[position : position + 8]!r}")
+        kind, text = str(match.lastgroup), match.group()
+        if kind != "space":
+            yield Token(kind, text, line)
+        line += text.count("\n")
+        position = match.end()
+    yield Token("end", "the end of the text", line)
+
+
+class _Parser:
+    """Reads declarations one after the other; `_next` is the token that none has taken yet."""
+
+    def __init__(self, source_text: str) -> None:
+        self._tokens = _tokens(source_text)
+        self._next = next(self._tokens)
+        self._schema = Schema()
+
+    def schema(self) -> Schema:
+        """Return everything that the text declares; types are still as written."""
+        while self._next.kind != "end":
+            keyword = self._expect("table", "enum", "union", "root_type", "file_identifier")
+            if keyword == "table":
+                self._table()
+            elif keyword == "enum":
+                self._enum()
+            elif keyword == "union":
+                self._union()
+            else:
+                self._take("word" if keyword == "root_type" else "string")
+                self._expect(";")
+        return self._schema
+
+    def _take(self, kind: str) -> Token:
+        """Return the next token, which must be of that kind, and step past it."""
+        token = self._next
+        if token.kind != kind:
+            raise SchemaError(token.line, f"found {token.text}, expected a {kind}")
+        self._next = next(self._tokens)
+        return token
+
+    def _expect(self, *allowed: str) -> str:
+        """Return the text of the next token, which must be one of these, and step past it."""
+        token = self._next
+        if token.text not in allowed:
+            raise SchemaError(token.line, f"found {token.text}, expected {' or '.join(allowed)}")
+        return self._take(token.kind).text
+
+    def _accept(self, text: str) -> bool:
+        """Step past the next token if it is that text; return whether it was."""
+        return self._next.text == text and self._expect(text) == text
+
+    def _declare(self) -> str:
+        """Return the name of the table, enum or union that comes next, which must be new."""
+        token = self._take("word")
+        known = (*self._schema.tables, *self._schema.enums, *self._schema.unions, *SCALARS, "string")
+        if token.text in known:
+            raise SchemaError(token.line, f"{token.text} is declared already")
+        return token.text
+
+    def _table(self) -> None:
+        name = self._declare()
+        fields = self._schema.tables[name] = []
+        self._expect("{")
+        while not self._accept("}"):
+            row = self._field()
+            if any(row.name == other.name for other in fields):
+                raise SchemaError(row.line, f"{name} has a field {row.name} already")
+            fields.append(row)
+
+    def _field(self) -> Field:
+        name = self._take("word")
+        self._expect(":")
+        is_vector = self._accept("[")
+        type_name = self._take("word").text
+        if is_vector:
+            self._expect("]")
+            type_name = f"[{type_name}]"
+        default = ""
+        if self._accept("="):
+            default = self._take("number" if self._next.kind == "number" else "word").text
+        required = self._accept("(")
+        if required:
+            self._expect("required")
+            self._expect(")")
+        self._expect(";")
+        return Field(name.text, type_name, default, required, name.line)
+
+    def _enum(self) -> None:
+        name = self._declare()
+        self._expect(":")
+        base = self._expect(*sorted(INTEGERS))
+        values: dict[str, int] = {}
+        self._schema.enums[name] = (base, values)
+        self._expect("{")
+        while not self._accept("}"):
+            member = self._take("word")
+            self._expect("=")
+            value = int(self._take("number").text)
+            if member.text in values or value in values.values():
+                raise SchemaError(member.line, f"{name} has {member.text} or {value} already")
+            values[member.text] = value
+            self._separator()
+
+    def _union(self) -> None:
+        name = self._declare()
+        members = self._schema.unions[name] = []
+        self._expect("{")
+        while not self._accept("}"):
+            member = self._take("word")
+            if any(member.text == other.text for other in members):
+                raise SchemaError(member.line, f"{name} has a member {member.text} already")
+            members.append(member)
+            self._separator()
+
+    def _separator(self) -> None:
+        """Step past the comma between members; none need follow the last."""
+        if self._next.text != "}":
+            self._expect(",")
