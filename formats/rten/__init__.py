@@ -1,0 +1,59 @@
+"""RTen: .rten files, versions 1 and 2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from formats.registry import Codec, Match
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from formats.ir.model import Model
+    from formats.tensordata.plan import WritePlan
+    from formats.tensordata.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class RtenOptions:
+    """How a `.rten` file is written.
+
+    `rten_version`: of the file; 1 has everything in one FlatBuffer, of less than 2 GiB. `metadata`: `description`,
+    `license`, `commit`, `code_repository`, `model_repository`, `run_id` and `run_url`, which replace what the model
+    says of them. `exact`: operators that the runtime computes differently than ONNX says are written as others that
+    it does not. `onnx_hash`: the file tells the SHA-256 of `source_hash`, the bytes of the file that was converted.
+    """
+
+    rten_version: int = 2
+    metadata: Mapping[str, str] | None = None
+    exact: bool = False
+    onnx_hash: bool = True
+    source_hash: Source | None = None
+
+
+def sniff(head: bytes, nbytes: int) -> Match:
+    """How much the first bytes of a file look like a .rten file; version 1 has no mark of its own."""
+    from formats.rten.header import is_plausible_v1, is_v2
+
+    if is_v2(head):
+        return Match.STRONG
+    return Match.WEAK if is_plausible_v1(head, nbytes) else Match.NONE
+
+
+def read(source: Source, path: Path | None) -> Model:
+    """The model in `source`, its nodes the operators of RTen."""
+    from formats.rten.model import read_model
+
+    return read_model(source)
+
+
+def plan(model: Model, destination: Path, options: RtenOptions) -> WritePlan:
+    """How to write `model` to `destination`."""
+    from formats.rten.model import plan_model
+
+    return plan_model(model, destination, options)
+
+
+CODEC = Codec("rten", "RTen", (".rten",), RtenOptions, sniff, read, plan, domain="rten")

@@ -1,0 +1,99 @@
+"""Reads and makes the attributes of nodes."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+from formats.ir.model import Attribute, Graph, Node, Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class AttributeType(IntEnum):
+    """Spec: onnx.proto, `AttributeProto.AttributeType`."""
+
+    FLOAT = 1
+    INT = 2
+    STRING = 3
+    TENSOR = 4
+    GRAPH = 5
+    FLOATS = 6
+    INTS = 7
+    STRINGS = 8
+    GRAPHS = 10
+
+
+def find(node: Node, name: str) -> Attribute | None:
+    """The attribute called `name`, or `None`."""
+    for attribute in node.attribute:
+        if attribute.name == name:
+            return attribute
+    return None
+
+
+def get_int(node: Node, name: str, default: int = 0) -> int:
+    """An integer attribute; a writer may leave the value zero out, so an attribute without a value is zero."""
+    attribute = find(node, name)
+    return default if attribute is None else attribute.i or 0
+
+
+def get_float(node: Node, name: str, default: float = 0.0) -> float:
+    """A floating-point attribute; one without a value is zero."""
+    attribute = find(node, name)
+    return default if attribute is None else attribute.f or 0.0
+
+
+def get_string(node: Node, name: str, default: str = "") -> str:
+    """A string attribute, as text."""
+    attribute = find(node, name)
+    return default if attribute is None else (attribute.s or b"").decode("utf-8", "replace")
+
+
+def get_strings(node: Node, name: str) -> list[str]:
+    """A list of strings, empty where the attribute is absent."""
+    attribute = find(node, name)
+    return [] if attribute is None else [text.decode("utf-8", "replace") for text in attribute.strings]
+
+
+def get_ints(node: Node, name: str) -> list[int] | None:
+    """A list of integers, or `None` where the attribute is absent."""
+    attribute = find(node, name)
+    return None if attribute is None else attribute.ints
+
+
+def get_floats(node: Node, name: str) -> list[float] | None:
+    """A list of numbers, or `None` where the attribute is absent."""
+    attribute = find(node, name)
+    return None if attribute is None else attribute.floats
+
+
+def make_attribute(name: str, value: Any) -> Attribute:
+    """An attribute of the type that `value` has: a number, text, a tensor, a graph, or a list of numbers or texts."""
+    if isinstance(value, bool | int):
+        return Attribute(name=name, type=AttributeType.INT, i=int(value))
+    if isinstance(value, float):
+        return Attribute(name=name, type=AttributeType.FLOAT, f=value)
+    if isinstance(value, str):
+        return Attribute(name=name, type=AttributeType.STRING, s=value.encode())
+    if isinstance(value, Tensor):
+        return Attribute(name=name, type=AttributeType.TENSOR, t=value)
+    if isinstance(value, Graph):
+        return Attribute(name=name, type=AttributeType.GRAPH, g=value)
+    items = list(value)
+    if items and isinstance(items[0], str):
+        return Attribute(name=name, type=AttributeType.STRINGS, strings=[text.encode() for text in items])
+    if items and isinstance(items[0], float):
+        return Attribute(name=name, type=AttributeType.FLOATS, floats=items)
+    return Attribute(name=name, type=AttributeType.INTS, ints=[int(item) for item in items])
+
+
+def make_node(op_type: str, inputs: Iterable[str], outputs: Iterable[str], **attributes: Any) -> Node:
+    """A node of ONNX's own domain; an attribute whose value is `None` is left out."""
+    return Node(
+        input=list(inputs),
+        output=list(outputs),
+        op_type=op_type,
+        attribute=[make_attribute(name, value) for name, value in attributes.items() if value is not None],
+    )

@@ -1,0 +1,168 @@
+"""The constants of a model: their elements as one of RTen's types, and their places in the tensor section.
+
+Nothing here reads weights, except integers that may be too large for 32 bits.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from formats.errors import EncodeError, TensorDataError
+from formats.ir import dtypes
+from formats.ir.model import Tensor
+from formats.ir.storage import from_numpy
+from formats.rten.elements import HOLDERS, INT32_LIMITS, INT64_LIMITS
+from formats.tensordata.plan import PlacedWrite
+from formats.tensordata.source import FileSpan, Literal, Transformed
+from formats.tensordata.transform import Transform, cast, clamp, range_of, unpack
+
+if TYPE_CHECKING:
+    from formats.ir.dtypes import DataType
+    from formats.ir.model import Node, SparseTensor
+    from formats.rten.elements import Element
+    from formats.tensordata.source import Source
+
+INLINE_ELEMENTS = 16  # constants up to this size are in the model section, where shapes are read
+ALIGNMENT = 64
+WIDE_INTEGERS = (7, 12, 13)  # INT64, UINT32, UINT64
+
+
+class Constant(NamedTuple):
+    """A tensor in the form in which RTen holds it, and what was done to its elements."""
+
+    element: Element
+    dims: tuple[int, ...]
+    source: Source  # the elements, row-major and little-endian
+    change: str  # "", "widened" (exactly), "rounded" or "clamped"
+
+
+def convert(tensor: Tensor) -> Constant:
+    """The tensor as one of RTen's types; its elements are converted when they are read.
+
+    Raises: EncodeError for strings and complex numbers, TensorDataError where the data are not there.
+    """
+    element = HOLDERS.get(tensor.data_type or 0)
+    if element is None:
+        raise EncodeError(f"its element type is {dtypes.type_name(tensor.data_type)}")
+    row = dtypes.BY_NUMBER[tensor.data_type or 0]
+    dims = tuple(tensor.dims)
+    source = tensor.source()
+    if row.number == element.number:
+        return Constant(element, dims, source, "")
+    if row.bits < 16 and row.number != 9:
+        nbytes = prod(dims) * element.nbytes
+        return Constant(element, dims, _widen_small(row, element).of(source, nbytes), "widened")
+    if row.number in WIDE_INTEGERS:
+        converted = clamp(row.numpy_name, element.numpy_name).of(source)
+        return Constant(element, dims, converted, "clamped" if is_clamped(source, row) else "")
+    change = {"FLOAT16": "widened", "BFLOAT16": "widened", "DOUBLE": "rounded"}.get(row.name, "")
+    return Constant(element, dims, cast(row.numpy_name, element.numpy_name).of(source), change)
+
+
+def is_clamped(source: Source, row: DataType) -> bool:
+    """Whether an integer needs more than 32 bits and is not one of the two that mean "no limit"."""
+    least, greatest = range_of(source, row.numpy_name)
+    return not (
+        (INT32_LIMITS[0] <= least or least == INT64_LIMITS[0])
+        and (greatest <= INT32_LIMITS[1] or greatest == INT64_LIMITS[1])
+    )
+
+
+def _widen_small(row: DataType, element: Element) -> Transform:
+    """Elements of eight bits or fewer, packed, as elements of one of RTen's types."""
+
+    def apply(data: bytes | bytearray | memoryview) -> Any:
+        import numpy
+
+        if row.bits < 8:
+            array = unpack(data, row.bits, len(data) * 8 // row.bits)
+        else:
+            array = numpy.frombuffer(data, numpy.uint8)
+        return array.view(dtypes.numpy_dtype(row.number)).astype(f"<{numpy.dtype(element.numpy_name).str[1:]}")
+
+    packed = 3 if row.bits == 6 else 1
+    return Transform(f"widen {row.name}", packed, packed * 8 // row.bits * element.nbytes, apply)
+
+
+def densify(sparse: SparseTensor) -> Tensor:
+    """The dense tensor that a sparse one stands for; its name is that of the values.
+
+    Raises: TensorDataError where values and indices do not fit each other or the dims.
+
+    Spec: onnx.proto, SparseTensorProto.
+    """
+    import numpy
+
+    values, indices = sparse.values, sparse.indices
+    if values is None or indices is None:
+        raise TensorDataError("a sparse tensor has no values or no indices")
+    try:
+        numbers, places = values.numpy(), indices.numpy()
+        dense = numpy.zeros(sparse.dims, numbers.dtype)
+        if places.ndim == 2:
+            dense[tuple(places.T)] = numbers
+        else:
+            dense.reshape(-1)[places] = numbers
+    except (ValueError, IndexError, MemoryError) as error:
+        raise TensorDataError(f"the sparse tensor {values.name!r} is not well formed: {error}") from error
+    return from_numpy(dense, values.name)
+
+
+def constant_tensor(node: Node) -> Tensor:
+    """The tensor that a Constant node holds, in whichever of its attributes.
+
+    Raises: EncodeError where there is none.
+    """
+    import numpy
+
+    for attribute in node.attribute:
+        if attribute.name == "value" and attribute.t is not None:
+            return attribute.t
+        if attribute.name == "sparse_value" and attribute.sparse_tensor is not None:
+            return densify(attribute.sparse_tensor)
+        if attribute.name == "value_float":
+            return from_numpy(numpy.array(attribute.f or 0.0, numpy.float32))
+        if attribute.name == "value_floats":
+            return from_numpy(numpy.array(attribute.floats, numpy.float32))
+        if attribute.name == "value_int":
+            return from_numpy(numpy.array(attribute.i or 0, numpy.int64))
+        if attribute.name == "value_ints":
+            return from_numpy(numpy.array(attribute.ints, numpy.int64))
+        if attribute.name in ("value_string", "value_strings"):
+            return Tensor(data_type=dtypes.BY_NAME["STRING"].number)
+    raise EncodeError("it has no value")
+
+
+class TensorSection:
+    """The tensors outside the model section, one after the other, each source only once."""
+
+    def __init__(self) -> None:
+        self._writes: list[PlacedWrite] = []
+        self._places: dict[object, int] = {}
+        self.nbytes = 0
+
+    def place(self, source: Source, label: str) -> int:
+        """The offset of the source, in bytes from the start of the section."""
+        identity = _identity(source)
+        if identity not in self._places:
+            offset = -(-self.nbytes // ALIGNMENT) * ALIGNMENT
+            self._writes.append(PlacedWrite(offset, source, label=label))
+            self._places[identity] = offset
+            self.nbytes = offset + source.nbytes
+        return self._places[identity]
+
+    def writes(self, file_offset: int) -> list[PlacedWrite]:
+        """The tensors at their places in a file in which the section starts at `file_offset`."""
+        return [PlacedWrite(file_offset + write.file_offset, write.source, label=write.label) for write in self._writes]
+
+
+def _identity(source: Source) -> object:
+    """What two sources have in common that are the same bytes by construction, without reading them."""
+    if isinstance(source, FileSpan):
+        return id(source.file), source.file_offset, source.nbytes
+    if isinstance(source, Transformed):
+        return _identity(source.source), source.transform.name, source.nbytes
+    if isinstance(source, Literal):
+        return id(source.data), source.nbytes
+    return id(source)

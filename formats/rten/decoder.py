@@ -1,0 +1,232 @@
+"""The node list of RTen as a graph of the IR: nodes are RTen's operators, constants slices of the file.
+
+Names, which RTen needs only where a subgraph takes a value from around it, become complete and unique; a value that
+has none is called after its place.
+
+Spec: RTen 0.25.0, schema.fbs and the graph builder of the .rten loader.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from formats.errors import DecodeError, FormatError, LimitError, TruncatedError
+from formats.ir.model import Dimension, Graph, Node, Tensor, TensorShape, TensorType, Type, ValueInfo
+from formats.rten import operators
+from formats.rten.elements import BY_CONSTANT_TYPE, BY_MEMBER, BY_VALUE_TYPE
+from formats.rten.operators import RTEN_DOMAIN
+from formats.tensordata.source import Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from formats.rten.fbs import Span, Table
+    from formats.tensordata.source import Source
+
+EAGER_NBYTES = 1024  # constants this small, inside the model section, are cheaper in memory than as a place
+
+
+class _Scope:
+    """The nodes of one graph by id: what each is, and the name of those that are values."""
+
+    def __init__(self, tables: list[Table], outer: _Scope | None) -> None:
+        self.outer = outer
+        self.kinds: list[tuple[str, Table]] = [table.get("data", ("", {})) for table in tables]
+        self.given = [table.get("name", "") for table in tables]
+        self.names: list[str] = [""] * len(tables)
+        self.captures: set[int] = set()
+        self.last = {name: number for number, name in enumerate(self.given) if name}
+
+    def captured_name(self, name: str) -> str | None:
+        """What the value is called that a subgraph of this graph takes by `name`, looked for from here outwards."""
+        scope: _Scope | None = self
+        while scope is not None:
+            number = scope.last.get(name)
+            if number is not None and number not in scope.captures:
+                return scope.names[number] if scope.kinds[number][0] != "OperatorNode" else None
+            scope = scope.outer
+        return None
+
+
+class Decoder:
+    """Makes graphs from tables; `tensors` is the tensor section, `None` in a file without one."""
+
+    def __init__(self, section: Source, tensors: Source | None) -> None:
+        self._section = section
+        self._tensors = tensors
+        self._taken: set[str] = set()
+
+    def decode(self, table: Table, outer: _Scope | None = None) -> Graph:
+        """The graph of a table; `outer` is the graph around it.
+
+        Raises: DecodeError with the place of what is not well formed.
+        """
+        tables = table.get("nodes", [])
+        scope = _Scope(tables, outer)
+        inputs, outputs, captures = (
+            self._ids(table.get(field, ()), field, scope) for field in ("inputs", "outputs", "captures")
+        )
+        self._name(scope, captures)
+        graph = Graph()
+        producers = set(inputs) | set(captures)
+        for number in range(len(tables) - 1, -1, -1):  # of two producers of a value, the later one counts
+            kind, data = scope.kinds[number]
+            try:
+                if kind == "OperatorNode":
+                    graph.node.append(self._operator(data, scope, scope.given[number], producers))
+                elif kind == "ConstantNode" and number not in scope.captures:
+                    graph.initializer.append(self._constant(data, scope.names[number]))
+                elif not kind:
+                    raise DecodeError("a node is neither operator nor value nor constant")
+            except FormatError as error:
+                error.where = f"graph.nodes[{number}]" + (f".{error.where}" if error.where else "")
+                raise
+        graph.node.reverse()
+        graph.initializer.reverse()
+        self._add_values(graph, scope, inputs, outputs, producers)
+        return graph
+
+    def _ids(self, ids: Sequence[int], field: str, scope: _Scope) -> tuple[int, ...]:
+        """The ids that a graph lists, each once."""
+        for number in ids:
+            if number >= len(scope.kinds) or scope.kinds[number][0] == "OperatorNode":
+                raise DecodeError(f"graph.{field} lists node {number}, which is no value of {len(scope.kinds)} nodes")
+        if len(set(ids)) < len(ids):
+            raise DecodeError(f"graph.{field} lists a value twice")
+        return tuple(ids)
+
+    def _name(self, scope: _Scope, captures: tuple[int, ...]) -> None:
+        """Give every value of a graph a name: its own where it is free, and to a capture that of the value it means."""
+        foreign: set[str] = set()
+        for number in captures:
+            name, kind = scope.given[number], scope.kinds[number][0]
+            found = scope.outer.captured_name(name) if scope.outer else None
+            if found is None and kind == "ConstantNode":
+                continue  # some writers list all constants, which only means something where an outer graph has one
+            if found is None and name:
+                raise DecodeError(f"graph.captures[{captures.index(number)}] is {name!r}, which no outer graph has")
+            scope.captures.add(number)
+            scope.names[number] = found or ""  # some writers capture "" for an omitted input
+            foreign.add(scope.names[number])
+        used = set(foreign)
+        for number, (kind, _) in enumerate(scope.kinds):
+            if kind != "OperatorNode" and number not in scope.captures:
+                name = scope.given[number]
+                if not name or name in used:
+                    name = self._fresh(name or f"value_{number}", used, scope)
+                scope.names[number] = name
+                used.add(name)
+                self._taken.add(name)
+
+    def _fresh(self, name: str, used: set[str], scope: _Scope) -> str:
+        candidate, count = name, 0
+        while candidate in used or candidate in self._taken or candidate in scope.last:
+            count += 1
+            candidate = f"{name}_{count}"
+        return candidate
+
+    def _operator(self, table: Table, scope: _Scope, name: str, producers: set[int]) -> Node:
+        """The node for an operator; its outputs join `producers`."""
+        row = operators.BY_NAME.get(table["type"])
+        if row is None:
+            raise DecodeError(f"operator type {table['type']} is unknown")
+
+        def subgraph(attribute: str, inner: Table) -> Graph:
+            return self.decode(inner, scope)
+
+        attributes = operators.decode_attributes(row, table.get("attrs"), subgraph)
+        node = Node(op_type=row.name, domain=RTEN_DOMAIN, name=name or None, attribute=attributes)
+        node.input = self._value_names(table.get("inputs", ()), "inputs", scope)
+        outputs = self._value_names(table.get("outputs", ()), "outputs", scope)
+        for place, number in enumerate(table.get("outputs", ())[: len(outputs)]):
+            if outputs[place]:
+                if number in producers or scope.kinds[number][0] == "ConstantNode":
+                    outputs[place] = self._fresh(outputs[place], set(), scope)
+                    self._taken.add(outputs[place])
+                producers.add(number)
+        node.output = outputs
+        return node
+
+    def _value_names(self, ids: Sequence[int], field: str, scope: _Scope) -> list[str]:
+        """The names of an operator's inputs or outputs, "" for a missing one; those missing at the end are left out."""
+        names = []
+        for number in ids:
+            if number >= len(scope.kinds) or (number >= 0 and scope.kinds[number][0] == "OperatorNode"):
+                raise DecodeError(f"an operator has node {number} among its {field}, which is no value")
+            names.append(scope.names[number] if number >= 0 else "")
+        while names and not names[-1]:
+            names.pop()
+        return names
+
+    def _constant(self, table: Table, name: str) -> Tensor:
+        """The tensor for a constant, its elements left where they are."""
+        dims = table["shape"]
+        offset = table.get("data_offset")
+        if offset is not None:
+            element = BY_CONSTANT_TYPE.get(table.get("dtype", ""))
+            if element is None:
+                raise DecodeError(f"the constant {name!r} is outside the model section and has no element type")
+            source = self._external(name, offset, prod(dims) * element.nbytes)
+            return Tensor(name=name, dims=list(dims), data_type=element.number, raw_data=source)
+        if "data" not in table:
+            raise DecodeError(f"the constant {name!r} has no data")
+        member, data = table["data"]
+        element, span = BY_MEMBER[member], data["data"]
+        if prod(dims) * element.nbytes != span.nbytes:
+            raise LimitError(f"the constant {name!r} has {span.nbytes} bytes for the shape {list(dims)}")
+        return Tensor(name=name, dims=list(dims), data_type=element.number, raw_data=self._span(span))
+
+    def _external(self, name: str, offset: int, nbytes: int) -> Source:
+        """The elements at an offset in bytes from the start of the tensor section."""
+        if self._tensors is None:
+            raise DecodeError(f"the constant {name!r} is in a tensor section, and version 1 files have none")
+        left = max(self._tensors.nbytes - offset, 0)
+        if nbytes > left or offset > self._tensors.nbytes:
+            raise TruncatedError(f"the constant {name!r} needs {nbytes} bytes of tensor data, {left} left")
+        return self._tensors.slice(offset, nbytes)
+
+    def _span(self, span: Span) -> Source:
+        if span.nbytes <= EAGER_NBYTES:
+            return Literal(self._section.read(span.offset, span.nbytes))
+        return self._section.slice(span.offset, span.nbytes)
+
+    def _add_values(
+        self, graph: Graph, scope: _Scope, inputs: tuple[int, ...], outputs: tuple[int, ...], producers: set[int]
+    ) -> None:
+        """Say what a graph's inputs and outputs are, and what is known of other values that something produces."""
+        for number in inputs:
+            if scope.kinds[number][0] == "ValueNode":  # a constant among the inputs cannot be given another value
+                graph.input.append(_value_info(scope, number))
+        for number in outputs:
+            graph.output.append(_value_info(scope, number))
+        listed = {*inputs, *outputs, *scope.captures}
+        for number, (kind, data) in enumerate(scope.kinds):
+            if kind == "ValueNode" and data and number in producers and number not in listed:
+                graph.value_info.append(_value_info(scope, number))
+
+
+def _value_info(scope: _Scope, number: int) -> ValueInfo:
+    kind, table = scope.kinds[number]
+    value = ValueInfo(name=scope.names[number])
+    if kind == "ValueNode" and table:
+        value.type = _tensor_type(table)
+    return value
+
+
+def _tensor_type(table: Table) -> Type:
+    tensor = TensorType()
+    if "dtype" in table:
+        element = BY_VALUE_TYPE.get(table["dtype"])
+        if element is None:
+            raise DecodeError(f"a value has the unknown element type {table['dtype']}")
+        tensor.elem_type = element.number
+    if "shape" in table:
+        tensor.shape = TensorShape(dim=[_dimension(dim) for dim in table["shape"]])
+    return Type(tensor_type=tensor)
+
+
+def _dimension(table: dict[str, Any]) -> Dimension:
+    if "name" in table:
+        return Dimension(dim_param=table["name"])
+    return Dimension(dim_value=table["value"])

@@ -1,0 +1,362 @@
+"""A graph of the IR as the node list of RTen: values, constants and operators, each known by its place.
+
+The loader wants operators to mention only what comes before them, so all values and constants come first. It finds
+what a subgraph takes from around it by name, and a name means the last node that has it: hence no operator shares
+its name with a value.
+
+Spec: RTen 0.25.0, schema.fbs and the graph builder of the .rten loader.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from formats.errors import EncodeError
+from formats.ir import dtypes
+from formats.ir.model import Graph, Model, Node, ValueInfo
+from formats.ir.walk import graphs
+from formats.rten import operators
+from formats.rten.constants import INLINE_ELEMENTS, TensorSection, constant_tensor, convert, densify
+from formats.rten.elements import HOLDERS, INT32_LIMITS
+from formats.rten.losses import Losses
+from formats.rten.operators import RTEN_DOMAIN, STANDARD_DOMAINS
+from formats.rten.refusal import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from formats.ir.model import Dimension, Tensor, TensorType
+    from formats.rten.fbs import Table
+    from formats.rten.operators import Operator
+
+FIRST_IR_WITH_DEFAULTS = 4  # before, every initialiser had to be an input as well
+MAX_SHAPE_TABLES = 900_000  # the verifier allows a million tables, and every dimension is one
+UNKNOWN_DIMS = ("", "?")  # what exporters call a dimension of which they know nothing, any number of times
+
+
+class _Uses(NamedTuple):
+    """The names that the nodes of a graph mention, and those that subgraphs of it do."""
+
+    own: dict[str, None]  # in order of first use
+    inner: set[str]
+    bounds: set[str]  # used as the start or end of slices and nothing else: there, any large number is infinite
+
+
+class _NodeList:
+    """The nodes of one graph; a node's id is its place in the list."""
+
+    def __init__(self) -> None:
+        self.tables: list[Table] = []
+        self.ids: dict[str, int] = {}
+
+    def add(self, name: str | None, kind: str, table: Table) -> int:
+        """The id of a new node; values and constants are found by their name from then on."""
+        number = len(self.tables)
+        self.tables.append({"name": name, "data": (kind, table)} if name else {"data": (kind, table)})
+        if kind != "OperatorNode" and name:
+            self.ids[name] = number
+        return number
+
+
+class Encoder:
+    """Makes the tables of a model's graphs; what they need outside of them and what cannot be said adds up here.
+
+    `native` is for a model that was read from a .rten file: it is written back as it was, even with what only
+    runtimes newer than the release that we write for understand. `inline` puts all constants into the tables, as a
+    file without a tensor section needs it.
+    """
+
+    def __init__(self, model: Model, *, native: bool = False, inline: bool = False) -> None:
+        self.section = TensorSection()
+        self.losses = Losses()
+        self.refusals: list[Refusal] = []
+        self._native = native
+        self._inline = inline
+        self._ir_version = model.ir_version or 0
+        all_graphs = [graph for _, graph in graphs(model)]
+        self._names = _value_names(all_graphs)
+        self._dim_names = {dim.dim_param for dim in _dims(all_graphs) if dim.dim_param}
+        self._with_shapes = _shape_tables(all_graphs) <= MAX_SHAPE_TABLES
+
+    def encode(self, graph: Graph, where: str = "graph", outer: frozenset[str] | None = None) -> Table:
+        """The table of a graph; `outer` are the names around it, `None` for the model's own graph."""
+        nodes = _NodeList()
+        uses = _find_uses(graph)
+        constants = self._constants(graph, where)
+        inputs = [value for value in graph.input if value.name not in constants]
+        if self._ir_version >= FIRST_IR_WITH_DEFAULTS:
+            for value in graph.input:
+                if value.name in constants:
+                    detail = "inputs that have a default value become constants"
+                    self.losses.add("default_input", detail, f"{where}.input", value.name)
+        types = (
+            {value.name: value for value in (*graph.value_info, *graph.output)} if outer is None or self._native else {}
+        )
+        for value in inputs:
+            nodes.add(value.name, "ValueNode", self._value(value, with_shape=outer is None or self._native))
+        computed = [name for node in graph.node if not _is_constant(node) for name in node.output if name]
+        local = frozenset((*nodes.ids, *constants, *computed))
+        if len(local) < len(inputs) + len(constants) + len(computed):
+            twice = _first_duplicate((*(value.name or "" for value in inputs), *constants, *computed))
+            raise EncodeError(f"the value {twice!r} is produced twice", where=where)
+        captured = self._captured(uses, local, outer or frozenset(), where)
+        captures = [nodes.add(name, "ValueNode", {}) for name in captured]
+        for name, (tensor, place) in constants.items():
+            if name in uses.own or name in uses.inner:
+                nodes.add(name, "ConstantNode", self._constant(name, tensor, place, exact=name not in uses.bounds))
+        for name in computed:
+            nodes.add(name, "ValueNode", self._value(types.get(name), with_shape=self._with_shapes))
+        visible = local | (outer or frozenset())
+        operators_of_graph = [node for node in graph.node if not _is_constant(node)]
+        for node in operators_of_graph:
+            self._operator(node, nodes, uses, where, visible)
+        table = {
+            "nodes": nodes.tables,
+            "inputs": tuple(nodes.ids[value.name or ""] for value in inputs),
+            "outputs": self._outputs(graph, nodes),
+        }
+        if captures:
+            table["captures"] = tuple(captures)
+        return table
+
+    def _captured(self, uses: _Uses, local: frozenset[str], outer: frozenset[str], where: str) -> list[str]:
+        """The names that a graph takes from those around it, in order of first use."""
+        captured = [name for name in uses.own if name not in local]
+        for name in captured:
+            if name not in outer:
+                raise EncodeError(f"the value {name!r} is used and produced by nothing", where=where)
+        return captured
+
+    def _constants(self, graph: Graph, where: str) -> dict[str, tuple[Tensor, str]]:
+        """The constants of a graph by name, each with its place: initialisers, sparse ones, and Constant nodes."""
+        found: dict[str, tuple[Tensor, str]] = {}
+        for index, tensor in enumerate(graph.initializer):
+            found[tensor.name or ""] = tensor, f"{where}.initializer[{index}]"
+        for index, sparse in enumerate(graph.sparse_initializer):
+            if sparse.values is not None:
+                found[sparse.values.name or ""] = densify(sparse), f"{where}.sparse_initializer[{index}]"
+        for node in graph.node:
+            if _is_constant(node):
+                found[node.output[0]] = constant_tensor(node), _node_place(node, where)
+        return found
+
+    def _constant(self, name: str, tensor: Tensor, where: str, *, exact: bool) -> Table:
+        """The table of a constant: small ones hold their elements, others say where those are."""
+        try:
+            constant = convert(tensor)
+        except EncodeError as error:
+            self.refusals.append(Refusal("", "", None, where, f"RTen has no constants like {name!r}: {error}"))
+            return {"shape": ()}
+        source, element = constant.source, constant.element
+        kinds = f"{dtypes.type_name(tensor.data_type)} constants become {dtypes.type_name(element.number)}"
+        if constant.change == "widened":
+            self.losses.add("widened", f"{kinds}, exactly", where, name)
+        elif constant.change == "rounded":
+            self.losses.add("rounded", f"{kinds}, rounded", where, name)
+        elif constant.change == "clamped" and exact:
+            self.losses.add("clamped", f"{kinds}; what does not fit becomes the nearest that does", where, name)
+        table: Table = {"shape": constant.dims, "dtype": element.constant_type}
+        if self._inline or source.nbytes <= INLINE_ELEMENTS * element.nbytes:
+            data = source if self._inline and source.nbytes > INLINE_ELEMENTS * element.nbytes else source.read()
+            table["data"] = element.member, {"data": data}
+        else:
+            table["data_offset"] = self.section.place(source, name)
+        return table
+
+    def _value(self, value: ValueInfo | None, *, with_shape: bool) -> Table:
+        """The table of a value: what is known of its type, which the runtime takes for granted."""
+        tensor = value.type.tensor_type if value and value.type else None
+        if value is None or tensor is None:
+            return {}
+        table: Table = {}
+        element = HOLDERS.get(tensor.elem_type or 0)
+        if element is not None:
+            table["dtype"] = element.value_type
+        if with_shape and tensor.shape is not None:
+            table["shape"] = [self._dim(dim, f"{value.name}_dim{axis}") for axis, dim in enumerate(tensor.shape.dim)]
+        return table
+
+    def _dim(self, dim: Dimension, fallback: str) -> Table:
+        """A size or a name; what is unknown gets a name of its own, since equal names mean equal sizes."""
+        if dim.dim_value is not None and 0 <= dim.dim_value <= INT32_LIMITS[1]:
+            return {"value": dim.dim_value}
+        if dim.dim_param is not None and dim.dim_param not in UNKNOWN_DIMS:
+            return {"name": dim.dim_param}
+        return {"name": _unique(fallback, self._dim_names)}
+
+    def _operator(self, node: Node, nodes: _NodeList, uses: _Uses, where: str, visible: frozenset[str]) -> None:
+        """Append the operator for a node."""
+        place = _node_place(node, where)
+        row = operators.BY_NAME.get(node.op_type or "") if node.domain in (*STANDARD_DOMAINS, RTEN_DOMAIN) else None
+        if row is None:
+            self._refuse(node, place, "RTen has no such operator")
+            return
+        if row.later and not self._native:
+            self._refuse(node, place, "RTen 0.25 has no such operator yet")
+        table: Table = {"type": row.name}
+        problems: list[operators.Problem] = []
+
+        def subgraph(name: str, graph: Graph) -> Table:
+            return self.encode(graph, f'{place}.attribute["{name}"].g', visible)
+
+        attrs = operators.encode_attributes(row, node, subgraph, problems, later=self._native)
+        for problem in problems:
+            self._refuse(node, place, problem.reason, problem.remedy)
+        if attrs is not None:
+            table["attrs"] = attrs
+        table["inputs"] = _ids(node.input, nodes)
+        table["outputs"] = _ids(self._used_outputs(node, row, uses), nodes)
+        if row.inputs is not None and len(table["inputs"]) > row.inputs and not self._native:
+            self._refuse(node, place, f"it has {len(table['inputs'])} inputs, and RTen takes {row.inputs}")
+        if row.outputs is not None and len(table["outputs"]) > row.outputs:
+            self._refuse(node, place, f"its output {row.outputs} is used, and RTen gives only those before it")
+        nodes.add(self._operator_name(node, place), "OperatorNode", table)
+
+    def _used_outputs(self, node: Node, row: Operator, uses: _Uses) -> list[str]:
+        """The outputs of a node, without those that RTen does not compute and nobody wants."""
+        if row.outputs is None:
+            return node.output
+        return [
+            name if place < row.outputs or name in uses.own or name in uses.inner else ""
+            for place, name in enumerate(node.output)
+        ]
+
+    def _operator_name(self, node: Node, place: str) -> str | None:
+        """The node's name, made one that nothing else in the model has."""
+        if not node.name:
+            return None
+        name = _unique(node.name, self._names)
+        if name != node.name:
+            self.losses.add("renamed", "operators may not share names, with values neither", place, node.name)
+        return name
+
+    def _outputs(self, graph: Graph, nodes: _NodeList) -> tuple[int, ...]:
+        """The ids of a graph's outputs; one that is there twice is copied, since the planner wants them distinct."""
+        ids: list[int] = []
+        for value in graph.output:
+            number = nodes.ids[value.name or ""]
+            if number in ids:
+                copy = nodes.add(
+                    _unique(value.name or "", self._names), "ValueNode", dict(nodes.tables[number]["data"][1])
+                )
+                nodes.add(None, "OperatorNode", {"type": "Identity", "inputs": (number,), "outputs": (copy,)})
+                number = copy
+            ids.append(number)
+        return tuple(ids)
+
+    def _refuse(self, node: Node, where: str, reason: str, remedy: str = "") -> None:
+        self.refusals.append(Refusal(node.op_type or "", node.domain or "", None, where, reason, remedy))
+
+    def check_interface(self, graph: Graph) -> None:
+        """Note how the types of the model's inputs and outputs change, and which cannot."""
+        constants = {tensor.name for tensor in graph.initializer}
+        for field in ("input", "output"):
+            for index, value in enumerate(getattr(graph, field)):
+                where = f"graph.{field}[{index}]"
+                number = _element_number(value)
+                if not number or (field == "input" and value.name in constants):
+                    continue
+                element, name = HOLDERS.get(number), dtypes.type_name(number)
+                if element is None:
+                    reason = f"the {field} {value.name!r} has element type {name}"
+                    self.refusals.append(Refusal("", "", None, where, reason))
+                elif element.number != number:
+                    detail = f"{name} {field}s become {dtypes.type_name(element.number)}"
+                    self.losses.add("interface_type", detail, where, value.name)
+
+
+def _element_number(value: ValueInfo) -> int:
+    """The element type of an input or output, of a sequence that of its tensors."""
+    kind = value.type
+    while kind is not None and kind.tensor_type is None:
+        outer = kind.sequence_type or kind.optional_type
+        kind = outer.elem_type if outer else None
+    tensor: TensorType | None = kind.tensor_type if kind else None
+    return (tensor.elem_type or 0) if tensor else 0
+
+
+def _is_constant(node: Node) -> bool:
+    return node.op_type == "Constant" and node.domain in STANDARD_DOMAINS
+
+
+def _node_place(node: Node, where: str) -> str:
+    """The place of a node, by its name or output: numbers would be those of the rewritten graph."""
+    return f'{where}.node["{node.name or next(iter(node.output), "")}"]'
+
+
+def _ids(names: Iterable[str], nodes: _NodeList) -> tuple[int, ...]:
+    """The ids of values, -1 for an omitted one; those at the end are left out."""
+    ids = [nodes.ids.get(name, -1) if name else -1 for name in names]
+    while ids and ids[-1] == -1:
+        ids.pop()
+    return tuple(ids)
+
+
+def _find_uses(graph: Graph) -> _Uses:
+    own: dict[str, None] = {}
+    inner: set[str] = set()
+    bounds: set[str] = set()
+    others: set[str] = set()
+    for node in graph.node:
+        is_slice = node.op_type == "Slice"
+        for place, name in enumerate(node.input):
+            if name:
+                own[name] = None
+                (bounds if is_slice and place in (1, 2) else others).add(name)
+        for attribute in node.attribute:
+            if attribute.g is not None:
+                for _, subgraph in graphs(attribute):
+                    inner.update(_mentioned(subgraph))
+    outputs = [value.name or "" for value in graph.output]
+    own.update(dict.fromkeys(outputs))
+    return _Uses(own, inner, bounds - others - inner - set(outputs))
+
+
+def _mentioned(graph: Graph) -> Iterable[str]:
+    for node in graph.node:
+        yield from node.input
+    for value in graph.output:
+        yield value.name or ""
+
+
+def _value_names(all_graphs: list[Graph]) -> set[str]:
+    """The names of all values and constants."""
+    names: set[str] = set()
+    for graph in all_graphs:
+        names.update(value.name or "" for value in graph.input)
+        names.update(tensor.name or "" for tensor in graph.initializer)
+        names.update(sparse.values.name or "" for sparse in graph.sparse_initializer if sparse.values)
+        for node in graph.node:
+            names.update(node.output)
+    return names
+
+
+def _dims(all_graphs: list[Graph]) -> Iterable[Dimension]:
+    """All dimensions of the values whose types the graphs tell."""
+    for graph in all_graphs:
+        for value in (*graph.input, *graph.output, *graph.value_info):
+            tensor = value.type.tensor_type if value.type else None
+            if tensor is not None and tensor.shape is not None:
+                yield from tensor.shape.dim
+
+
+def _shape_tables(all_graphs: list[Graph]) -> int:
+    """About how many tables the model needs when the shapes of all values are written."""
+    tables = sum(1 for _ in _dims(all_graphs))
+    for graph in all_graphs:
+        tables += 3 * len(graph.initializer) + sum(3 + 2 * len(node.output) for node in graph.node)
+    return tables
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    """The name, with a number behind it where it is taken; it is taken from then on."""
+    candidate, number = name, 1
+    while candidate in taken:
+        candidate, number = f"{name}_{number}", number + 1
+    taken.add(candidate)
+    return candidate
+
+
+def _first_duplicate(names: Iterable[str]) -> Any:
+    seen: set[str] = set()
+    return next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]

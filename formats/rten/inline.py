@@ -1,0 +1,101 @@
+"""Functions of a model, put in the place of the nodes that call them.
+
+Spec: onnx.proto, FunctionProto; IR.md, Model local functions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from formats.rten.attributes import AttributeType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from formats.ir.model import Attribute, Function, Graph, Node, Tensor, ValueInfo
+    from formats.rten.rewriting.context import Names
+
+    Key = tuple[str, str, str]
+
+
+def key_of(domain: str | None, name: str | None, overload: str | None) -> Key:
+    """What a function is called by."""
+    return ("" if domain in (None, "ai.onnx") else domain or "", name or "", overload or "")
+
+
+def functions_of(functions: Iterable[Function]) -> dict[Key, Function]:
+    """The functions of a model by what they are called by."""
+    return {key_of(function.domain, function.name, function.overload): function for function in functions}
+
+
+def expand(call: Node, function: Function, names: Names) -> list[Node]:
+    """The nodes of a function as they compute what a call asks for, with new names for the values inside."""
+    values = dict(zip(function.input, call.input, strict=False))
+    values.update(dict.fromkeys(function.input[len(call.input) :], ""))
+    stem = next((name for name in call.output if name), call.op_type or "")
+    wanted = dict(zip(function.output, call.output, strict=False))
+    for name in function.output:
+        values[name] = wanted.get(name) or names.fresh(f"{stem}/{name}")
+    given = {attribute.name or "": attribute for attribute in function.attribute_proto}
+    given.update((attribute.name or "", attribute) for attribute in call.attribute)
+    nodes = [_node(node, values, given, names, stem) for node in function.node]
+    return nodes
+
+
+def _node(node: Node, values: dict[str, str], given: Mapping[str, Attribute], names: Names, stem: str) -> Node:
+    """A copy of a node with the names and attributes of a call; its outputs are new names."""
+    inputs = [_name(name, values, names, stem) for name in node.input]
+    attributes = [
+        found for attribute in node.attribute if (found := _attribute(attribute, values, given, names, stem)) is not None
+    ]
+    outputs = [_name(name, values, names, stem) for name in node.output]
+    return replace(node, input=inputs, output=outputs, attribute=attributes, name=None)
+
+
+def _name(name: str, values: dict[str, str], names: Names, stem: str) -> str:
+    if not name:
+        return ""
+    if name not in values:
+        values[name] = names.fresh(f"{stem}/{name}")
+    return values[name]
+
+
+def _attribute(
+    attribute: Attribute, values: dict[str, str], given: Mapping[str, Attribute], names: Names, stem: str
+) -> Attribute | None:
+    """The attribute, or what it refers to; `None` where the call does not give that."""
+    if attribute.ref_attr_name:
+        found = given.get(attribute.ref_attr_name)
+        return None if found is None else replace(found, name=attribute.name)
+    if attribute.g is not None:
+        return replace(attribute, g=_graph(attribute.g, values, given, names, stem))
+    if attribute.type == AttributeType.GRAPHS:
+        return replace(attribute, graphs=[_graph(graph, values, given, names, stem) for graph in attribute.graphs])
+    return attribute
+
+
+def _graph(graph: Graph, outer: dict[str, str], given: Mapping[str, Attribute], names: Names, stem: str) -> Graph:
+    """A copy of a subgraph, whose own values get new names too."""
+    values = dict(outer)
+    own = [value.name for value in graph.input] + [tensor.name for tensor in graph.initializer]
+    own += [sparse.values.name for sparse in graph.sparse_initializer if sparse.values]
+    own += [name for node in graph.node for name in node.output]
+    values.update((name, names.fresh(f"{stem}/{name}")) for name in own if name)
+
+    def renamed(value: ValueInfo | Tensor) -> str:
+        return _name(value.name or "", values, names, stem)
+
+    return replace(
+        graph,
+        node=[_node(node, values, given, names, stem) for node in graph.node],
+        initializer=[replace(tensor, name=renamed(tensor)) for tensor in graph.initializer],
+        sparse_initializer=[
+            replace(sparse, values=replace(sparse.values, name=renamed(sparse.values)))
+            for sparse in graph.sparse_initializer
+            if sparse.values is not None
+        ],
+        input=[replace(value, name=renamed(value)) for value in graph.input],
+        output=[replace(value, name=renamed(value)) for value in graph.output],
+        value_info=[replace(value, name=values[value.name]) for value in graph.value_info if value.name in values],
+    )

@@ -1,0 +1,335 @@
+"""Rewrites a model to what RTen 0.25.0 runs: the newest form of each operator, and no operator that RTen lacks.
+
+The result computes what the given model does. Every node goes through the rewritings of its operator until none
+changes it; what a rewriting puts in its place goes through theirs. Whatever cannot be expressed is collected, with
+the node's place in the given model, and the rest is legalised all the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, NamedTuple
+
+from formats.errors import EncodeError
+from formats.ir.dtypes import type_name
+from formats.ir.model import Dimension, Graph, Model, Node, OperatorSetId, TensorShape, TensorType, Type, ValueInfo
+from formats.ir.walk import graphs
+from formats.rten import operators
+from formats.rten.attributes import get_int, get_ints
+from formats.rten.constants import constant_tensor, densify
+from formats.rten.infer import BOOL, INT64, MALFORMED, UNKNOWN, Scope, ValueType, declared_type
+from formats.rten.inline import expand, functions_of, key_of
+from formats.rten.operators import STANDARD_DOMAINS
+from formats.rten.refusal import Refusal
+from formats.rten.rewriting.context import NEWEST, Constants, Context, Names, Refused
+from formats.rten.rewriting.table import REWRITINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from formats.ir.model import Attribute
+    from formats.rten.inline import Key
+
+NEWEST_KNOWN = 28  # the newest operator set whose forms the rewritings know
+MAX_STEPS = 32  # of rewriting what a rewriting made, which no operator comes near
+MAX_NESTING = 14  # subgraphs in subgraphs that RTen's verifier accepts
+MAX_NODES = 500_000  # nodes that it accepts, a bound for functions that multiply
+IR_VERSION = 10  # of the result; before 4, all initialisers had to be inputs
+NOT_TENSORS_OF_NUMBERS = (8, 14, 15)  # STRING, COMPLEX64, COMPLEX128
+
+
+@dataclass(frozen=True)
+class Legalized:
+    """A model that RTen can run if there are no refusals.
+
+    `types` is what is known of the values of each graph of `model`, by the graph's place in it.
+    """
+
+    model: Model
+    refusals: tuple[Refusal, ...]
+    types: Mapping[str, Mapping[str, ValueType]]
+
+
+def legalize(model: Model, exact: bool = False) -> Legalized:
+    """The model in forms that RTen runs; the given one is not changed, and weights are shared.
+
+    `exact` rewrites operators that RTen computes otherwise than ONNX says, where there is a way.
+
+    Raises: TensorDataError where a constant that decides a form cannot be read.
+    """
+    versions = {entry.domain or "": entry.version or 1 for entry in model.opset_import}
+    versions[""] = versions.get("", versions.pop("ai.onnx", 1))
+    legalizer = _Legalizer(model, exact)
+    version = versions[""]
+    if version > NEWEST_KNOWN:
+        reason = f"the model is of operator set {version}, newer than {NEWEST_KNOWN}, the newest that is known"
+        legalizer.refusals.append(Refusal("", "", None, "opset_import", reason, "convert the model to an older one"))
+    graph = model.graph or Graph()
+    if (model.ir_version or 0) < 4:
+        constants = {tensor.name for tensor in graph.initializer}
+        graph = replace(graph, input=[value for value in graph.input if value.name not in constants])
+    legal = legalizer.graph(graph, versions, None, "graph", ())
+    imports = [OperatorSetId(domain="", version=max(version, NEWEST))]
+    imports += [entry for entry in model.opset_import if entry.domain not in STANDARD_DOMAINS]
+    result = replace(
+        model, graph=legal, opset_import=imports, functions=[], ir_version=max(model.ir_version or 0, IR_VERSION)
+    )
+    types = {where: legalizer.types.get(id(found), {}) for where, found in graphs(result)}
+    return Legalized(result, tuple(legalizer.refusals), types)
+
+
+class _Place(NamedTuple):
+    """Where a node stands: the operator sets that it is of, its place in the given model, and the graph made of it."""
+
+    versions: Mapping[str, int]
+    where: str
+    surroundings: _Surroundings
+    calls: tuple[Key, ...] = ()  # the functions that the node is inside of
+    step: int = 0
+
+
+class _Surroundings(NamedTuple):
+    """A graph that is being made."""
+
+    scope: Scope
+    constants: Constants
+    depth: int
+
+
+class _Legalizer:
+    """What is shared by all graphs of one model."""
+
+    def __init__(self, model: Model, exact: bool) -> None:
+        self.refusals: list[Refusal] = []
+        self.types: dict[int, Mapping[str, ValueType]] = {}
+        self._exact = exact
+        self._functions = functions_of(model.functions)
+        self._names = Names(*_names(model))
+        self._room = MAX_NODES
+
+    def graph(
+        self,
+        graph: Graph,
+        versions: Mapping[str, int],
+        outer: _Surroundings | None,
+        where: str,
+        input_types: Sequence[ValueType],
+        calls: tuple[Key, ...] = (),
+    ) -> Graph:
+        """The graph with legal nodes; `input_types` are what the node around a subgraph knows of its inputs."""
+        scope = Scope(outer.scope if outer else None)
+        constants = Constants(scope, self._names)
+        surroundings = _Surroundings(scope, constants, outer.depth + 1 if outer else 0)
+        scope.declare([*graph.value_info, *graph.input, *graph.output])
+        for place, value in enumerate(graph.input):
+            scope.add_input(value.name or "", input_types[place] if place < len(input_types) else UNKNOWN)
+        tensors = [*graph.initializer, *map(densify, graph.sparse_initializer)]
+        for tensor in tensors:
+            scope.add_tensor(tensor)
+        nodes: list[Node] = []
+        for index in self._order(graph, where):
+            node = graph.node[index]
+            nodes += self._node(node, _Place(versions, f"{where}.node[{index}]", surroundings, calls))
+        outputs = graph.output if outer is None else [_typed(value, scope) for value in graph.output]
+        legal = replace(
+            graph, node=nodes, initializer=[*tensors, *constants.tensors], sparse_initializer=[], output=outputs
+        )
+        self.types[id(legal)] = scope.types
+        return legal
+
+    def _order(self, graph: Graph, where: str) -> Sequence[int]:
+        """The indices of the nodes in an order in which each comes after those that it uses."""
+        order = _topological(graph.node)
+        if len(order) < len(graph.node):
+            first = min(set(range(len(graph.node))) - set(order))
+            node = graph.node[first]
+            reason = "it is part of a cycle"
+            self.refusals.append(Refusal(node.op_type or "", node.domain or "", None, f"{where}.node[{first}]", reason))
+        return order
+
+    def _node(self, node: Node, place: _Place) -> list[Node]:
+        """The legal nodes that compute what a node does."""
+        domain = "" if node.domain in STANDARD_DOMAINS else node.domain or ""
+        function = self._functions.get(key_of(node.domain, node.op_type, node.overload)) if self._functions else None
+        try:
+            if function is not None:
+                return self._call(node, place)
+            if domain == "" and node.op_type == "Constant":
+                tensor = replace(constant_tensor(node), name=node.output[0])
+                place.surroundings.constants.add_tensor(tensor)
+                return []
+            node = self._with_legal_subgraphs(node, place)
+            nodes = self._rewritten(node, domain, place)
+            if nodes is None:
+                row = operators.BY_NAME.get(node.op_type or "") if not domain else None
+                if row is None or row.later:
+                    raise Refused("is an operator that RTen has not")
+                return [self._finished(node, place)]
+        except Refused as refused:
+            return self._refuse(node, domain, place, f"it {refused.reason}", refused.remedy)
+        except EncodeError as error:
+            return self._refuse(node, domain, place, str(error))
+        except MALFORMED as error:
+            return self._refuse(node, domain, place, f"it is not well formed: {error!r}")
+        if place.step == MAX_STEPS:
+            return self._refuse(node, domain, place, "its rewriting does not end")
+        inner = place._replace(versions={"": NEWEST}, step=place.step + 1)
+        return [legal for made in nodes for legal in self._node(made, inner)]
+
+    def _rewritten(self, node: Node, domain: str, place: _Place) -> list[Node] | None:
+        """What the first rewriting that applies makes of a node; `None` where none does."""
+        rewritings = REWRITINGS.get(domain, {}).get(node.op_type or "")
+        if rewritings is None:
+            return None
+        surroundings = place.surroundings
+        version = place.versions.get(domain, NEWEST)
+        for rewriting in rewritings:
+            context = Context(node, version, surroundings.scope, self._names, surroundings.constants, self._exact)
+            nodes = rewriting(node, context)
+            if nodes is not None:
+                return nodes
+        return None
+
+    def _finished(self, node: Node, place: _Place) -> Node:
+        """A legal node; what its outputs are is known from now on."""
+        scope = place.surroundings.scope
+        scope.infer(node)
+        for name in node.output:
+            elem_type = scope.types[name].elem_type
+            if elem_type in NOT_TENSORS_OF_NUMBERS:
+                raise Refused(f"computes {type_name(elem_type)}, which RTen has not")
+        return node
+
+    def _refuse(self, node: Node, domain: str, place: _Place, reason: str, remedy: str = "") -> list[Node]:
+        """Record why a node stops the conversion; it stays, so that what follows can be looked at too."""
+        version = place.versions.get(domain)
+        self.refusals.append(Refusal(node.op_type or "", domain, version, place.where, reason, remedy))
+        place.surroundings.scope.infer(node)
+        return [node]
+
+    def _call(self, node: Node, place: _Place) -> list[Node]:
+        """The legal nodes of a function."""
+        key = key_of(node.domain, node.op_type, node.overload)
+        function = self._functions[key]
+        if key in place.calls:
+            raise Refused("is a function that calls itself")
+        self._room -= len(function.node)
+        if self._room < 0:
+            raise Refused(f"is one of functions that make more than {MAX_NODES} nodes, which RTen does not load")
+        versions = dict(place.versions)
+        versions.update((entry.domain or "", entry.version or 1) for entry in function.opset_import)
+        versions[""] = versions.pop("ai.onnx", versions.get("", NEWEST))
+        inner = place._replace(versions=versions, calls=(*place.calls, key))
+        nodes = expand(node, function, self._names)
+        return [legal for index in _topological(nodes) for legal in self._node(nodes[index], inner)]
+
+    def _with_legal_subgraphs(self, node: Node, place: _Place) -> Node:
+        """The node with legal subgraphs, which have the outputs that they had."""
+        if all(attribute.g is None for attribute in node.attribute):
+            return node
+        if place.surroundings.depth >= MAX_NESTING:
+            raise Refused(f"is nested in more than {MAX_NESTING} graphs, which RTen does not load")
+        input_types = _body_types(node, place.surroundings.scope)
+        attributes: list[Attribute] = []
+        for attribute in node.attribute:
+            if attribute.g is not None:
+                where = f'{place.where}.attribute["{attribute.name}"].g'
+                graph = self.graph(
+                    attribute.g, place.versions, place.surroundings, where, input_types, place.calls
+                )
+                attribute = replace(attribute, g=graph)
+            attributes.append(attribute)
+        return replace(node, attribute=attributes)
+
+
+def _names(model: Model) -> tuple[set[str], set[str]]:
+    """The names of all values, and those that are read."""
+    used: set[str] = set()
+    read: set[str] = set()
+    for _, graph in graphs(model):
+        used.update(value.name or "" for value in (*graph.input, *graph.value_info))
+        used.update(tensor.name or "" for tensor in graph.initializer)
+        used.update(sparse.values.name or "" for sparse in graph.sparse_initializer if sparse.values)
+        read.update(value.name or "" for value in graph.output)
+        for node in graph.node:
+            used.update(node.output)
+            read.update(node.input)
+    for function in model.functions:
+        read.update(function.output)
+        for node in function.node:
+            used.update(node.output)
+            read.update(node.input)
+    return used | read, read - {""}
+
+
+def _topological(nodes: Sequence[Node]) -> Sequence[int]:
+    """The indices of nodes, in order as far as each can come after those that it uses; those on cycles are left out."""
+    maker = {name: index for index, node in enumerate(nodes) for name in node.output if name}
+    needs = [{maker[name] for name in _mentioned(node) if name in maker} for node in nodes]
+    if all(not made or max(made) < index for index, made in enumerate(needs)):
+        return range(len(nodes))
+    users: dict[int, list[int]] = {}
+    for index, made in enumerate(needs):
+        for other in made:
+            users.setdefault(other, []).append(index)
+    missing = [len(made) for made in needs]
+    ready = [index for index, count in enumerate(missing) if not count]
+    heapify(ready)
+    order = []
+    while ready:
+        index = heappop(ready)
+        order.append(index)
+        for user in users.get(index, ()):
+            missing[user] -= 1
+            if not missing[user]:
+                heappush(ready, user)
+    return order
+
+
+def _mentioned(node: Node) -> Iterator[str]:
+    """The names that a node and its subgraphs use."""
+    yield from node.input
+    for attribute in node.attribute:
+        if attribute.g is not None:
+            for inner in attribute.g.node:
+                yield from _mentioned(inner)
+            yield from (value.name or "" for value in attribute.g.output)
+
+
+def _body_types(node: Node, scope: Scope) -> list[ValueType]:
+    """What is known of the inputs of a node's subgraph: dims may differ from step to step, except of slices."""
+    types = [scope.type_of(name) if name else UNKNOWN for name in node.input]
+    if node.op_type == "Loop":
+        carried = [ValueType(entry.elem_type) for entry in types[2:]]
+        return [ValueType(INT64, ()), ValueType(BOOL, ()), *carried]
+    if node.op_type == "Scan":
+        count = len(types) - get_int(node, "num_scan_inputs")
+        axes = get_ints(node, "scan_input_axes") or [0] * len(types)
+        slices = [_without(entry, axis) for entry, axis in zip(types[count:], axes, strict=False)]
+        return [*(ValueType(entry.elem_type) for entry in types[:count]), *slices]
+    return []
+
+
+def _without(value_type: ValueType, axis: int) -> ValueType:
+    """The type of a slice across an axis."""
+    dims = value_type.dims
+    if dims is None or not -len(dims) <= axis < len(dims):
+        return ValueType(value_type.elem_type)
+    axis %= len(dims)
+    return ValueType(value_type.elem_type, dims[:axis] + dims[axis + 1 :])
+
+
+def _typed(value: ValueInfo, scope: Scope) -> ValueInfo:
+    """A subgraph's output with what is known of its type, where it does not say so itself."""
+    elem_type, dims = scope.type_of(value.name or "")
+    if elem_type is None or (value.type is not None and declared_type(value.type).elem_type):
+        return value
+    shape = None if dims is None else TensorShape(dim=[_dimension(dim) for dim in dims])
+    return replace(value, type=Type(tensor_type=TensorType(elem_type=elem_type, shape=shape)))
+
+
+def _dimension(dim: int | str | None) -> Dimension:
+    return Dimension(dim_value=dim) if isinstance(dim, int) else Dimension()
+
+

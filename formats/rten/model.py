@@ -1,0 +1,183 @@
+"""The whole of a .rten file: header, model section and tensor section, from a model and back.
+
+Spec: RTen 0.25.0, rten-model-file: the header, schema.fbs `Model` and `Metadata`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from formats.errors import DecodeError, EncodeError, LimitError
+from formats.ir.model import Graph, Model, OperatorSetId, StringStringEntry
+from formats.rten.builder import build
+from formats.rten.decoder import Decoder
+from formats.rten.encoder import Encoder
+from formats.rten.fbs import read as read_table
+from formats.rten.header import HEADER_NBYTES, SCHEMA_VERSION, Header, decode_header, encode_header, is_v2
+from formats.rten.losses import add_unheld
+from formats.rten.operators import RTEN_DOMAIN
+from formats.rten.refusal import Refusal, RefusalError
+from formats.tensordata.plan import Digest, FilePlan, LateWrite, PlacedWrite, WritePlan, lay_out
+from formats.tensordata.source import Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from formats.rten import RtenOptions
+    from formats.rten.fbs import Table
+    from formats.tensordata.source import Source
+
+RTEN_VERSION: Final = 1  # of the operator set that a model read from a .rten file imports
+ALIGNMENT: Final = 64
+READ_NBYTES: Final = 1 << 26
+HASH_KEY: Final = "onnx_hash"
+HASH_NBYTES: Final = 64  # a SHA-256 in hexadecimal
+METADATA_KEYS: Final = (
+    HASH_KEY,
+    "description",
+    "license",
+    "commit",
+    "code_repository",
+    "model_repository",
+    "run_id",
+    "run_url",
+)
+
+
+def is_rten_form(model: Model) -> bool:
+    """Whether the nodes of the model are RTen's operators, as those of a model read from a .rten file are."""
+    return any(entry.domain == RTEN_DOMAIN for entry in model.opset_import)
+
+
+# Writing
+
+
+def plan_model(model: Model, destination: Path, options: RtenOptions) -> WritePlan:
+    """How to write `model` to `destination`.
+
+    Raises: RefusalError listing all that RTen cannot hold or run, EncodeError for a graph that is not well formed.
+    """
+    if options.rten_version not in (1, 2):
+        raise EncodeError(f"there is no version {options.rten_version} of .rten files, only 1 and 2")
+    encoder, graph = _encode_graph(model, options)
+    metadata, placeholder = _metadata(model, options)
+    table = {"schema_version": SCHEMA_VERSION, "graph": graph, "metadata": metadata}
+    has_header = options.rten_version == 2
+    segments = build(table)
+    writes, end = lay_out(segments, file_offset=HEADER_NBYTES if has_header else 0)
+    late_writes = [_hash_write(write) for write in writes if write.source is placeholder]
+    writes = [write for write in writes if write.source is not placeholder]
+    nbytes = end
+    if has_header:
+        start = -(-end // ALIGNMENT) * ALIGNMENT
+        header = Header(HEADER_NBYTES, end - HEADER_NBYTES, start)
+        writes = [PlacedWrite(0, Literal(encode_header(header))), *writes, *encoder.section.writes(start)]
+        nbytes = start + encoder.section.nbytes
+    digests = [(Digest(HASH_KEY, "sha256"), options.source_hash)] if late_writes and options.source_hash else []
+    if not is_rten_form(model):
+        add_unheld(encoder.losses, model, METADATA_KEYS)
+    file = FilePlan(destination, nbytes, tuple(writes), tuple(late_writes))
+    return WritePlan((file,), tuple(digests), encoder.losses.lines())
+
+
+def _encode_graph(model: Model, options: RtenOptions) -> tuple[Encoder, Table]:
+    """The graph's table, and what was met on the way."""
+    inline = options.rten_version == 1
+    if is_rten_form(model):
+        encoder = Encoder(model, native=True, inline=inline)
+        table = encoder.encode(model.graph or Graph())
+        _check_refusals(model, (), encoder.refusals)
+        return encoder, table
+    from formats.rten.legalize import legalize
+
+    legalized = legalize(model, options.exact)
+    encoder = Encoder(legalized.model, inline=inline)
+    table = {}
+    try:
+        table = encoder.encode(legalized.model.graph or Graph())
+    except EncodeError:
+        if not legalized.refusals:  # else the graph may be broken because of them
+            raise
+    encoder.check_interface(model.graph or Graph())
+    _check_refusals(model, legalized.refusals, encoder.refusals)
+    return encoder, table
+
+
+def _check_refusals(model: Model, first: Iterable[Refusal], second: Iterable[Refusal]) -> None:
+    """Nothing, where there are none.
+
+    Raises: RefusalError for all of `first`, and for those of `second` that are not about the same operators.
+    """
+    refusals = list(first)
+    known = {(refusal.op_type, refusal.domain) for refusal in refusals if refusal.op_type}
+    versions = {entry.domain or "": entry.version for entry in model.opset_import}
+    for refusal in second:
+        if (refusal.op_type, refusal.domain) not in known:
+            version = versions.get(refusal.domain) if refusal.op_type else None
+            refusals.append(refusal._replace(version=version))
+    if refusals:
+        raise RefusalError(refusals)
+
+
+def _metadata(model: Model, options: RtenOptions) -> tuple[Table, Source | None]:
+    """The metadata table, and what stands in it for a hash that is not known yet."""
+    table: dict[str, Any] = {
+        entry.key: entry.value for entry in model.metadata_props if entry.key in METADATA_KEYS and entry.value
+    }
+    for key, value in (options.metadata or {}).items():
+        if key not in METADATA_KEYS:
+            raise EncodeError(f"RTen has no metadata called {key!r}; there are {', '.join(METADATA_KEYS)}")
+        table[key] = value
+    if not options.onnx_hash or options.source_hash is None or is_rten_form(model):
+        return table, None
+    placeholder = Literal(bytes(HASH_NBYTES))
+    table[HASH_KEY] = placeholder
+    return table, placeholder
+
+
+def _hash_write(place: PlacedWrite) -> LateWrite:
+    """The digest of the source file, written where `place` is."""
+
+    def render(digests: Mapping[str, bytes]) -> bytes:
+        return digests[HASH_KEY].hex().encode()
+
+    return LateWrite(place.file_offset, place.source.nbytes, render, HASH_KEY)
+
+
+# Reading
+
+
+def _buffer(section: Source) -> bytes | memoryview:
+    """The model section as one piece of memory: read, or mapped where it is so large that it must hold weights."""
+    return section.read() if section.nbytes <= READ_NBYTES else section.view()
+
+
+def read_model(source: Source) -> Model:
+    """The model in a .rten file of either version, in RTen's form: nodes are operators of the domain "rten".
+
+    Raises: DecodeError where the file is not one that RTen could load.
+    """
+    head = source.read(0, min(HEADER_NBYTES, source.nbytes))
+    if is_v2(head):
+        header = decode_header(head, source.nbytes)
+        section = source.slice(header.model_offset, header.model_nbytes)
+        start = header.tensor_data_offset
+        tensors = source.slice(start, source.nbytes - start)
+        base = header.model_offset
+    else:
+        section, tensors, base = source, None, 0
+    table = read_table(_buffer(section), base=base)
+    version = table["schema_version"]
+    if version != SCHEMA_VERSION:
+        raise DecodeError(f"schema version {version} is not one that can be read, only {SCHEMA_VERSION} is")
+    try:
+        graph = Decoder(section, tensors).decode(table["graph"])
+    except RecursionError:
+        raise LimitError("graphs are nested too deep") from None
+    model = Model(opset_import=[OperatorSetId(domain=RTEN_DOMAIN, version=RTEN_VERSION)], graph=graph)
+    metadata = table.get("metadata", {})
+    for key in METADATA_KEYS:
+        if key in metadata:
+            model.metadata_props.append(StringStringEntry(key=key, value=metadata[key]))
+    return model

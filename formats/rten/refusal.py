@@ -1,0 +1,49 @@
+"""Why a model cannot be written as .rten: every reason with its places, raised as one error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from formats.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MAX_PLACES = 3  # of one reason that a message names
+
+
+class Refusal(NamedTuple):
+    """One node or value that RTen cannot hold, or that it would compute differently."""
+
+    op_type: str  # "" for what belongs to no operator
+    domain: str
+    version: int | None  # of the operator set that the model imports
+    where: str
+    reason: str
+    remedy: str = ""
+
+
+class RefusalError(UnsupportedError):
+    """A model needs what RTen has not; `refusals` are all the places where."""
+
+    def __init__(self, refusals: Iterable[Refusal]) -> None:
+        self.refusals = tuple(refusals)
+        super().__init__(_message(self.refusals))
+
+
+def _message(refusals: tuple[Refusal, ...]) -> str:
+    """One line a reason, the most frequent first, each with its first places."""
+    places: dict[Refusal, list[str]] = {}
+    for refusal in refusals:
+        places.setdefault(refusal._replace(where=""), []).append(refusal.where)
+    lines = [f"RTen cannot run {len(refusals)} of the model's parts:"]
+    for refusal, found in sorted(places.items(), key=lambda item: -len(item[1])):
+        operator = ""
+        if refusal.op_type:
+            name = f"{refusal.domain}.{refusal.op_type}" if refusal.domain else refusal.op_type
+            operator = f"{name} (opset {refusal.version}): " if refusal.version else f"{name}: "
+        named = ", ".join(found[:MAX_PLACES])
+        more = f" and {len(found) - MAX_PLACES} more" if len(found) > MAX_PLACES else ""
+        remedy = f"; {refusal.remedy}" if refusal.remedy else ""
+        lines.append(f"  {operator}{refusal.reason}{remedy} [{len(found)}: {named}{more}]")
+    return "\n".join(lines)

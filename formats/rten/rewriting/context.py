@@ -1,0 +1,293 @@
+"""What a rewriting works with: the node's surroundings, and the nodes that take its place.
+
+A rewriting is a function `(node, context)`. It returns the nodes that compute the same, in order, or `None` to leave
+the node as it is; it never changes the node that it was given. What it returns is legalised again, as operators of
+the newest form, so it may use any operator that has a rewriting itself. It raises `Refused` where there is no way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from formats.ir.dtypes import numpy_dtype, type_name
+from formats.ir.model import Node, TensorShape, TensorType, Type, ValueInfo
+from formats.ir.storage import from_numpy
+from formats.rten.attributes import make_attribute, make_node
+from formats.rten.infer import FLOAT, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    import numpy as np
+
+    from formats.ir.model import Tensor
+    from formats.rten.dims import Dims
+
+NEWEST = 24  # the operator set that rewritten nodes are of; the forms that they use are the same in all later ones
+
+# Element types by what holds them in RTen. Spec: rten.md, section 3.1.
+FLOATS = frozenset({1, 10, 11, 16})
+INTS = frozenset({4, 5, 6, 7, 9, 12, 13})
+BYTES = frozenset({2, 3, 21, 22})
+
+INT_MAX = (1 << 63) - 1
+
+
+class Refused(Exception):  # noqa: N818 - it is no error of the program: the legaliser records it as a Refusal
+    """A node that cannot be rewritten; the reason is what follows "it" in a message."""
+
+    def __init__(self, reason: str, remedy: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.remedy = remedy
+
+
+Rewriting = Callable[[Node, "Context"], "list[Node] | None"]
+
+
+class Names:
+    """The names of values that a model uses, and new ones. `read` are those that some node or caller looks at."""
+
+    def __init__(self, used: Iterable[str], read: Iterable[str]) -> None:
+        self._used = set(used)
+        self._read = set(read)
+        self._next: dict[str, int] = {}
+
+    def is_read(self, name: str) -> bool:
+        """Whether anything uses the value of that name."""
+        return name in self._read
+
+    def fresh(self, stem: str) -> str:
+        """A name that no value has: `stem`, numbered where that is taken."""
+        name = stem
+        while name in self._used:
+            number = self._next[stem] = self._next.get(stem, 0) + 1
+            name = f"{stem}_{number}"
+        self._used.add(name)
+        return name
+
+
+class Constants:
+    """The initialisers that rewriting adds to one graph; equal ones are shared."""
+
+    def __init__(self, scope: Scope, names: Names) -> None:
+        self.tensors: list[Tensor] = []
+        self._scope = scope
+        self._names = names
+        self._by_value: dict[Any, str] = {}
+
+    def add(self, array: np.ndarray[Any, Any]) -> str:
+        """The name of an initialiser that holds `array`."""
+        key = (array.dtype.name, array.shape, array.tobytes())
+        name = self._by_value.get(key)
+        if name is None:
+            name = self._by_value[key] = self._names.fresh("constant")
+            self.add_tensor(from_numpy(array, name))
+        return name
+
+    def add_tensor(self, tensor: Tensor) -> str:
+        """The name of an initialiser made elsewhere, which has a name that is used nowhere else."""
+        self.tensors.append(tensor)
+        self._scope.add_tensor(tensor)
+        return tensor.name or ""
+
+
+class Context:
+    """The surroundings of one node while it is rewritten."""
+
+    def __init__(self, node: Node, version: int, scope: Scope, names: Names, constants: Constants, exact: bool) -> None:
+        self.node = node
+        self.version = version
+        self.scope = scope
+        self.names = names
+        self.constants = constants
+        self.exact = exact
+        self.emitted: list[Node] = []
+
+    def nested(self) -> Context:
+        """A context for the nodes of a subgraph, which see the values around it."""
+        return Context(self.node, self.version, Scope(self.scope), self.names, self.constants, self.exact)
+
+    # What is known.
+
+    def input(self, place: int) -> str:
+        """The name of a required input.
+
+        Raises: Refused where the node has none at that place.
+        """
+        name = self.optional(place)
+        if not name:
+            raise Refused(f"lacks its input {place}")
+        return name
+
+    def optional(self, place: int) -> str:
+        """The name of an input, empty where it is omitted."""
+        return self.node.input[place] if place < len(self.node.input) else ""
+
+    def wanted(self, place: int) -> bool:
+        """Whether a node or the caller of the model uses an output."""
+        return place < len(self.node.output) and self.names.is_read(self.node.output[place])
+
+    def elem_type(self, name: str) -> int | None:
+        """The element type of a value."""
+        return self.scope.type_of(name).elem_type if name else None
+
+    def dims(self, name: str) -> Dims | None:
+        """The dims of a value."""
+        return self.scope.type_of(name).dims if name else None
+
+    def rank(self, name: str) -> int | None:
+        """The number of dims of a value."""
+        dims = self.dims(name)
+        return None if dims is None else len(dims)
+
+    def known_rank(self, name: str) -> int:
+        """The number of dims of a value.
+
+        Raises: Refused where it is unknown.
+        """
+        rank = self.rank(name)
+        if rank is None:
+            raise Refused(f"needs the rank of {name!r}, which is unknown", "infer the model's shapes first")
+        return rank
+
+    def static_dims(self, name: str, first: int = 0) -> tuple[int, ...]:
+        """The dims of a value from axis `first` on.
+
+        Raises: Refused where one of them is no known number.
+        """
+        dims = self.dims(name)
+        sizes = () if dims is None else tuple(dim for dim in dims[first:] if isinstance(dim, int))
+        if dims is None or len(sizes) != len(dims[first:]):
+            shown = "unknown" if dims is None else str(list(dims))
+            raise Refused(f"needs fixed dims for {name!r}, which are {shown}", "fix the sizes of the model's inputs")
+        return sizes
+
+    def static_ints(self, name: str) -> tuple[int, ...]:
+        """The elements of a small integer vector or scalar.
+
+        Raises: Refused where they are not known before the model runs.
+        """
+        held = self.scope.ints(name)
+        if held is None:
+            raise Refused(f"needs the value of {name!r}, which is known only when the model runs", "make it constant")
+        return held
+
+    def is_float(self, name: str) -> bool:
+        """Whether a value holds floats, as far as is known."""
+        return self.elem_type(name) in FLOATS
+
+    def is_integer(self, name: str) -> bool:
+        """Whether a value is known to hold integers or truth values."""
+        elem_type = self.elem_type(name)
+        return elem_type in INTS or elem_type in BYTES
+
+    # Constants.
+
+    def int64(self, values: Iterable[int]) -> str:
+        """A constant vector of INT64."""
+        return self.constants.add(numpy.array(list(values), dtype=numpy.int64))
+
+    def int64_scalar(self, value: int) -> str:
+        """A constant scalar of INT64."""
+        return self.constants.add(numpy.array(value, dtype=numpy.int64))
+
+    def scalar(self, value: float, like: str = "", elem_type: int | None = None) -> str:
+        """A constant scalar of a type: the given one, else that of the value `like`, FLOAT where it is unknown."""
+        number = elem_type or self.elem_type(like) or FLOAT
+        return self.constants.add(numpy.array(value).astype(numpy_dtype(number)))
+
+    def array(self, values: Any, elem_type: int = FLOAT) -> str:
+        """A constant with the elements of nested lists or an array."""
+        return self.constants.add(numpy.asarray(values).astype(numpy_dtype(elem_type)))
+
+    # Results.
+
+    def op(self, op_type: str, *inputs: str, **attributes: Any) -> str:
+        """Emit a node with one output, and give the name of that."""
+        return self.op_outputs(op_type, inputs, 1, **attributes)[0]
+
+    def op_outputs(self, op_type: str, inputs: Sequence[str], count: int, **attributes: Any) -> tuple[str, ...]:
+        """Emit a node, and give the names of its `count` outputs."""
+        given = list(inputs)
+        while given and not given[-1]:
+            given.pop()
+        stem = next((name for name in self.node.output if name), self.node.op_type or "")
+        outputs = tuple(self.names.fresh(f"{stem}/{op_type}") for _ in range(count))
+        node = make_node(op_type, given, outputs, **attributes)
+        self.emitted.append(node)
+        self.scope.infer(node)
+        return outputs
+
+    def copy(self, inputs: Sequence[str], op_type: str = "", without: Collection[str] = (), **attributes: Any) -> str:
+        """Emit the node with other inputs, without some attributes and with new ones, and give its first output."""
+        node = self.changed(inputs, without, **attributes)[-1]
+        outputs = [self.names.fresh(f"{self.node.output[0]}/{op_type or node.op_type}")]
+        self.emit(replace(node, op_type=op_type or node.op_type, output=outputs, name=None))
+        return outputs[0]
+
+    def emit(self, node: Node) -> None:
+        """Emit a node made elsewhere."""
+        self.emitted.append(node)
+        self.scope.infer(node)
+
+    def cast(self, name: str, elem_type: int) -> str:
+        """The value as another element type; itself where it has that already."""
+        return name if self.elem_type(name) == elem_type else self.op("Cast", name, to=elem_type)
+
+    def replace(self, *values: str) -> list[Node]:
+        """The emitted nodes with `values` as the outputs of the node that they replace.
+
+        Raises: Refused where the node has an output that somebody wants and for which there is no value.
+        """
+        outputs = self.node.output
+        for place in range(len(values), len(outputs)):
+            if self.wanted(place):
+                raise Refused(f"has an output {place} that RTen cannot compute", "drop that output")
+        renamed: dict[str, str] = {}
+        produced = {name for node in self.emitted for name in node.output}
+        for value, output in zip(values, outputs, strict=False):
+            if not output or not value:
+                continue
+            if value in produced and value not in renamed:
+                renamed[value] = output
+            else:
+                self.emitted.append(make_node("Identity", [value], [output]))
+        for node in self.emitted:
+            node.input = [renamed.get(name, name) for name in node.input]
+            node.output = [renamed.get(name, name) for name in node.output]
+        for value in renamed:
+            self.scope.forget(value)
+        return self.emitted
+
+    def changed(
+        self, inputs: Iterable[str] | None = None, without: Collection[str] = (), **attributes: Any
+    ) -> list[Node]:
+        """The emitted nodes, and the node with other inputs, without some attributes, and with new values of others."""
+        gone = {*without, *attributes}
+        kept = [attribute for attribute in self.node.attribute if attribute.name not in gone]
+        kept += (make_attribute(name, value) for name, value in attributes.items() if value is not None)
+        given = list(self.node.input if inputs is None else inputs)
+        return [*self.emitted, replace(self.node, input=given, attribute=kept)]
+
+    def value_info(self, name: str, elem_type: int, *, is_scalar: bool = False) -> ValueInfo:
+        """An input or output of a subgraph, whose dims are known only where it is a scalar."""
+        shape = TensorShape() if is_scalar else None
+        return ValueInfo(name=name, type=Type(tensor_type=TensorType(elem_type=elem_type, shape=shape)))
+
+    def describe(self, name: str) -> str:
+        """The element type of a value, for a message."""
+        return type_name(self.elem_type(name))
+
+
+def with_input(node: Node, place: int, name: str) -> list[str]:
+    """The inputs of a node with `name` at `place`; omitted ones before it stay empty."""
+    inputs = list(node.input) + [""] * (place + 1 - len(node.input))
+    inputs[place] = name
+    return inputs
+
+

@@ -1,0 +1,83 @@
+"""Loops over steps: Scan as the Loop that RTen has, and details of If and Loop that its kernels are strict about.
+
+Spec: ONNX, Operators.md, Loop and Scan.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from formats.ir.model import Graph
+from formats.rten.attributes import find, get_int, get_ints, make_node
+from formats.rten.dims import normalize
+from formats.rten.infer import BOOL, INT64
+from formats.rten.rewriting.context import INT_MAX, Refused
+from formats.rten.rewriting.shapes import sizes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from formats.ir.model import Node
+    from formats.rten.rewriting.context import Context, Rewriting
+
+
+def scan(node: Node, context: Context) -> list[Node] | None:
+    """A loop whose body takes its slices itself."""
+    attribute = find(node, "body")
+    if context.version < 9:
+        raise Refused("has a batch axis, as in operator set 8", "convert the model to operator set 9 or newer")
+    if attribute is None or attribute.g is None:
+        raise Refused("has no body")
+    body, scanned = attribute.g, get_int(node, "num_scan_inputs")
+    count = len(node.input) - scanned
+    states, data = node.input[:count], node.input[count:]
+    axes = get_ints(node, "scan_input_axes") or [0] * scanned
+    backwards = get_ints(node, "scan_input_directions") or [0] * scanned
+    axis = normalize(axes[0], context.known_rank(data[0]))
+    steps = context.op("Squeeze", sizes_of(context, data[0], axis, axis + 1), context.int64([0]))
+    inner = context.nested()
+    iteration, condition = (context.names.fresh(f"{node.output[0]}/{what}") for what in ("step", "goes_on"))
+    mirrored = ""
+    for place, value in enumerate(body.input[count:]):
+        index = iteration
+        if backwards[place]:
+            mirrored = mirrored or inner.op("Sub", inner.op("Sub", steps, context.int64_scalar(1)), iteration)
+            index = mirrored
+        inner.emit(make_node("Gather", [data[place], index], [value.name or ""], axis=axes[place]))
+    goes_on = context.names.fresh(f"{node.output[0]}/goes_on")
+    graph = Graph(
+        name=body.name,
+        node=[*inner.emitted, *body.node, make_node("Identity", [condition], [goes_on])],
+        initializer=body.initializer,
+        input=[
+            context.value_info(iteration, INT64, is_scalar=True),
+            context.value_info(condition, BOOL, is_scalar=True),
+            *body.input[:count],
+        ],
+        output=[context.value_info(goes_on, BOOL, is_scalar=True), *body.output],
+        value_info=body.value_info,
+    )
+    results = list(context.op_outputs("Loop", [steps, "", *states], len(node.output), body=graph))
+    return context.replace(*results[:count], *_collected(node, context, results[count:]))
+
+
+def _collected(node: Node, context: Context, results: list[str]) -> list[str]:
+    """The collected outputs, with their steps in the order and along the axis that are asked for."""
+    backwards = get_ints(node, "scan_output_directions") or [0] * len(results)
+    axes = get_ints(node, "scan_output_axes") or [0] * len(results)
+    found = []
+    for name, back, axis in zip(results, backwards, axes, strict=True):
+        value = name
+        if back:
+            last = context.int64([-1])
+            value = context.op("Slice", value, last, context.int64([-INT_MAX]), context.int64([0]), last)
+        if axis:
+            rank = context.known_rank(value)
+            order = list(range(1, rank))
+            order.insert(normalize(axis, rank), 0)
+            value = context.op("Transpose", value, perm=order)
+        found.append(value)
+    return found
+
+
+REWRITINGS: Mapping[str, Rewriting] = {"Scan": scan}

@@ -1,0 +1,66 @@
+"""Integers of eight bits, which most of RTen's arithmetic lacks: computed in 32 bits and cut off again.
+
+Cutting off wraps, as arithmetic of eight bits does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from formats.rten.infer import INT32
+from formats.rten.rewriting.context import BYTES, Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from formats.ir.model import Node
+    from formats.rten.rewriting.context import Context, Rewriting
+
+
+def widened(inputs: tuple[int, ...], outputs: tuple[int, ...] = (0,)) -> Rewriting:
+    """A rewriting that casts inputs to 32 bits, and outputs back; no inputs means all of them."""
+
+    def rewriting(node: Node, context: Context) -> list[Node] | None:
+        places = [place for place in inputs or range(len(node.input)) if context.optional(place)]
+        elem_type = next((number for place in places if (number := context.elem_type(node.input[place]))), None)
+        if elem_type not in BYTES:
+            return None
+        given = list(node.input)
+        for place in places:
+            given[place] = context.cast(given[place], INT32)
+        wide = context.changed(given)[-1]
+        wide.output = [context.names.fresh(f"{name}/wide") if name else "" for name in node.output]
+        wide.name = None
+        context.emit(wide)
+        return context.replace(
+            *(
+                context.cast(name, elem_type) if name and place in outputs else name
+                for place, name in enumerate(wide.output)
+            )
+        )
+
+    return rewriting
+
+
+def concat_from_sequence(node: Node, context: Context) -> list[Node] | None:
+    """The tensors of a sequence cannot be cast."""
+    if context.elem_type(context.input(0)) in BYTES:
+        raise Refused(f"joins a sequence of {context.describe(context.input(0))}, where RTen takes wider types")
+    return None
+
+
+REWRITINGS: Mapping[str, Rewriting] = {
+    **dict.fromkeys(("Add", "Div", "Mod", "Mul", "Pow", "Sub"), widened((0, 1))),
+    **dict.fromkeys(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"), widened((0, 1), ())),
+    **dict.fromkeys(("Concat", "Max", "Min", "Sum"), widened(())),
+    **dict.fromkeys(("Abs", "Neg", "Sign", "Tile", "TopK", "Trilu"), widened((0,))),
+    **dict.fromkeys(
+        ("ReduceL1", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "ReduceMean"),
+        widened((0,)),
+    ),
+    **dict.fromkeys(("ArgMax", "ArgMin", "NonZero"), widened((0,), ())),
+    "Clip": widened((0, 1, 2)),
+    "ConcatFromSequence": concat_from_sequence,
+    "OneHot": widened((2,)),
+    "Where": widened((1, 2)),
+}

@@ -1,0 +1,89 @@
+"""What the tests of the .rten codec share: the runtime, and small models in few words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from runtime.runner import Runner
+
+from formats.ir.model import (
+    Dimension,
+    Graph,
+    Model,
+    OperatorSetId,
+    SequenceType,
+    Tensor,
+    TensorShape,
+    TensorType,
+    Type,
+    ValueInfo,
+)
+from formats.ir.storage import from_numpy
+from formats.rten.attributes import make_node
+
+MODELS = Path(__file__).parents[3] / "shared" / "models"
+
+
+@pytest.fixture(scope="session")
+def runtime():
+    """The real RTen runtime."""
+    found = Runner.find()
+    if found is None:
+        pytest.skip("the RTen runner is not built; see tests/runtime/runner.py")
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="session")
+def shared_models() -> Path:
+    """The folder of exported models with their inputs and outputs."""
+    if not MODELS.exists():
+        pytest.skip(f"{MODELS} is not there")
+    return MODELS
+
+
+class Make:
+    """Makes models, graphs and values."""
+
+    node = staticmethod(make_node)
+
+    @staticmethod
+    def value(name: str, elem_type: int | None = 1, dims=None) -> ValueInfo:
+        """A tensor value; a size, a name or None for each of `dims`."""
+        shape = None
+        if dims is not None:
+            shape = TensorShape()
+            for dim in dims:
+                named = isinstance(dim, str)
+                shape.dim.append(Dimension(dim_param=dim if named else None, dim_value=None if named else dim))
+        return ValueInfo(name=name, type=Type(tensor_type=TensorType(elem_type=elem_type, shape=shape)))
+
+    @staticmethod
+    def sequence(name: str, elem_type: int = 1) -> ValueInfo:
+        """A sequence of tensors."""
+        inner = Type(tensor_type=TensorType(elem_type=elem_type))
+        return ValueInfo(name=name, type=Type(sequence_type=SequenceType(elem_type=inner)))
+
+    @staticmethod
+    def tensor(name: str, values, dtype="float32") -> Tensor:
+        """A tensor with raw data."""
+        return from_numpy(np.array(values, dtype), name)
+
+    @classmethod
+    def graph(cls, nodes=(), inputs=(), outputs=(), constants=()) -> Graph:
+        """A graph; an input or output that is only a name is a float of unknown shape."""
+        values = [[v if isinstance(v, ValueInfo) else cls.value(v) for v in group] for group in (inputs, outputs)]
+        return Graph(node=list(nodes), input=values[0], output=values[1], initializer=list(constants))
+
+    @staticmethod
+    def model(graph: Graph, opset: int = 21, ir_version: int = 10) -> Model:
+        """A model of ONNX operators."""
+        return Model(ir_version=ir_version, opset_import=[OperatorSetId(domain="", version=opset)], graph=graph)
+
+
+@pytest.fixture(scope="session")
+def make() -> type[Make]:
+    """How to make small models."""
+    return Make

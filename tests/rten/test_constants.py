@@ -1,0 +1,145 @@
+"""Tensors as constants of RTen: their types, elements and places."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from formats.errors import EncodeError, TensorDataError
+from formats.ir.dtypes import DATA_TYPES
+from formats.ir.model import SparseTensor, Tensor
+from formats.ir.storage import from_numpy
+from formats.rten.attributes import make_node
+from formats.rten.constants import TensorSection, constant_tensor, convert, densify
+from formats.rten.elements import FLOAT, HOLDERS, INT8, INT32, UINT8
+from formats.tensordata.source import Literal
+from formats.tensordata.transform import cast
+
+INT64 = np.iinfo(np.int64)
+CASES = [
+    (np.array([[1.5, -2]], np.float32), FLOAT, [[1.5, -2]], ""),
+    (np.array([1.5, -2, 65504], np.float16), FLOAT, [1.5, -2, 65504], "widened"),
+    (np.array([1.5, -3e38], ml_dtypes.bfloat16), FLOAT, np.array([1.5, -3e38], ml_dtypes.bfloat16), "widened"),
+    (np.array([0.1, 1e300], np.float64), FLOAT, [0.1, np.inf], "rounded"),
+    (np.array([0.5, 448], ml_dtypes.float8_e4m3fn), FLOAT, [0.5, 448], "widened"),
+    (np.array([0.5, 6, -4], ml_dtypes.float4_e2m1fn), FLOAT, [0.5, 6, -4], "widened"),
+    (np.array([0.5, 7.5, -1], ml_dtypes.float6_e2m3fn), FLOAT, [0.5, 7.5, -1], "widened"),
+    (np.array([1, -2], np.int32), INT32, [1, -2], ""),
+    (np.array([1, -(1 << 31)], np.int64), INT32, [1, -(1 << 31)], ""),
+    (np.array([INT64.max, INT64.min], np.int64), INT32, [(1 << 31) - 1, -(1 << 31)], ""),
+    (np.array([INT64.max - 1, 5], np.int64), INT32, [(1 << 31) - 1, 5], "clamped"),
+    (np.array([True, False]), INT32, [1, 0], ""),
+    (np.array([65535], np.uint16), INT32, [65535], ""),
+    (np.array([-32768], np.int16), INT32, [-32768], ""),
+    (np.array([1 << 31, 7], np.uint32), INT32, [(1 << 31) - 1, 7], "clamped"),
+    (np.array([1 << 63, 7], np.uint64), INT32, [(1 << 31) - 1, 7], "clamped"),
+    (np.array([-128, 127], np.int8), INT8, [-128, 127], ""),
+    (np.array([0, 255], np.uint8), UINT8, [0, 255], ""),
+    (np.array([-8, 7, 3], ml_dtypes.int4), INT8, [-8, 7, 3], "widened"),
+    (np.array([15, 7, 3], ml_dtypes.uint4), UINT8, [15, 7, 3], "widened"),
+    (np.array([-2, 1, -1, 0, 1], ml_dtypes.int2), INT8, [-2, 1, -1, 0, 1], "widened"),
+    (np.zeros((2, 0), np.int64), INT32, np.zeros((2, 0)), ""),
+    (np.array(7, np.int64), INT32, 7, ""),
+]
+
+
+@pytest.mark.parametrize(("array", "element", "values", "change"), CASES, ids=lambda value: str(value)[:20])
+def test_convert(array, element, values, change):
+    """Elements keep their values in the type that holds them, or become the nearest."""
+    constant = convert(from_numpy(array, "c"))
+    assert (element, array.shape, change) == (constant.element, constant.dims, constant.change)
+    wanted = np.asarray(values).astype(element.numpy_name).reshape(array.shape)
+    got = np.frombuffer(constant.source.read(), f"<{np.dtype(element.numpy_name).str[1:]}").reshape(array.shape)
+    np.testing.assert_array_equal(wanted, got)
+    assert constant.source.nbytes == wanted.nbytes
+
+
+def test_every_type_has_a_holder():
+    """All element types but strings and complex numbers have one, and each of RTen's holds itself."""
+    assert {"STRING", "COMPLEX64", "COMPLEX128"} == {row.name for row in DATA_TYPES if row.number not in HOLDERS}
+    assert all(HOLDERS[element.number] is element for element in HOLDERS.values())
+
+
+@pytest.mark.parametrize("number", [None, 8, 14, 99])
+def test_convert_refuses(number):
+    """Strings, complex numbers and unknown types have no place."""
+    with pytest.raises(EncodeError, match="its element type is"):
+        convert(Tensor(dims=[1], data_type=number, raw_data=Literal(bytes(8))))
+
+
+def test_ranges_of_converted_elements():
+    """A range of widened elements is what the whole has there."""
+    array = np.arange(-8, 8).astype(ml_dtypes.int4)
+    source = convert(from_numpy(array)).source
+    assert np.arange(-3, 4, dtype=np.int8).tobytes() == source.read(5, 7)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "values", "number"),
+    [
+        ({"value": from_numpy(np.array([[1.0]], np.float32))}, [[1.0]], 1),
+        ({"value_float": 0.5}, 0.5, 1),
+        ({"value_floats": [0.5, 1.0]}, [0.5, 1.0], 1),
+        ({"value_int": 7}, 7, 7),
+        ({"value_ints": [7, -7]}, [7, -7], 7),
+    ],
+)
+def test_constant_nodes(attributes, values, number):
+    """Every form of the Constant operator is a tensor."""
+    tensor = constant_tensor(make_node("Constant", [], ["c"], **attributes))
+    assert (values, number) == (tensor.numpy().tolist(), tensor.data_type)
+
+
+def test_constant_node_of_a_string():
+    """A string is a constant that cannot be converted."""
+    with pytest.raises(EncodeError, match="STRING"):
+        convert(constant_tensor(make_node("Constant", [], ["c"], value_string="s")))
+
+
+def test_constant_node_without_value():
+    """A Constant node must have a value."""
+    with pytest.raises(EncodeError, match="it has no value"):
+        constant_tensor(make_node("Constant", [], ["c"]))
+
+
+@pytest.mark.parametrize("indices", [[1, 5], [[0, 1], [1, 2]]])
+def test_densify(indices):
+    """A sparse tensor's places are counted, or given by axis."""
+    sparse = SparseTensor(
+        values=from_numpy(np.array([3, 4], np.float32), "s"), indices=from_numpy(np.array(indices)), dims=[2, 3]
+    )
+    dense = densify(sparse)
+    assert ("s", [[0, 3, 0], [0, 0, 4]]) == (dense.name, dense.numpy().tolist())
+
+
+@pytest.mark.parametrize("indices", [[1, 6], [[0, 1], [1, 3]], [1, 2, 3], [0.5, 1]])
+def test_densify_refuses(indices):
+    """Places outside of the dims, or not as many as values, are an error."""
+    sparse = SparseTensor(
+        values=from_numpy(np.array([3, 4], np.float32), "s"), indices=from_numpy(np.array(indices)), dims=[2, 3]
+    )
+    with pytest.raises(TensorDataError, match="not well formed"):
+        densify(sparse)
+
+
+def test_sections_align_and_share():
+    """Every tensor starts at a multiple of 64 bytes, and the same source, converted alike, is there once."""
+    section = TensorSection()
+    first, second = Literal(bytes(100)), Literal(bytes(100))
+    places = [
+        section.place(source, "t")
+        for source in (
+            first,
+            second,
+            first,
+            cast("float16", "float32").of(first),
+            cast("float16", "float32").of(first),
+            cast("bfloat16", "float32").of(first),
+        )
+    ]
+    assert places == [0, 128, 0, 256, 256, 512]
+    assert section.nbytes == 712
+    assert [(1000, 100), (1128, 100), (1256, 200), (1512, 200)] == [
+        (write.file_offset, write.source.nbytes) for write in section.writes(1000)
+    ]
