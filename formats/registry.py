@@ -35,6 +35,7 @@ class Codec:
     `sniff` gets the first bytes of a file (up to `HEAD_BYTES`) and its size in bytes. `read` gets the whole file as a
     source and its path, against which companion files are resolved (`None` for bytes in memory). `plan` gets a
     model, the destination and an instance of `options`, a frozen dataclass in which everything has a default.
+    `domain` is that of the operators of models in a form of this format's own, which no other can hold.
     """
 
     name: str
@@ -44,6 +45,15 @@ class Codec:
     sniff: Callable[[bytes, int], Match]
     read: Callable[[Source, Path | None], Model]
     plan: Callable[[Model, Path, Any], WritePlan]
+    domain: str | None = None
+
+
+@cache
+def built_in() -> tuple[Codec, ...]:
+    """The codecs of this package."""
+    from formats import onnxpb, onnxzip, rten
+
+    return (onnxpb.CODEC, onnxzip.CODEC, rten.CODEC)
 
 
 @cache
@@ -51,10 +61,7 @@ def codecs() -> tuple[Codec, ...]:
     """All codecs: the built-in ones, then those that installed packages offer under `formats.codecs`."""
     from importlib.metadata import entry_points
 
-    from formats import onnxpb, onnxzip, rten
-
-    others = tuple(entry.load() for entry in entry_points(group="formats.codecs"))
-    return (onnxpb.CODEC, onnxzip.CODEC, rten.CODEC, *others)
+    return (*built_in(), *(entry.load() for entry in entry_points(group="formats.codecs")))
 
 
 def by_name(name: str) -> Codec:
@@ -62,10 +69,11 @@ def by_name(name: str) -> Codec:
 
     Raises: UnknownFormatError naming the ones there are.
     """
-    for codec in codecs():
-        if codec.name == name:
-            return codec
-    raise UnknownFormatError(f"no format is called {name!r}; there are {_listed(c.name for c in codecs())}")
+    codec = _first(lambda codec: codec.name == name)
+    if codec is None:
+        known = ", ".join(codec.name for codec in codecs())
+        raise UnknownFormatError(f"no format is called {name!r}; there are {known}")
+    return codec
 
 
 def for_writing(path: Path) -> Codec:
@@ -73,13 +81,13 @@ def for_writing(path: Path) -> Codec:
 
     Raises: UnknownFormatError naming the extensions there are.
     """
-    for codec in codecs():
-        if path.suffix.lower() in codec.extensions:
-            return codec
-    known = _listed(extension for codec in codecs() for extension in codec.extensions)
-    raise UnknownFormatError(
-        f"the extension {path.suffix!r} belongs to no format (known: {known}); name one with --to", path=path
-    )
+    suffix = path.suffix.lower()
+    codec = _first(lambda codec: suffix in codec.extensions)
+    if codec is None:
+        known = ", ".join(extension for codec in codecs() for extension in codec.extensions)
+        found = f"the extension {path.suffix!r} belongs to no format" if suffix else "no extension tells the format"
+        raise UnknownFormatError(f"{found} (known: {known}); name one with --to", path=path)
+    return codec
 
 
 def for_reading(head: bytes, nbytes: int, path: Path | None) -> Codec:
@@ -87,20 +95,19 @@ def for_reading(head: bytes, nbytes: int, path: Path | None) -> Codec:
 
     Raises: UnknownFormatError saying what was tried.
     """
-    matches = [(codec.sniff(head, nbytes), codec) for codec in codecs()]
     suffix = path.suffix.lower() if path else ""
-    for wanted in (
-        lambda match, codec: match is Match.STRONG,
-        lambda match, codec: match is not Match.NONE and suffix in codec.extensions,
-        lambda match, codec: match is Match.WEAK,
-    ):
-        for match, codec in matches:
-            if wanted(match, codec):
-                return codec
-    tried = _listed(codec.title for codec in codecs())
-    reason = "the file is empty" if not nbytes else f"its bytes are none of {tried}"
-    raise UnknownFormatError(f"{reason}; if you know better, name the format with --from", path=path)
+    codec = (
+        _first(lambda codec: codec.sniff(head, nbytes) is Match.STRONG)
+        or _first(lambda codec: suffix in codec.extensions and codec.sniff(head, nbytes) is not Match.NONE)
+        or _first(lambda codec: codec.sniff(head, nbytes) is not Match.NONE)
+    )
+    if codec is None:
+        tried = ", ".join(codec.title for codec in codecs())
+        reason = f"its bytes are none of {tried}" if nbytes else "the file is empty"
+        raise UnknownFormatError(f"{reason}; if you know better, name the format with --from", path=path)
+    return codec
 
 
-def _listed(names: Any) -> str:
-    return ", ".join(names)
+def _first(wanted: Callable[[Codec], bool]) -> Codec | None:
+    """The first such codec; to look for installed ones takes as long as a small conversion, so they come last."""
+    return next((codec for group in (built_in, codecs) for codec in group() if wanted(codec)), None)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from formats.ir.model import Model
+    from formats.onnxpb.keys import Key
     from formats.tensordata.plan import WritePlan
     from formats.tensordata.source import Source
 
@@ -82,3 +83,40 @@ def plan(model: Model, destination: Path, options: OnnxOptions) -> WritePlan:
 
 
 CODEC = Codec("onnx", "ONNX protobuf", (".onnx",), OnnxOptions, sniff, read, plan)
+
+
+# Encrypted models
+
+
+@dataclass(frozen=True, slots=True)
+class CryptOptions:
+    """How an `.onnxc` file is written, with all weights in it.
+
+    `key`: what encrypts it; there is none by default, so one must be given. `variant`: 3 is AES-256-GCM, 2 is
+    ChaCha20-Poly1305, and 1 is AES-256-CBC, which cannot tell when a file was tampered with.
+    """
+
+    key: Key | None = None
+    variant: int = 3
+
+
+def crypt_codec(key: Key | None = None) -> Codec:
+    """The codec of encrypted models, which reads those of `key`; writing takes the key from its options."""
+
+    def sniff(head: bytes, nbytes: int) -> Match:
+        return Match.STRONG if head.startswith(b"ONNXCRY") else Match.NONE
+
+    def read(source: Source, path: Path | None) -> Model:
+        from formats.onnxpb.crypt import read_model
+
+        return read_model(source, path, key)
+
+    def plan(model: Model, destination: Path, options: CryptOptions) -> WritePlan:
+        from formats.onnxpb.crypt import plan_model
+
+        return plan_model(model, destination, options)
+
+    return Codec("onnxc", "encrypted ONNX", (".onnxc",), CryptOptions, sniff, read, plan)
+
+
+CRYPT_CODEC = crypt_codec()

@@ -1,0 +1,155 @@
+"""Converts machine-learning models between ONNX protobuf, the aligned `.onnxz` archive and RTen.
+
+    import formats
+
+    formats.convert("model.onnx", "model.rten")
+
+    model = formats.load("model.onnx")  # a model of plain dataclasses; its weights stay in the file
+    model.graph.initializer[0].numpy()
+    formats.save(model, "model.onnxz")
+
+Every name in `__all__` is an attribute of this package, imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from formats.conversion import ConversionReport, WrittenFile, convert, dumps, load, loads, save
+    from formats.errors import (
+        CryptError,
+        DecodeError,
+        EncodeError,
+        ExternalDataError,
+        FormatError,
+        LimitError,
+        TensorDataError,
+        TruncatedError,
+        UnknownFormatError,
+        UnsupportedError,
+        WireError,
+    )
+    from formats.inspection import Inspection, inspect
+    from formats.ir.dtypes import DATA_TYPES, DataType
+    from formats.ir.model import (
+        Attribute,
+        DeviceConfiguration,
+        Dimension,
+        Function,
+        Graph,
+        IntIntListEntry,
+        MapType,
+        Model,
+        Node,
+        NodeDeviceConfiguration,
+        OpaqueType,
+        OperatorSetId,
+        OptionalType,
+        SequenceType,
+        ShardedDim,
+        ShardingSpec,
+        SimpleShardedDim,
+        SparseTensor,
+        SparseTensorType,
+        StringStringEntry,
+        Tensor,
+        TensorAnnotation,
+        TensorSegment,
+        TensorShape,
+        TensorType,
+        TrainingInfo,
+        Type,
+        ValueInfo,
+    )
+    from formats.ir.storage import from_numpy
+    from formats.tensordata.plan import Loss
+    from formats.tensordata.source import Source
+
+# Where the names below are defined, light modules first.
+_MODULES = (
+    "errors",
+    "ir.model",
+    "ir.dtypes",
+    "ir.storage",
+    "tensordata.plan",
+    "tensordata.source",
+    "conversion",
+    "inspection",
+)
+
+__all__ = [
+    "DATA_TYPES",
+    "Attribute",
+    "ConversionReport",
+    "CryptError",
+    "DataType",
+    "DecodeError",
+    "DeviceConfiguration",
+    "Dimension",
+    "EncodeError",
+    "ExternalDataError",
+    "FormatError",
+    "Function",
+    "Graph",
+    "Inspection",
+    "IntIntListEntry",
+    "LimitError",
+    "Loss",
+    "MapType",
+    "Model",
+    "Node",
+    "NodeDeviceConfiguration",
+    "OpaqueType",
+    "OperatorSetId",
+    "OptionalType",
+    "SequenceType",
+    "ShardedDim",
+    "ShardingSpec",
+    "SimpleShardedDim",
+    "Source",
+    "SparseTensor",
+    "SparseTensorType",
+    "StringStringEntry",
+    "Tensor",
+    "TensorAnnotation",
+    "TensorDataError",
+    "TensorSegment",
+    "TensorShape",
+    "TensorType",
+    "TrainingInfo",
+    "TruncatedError",
+    "Type",
+    "UnknownFormatError",
+    "UnsupportedError",
+    "ValueInfo",
+    "WireError",
+    "WrittenFile",
+    "__version__",
+    "convert",
+    "dumps",
+    "from_numpy",
+    "inspect",
+    "load",
+    "loads",
+    "save",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """The public name, imported now and found at once from then on."""
+    if name in __all__:
+        from importlib import import_module
+
+        for module in _MODULES:
+            found = vars(import_module(f"formats.{module}"))
+            if name in found:
+                return globals().setdefault(name, found[name])
+    raise AttributeError(f"module 'formats' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

@@ -1,0 +1,373 @@
+"""The command `convert`: the only module that prints or ends the process."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+from typer.core import TyperCommand
+
+from formats import __version__
+from formats.errors import FormatError
+from formats.messages import describe, error_to_json, printable, summary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+
+GENERAL, ONNX, MOVED, RTEN = "Options", "Options for .onnx", "Options for .onnx and .onnxz", "Options for .rten"
+EXIT_FAILURE = 1
+EXIT_USAGE = 2
+EXIT_SIGNAL = 128  # and the number of the signal, as shells have it
+STOPPING_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
+PROGRESS_DELAY_SECONDS = 0.5
+SIZE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+EXAMPLES = """\
+\b
+Examples:
+  convert model.onnx model.rten
+  convert model.onnx model.onnxz --threads 4
+  convert model.onnxz model.onnx --external-data
+  convert model.onnx model.onnx --inline --force
+  convert model.onnx model.rten --strict --json
+
+A SIZE is a number of bytes and may end in K, M or G (powers of 1024) or in KB, MB or GB (powers of 1000).
+"""
+
+
+# The command line
+
+
+class Conversion(NamedTuple):
+    """How the text of an argument becomes its value; other values are what they should be."""
+
+    parser: Callable[[str], Any]
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The value that `value` stands for."""
+        return self.parser(value) if isinstance(value, str) else value
+
+
+class ConvertCommand(TyperCommand):
+    """The command, with an option whose value may be left out, and plain help with a section for each panel."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse `args` after `--external-data [NAME]` became `--external-data=[NAME]`.
+
+        typer 0.29 imports pydantic to convert any text, which takes longer than a small conversion: so we do it.
+        """
+        param: Any
+        for param in self.get_params(ctx):
+            if hasattr(param, "_runtime_param"):
+                param._runtime_param = Conversion(param.type_descriptor.parameter_info.parser or str)
+        options = [param for param in self.params if param.param_type_name == "option"]
+        with_value = {flag for option in options if not getattr(option, "is_flag", False) for flag in option.opts}
+        return super().parse_args(ctx, attach_value(list(args), "--external-data", with_value - {"--external-data"}))
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """What follows the command's name in the line on its usage."""
+        return ["[OPTIONS]", *(param.metavar or "" for param in self.params if param.param_type_name == "argument")]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the help of all options; in our own words, so that it is the same with every version of typer."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        param: Any
+        for param in self.get_params(ctx):
+            if param.param_type_name == "option":
+                flags = " / ".join(
+                    ", ".join(sorted(names, key=len)) for names in (param.opts, param.secondary_opts) if names
+                )
+                record = (f"{flags} {param.metavar}" if param.metavar else flags, param.help)
+                panels.setdefault(getattr(param, "rich_help_panel", None) or GENERAL, []).append(record)
+        for panel, records in panels.items():
+            with formatter.section(panel):
+                formatter.write_dl(records)
+
+
+def attach_value(args: list[str], option: str, with_value: set[str]) -> list[str]:
+    """The arguments with the value of `option` attached to it, an empty one where it has none.
+
+    What follows the option is its value only where two other positional arguments, SRC and DST, are left. The options
+    `with_value` are always followed by one.
+    """
+    if option not in args:
+        return args
+    positional, previous, options_end = [], "", False
+    for index, arg in enumerate(args):
+        if options_end or (not arg.startswith("-") and previous not in with_value):
+            positional.append(index)
+        options_end = options_end or arg == "--"
+        previous = arg
+    place = args.index(option)
+    has_value = place + 1 in positional and len(positional) > 2
+    value = args[place + 1] if has_value else ""
+    return [*args[:place], f"{option}={value}", *args[place + 1 + has_value :]]
+
+
+def parse_size(text: str) -> int:
+    """The number of bytes that a text such as `64K` stands for."""
+    digits = text.rstrip("KMGBkmgb")
+    unit = SIZE_UNITS.get(text[len(digits) :].upper())
+    if not (digits.isascii() and digits.isdecimal()) or unit is None:
+        raise typer.BadParameter(f"{text!r} is not a size such as 4096, 64K or 1MB")
+    return int(digits) * unit
+
+
+def parse_count(text: str) -> int:
+    """The whole number that a text stands for."""
+    if not (text.isascii() and text.isdecimal()):
+        raise typer.BadParameter(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def parse_format(text: str) -> str:
+    """The name of a format that there is."""
+    from formats import registry
+
+    try:
+        return registry.by_name(text).name
+    except FormatError as error:
+        raise typer.BadParameter(error.message) from error
+
+
+def parse_metadata(text: str) -> dict[str, str]:
+    """The strings of a JSON file by their keys."""
+    try:
+        metadata = json.loads(Path(text).read_bytes())
+    except OSError as error:
+        raise typer.BadParameter(describe(error)) from error
+    except (ValueError, RecursionError) as error:
+        raise typer.BadParameter(f"{text}: not JSON: {error}") from error
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise typer.BadParameter(f"{text}: expected a JSON object whose values are strings")
+    return metadata
+
+
+def print_version(wanted: bool) -> None:
+    """The version is printed, and that is all."""
+    if wanted:
+        typer.echo(f"convert {__version__}")
+        raise typer.Exit
+
+
+def option(*flags: str, panel: str = GENERAL, **settings: Any) -> Any:
+    """An option whose help shows no default: without it, the target's codec decides."""
+    return typer.Option(*flags, rich_help_panel=panel, show_default=False, **settings)
+
+
+FORMAT: dict[str, Any] = {"metavar": "FORMAT", "parser": parse_format}
+SIZE: dict[str, Any] = {"metavar": "SIZE", "parser": parse_size, "panel": MOVED}
+
+Src = Annotated[Path, typer.Argument(metavar="SRC", parser=Path)]
+Dst = Annotated[Path, typer.Argument(metavar="DST", parser=Path)]
+From = Annotated[str | None, option("--from", **FORMAT, help="Read SRC as onnx, onnxz or rten.")]
+To = Annotated[str | None, option("--to", **FORMAT, help="Write DST as onnx, onnxz or rten.")]
+Force = Annotated[bool, option("-f", "--force", help="Replace files that exist.")]
+Strict = Annotated[bool, option("--strict", help="Refuse a conversion that loses something.")]
+Threads = Annotated[
+    int | None, option("--threads", metavar="N", parser=parse_count, help="Use N threads; as many as help by default.")
+]
+Quiet = Annotated[bool, option("-q", "--quiet", help="Print nothing but errors.")]
+Json = Annotated[bool, option("--json", help="Print one JSON report, also of an error.")]
+Debug = Annotated[bool, option("--debug", help="Print the traceback of an error.")]
+Version = Annotated[
+    bool, option("--version", is_eager=True, callback=print_version, help="Print the version and exit.")
+]
+ExternalData = Annotated[
+    str | None,
+    option(
+        "--external-data", metavar="[NAME]", panel=ONNX, help="Put weights into a file beside DST, DST.data or NAME."
+    ),
+]
+Inline = Annotated[bool, option("--inline", panel=ONNX, help="Put all weights into DST itself.")]
+Threshold = Annotated[
+    int | None, option("--size-threshold", **SIZE, help="Move tensors of SIZE or more out of the graph; 1K by default.")
+]
+Alignment = Annotated[
+    int | None, option("--alignment", **SIZE, help="Put each of them at a multiple of SIZE; 64 by default.")
+]
+Metadata = Annotated[
+    Any,
+    option("--metadata", metavar="FILE", parser=parse_metadata, panel=RTEN, help="Add the strings of a JSON object."),
+]
+OnnxHash = Annotated[
+    bool | None,
+    option("--onnx-hash/--no-onnx-hash", panel=RTEN, help="Note the SHA-256 of the .onnx file; done by default."),
+]
+Exact = Annotated[bool, option("--exact", panel=RTEN, help="Avoid operators that RTen computes otherwise than ONNX.")]
+RtenVersion = Annotated[
+    int | None,
+    option("--rten-version", metavar="1|2", parser=parse_count, panel=RTEN, help="Version of the file; 2 by default."),
+]
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+@app.command(cls=ConvertCommand, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
+def convert(
+    src: Src,
+    dst: Dst,
+    from_format: From = None,
+    to_format: To = None,
+    force: Force = False,
+    strict: Strict = False,
+    threads: Threads = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    debug: Debug = False,
+    version: Version = False,
+    external_data: ExternalData = None,
+    inline: Inline = False,
+    size_threshold: Threshold = None,
+    alignment: Alignment = None,
+    metadata: Metadata = None,
+    onnx_hash: OnnxHash = None,
+    exact: Exact = False,
+    rten_version: RtenVersion = None,
+) -> None:
+    """Convert the model SRC to DST.
+
+    The format of SRC is that of its content, the format of DST that of its extension: .onnx, .onnxz or .rten.
+    """
+    if inline and external_data is not None:
+        raise typer.BadParameter("--inline and --external-data exclude each other")
+    options = {
+        "from_format": from_format,
+        "to_format": to_format,
+        "strict": strict,
+        "overwrite": force,
+        "threads": threads,
+        "external_data": False if inline else True if external_data == "" else external_data,
+        "size_threshold": size_threshold,
+        "alignment": alignment,
+        "metadata": metadata,
+        "onnx_hash": onnx_hash,
+        "exact": exact or None,
+        "rten_version": rten_version,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    with reported_errors(as_json, debug), stoppable():
+        run(src, dst, given, "json" if as_json else "" if quiet else "text")
+
+
+def main() -> None:
+    """The command `convert`, as a process of its own."""
+    app(prog_name="convert")
+
+
+# The work, and what is said of it
+
+
+class Stopped(BaseException):
+    """A signal asked the process to stop."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"stopped by {signal.Signals(number).name}")
+        self.number = number
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Signals that would end the process raise `Stopped` instead, once, so that the engine can clean up."""
+    if threading.current_thread() is not threading.main_thread():  # only it can have handlers
+        yield
+        return
+    numbers = [getattr(signal, name) for name in STOPPING_SIGNALS if hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in numbers}
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        for other in before:
+            signal.signal(other, signal.SIG_IGN)
+        raise Stopped(number)
+
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:  # as `nohup` sets it
+            signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def reported_errors(as_json: bool, debug: bool) -> Iterator[None]:
+    """Every error becomes a line on stderr, a JSON object on stdout if wanted, and an exit code."""
+    try:
+        yield
+    except BrokenPipeError:  # nobody reads on
+        raise
+    except (Exception, Stopped) as error:
+        if debug:
+            import traceback
+
+            traceback.print_exc()
+        typer.echo(printable(f"convert: error: {describe(error)}".split("\n")), err=True)
+        if as_json:
+            with suppress(OSError):  # it may be what failed
+                typer.echo(json.dumps({"error": error_to_json(error)}, indent=2))
+        raise typer.Exit(exit_code(error)) from error
+
+
+def run(src: Path, dst: Path, options: dict[str, Any], output: str) -> None:
+    """Convert, and print the report as `output` says: as "json", as "text" or not at all."""
+    progress = Progress() if output == "text" and sys.stderr.isatty() else None
+    from formats import conversion
+
+    try:
+        report = conversion.convert(src, dst, progress=progress, **options)
+    finally:
+        if progress is not None:
+            progress.close()
+    if output:
+        text = json.dumps(report.to_json(), indent=2) if output == "json" else printable(summary(report))
+        typer.echo(text)
+
+
+class Progress:
+    """A bar on stderr, once the work has taken so long that somebody may wonder."""
+
+    def __init__(self) -> None:
+        self._started = perf_counter()
+        self._bar: Any = None
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show that `done` of `total` bytes are done."""
+        if self._bar is None:
+            if perf_counter() - self._started < PROGRESS_DELAY_SECONDS or done >= total:
+                return
+            self._bar = _new_bar()
+        self._bar.update(self._bar.task_ids[0], completed=done, total=total, refresh=True)
+
+    def close(self) -> None:
+        """The bar is gone."""
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def _new_bar() -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=Console(stderr=True), auto_refresh=False, transient=True)
+    bar.add_task("")
+    bar.start()
+    return bar
+
+
+def exit_code(error: BaseException) -> int:
+    """The exit code that tells what kind of error it was."""
+    if isinstance(error, Stopped):
+        return EXIT_SIGNAL + error.number
+    from formats.conversion import OptionError
+
+    return EXIT_USAGE if isinstance(error, OptionError) else EXIT_FAILURE

@@ -1,0 +1,252 @@
+"""The verbs: a model from a path or bytes, a model to a path or bytes, one file into another with a report."""
+# ruff: noqa: A002 - `format` is the word that users know from every other `load` and `save`
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from formats import registry
+from formats.errors import EncodeError, FormatError, UnsupportedError
+from formats.tensordata.engine import EngineOptions, execute, to_bytes
+from formats.tensordata.osio import File
+from formats.tensordata.source import Literal
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from formats.ir.model import Model
+    from formats.registry import Codec
+    from formats.tensordata.plan import Loss, WritePlan
+    from formats.tensordata.source import Source
+
+LOSSES_IN_MESSAGE = 10
+
+
+class OptionError(TypeError, ValueError):
+    """An option is not known to the target format (`names`), or has a value that is not possible."""
+
+    def __init__(self, message: str, target: str, names: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.target = target
+        self.names = tuple(names)
+
+
+class WrittenFile(NamedTuple):
+    """One file that is now there."""
+
+    path: Path
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionReport:
+    """What was written, and what the target could not hold; `source` is absent for a model saved from memory."""
+
+    source: Path | None
+    destination: Path
+    source_format: str | None
+    target_format: str
+    files: tuple[WrittenFile, ...]  # the model last
+    seconds: float
+    losses: tuple[Loss, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """The size of all files together, in bytes."""
+        return sum(file.nbytes for file in self.files)
+
+    def to_json(self) -> dict[str, Any]:
+        """The report in strings, numbers, lists and dictionaries."""
+        return {
+            "source": None if self.source is None else str(self.source),
+            "destination": str(self.destination),
+            "source_format": self.source_format,
+            "target_format": self.target_format,
+            "files": [{"path": str(file.path), "nbytes": file.nbytes} for file in self.files],
+            "nbytes": self.nbytes,
+            "seconds": round(self.seconds, 6),
+            "losses": [loss._asdict() for loss in self.losses],
+        }
+
+
+def load(path: str | os.PathLike[str], *, format: str | None = None) -> Model:
+    """The model in a file; its weights stay there until they are asked for.
+
+    The format is that of the content, or else of the extension, unless `format` names one.
+
+    Raises: FormatError where it cannot be read; OSError where the file cannot.
+    """
+    _, _, model = read_model(Path(path), format)
+    return model
+
+
+def loads(data: bytes | bytearray | memoryview, *, format: str | None = None) -> Model:
+    """The model in `data`, which must not change while the model is in use: its weights stay there.
+
+    Raises: FormatError where it cannot be read.
+    """
+    source = Literal(memoryview(data).cast("B"))
+    return _codec(source, None, format).read(source, None)
+
+
+def save(
+    model: Model, path: str | os.PathLike[str], *, format: str | None = None, strict: bool = False, **options: Any
+) -> ConversionReport:
+    """The model is written to `path`, and its companion files beside it; the model itself is not changed.
+
+    The format is that of the extension unless `format` names one. `options` are those of the format (`OnnxOptions`,
+    ...) and of the engine (`threads`, `overwrite`, ...). Where something is lost, `strict` refuses instead.
+
+    Raises: TypeError for an option that the format does not have; UnsupportedError and other FormatErrors for a model
+    that it cannot hold; OSError where the files cannot be written. Nothing was written then.
+    """
+    started = perf_counter()
+    destination = Path(path)
+    target = _target(destination, format)
+    engine, chosen = _split(target, options)
+    plan = _plan(model, target, destination, chosen)
+    _write(plan, engine, strict)
+    return _report(plan, target, destination, started)
+
+
+def dumps(model: Model, format: str, **options: Any) -> bytes:
+    """The model as the bytes of one file, weights included; `options` as for `save`.
+
+    Raises: TypeError and FormatError as `save` does.
+    """
+    target = registry.by_name(format)
+    if "external_data" in _names(target.options):
+        options.setdefault("external_data", False)
+    engine, chosen = _split(target, options)
+    plan = _plan(model, target, Path("model").with_suffix(target.extensions[0]), chosen)
+    if len(plan.files) > 1:
+        raise EncodeError(f"these options make {len(plan.files)} files; bytes are of one")
+    return to_bytes(plan, engine)
+
+
+def convert(
+    src: str | os.PathLike[str],
+    dst: str | os.PathLike[str],
+    *,
+    from_format: str | None = None,
+    to_format: str | None = None,
+    strict: bool = False,
+    **options: Any,
+) -> ConversionReport:
+    """The model in the file `src` is written to `dst`; `load` and `save` in one, without a weight in memory.
+
+    With `overwrite=True`, `dst` may be a file that exists, `src` itself included.
+
+    Raises: as `load` and `save` do.
+    """
+    started = perf_counter()
+    path, destination = Path(src), Path(dst)
+    target = _target(destination, to_format)
+    _split(target, options)  # a mistake in the options should not wait for the model
+    origin, source, model = read_model(path, from_format)
+    if origin.name == "onnx" and "source_hash" in _names(target.options):
+        options.setdefault("source_hash", source)
+    engine, chosen = _split(target, options)
+    with _located(path):
+        plan = _plan(model, target, destination, chosen)
+        _write(plan, engine, strict)
+    return _report(plan, target, destination, started, path, origin)
+
+
+def read_model(path: Path, name: str | None = None) -> tuple[Codec, Source, Model]:
+    """The codec of the format `name`, or of the one that is recognised, the whole file and the model in it.
+
+    Raises: as `load` does.
+    """
+    source = File.open(path).span()
+    with _located(path):
+        codec = _codec(source, path, name)
+        return codec, source, codec.read(source, path)
+
+
+def _codec(source: Source, path: Path | None, name: str | None) -> Codec:
+    if name is not None:
+        return registry.by_name(name)
+    head = source.read(0, min(registry.HEAD_BYTES, source.nbytes))
+    return registry.for_reading(head, source.nbytes, path)
+
+
+def _target(destination: Path, name: str | None) -> Codec:
+    return registry.for_writing(destination) if name is None else registry.by_name(name)
+
+
+def _plan(model: Model, target: Codec, destination: Path, options: Any) -> WritePlan:
+    domains = {entry.domain for entry in model.opset_import}
+    for codec in registry.built_in():
+        if codec is not target and codec.domain in domains and codec.domain is not None:
+            raise UnsupportedError(
+                f"the operators are those of {codec.title}; writing them as {target.title} is not supported yet"
+            )
+    return target.plan(model, destination, options)
+
+
+def _write(plan: WritePlan, engine: EngineOptions, strict: bool) -> None:
+    if strict and plan.losses:
+        raise UnsupportedError(f"strict refuses what would be lost: {_listed(plan.losses)}")
+    execute(plan, engine)
+
+
+def _listed(losses: tuple[Loss, ...]) -> str:
+    shown = "; ".join(f"{loss.where or 'model'}: {loss.detail}" for loss in losses[:LOSSES_IN_MESSAGE])
+    more = len(losses) - LOSSES_IN_MESSAGE
+    return f"{shown}; and {more} more" if more > 0 else shown
+
+
+def _report(
+    plan: WritePlan,
+    target: Codec,
+    destination: Path,
+    started: float,
+    source: Path | None = None,
+    origin: Codec | None = None,
+) -> ConversionReport:
+    return ConversionReport(
+        source=source,
+        destination=destination,
+        source_format=origin.name if origin else None,
+        target_format=target.name,
+        files=tuple(WrittenFile(file.path, file.nbytes) for file in plan.files),
+        seconds=perf_counter() - started,
+        losses=plan.losses,
+    )
+
+
+def _names(options: type) -> set[str]:
+    return {field.name for field in fields(options)}
+
+
+def _split(target: Codec, options: Mapping[str, Any]) -> tuple[EngineOptions, Any]:
+    """The options of the engine and those of the target format."""
+    of_engine, of_target = _names(EngineOptions), _names(target.options)
+    unknown = sorted(options.keys() - of_engine - of_target)
+    if unknown:
+        known = f"{', '.join(sorted(of_target))}; and of every format {', '.join(sorted(of_engine))}"
+        raise OptionError(f"{target.title} has no option {', '.join(unknown)}; it has {known}", target.title, unknown)
+    try:
+        return (
+            EngineOptions(**{name: value for name, value in options.items() if name in of_engine}),
+            target.options(**{name: value for name, value in options.items() if name in of_target}),
+        )
+    except ValueError as error:
+        raise OptionError(f"{target.title}: {error}", target.title) from error
+
+
+@contextmanager
+def _located(path: Path | None) -> Iterator[None]:
+    """Errors that do not say of which file they speak get `path`."""
+    try:
+        yield
+    except FormatError as error:
+        if error.path is None:
+            error.path = path
+        raise

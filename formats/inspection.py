@@ -1,0 +1,200 @@
+"""What is in a model file, as plain data."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from formats.conversion import read_model
+from formats.ir import dtypes, walk
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    from formats.ir.model import Model, Tensor, TensorShape, Type, ValueInfo
+    from formats.tensordata.source import Source
+
+
+class ModelFile(NamedTuple):
+    """A file that belongs to a model."""
+
+    path: Path
+    nbytes: int
+
+
+class Value(NamedTuple):
+    """An input or output, its type in the text form of ONNX, such as `float[N,3,224,224]`."""
+
+    name: str
+    type: str
+
+
+class TensorEntry(NamedTuple):
+    """A constant tensor; `nbytes` counts its elements in raw form, however they are stored."""
+
+    where: str
+    name: str
+    data_type: str
+    dims: tuple[int, ...]
+    nbytes: int
+
+
+class Total(NamedTuple):
+    """Of all tensors of one element type."""
+
+    tensors: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What is in a model file.
+
+    `inputs` are those that must be fed: without the ones that an initialiser already gives a value. `operators`
+    counts nodes by operator, the most frequent first, wherever they stand; `data_types` and `tensors` likewise.
+    """
+
+    path: Path
+    format: str
+    files: tuple[ModelFile, ...]  # the model first
+    ir_version: int | None
+    producer_name: str
+    producer_version: str
+    opsets: Mapping[str, int]
+    metadata: Mapping[str, str]
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    operators: Mapping[str, int]
+    data_types: Mapping[str, Total]
+    tensors: tuple[TensorEntry, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """The size of all files together, in bytes."""
+        return sum(file.nbytes for file in self.files)
+
+    def to_json(self) -> dict[str, Any]:
+        """The inspection in strings, numbers, lists and dictionaries."""
+        return {
+            "path": str(self.path),
+            "format": self.format,
+            "files": [{"path": str(file.path), "nbytes": file.nbytes} for file in self.files],
+            "nbytes": self.nbytes,
+            "ir_version": self.ir_version,
+            "producer_name": self.producer_name,
+            "producer_version": self.producer_version,
+            "opsets": dict(self.opsets),
+            "metadata": dict(self.metadata),
+            "inputs": [value._asdict() for value in self.inputs],
+            "outputs": [value._asdict() for value in self.outputs],
+            "operators": dict(self.operators),
+            "data_types": {name: total._asdict() for name, total in self.data_types.items()},
+            "tensors": [{**entry._asdict(), "dims": list(entry.dims)} for entry in self.tensors],
+        }
+
+
+def inspect(path: str | os.PathLike[str], *, format: str | None = None) -> Inspection:  # noqa: A002 - as in `load`
+    """What is in the model file at `path`, without reading a weight.
+
+    Raises: FormatError where it cannot be read; OSError where the file cannot.
+    """
+    codec, source, model = read_model(Path(path), format)
+    graph_inputs, graph_outputs, constants = _interface(model)
+    tensors = tuple(_entry(where, tensor) for where, tensor in walk.tensors(model))
+    return Inspection(
+        path=Path(path),
+        format=codec.name,
+        files=_files(Path(path), source, model),
+        ir_version=model.ir_version,
+        producer_name=model.producer_name or "",
+        producer_version=model.producer_version or "",
+        opsets={entry.domain or "": entry.version or 0 for entry in model.opset_import},
+        metadata={entry.key or "": entry.value or "" for entry in model.metadata_props},
+        inputs=tuple(_value(info) for info in graph_inputs if info.name not in constants),
+        outputs=tuple(_value(info) for info in graph_outputs),
+        operators=_operators(model),
+        data_types=_totals(tensors),
+        tensors=tensors,
+    )
+
+
+def type_text(value_type: Type | None) -> str:
+    """A type in the text form of ONNX; "" where it is not known.
+
+    Spec: ONNX docs, "Open Neural Network Exchange (ONNX) Text Syntax".
+    """
+    if value_type is None:
+        return ""
+    if value_type.tensor_type is not None:
+        return _tensor_text(value_type.tensor_type.elem_type, value_type.tensor_type.shape)
+    if value_type.sparse_tensor_type is not None:
+        inner = value_type.sparse_tensor_type
+        return f"sparse_tensor({_tensor_text(inner.elem_type, inner.shape)})"
+    if value_type.sequence_type is not None:
+        return f"seq({type_text(value_type.sequence_type.elem_type)})"
+    if value_type.optional_type is not None:
+        return f"optional({type_text(value_type.optional_type.elem_type)})"
+    if value_type.map_type is not None:
+        key = dtypes.type_name(value_type.map_type.key_type).lower()
+        return f"map({key}, {type_text(value_type.map_type.value_type)})"
+    if value_type.opaque_type is not None:
+        return f"opaque({value_type.opaque_type.domain or ''}, {value_type.opaque_type.name or ''})"
+    return ""
+
+
+def _tensor_text(elem_type: int | None, shape: TensorShape | None) -> str:
+    name = dtypes.type_name(elem_type).lower()
+    if shape is None:
+        return f"{name}[]"
+    if not shape.dim:
+        return name
+    sizes = (dim.dim_param or ("?" if dim.dim_value is None else str(dim.dim_value)) for dim in shape.dim)
+    return f"{name}[{','.join(sizes)}]"
+
+
+def _interface(model: Model) -> tuple[list[ValueInfo], list[ValueInfo], set[str | None]]:
+    """The inputs and outputs of the model's graph, and the names of what has a constant value."""
+    if model.graph is None:
+        return [], [], set()
+    graph = model.graph
+    names = {tensor.name for tensor in graph.initializer}
+    names |= {sparse.values.name for sparse in graph.sparse_initializer if sparse.values is not None}
+    return graph.input, graph.output, names
+
+
+def _value(info: ValueInfo) -> Value:
+    return Value(info.name or "", type_text(info.type))
+
+
+def _entry(where: str, tensor: Tensor) -> TensorEntry:
+    row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
+    nbytes = row.nbytes(tensor.dims) if row and row.bits else sum(len(value) for value in tensor.string_data)
+    name = dtypes.type_name(tensor.data_type)
+    return TensorEntry(where, tensor.name or "", name, tuple(tensor.dims), max(nbytes, 0))
+
+
+def _totals(tensors: tuple[TensorEntry, ...]) -> dict[str, Total]:
+    counts: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    for entry in tensors:
+        counts[entry.data_type] += 1
+        sizes[entry.data_type] += entry.nbytes
+    return {name: Total(count, sizes[name]) for name, count in counts.most_common()}
+
+
+def _operators(model: Model) -> dict[str, int]:
+    counts = Counter(
+        f"{node.domain}.{node.op_type}" if node.domain else node.op_type or "" for _, node in walk.nodes(model)
+    )
+    return dict(counts.most_common())
+
+
+def _files(path: Path, source: Source, model: Model) -> tuple[ModelFile, ...]:
+    """The model file, then the others that its tensors are in, by path."""
+    external = (tensor.external_source for _, tensor in walk.tensors(model))
+    others = {file for data in external if data is not None for file in data.files()} - set(source.files())
+    companions = sorted(ModelFile(file.path, file.nbytes) for file in others)
+    return (ModelFile(path, source.nbytes), *companions)

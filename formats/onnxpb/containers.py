@@ -1,0 +1,359 @@
+"""The repeated fields of the message classes: sequences over what the IR holds, with the habits of protobuf's.
+
+A container is bound to its field until that is cleared; from then on it is a sequence of its own.
+
+Spec: google.protobuf.internal.containers (protobuf 7).
+"""
+
+from __future__ import annotations
+
+import struct
+from abc import abstractmethod
+from collections.abc import Iterable, MutableSequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from formats.onnxpb.merging import copied
+from formats.onnxpb.wire import encode_varint
+from formats.tensordata.source import Literal, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+
+    from formats.onnxpb.descriptor import FieldDescriptor
+    from formats.onnxpb.message import Message
+
+T = TypeVar("T")
+
+_NUMPY_NAMES = {"float": "float32", "double": "float64", "int32": "int32", "int64": "int64", "uint64": "uint64"}
+_STRUCT_CODES = {"float": "f", "double": "d"}
+
+
+class Repeated(MutableSequence[Any]):
+    """What all repeated fields can do; `_owner` is the message whose field this is, until it is released."""
+
+    __slots__ = ("__weakref__", "_field", "_owner", "_tree")
+    __hash__ = None  # type: ignore[assignment]
+    __iadd__ = None  # type: ignore[assignment] # protobuf has none, and the assignment after it would be refused
+
+    def __init__(self, owner: Message, field: FieldDescriptor) -> None:
+        self._owner: Message | None = owner
+        self._field = field
+        self._tree = owner._known_parts()
+
+    @abstractmethod
+    def _read(self) -> list[Any]:
+        """The elements as they are stored; not to be changed."""
+
+    @abstractmethod
+    def _edit(self) -> list[Any]:
+        """The elements, to be changed and then given to `_store`."""
+
+    def _store(self, items: list[Any]) -> None:
+        """The field has the elements `items`, which `_edit` gave."""
+
+    def _touch(self) -> None:
+        """The owner is part of its message from now on."""
+        if self._owner is not None:
+            self._owner._touch()
+
+    def _release(self) -> None:
+        """The field was cleared: this sequence goes on without it."""
+        self._owner = None
+
+    def _stored(self, value: Any) -> Any:
+        """What is stored for `value`.
+
+        Raises: TypeError or ValueError where the field cannot hold it.
+        """
+        return self._field.check(value)  # type: ignore[misc]
+
+    def _shown(self, item: Any) -> Any:
+        """What is shown of a stored element."""
+        return item
+
+    def _all_stored(self, values: Any) -> list[Any]:
+        if not isinstance(values, Iterable):
+            raise TypeError("must assign iterable")
+        return [self._stored(value) for value in values]
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    def __getitem__(self, key: Any) -> Any:
+        found = self._read()[key]
+        return [self._shown(item) for item in found] if isinstance(key, slice) else self._shown(found)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        new = self._all_stored(value) if isinstance(key, slice) else self._stored(value)
+        items = self._edit()
+        items[key] = new
+        self._store(items)
+
+    def __delitem__(self, key: Any) -> None:
+        items = self._edit()
+        del items[key]
+        self._store(items)
+
+    def insert(self, index: int, value: Any) -> None:
+        """Put `value` before the element at `index`."""
+        self[index:index] = [value]
+
+    def extend(self, values: Iterable[Any]) -> None:
+        """Append every one of `values`, or none where one of them does not fit."""
+        new = self._all_stored(values)
+        items = self._edit()
+        items += new
+        self._store(items)
+
+    def append(self, value: Any) -> None:
+        """Add `value` at the end."""
+        self.extend((value,))
+
+    def clear(self) -> None:
+        """Remove all elements."""
+        if len(self):
+            del self[:]
+
+    def reverse(self) -> None:
+        """Turn the order round."""
+        items = self._edit()
+        items.reverse()
+        self._store(items)
+
+    def sort(self, *, key: Callable[[Any], Any] | None = None, reverse: bool = False) -> None:
+        """Sort in place, as `list.sort` does."""
+        if len(self):
+            shown = key or (lambda value: value)
+            items = self._edit()
+            items.sort(key=lambda item: shown(self._shown(item)), reverse=reverse)
+            self._store(items)
+
+    def MergeFrom(self, other: Iterable[Any]) -> None:  # noqa: N802 - protobuf's name
+        """Append the elements of `other`."""
+        self.extend(other)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, (Repeated, list)):
+            return NotImplemented
+        return list(self) == list(other)
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a repeated field cannot be pickled; make it a list first")
+
+
+class RepeatedScalars(Repeated):
+    """A repeated field of numbers, texts or bytes that the IR holds as a list."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, owner: Message, field: FieldDescriptor) -> None:
+        super().__init__(owner, field)
+        self._items: list[Any] = getattr(owner._ir, field.name)
+
+    def _read(self) -> list[Any]:
+        return self._items
+
+    def _edit(self) -> list[Any]:
+        self._touch()
+        return self._items
+
+    def _is_current(self, message: Any) -> bool:
+        """Whether this is still the field of `message`, an object of the IR."""
+        return getattr(message, self._field.name) is self._items
+
+    def __deepcopy__(self, memo: object) -> list[Any]:
+        return list(self)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        import numpy
+
+        return numpy.array(self._items, dtype or _NUMPY_NAMES.get(self._field.kind))
+
+
+class RepeatedNumbers(Repeated):
+    """A repeated field of numbers that the IR holds as a source: the packed payload.
+
+    Elements are decoded when they are looked at. Appending is cheap; any other change writes all elements anew.
+    """
+
+    __slots__ = ("_ir",)
+
+    def __init__(self, owner: Message, field: FieldDescriptor) -> None:
+        super().__init__(owner, field)
+        self._ir = owner._ir
+
+    @property
+    def _source(self) -> Source | None:
+        source: Source | None = getattr(self._ir, self._field.name)
+        return source
+
+    def _read(self) -> list[Any]:
+        source = self._source
+        if source is None:
+            return []
+        if self._tree.decoded[0] is not source:
+            self._tree.decoded = (source, _decoded(source, self._field.kind).tolist())
+        return self._tree.decoded[1]
+
+    def _edit(self) -> list[Any]:
+        self._touch()
+        return list(self._read())
+
+    def _store(self, items: list[Any]) -> None:
+        setattr(self._ir, self._field.name, Literal(_encoded(items, self._field.kind)) if items else None)
+
+    def _release(self) -> None:
+        super()._release()
+        source, self._ir = self._source, type(self._ir)()
+        setattr(self._ir, self._field.name, source)
+
+    def _is_current(self, message: Any) -> bool:
+        """Whether this is still the field of `message`, an object of the IR."""
+        return message is self._ir
+
+    def _all_stored(self, values: Any) -> list[Any]:
+        if not isinstance(values, Iterable):
+            raise TypeError("must assign iterable")
+        items = list(values)
+        if set(map(type, items)) <= {float} and self._field.kind == "double":
+            return items
+        return super()._all_stored(items)
+
+    def extend(self, values: Iterable[Any]) -> None:
+        """Append every one of `values`, or none where one of them does not fit."""
+        new = self._all_stored(values)
+        self._touch()
+        if not new:
+            return
+        source, decoded = self._source, self._tree.decoded
+        grown = Growing.of(source, _encoded(new, self._field.kind))
+        setattr(self._ir, self._field.name, grown)
+        if decoded[0] is source and source is not None:
+            decoded[1].extend(new)
+            self._tree.decoded = (grown, decoded[1])
+
+    def __deepcopy__(self, memo: object) -> list[Any]:
+        return list(self)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return _decoded(self._source or Literal(b""), self._field.kind).astype(dtype or _NUMPY_NAMES[self._field.kind])
+
+
+class RepeatedMessages(Repeated):
+    """A repeated field of messages; what is added is copied."""
+
+    __slots__ = ("_class", "_items")
+
+    def __init__(self, owner: Message, field: FieldDescriptor) -> None:
+        super().__init__(owner, field)
+        self._items: list[Any] = getattr(owner._ir, field.name)
+        self._class: type[Message] = field.message_type._concrete_class  # type: ignore[union-attr]
+
+    def _read(self) -> list[Any]:
+        return self._items
+
+    def _edit(self) -> list[Any]:
+        self._touch()
+        return self._items
+
+    def _is_current(self, message: Any) -> bool:
+        """Whether this is still the field of `message`, an object of the IR."""
+        return getattr(message, self._field.name) is self._items
+
+    def _stored(self, value: Any) -> Any:
+        if not isinstance(value, self._class):
+            raise TypeError(f"expected a message of {self._class}, got {type(value)}")
+        return copied(value._ir)
+
+    def _shown(self, item: Any) -> Message:
+        return self._tree.message(self._class, item)
+
+    def add(self, **values: Any) -> Any:
+        """A new message at the end, with the fields `values`."""
+        new = self._class(**values)._ir
+        self._edit().append(new)
+        return self._shown(new)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise TypeError("a repeated field of messages does not support assignment")
+
+    def insert(self, index: int, value: Any) -> None:
+        """Put a copy of `value` before the element at `index`."""
+        new = self._stored(value)
+        self._edit().insert(index, new)
+
+    def pop(self, index: int = -1) -> Any:
+        """The element at `index`, which is no longer part of the field."""
+        found = self[index]
+        del self[index]
+        return found
+
+    def remove(self, value: Any) -> None:
+        """Remove the first element equal to `value`.
+
+        Raises: ValueError where there is none.
+        """
+        del self[self.index(value)]
+
+    def __deepcopy__(self, memo: object) -> list[Any]:
+        return [type(item)._of(copied(item._ir)) for item in self]
+
+
+class Growing(Source):
+    """The first bytes of a buffer that is only ever appended to, and so never change."""
+
+    __slots__ = ("_buffer", "nbytes")
+
+    def __init__(self, buffer: bytearray) -> None:
+        self._buffer = buffer
+        self.nbytes = len(buffer)
+
+    @classmethod
+    def of(cls, source: Source | None, data: bytes) -> Growing:
+        """The bytes of `source` and then `data`; the buffer of the former is used where nothing else was appended."""
+        if isinstance(source, Growing) and source.nbytes == len(source._buffer):
+            try:
+                source._buffer.extend(data)
+            except BufferError:  # somebody looks at it
+                pass
+            else:
+                return cls(source._buffer)
+        return cls(bytearray((source.read() if source else b"") + data))
+
+    def readinto(self, offset: int, buffer: memoryview) -> None:
+        """Copy from memory."""
+        self._check_range(offset, len(buffer))
+        buffer[:] = self._buffer[offset : offset + len(buffer)]
+
+    def slice(self, offset: int, nbytes: int) -> Literal:
+        """A copy of a range."""
+        return Literal(self.read(offset, nbytes))
+
+    def view(self) -> memoryview:
+        """The bytes; while somebody has them, the next append makes a new buffer."""
+        return memoryview(self._buffer)[: self.nbytes].toreadonly()
+
+
+def _decoded(source: Source, kind: str) -> np.ndarray[Any, Any]:
+    """The elements of a packed payload, as an array over the source where they have a fixed width."""
+    import numpy
+
+    from formats.tensordata.transform import varints
+
+    dtype = numpy.dtype(_NUMPY_NAMES[kind]).newbyteorder("<")
+    data = source.view()
+    return numpy.frombuffer(data if kind in _STRUCT_CODES else varints(dtype.name).apply(data), dtype)
+
+
+def _encoded(items: list[Any], kind: str) -> bytes:
+    """The packed payload of numbers that the field can hold."""
+    if kind in _STRUCT_CODES:
+        return struct.pack(f"<{len(items)}{_STRUCT_CODES[kind]}", *items)
+    if min(items) >= 0 and max(items) < 0x80:
+        return bytes(items)
+    return b"".join(map(encode_varint, items))

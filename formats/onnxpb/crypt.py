@@ -1,0 +1,254 @@
+"""Encrypted models, `.onnxc`: how the parts lie in the file, and which of them can be trusted when.
+
+| magic, 8   | salt | then      | then    | then                        | also under the tag |
+|------------|------|-----------|---------|-----------------------------|--------------------|
+| `ONNXCRY1` | 16   | IV, 16    |         | AES-256-CBC, PKCS#7 padding | there is no tag    |
+| `ONNXCRY2` | 16   | nonce, 12 | tag, 16 | ChaCha20-Poly1305           | nothing            |
+| `ONNXCRY3` | 16   | nonce, 12 | tag, 16 | AES-256-GCM                 | all before the tag |
+
+The key comes from a password and the salt; the text is a serialised ModelProto.
+
+Reading takes a pass over the file that checks the tag, in bounded memory, and remembers a checksum of every piece.
+From then on ranges are decrypted when somebody asks for them, after the pieces that they touch were checked again.
+So nothing is handed out that was not under the tag, also where the file is changed meanwhile, and the text of a large
+model is neither on disk nor in memory as a whole.
+
+`ONNXCRY1` has no tag: a wrong key shows in the padding, or else in that the text is no ModelProto, but a change in the
+middle of a weight does not show at all. Write it only for readers that know nothing else.
+
+Spec: onnx-light, "Encrypted model I/O"; RFC 8018 (PBKDF2).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from formats.errors import CryptError, DecodeError
+from formats.ir.model import Model
+from formats.onnxpb.ciphertext import (
+    CBC_BLOCK_BYTES,
+    ChainedCiphertext,
+    Pieces,
+    Plaintext,
+    StreamCiphertext,
+    read_ciphertext,
+)
+from formats.onnxpb.codec import decode
+from formats.tensordata.plan import Digest, FilePlan, LateWrite, Loss, PlacedWrite, WritePlan
+from formats.tensordata.source import Concat, Literal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from formats.onnxpb import CryptOptions
+    from formats.onnxpb.ciphers import Stream
+    from formats.onnxpb.keys import Key
+    from formats.tensordata.source import Source
+
+MAGIC = b"ONNXCRY"
+SALT_BYTES = 16
+TAG_BYTES = 16
+KEY_BYTES = 32
+KEY_ITERATIONS = 100_000
+PEER_LIMIT_BYTES = (1 << 31) - 1  # onnx-light counts in int
+WRONG = "the key is wrong, or the encrypted model was changed or cut short"
+
+
+class Variant(NamedTuple):
+    """One form of the file."""
+
+    number: int
+    title: str
+    nonce_nbytes: int
+    tag_nbytes: int
+    max_nbytes: int  # of the text; what a counter of 32 bits reaches
+
+    @property
+    def magic(self) -> bytes:
+        """The first bytes of the file."""
+        return MAGIC + b"%d" % self.number
+
+    @property
+    def header_nbytes(self) -> int:
+        """The size of what precedes the tag: magic, salt and nonce."""
+        return len(self.magic) + SALT_BYTES + self.nonce_nbytes
+
+    @property
+    def ciphertext_offset(self) -> int:
+        """Where the ciphertext starts, in bytes from the start of the file."""
+        return self.header_nbytes + self.tag_nbytes
+
+
+CBC = Variant(1, "AES-256-CBC", CBC_BLOCK_BYTES, 0, (1 << 63) - 1)
+CHACHA20_POLY1305 = Variant(2, "ChaCha20-Poly1305", 12, TAG_BYTES, ((1 << 32) - 1) * 64)
+GCM = Variant(3, "AES-256-GCM", 12, TAG_BYTES, ((1 << 32) - 2) * 16)
+VARIANTS = {variant.number: variant for variant in (CBC, CHACHA20_POLY1305, GCM)}
+
+
+def read_model(source: Source, path: Path | None, key: Key | None) -> Model:
+    """The model in the encrypted file `source`; its weights are decrypted when they are asked for.
+
+    Raises: CryptError as `decrypt` does, and where there is no key; DecodeError where the text is not a model.
+    """
+    from formats.onnxpb import external
+
+    if key is None:
+        raise CryptError("the model is encrypted, and no key was given (--key-file and --key-env name one)")
+    return external.read_model(decrypt(source, key.password), path)
+
+
+def plan_model(model: Model, destination: Path, options: CryptOptions) -> WritePlan:
+    """How to write `model`, encrypted, to the one file `destination`; external data move into it.
+
+    Raises: CryptError where there is no key, and as `encrypt` does; ExternalDataError where weights are missing.
+    """
+    from formats.onnxpb import OnnxOptions, external
+
+    if options.key is None:
+        raise CryptError("no key was given to encrypt the model with (--key-file and --key-env name one)")
+    plain = external.plan_model(model, destination, OnnxOptions(external_data=False))
+    text = Concat.of(*(write.source for write in plain.files[-1].writes))
+    file = encrypt(text, destination, options.key.password, options.variant)
+    losses = [loss for loss in plain.losses if loss.kind != "protobuf_limit"]
+    if file.nbytes > PEER_LIMIT_BYTES:
+        losses.append(Loss("peer_limit", "", f"the file has {file.nbytes} bytes; onnx-light reads up to 2 GiB"))
+    return WritePlan((file,), losses=tuple(losses))
+
+
+def derive_key(password: bytes, salt: bytes) -> bytes:
+    """The key of one file; takes about a tenth of a second, on purpose."""
+    return hashlib.pbkdf2_hmac("sha256", password, salt, KEY_ITERATIONS, KEY_BYTES)
+
+
+def encrypt(
+    text: Source,
+    path: Path,
+    password: bytes,
+    variant: int = GCM.number,
+    *,
+    salt: bytes | None = None,
+    nonce: bytes | None = None,
+) -> FilePlan:
+    """How to write `text`, encrypted, to `path`: in one pass, in bounded memory.
+
+    Salt and nonce are random; to give them is for tests.
+
+    Raises: CryptError where there is no such variant, or it cannot encrypt that much.
+    """
+    form = VARIANTS.get(variant)
+    if form is None:
+        raise CryptError(f"there is no variant {variant} of encrypted models, only {', '.join(map(str, VARIANTS))}")
+    if text.nbytes > form.max_nbytes:
+        raise CryptError(f"{form.title} encrypts up to {form.max_nbytes} bytes, and the model has {text.nbytes}")
+    salt = secrets.token_bytes(SALT_BYTES) if salt is None else salt
+    nonce = secrets.token_bytes(form.nonce_nbytes) if nonce is None else nonce
+    header = form.magic + salt + nonce
+    assert len(header) == form.header_nbytes, "salt and nonce have the sizes that the variant demands"
+    key = derive_key(password, salt)
+    start = PlacedWrite(0, Literal(header))
+    if form is CBC:
+        chained = ChainedCiphertext(text, nonce, partial(_ciphers().encrypt_cbc, key))
+        return FilePlan(path, len(header) + chained.nbytes, (start, PlacedWrite(len(header), chained)))
+    stream = _new_stream(form, key, header)
+    ciphertext = StreamCiphertext(text, stream.combine)
+    write = PlacedWrite(form.ciphertext_offset, ciphertext, Digest("tag", stream.new_tag))
+    tag = LateWrite(form.header_nbytes, TAG_BYTES, lambda digests: digests["tag"], "tag")
+    return FilePlan(path, write.end, (start, write), (tag,))
+
+
+def decrypt(source: Source, password: bytes) -> Source:
+    """The text of the encrypted model `source`, once that was found intact; ranges are decrypted when asked for.
+
+    Reads all of `source` once.
+
+    Raises: CryptError where the key is wrong, or the file was changed or cut short, now or later.
+    """
+    head = read_ciphertext(source, 0, min(source.nbytes, GCM.ciphertext_offset))
+    variant = sniff_variant(head)
+    nbytes = source.nbytes - variant.ciphertext_offset
+    if nbytes < 0 or (variant is CBC and (not nbytes or nbytes % CBC_BLOCK_BYTES)):
+        raise CryptError(f"the encrypted model was cut short: it has {source.nbytes} bytes, which cannot be all")
+    if nbytes > variant.max_nbytes:
+        raise CryptError(f"{variant.title} encrypts up to {variant.max_nbytes} bytes, and here are {nbytes}")
+    ciphers = _ciphers()
+    header, tag = head[: variant.header_nbytes], head[variant.header_nbytes : variant.ciphertext_offset]
+    key = derive_key(password, header[len(variant.magic) : -variant.nonce_nbytes])
+    lead_nbytes = CBC_BLOCK_BYTES if variant is CBC else 0
+    pieces = Pieces(source, variant.ciphertext_offset, lead_nbytes, ciphers.new_piece_check())
+    if variant is CBC:
+        return _decrypt_cbc(pieces, partial(ciphers.decrypt_cbc, key))
+    stream = _new_stream(variant, key, header)
+    digester = stream.new_tag()
+    for piece in pieces.first_pass():
+        digester.update(0, memoryview(piece))
+    if not hmac.compare_digest(digester.digest(), tag):
+        raise CryptError(WRONG)
+    return Plaintext(pieces, stream.combine)
+
+
+def sniff_variant(head: bytes) -> Variant:
+    """The variant of the encrypted model that starts with `head`.
+
+    Raises: CryptError where it is none, or one that this version does not know.
+    """
+    for variant in VARIANTS.values():
+        if head.startswith(variant.magic):
+            return variant
+    if head.startswith(MAGIC) and len(head) > len(MAGIC):
+        raise CryptError(f"this version knows no encrypted models that start with {head[:8]!r}")
+    raise CryptError(f"an encrypted model starts with {MAGIC!r}, this file with {head[:8]!r}")
+
+
+def _decrypt_cbc(pieces: Pieces, decrypt_cbc: Any) -> Source:
+    """The text of what AES-256-CBC encrypted, where its end is padding and it is a model."""
+
+    def decrypt_piece(offset: int, piece: bytes) -> bytes:
+        plain: bytes = decrypt_cbc(piece[:CBC_BLOCK_BYTES], piece[CBC_BLOCK_BYTES:])
+        return plain
+
+    for _ in pieces.first_pass():
+        pass
+    padded = Plaintext(pieces, decrypt_piece)
+    end = padded.read(padded.nbytes - CBC_BLOCK_BYTES)
+    padding = end[-1:] * end[-1]
+    if 1 <= len(padding) <= CBC_BLOCK_BYTES and end.endswith(padding):
+        text = padded.slice(0, padded.nbytes - len(padding))
+        if _is_model(text):
+            return text
+    raise CryptError(WRONG)
+
+
+def _is_model(text: Source) -> bool:
+    """Whether the text is a ModelProto with a known field, or without any."""
+    try:
+        model = decode(text, Model)
+    except DecodeError:
+        return False
+    return not text.nbytes or replace(model, unknown_fields=b"") != Model()
+
+
+def _new_stream(variant: Variant, key: bytes, header: bytes) -> Stream:
+    ciphers, nonce = _ciphers(), header[-variant.nonce_nbytes :]
+    stream: Stream = (
+        ciphers.AesGcm(key, nonce, header) if variant is GCM else ciphers.ChaCha20Poly1305(key, nonce, b"")
+    )
+    return stream
+
+
+def _ciphers() -> Any:
+    """The module `ciphers`.
+
+    Raises: CryptError where the library that it needs is missing.
+    """
+    try:
+        from formats.onnxpb import ciphers
+    except ImportError:
+        raise CryptError(
+            "encrypted models need the package cryptography, which is missing: pip install 'formats[crypto]'"
+        ) from None
+    return ciphers

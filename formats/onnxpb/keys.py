@@ -1,0 +1,56 @@
+"""The keys of encrypted models. They never come from the argument list, which other users can see."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from formats.errors import CryptError
+
+MAX_KEY_BYTES = 1 << 16  # a key file of this size was not meant
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A password from which the key of each file is derived; it does not show when this object is printed."""
+
+    password: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.password:
+            raise CryptError("the key is empty")
+
+    @classmethod
+    def of(cls, password: str | bytes) -> Key:
+        """The key that onnx-light makes of a password: text as UTF-8, and bytes as Latin-1 text, so as UTF-8 too."""
+        text = password.decode("latin-1") if isinstance(password, bytes) else password
+        return cls(text.encode("utf-8", "surrogateescape"))
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> Key:
+        """The content of a file, without the line end that editors put behind it.
+
+        Raises: OSError where it cannot be read; CryptError where it is empty or too long to be a key.
+        """
+        with Path(path).open("rb") as file:
+            content = file.read(MAX_KEY_BYTES + 1)
+        if len(content) > MAX_KEY_BYTES:
+            raise CryptError(f"a key file has at most {MAX_KEY_BYTES} bytes, this one has more", path=path)
+        if not (password := _without_line_end(content)):
+            raise CryptError("the key file is empty", path=path)
+        return cls(password)
+
+    @classmethod
+    def from_environment(cls, name: str) -> Key:
+        """The value of an environment variable.
+
+        Raises: CryptError where it is not set or empty.
+        """
+        if not (value := os.environ.get(name)):
+            raise CryptError(f"the environment variable {name}, which should hold the key, is not set")
+        return cls(os.fsencode(value))
+
+
+def _without_line_end(content: bytes) -> bytes:
+    return content.removesuffix(b"\n").removesuffix(b"\r")

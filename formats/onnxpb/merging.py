@@ -1,0 +1,84 @@
+"""Messages of the IR copied, merged and compared by their descriptors, as protobuf does it.
+
+Weights are shared, not copied: sources never change.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from formats.onnxpb.descriptor import DESCRIPTORS
+from formats.tensordata.source import Concat
+
+if TYPE_CHECKING:
+    from formats.onnxpb.descriptor import FieldDescriptor
+    from formats.tensordata.source import Source
+
+T = TypeVar("T")
+
+
+def merge(target: Any, source: Any) -> None:
+    """Every field set in `source` is set in `target`: repeated ones are appended, messages merged.
+
+    Nothing of `target` is also part of `source` then but what cannot change.
+    """
+    for field in DESCRIPTORS[source.message].fields:
+        value = getattr(source, field.name)
+        if value is None or value == []:
+            continue
+        present = getattr(target, field.name)
+        if field.is_repeated:
+            if field.in_place:
+                setattr(target, field.name, _joined(present, value))
+            elif field.message_type:
+                present.extend([copied(item) for item in value])
+            else:
+                present.extend(value)
+            continue
+        if field.message_type is None:
+            setattr(target, field.name, value)
+        elif present is None:
+            setattr(target, field.name, copied(value))
+        else:
+            merge(present, value)
+        for sibling in field.siblings:
+            setattr(target, sibling, None)
+    target.unknown_fields += source.unknown_fields
+    if getattr(source, "external_source", None) is not None:
+        target.external_source = source.external_source
+
+
+def copied(message: T) -> T:
+    """A message equal to `message` that shares nothing with it but sources."""
+    new = type(message)()
+    merge(new, message)
+    return new
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two messages of one class have the same fields set to the same values, bit for bit."""
+    if one.unknown_fields != other.unknown_fields:
+        return False
+    fields = DESCRIPTORS[one.message].fields
+    return all(_same_values(getattr(one, field.name), getattr(other, field.name), field) for field in fields)
+
+
+def _same_values(left: Any, right: Any, field: FieldDescriptor) -> bool:
+    if left is right:
+        return True
+    if field.in_place and field.is_repeated:
+        return _joined(None, left) == _joined(None, right)
+    if left is None or right is None:
+        return False
+    if field.message_type is None:
+        # The texts of two floats are equal where their bits are, but for those of not-a-number.
+        return bool(repr(left) == repr(right) if field.kind in ("float", "double") else left == right)
+    if not field.is_repeated:
+        return same(left, right)
+    return len(left) == len(right) and all(map(same, left, right))
+
+
+def _joined(first: Source | None, second: Source | None) -> Source | None:
+    """Two runs as one, without those that are empty; `None` where both are."""
+    parts = [part for part in (first, second) if part is not None and part.nbytes]
+    return parts[0] if len(parts) == 1 else Concat.of(*parts) if parts else None

@@ -1,0 +1,91 @@
+"""What the tests share: models to read, and the command as a process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SHARED_MODELS = sorted((ROOT.parent / "shared" / "models").glob("*.onnx"))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that asks for `shared_model` runs once for each of the shared models."""
+    if "shared_model" in metafunc.fixturenames:
+        skipped = pytest.param(None, marks=pytest.mark.skip(reason="../shared/models is not there"))
+        metafunc.parametrize("shared_model", SHARED_MODELS or [skipped], ids=lambda path: path.stem if path else "none")
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The root of the repository."""
+    return ROOT
+
+
+@pytest.fixture
+def shared_models() -> list[Path]:
+    """The models that real exporters wrote."""
+    if not SHARED_MODELS:
+        pytest.skip("../shared/models is not there")
+    return SHARED_MODELS
+
+
+@pytest.fixture
+def digits(tmp_path: Path) -> Path:
+    """A copy of the example model."""
+    path = tmp_path / "digits.onnx"
+    path.write_bytes((ROOT / "examples" / "digits.onnx").read_bytes())
+    return path
+
+
+@pytest.fixture
+def tiny_model(tmp_path: Path) -> Path:
+    """A model of one matrix product with a weight of 4 KiB, in canonical order."""
+    import numpy as np
+    import onnx
+
+    weight = onnx.numpy_helper.from_array(np.arange(1024, dtype="float32").reshape(32, 32), "w")
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", 32]) for name in "xy")
+    node = onnx.helper.make_node("MatMul", ["x", "w"], ["y"], name="product")
+    graph = onnx.helper.make_graph([node], "tiny", [x], [y], [weight])
+    proto = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    path = tmp_path / "tiny.onnx"
+    path.write_bytes(proto.SerializeToString(deterministic=True))
+    return path
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs Python with arguments in the test's folder, where `formats` can be imported."""
+
+    def run(*arguments: str | os.PathLike[str], **settings: Any) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80", **settings.pop("env", {})}
+        return subprocess.run(
+            [sys.executable, *map(os.fspath, arguments)],
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            timeout=60,
+            cwd=tmp_path,
+            env=environment,
+            check=False,
+            **settings,
+        )
+
+    return run
+
+
+@pytest.fixture
+def command(python: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[..., Any]:
+    """Runs `convert` with arguments in the test's folder."""
+
+    def run(*arguments: str | os.PathLike[str], **settings: Any) -> subprocess.CompletedProcess[str]:
+        return python("-m", "formats", *arguments, **settings)
+
+    return run

@@ -1,0 +1,130 @@
+"""What `import formats` and the command load, and which names the package has."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import formats
+
+Python = Callable[..., subprocess.CompletedProcess[str]]
+HEAVY = (
+    "numpy",
+    "ml_dtypes",
+    "onnx",
+    "google.protobuf",
+    "flatbuffers",
+    "rich",
+    "pydantic",
+    "isal",
+    "importlib.metadata",
+)
+LOADED = f"import sys; print(*(name for name in {HEAVY} if name in sys.modules))"
+
+
+def loaded(python: Python, code: str, *arguments: str) -> list[str]:
+    """The heavy modules that are there after running `code` with `arguments`."""
+    done = python("-c", f"import sys\n{code}\n{LOADED}", *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[-1].split()
+
+
+def run_main(python: Python, *arguments: str) -> list[str]:
+    """The heavy modules that are there after the command ran in this process."""
+    return loaded(
+        python, "from formats.cli import main\ntry:\n    main()\nexcept SystemExit: pass\nprint()", *arguments
+    )
+
+
+def test_import_loads_nothing_of_the_package_but_itself(python: Python) -> None:
+    """`import formats` imports no other module of the package."""
+    done = python("-c", "import formats, sys; print(*(name for name in sys.modules if name.startswith('formats')))")
+    assert ["formats"] == done.stdout.split()
+
+
+def test_import_loads_nothing_heavy(python: Python) -> None:
+    """`import formats` imports neither numpy nor anything else that takes long."""
+    assert [] == loaded(python, "import formats")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["--help"], id="help"),
+        pytest.param(["--version"], id="version"),
+        pytest.param(["missing.onnx", "a.rten"], id="missing source"),
+        pytest.param(["digits.onnx"], id="usage error"),
+        pytest.param(["digits.onnx", "a.onnx", "--threads", "1"], id="onnx to onnx"),
+        pytest.param(["digits.onnx", "a.onnx", "--external-data"], id="weights moved out"),
+    ],
+)
+def test_command_loads_nothing_heavy(python: Python, digits: Path, arguments: list[str]) -> None:
+    """Help, errors and conversions between ONNX files start without numpy, rich, pydantic and the like."""
+    assert [] == run_main(python, *arguments)
+
+
+def test_archive_loads_no_numpy(python: Python, digits: Path) -> None:
+    """A conversion to an archive needs a fast checksum, but no numpy."""
+    assert {"isal"} >= set(run_main(python, "digits.onnx", "a.onnxz"))
+
+
+@pytest.mark.parametrize("target", ["a.onnx", "a.onnxz", "a.rten"])
+def test_onnx_and_protobuf_are_never_loaded(python: Python, digits: Path, target: str) -> None:
+    """No conversion imports `onnx` or protobuf."""
+    assert not {"onnx", "google.protobuf"} & set(run_main(python, "digits.onnx", target))
+
+
+def test_every_public_name_is_there() -> None:
+    """Each name of `__all__` is an attribute, once, and listed by `dir`."""
+    assert len(set(formats.__all__)) == len(formats.__all__)
+    assert sorted(formats.__all__) == dir(formats)
+    for name in formats.__all__:
+        assert getattr(formats, name) is not None
+
+
+def test_editors_see_every_public_name() -> None:
+    """The names imported for type checkers are exactly the public ones."""
+    tree = ast.parse(Path(formats.__file__).read_text())
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    shown = {alias.name: node.module for node in imports for alias in node.names}
+    assert {*formats.__all__} == {*shown, "__version__"}
+    for name, module in shown.items():
+        assert getattr(importlib.import_module(module or ""), name) is getattr(formats, name)
+
+
+@pytest.mark.parametrize("name", ["load", "convert", "inspect", "Model", "FormatError", "Loss"])
+def test_public_names_do_not_collide_with_modules(python: Python, name: str) -> None:
+    """A public name stays what it is when all modules of the package were imported before it is used."""
+    code = (
+        "import formats, importlib, pkgutil\n"
+        "[importlib.import_module(m.name) for m in pkgutil.walk_packages(formats.__path__, 'formats.')"
+        " if m.name != 'formats.__main__']\n"
+        f"print(type(formats.{name}).__name__)"
+    )
+    assert python("-c", code).stdout.strip() in ("function", "type")
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    """A name that is not public is an AttributeError, as in every module."""
+    with pytest.raises(AttributeError, match="'formats' has no attribute 'nothing'"):
+        _ = formats.nothing
+
+
+def test_star_import_gives_the_public_names() -> None:
+    """`from formats import *` gives what `__all__` lists."""
+    scope: dict[str, object] = {}
+    exec("from formats import *", scope)
+    assert {*formats.__all__} <= scope.keys()
+
+
+def test_root_classes_of_the_ir_are_public() -> None:
+    """Every message class of the IR is a public name."""
+    from formats.ir.model import MESSAGE_CLASSES
+
+    assert {message.__name__ for message in MESSAGE_CLASSES} <= {*formats.__all__}
