@@ -6,7 +6,6 @@ Spec: onnx.proto, `TensorProto.DataType` and the comments of the typed data fiel
 from __future__ import annotations
 
 from functools import cache
-from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ class DataType(NamedTuple):
 
     def nbytes(self, dims: Sequence[int]) -> int:
         """The size in bytes of a tensor's raw form: elements narrower than a byte are packed without gaps."""
-        return (prod(dims) * self.bits + 7) // 8
+        return (count(dims) * self.bits + 7) // 8
 
 
 DATA_TYPES = (
@@ -62,6 +61,21 @@ DATA_TYPES = (
 
 BY_NUMBER = {row.number: row for row in DATA_TYPES}
 BY_NAME = {row.name: row for row in DATA_TYPES}
+
+
+def count(dims: Sequence[int]) -> int:
+    """The number of elements of a tensor, or some number beyond any file's where it is that many.
+
+    The product of many large dims would take a crafted file minutes.
+    """
+    if 0 in dims:
+        return 0
+    product = 1
+    for dim in dims:
+        product *= dim
+        if abs(product) >> 80:
+            break
+    return product
 
 
 def type_name(number: int | None) -> str:

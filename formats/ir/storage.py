@@ -8,7 +8,6 @@ Spec: onnx.proto, the comments of TensorProto's data fields.
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import ExternalDataError, TensorDataError
@@ -43,7 +42,7 @@ def raw_source(tensor: Tensor) -> Source:
     if tensor.segment is not None:
         raise TensorDataError(f"tensor {tensor.name!r} is a segment of a larger one, which is not supported")
     if min(tensor.dims, default=0) < 0:
-        raise TensorDataError(f"tensor {tensor.name!r} has a negative dimension in {tensor.dims}")
+        raise TensorDataError(f"tensor {tensor.name!r} has a negative dimension in {_shortened(tensor.dims)}")
     nbytes = row.nbytes(tensor.dims)
     if tensor.data_location == EXTERNAL:
         if tensor.external_source is None:
@@ -56,9 +55,13 @@ def raw_source(tensor: Tensor) -> Source:
         source = _typed(field, row, tensor.dims) if field.nbytes else field
     if source.nbytes != nbytes:
         raise TensorDataError(
-            f"tensor {tensor.name!r} has {source.nbytes} bytes of data; dims {tensor.dims} of {row.name} need {nbytes}"
+            f"tensor {tensor.name!r} has {source.nbytes} bytes of data; dims {_shortened(tensor.dims)} of {row.name} need {nbytes}"
         )
     return source
+
+
+def _shortened(dims: list[int]) -> str:
+    return str(dims) if len(dims) < 10 else f"{dims[:8]} and {len(dims) - 8} more"
 
 
 def _typed(field: Source, row: DataType, dims: list[int]) -> Source:
@@ -68,7 +71,7 @@ def _typed(field: Source, row: DataType, dims: list[int]) -> Source:
     from formats.tensordata.transform import pack, varints
 
     if row.bits == 6:  # one element to an entry, unlike the other types narrower than a byte
-        return pack(6).of(varints("uint8").of(field, prod(dims)), row.nbytes(dims))
+        return pack(6).of(varints("uint8").of(field, dtypes.count(dims)), row.nbytes(dims))
     return varints(f"uint{max(row.bits, 8)}").of(field, row.nbytes(dims))
 
 
@@ -88,7 +91,7 @@ def to_numpy(tensor: Tensor) -> np.ndarray[Any, np.dtype[Any]]:
 
         data = raw_source(tensor).view()
         if row.bits < 8:
-            array = unpack(data, row.bits, prod(tensor.dims)).view(dtypes.numpy_dtype(row.number))
+            array = unpack(data, row.bits, dtypes.count(tensor.dims)).view(dtypes.numpy_dtype(row.number))
         else:
             array = numpy.frombuffer(data, dtype=dtypes.numpy_dtype(row.number))
         array = array.reshape(tensor.dims)

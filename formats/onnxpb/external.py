@@ -17,7 +17,7 @@ from formats.ir.storage import EXTERNAL, with_raw_data, without_data
 from formats.onnxpb.codec import decode, encode
 from formats.onnxpb.locations import DataFiles, check_location
 from formats.tensordata.plan import Align, FilePlan, Loss, Segment, WritePlan, lay_out
-from formats.tensordata.source import FileSpan
+from formats.tensordata.source import place_of
 
 if TYPE_CHECKING:
     from formats.onnxpb import OnnxOptions
@@ -31,7 +31,14 @@ def read_model(source: Source, path: Path | None) -> Model:
 
     External data of a model that came from memory (`path` is `None`) cannot be looked for; such tensors have none.
     """
-    model = decode(source, Model)
+    return locate_data(decode(source, Model), path)
+
+
+def locate_data(model: Model, path: Path | None) -> Model:
+    """The same model, of which every external tensor knows where its bytes are, for a model read from `path`.
+
+    Raises: DecodeError where there is no graph; ExternalDataError where a place cannot be or may not be read.
+    """
     if model.graph is None:
         raise DecodeError("the message has no graph, so it is not an ONNX model")
     if path is not None:
@@ -79,11 +86,9 @@ class _Moving(NamedTuple):
     source: Source
 
     @property
-    def key(self) -> tuple[int, int, int]:
-        """Equal for tensors whose bytes are the same range of the same file, which is stored once."""
-        if isinstance(self.source, FileSpan):
-            return id(self.source.file), self.source.file_offset, self.source.nbytes
-        return id(self.source), 0, self.source.nbytes
+    def place(self) -> tuple[int, int, int]:
+        """Equal for tensors whose bytes are stored once."""
+        return place_of(self.source)
 
 
 def _source_to_place(tensor: Tensor, where: str, options: OnnxOptions) -> Source | None:
@@ -112,14 +117,14 @@ def _lay_out_data_files(
     group_of: dict[tuple[int, int, int], int] = {}
     size = 0
     for item in moving:
-        if item.key not in group_of:
+        if item.place not in group_of:
             end = size + -size % options.alignment + item.source.nbytes
             if not groups or options.one_file_per_tensor or end > (options.max_external_file_size or end):
                 groups.append([])
                 end = item.source.nbytes
             size = end
-            group_of[item.key] = len(groups) - 1
-        groups[group_of[item.key]].append(item)
+            group_of[item.place] = len(groups) - 1
+        groups[group_of[item.place]].append(item)
     names = _data_file_names(groups, destination, options)
     return [
         _lay_out_data_file(destination.with_name(name), group, options.alignment, stored)
@@ -132,11 +137,11 @@ def _lay_out_data_file(path: Path, group: list[_Moving], alignment: int, stored:
     offsets: dict[tuple[int, int, int], int] = {}
     size = 0
     for item in group:
-        if item.key not in offsets:
-            offsets[item.key] = size + -size % alignment
+        if item.place not in offsets:
+            offsets[item.place] = size + -size % alignment
             segments += (Align(alignment), item.source)
-            size = offsets[item.key] + item.source.nbytes
-        stored[id(item.tensor)] = _reference(item, path.name, offsets[item.key])
+            size = offsets[item.place] + item.source.nbytes
+        stored[id(item.tensor)] = _reference(item, path.name, offsets[item.place])
     writes, nbytes = lay_out(segments)
     return FilePlan(path, nbytes, tuple(writes))
 

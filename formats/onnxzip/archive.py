@@ -22,7 +22,7 @@ from formats.onnxzip import records
 from formats.onnxzip.names import MODEL_NAME, EntryNames
 from formats.onnxzip.reader import read_entries
 from formats.tensordata.plan import Digest, FilePlan, LateWrite, Loss, PlacedWrite, WritePlan, lay_out
-from formats.tensordata.source import Concat, FileSpan
+from formats.tensordata.source import Concat, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -96,10 +96,7 @@ class _Packing:
 
     def _entry_of(self, tensor: Tensor, where: str, source: Source) -> Entry:
         """The entry with the bytes of `source`; the same range of the same file is stored once."""
-        if isinstance(source, FileSpan):
-            place = id(source.file), source.file_offset, source.nbytes
-        else:
-            place = id(source), 0, source.nbytes
+        place = place_of(source)
         entry = self._by_place.get(place)
         if entry is None:
             name = self._names.add(tensor.name or "", where)

@@ -259,3 +259,13 @@ class Concat(Source):
     def view(self) -> memoryview:
         """A copy of the parts, joined."""
         return memoryview(b"".join(part.view() for part in self.parts))
+
+
+def place_of(source: Source) -> tuple[int, int, int]:
+    """A key that is equal for the same range of the same open file, and for the same object; it reads nothing.
+
+    It holds as long as the sources live: bytes with equal keys need to be stored only once.
+    """
+    if isinstance(source, FileSpan):
+        return id(source.file), source.file_offset, source.nbytes
+    return id(source), 0, source.nbytes

@@ -98,12 +98,15 @@ def _cut(
     """A write as pieces of at most a chunk, if its source can be cut."""
     offset = write.file_offset
     digester = digesters[write.digest.key] if write.digest else None
-    for part in _parts(write.source):
+    for part in (write.source,) if type(write.source) is not Concat else _parts(write.source):
         nbytes, granule = part.nbytes, part.granule_bytes
-        step = max(chunk_bytes // granule, 1) * granule if granule else nbytes
-        for start in range(0, nbytes, step or 1):
-            size = min(step, nbytes - start)
-            yield Piece(target, offset + start, size, part, start, digester, not granule, write.label)
+        if granule and nbytes > chunk_bytes:
+            step = max(chunk_bytes // granule, 1) * granule
+            for start in range(0, nbytes, step):
+                size = min(step, nbytes - start)
+                yield Piece(target, offset + start, size, part, start, digester, False, write.label)
+        elif nbytes:
+            yield Piece(target, offset, nbytes, part, 0, digester, not granule, write.label)
         offset += nbytes
 
 

@@ -155,3 +155,18 @@ def test_raw_data_replaces_any_other_form() -> None:
 def test_bfloat16_is_that_of_ml_dtypes() -> None:
     """Types that numpy lacks are those of ml_dtypes."""
     assert ml_dtypes.bfloat16 == Tensor(dims=[1], data_type=16, raw_data=Literal(bytes(2))).numpy().dtype
+
+
+def test_a_product_of_many_dims_takes_no_time() -> None:
+    """Dims whose product has a million bits are refused at once, with a message that one can read."""
+    tensor = Tensor(dims=[(1 << 62) + 1] * 100_000, data_type=1, raw_data=Literal(bytes(4)))
+    with pytest.raises(TensorDataError) as caught:
+        tensor.source()
+    assert len(str(caught.value)) < 500
+
+
+def test_no_elements_where_one_dim_is_zero() -> None:
+    """A zero among dims makes an empty tensor, however large the others are."""
+    assert 0 == dtypes.count([1 << 62] * 1000 + [0])
+    assert 6 == dtypes.count([1, 2, 3])
+    assert 1 == dtypes.count([])

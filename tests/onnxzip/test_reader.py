@@ -307,6 +307,8 @@ ATTACKS: list[tuple[str, Zip, str, Zip]] = [
     ("no zip64 locator", PLAIN.but(end={"offset": MAX_32}), "the zip64 locator .* must be", PLAIN),
     ("locator elsewhere", PLAIN.but(zip64=True, locator={"offset": 0}), "the zip64 locator points to", PLAIN),
     ("locator on a disk", PLAIN.but(zip64=True, locator={"disks": 2}), "several disks", PLAIN),
+    ("record on a disk", PLAIN.but(zip64=True, locator={"disk": 1}), "record_disk of the zip64 locator is 1", PLAIN),
+    ("zip64 directory disk", PLAIN.but(zip64=True, end64={"start": 1}), "directory_disk of the zip64 end", PLAIN),
     ("zip64 extensible", PLAIN.but(zip64=True, end64={"record_size": 45}), "extensible data", PLAIN),
     ("zip64 disks", PLAIN.but(zip64=True, end64={"disk": 1}), "several disks", PLAIN),
     (
