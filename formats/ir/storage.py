@@ -55,7 +55,8 @@ def raw_source(tensor: Tensor) -> Source:
         source = _typed(field, row, tensor.dims) if field.nbytes else field
     if source.nbytes != nbytes:
         raise TensorDataError(
-            f"tensor {tensor.name!r} has {source.nbytes} bytes of data; dims {_shortened(tensor.dims)} of {row.name} need {nbytes}"
+            f"tensor {tensor.name!r} has {source.nbytes} bytes of data; "
+            f"dims {_shortened(tensor.dims)} of {row.name} need {nbytes}"
         )
     return source
 

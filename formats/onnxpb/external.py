@@ -86,7 +86,7 @@ class _Moving(NamedTuple):
     source: Source
 
     @property
-    def place(self) -> tuple[int, int, int]:
+    def place(self) -> tuple[object, ...]:
         """Equal for tensors whose bytes are stored once."""
         return place_of(self.source)
 
@@ -114,7 +114,7 @@ def _lay_out_data_files(
 ) -> list[FilePlan]:
     """The plans of the data files; `stored` receives the tensors that refer to them."""
     groups: list[list[_Moving]] = []
-    group_of: dict[tuple[int, int, int], int] = {}
+    group_of: dict[tuple[object, ...], int] = {}
     size = 0
     for item in moving:
         if item.place not in group_of:
@@ -134,7 +134,7 @@ def _lay_out_data_files(
 
 def _lay_out_data_file(path: Path, group: list[_Moving], alignment: int, stored: dict[int, Tensor]) -> FilePlan:
     segments: list[Segment] = []
-    offsets: dict[tuple[int, int, int], int] = {}
+    offsets: dict[tuple[object, ...], int] = {}
     size = 0
     for item in group:
         if item.place not in offsets:

@@ -63,7 +63,7 @@ class _Packing:
         self.members: list[tuple[Entry, Source]] = []
         self.losses: list[Loss] = []
         self._names = EntryNames()
-        self._by_place: dict[tuple[int, int, int], Entry] = {}
+        self._by_place: dict[tuple[object, ...], Entry] = {}
 
     def store(self, tensor: Tensor, where: str) -> Tensor:
         """The tensor to write in the graph in place of `tensor`: the same one, or one that refers to an entry.

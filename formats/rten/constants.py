@@ -14,7 +14,7 @@ from formats.ir.model import Tensor
 from formats.ir.storage import from_numpy
 from formats.rten.elements import HOLDERS, INT32_LIMITS, INT64_LIMITS
 from formats.tensordata.plan import PlacedWrite
-from formats.tensordata.source import FileSpan, Literal, Transformed
+from formats.tensordata.source import place_of
 from formats.tensordata.transform import Transform, cast, clamp, range_of, unpack
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class TensorSection:
 
     def place(self, source: Source, label: str) -> int:
         """The offset of the source, in bytes from the start of the section."""
-        identity = _identity(source)
+        identity = place_of(source)
         if identity not in self._places:
             offset = -(-self.nbytes // ALIGNMENT) * ALIGNMENT
             self._writes.append(PlacedWrite(offset, source, label=label))
@@ -155,14 +155,3 @@ class TensorSection:
     def writes(self, file_offset: int) -> list[PlacedWrite]:
         """The tensors at their places in a file in which the section starts at `file_offset`."""
         return [PlacedWrite(file_offset + write.file_offset, write.source, label=write.label) for write in self._writes]
-
-
-def _identity(source: Source) -> object:
-    """What two sources have in common that are the same bytes by construction, without reading them."""
-    if isinstance(source, FileSpan):
-        return id(source.file), source.file_offset, source.nbytes
-    if isinstance(source, Transformed):
-        return _identity(source.source), source.transform.name, source.nbytes
-    if isinstance(source, Literal):
-        return id(source.data), source.nbytes
-    return id(source)

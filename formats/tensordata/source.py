@@ -261,11 +261,15 @@ class Concat(Source):
         return memoryview(b"".join(part.view() for part in self.parts))
 
 
-def place_of(source: Source) -> tuple[int, int, int]:
-    """A key that is equal for the same range of the same open file, and for the same object; it reads nothing.
+def place_of(source: Source) -> tuple[object, ...]:
+    """A key that is equal for sources that are the same bytes by construction; it reads nothing.
 
-    It holds as long as the sources live: bytes with equal keys need to be stored only once.
+    It holds as long as the sources live. Bytes with equal keys need to be stored only once.
     """
     if isinstance(source, FileSpan):
         return id(source.file), source.file_offset, source.nbytes
-    return id(source), 0, source.nbytes
+    if isinstance(source, Transformed):
+        return *place_of(source.source), source.transform.name, source.nbytes
+    if isinstance(source, Literal):
+        return id(source.data), source.nbytes
+    return (id(source),)
