@@ -52,9 +52,7 @@ class Runner:
             raise FileNotFoundError(f"{BINARY} is not built; see the docstring of {Path(__file__).name}")
         return None
 
-    def run(
-        self, model_path: str | os.PathLike[str], inputs: dict[str, Any], *, optimize: bool = True
-    ) -> list[Value]:
+    def run(self, model_path: str | os.PathLike[str], inputs: dict[str, Any], *, optimize: bool = True) -> list[Value]:
         """Return the outputs of a .rten or .onnx model in graph order, each in one of RTen's four types.
 
         An input is an array or, for a sequence, a list of arrays; int64 and bool become int32, float16 and float64

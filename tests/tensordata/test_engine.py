@@ -460,24 +460,6 @@ def test_limit_of_file_size(sample: Sample, tmp_path: Path) -> None:
     assert content(tmp_path / "out") == {}
 
 
-def test_real_full_disk(tmp_path: Path) -> None:
-    """A disk that is too small for the second file is noticed before anything is copied."""
-    mount = tmp_path / "small"
-    mount.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(mount)]
-    if os.geteuid() != 0 or subprocess.run(command, check=False, capture_output=True).returncode:
-        pytest.skip("only root can make a small disk")
-    try:
-        source = Failing(700_000, raiser(AssertionError("read")))
-        files = (*one_file(mount / "data", source).files, *one_file(mount / "model", source).files)
-        with pytest.raises(OSError, match="No space left on device"):
-            execute(WritePlan(files))
-        assert content(mount) == {}
-        execute(one_file(mount / "data", bytes(700_000)))
-    finally:
-        subprocess.run(["umount", str(mount)], check=True)
-
-
 def test_killed(sample: Sample, tmp_path: Path) -> None:
     """Nothing is left of a conversion that is killed in the middle."""
     if not SYSTEM.unnamed:

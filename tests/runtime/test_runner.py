@@ -1,0 +1,130 @@
+"""The runner gives what the runtime computes, and survives what the runtime does not."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from runtime.runner import BINARY, Runner, RunnerError
+
+parser = pytest.importorskip("onnx.parser")
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[Runner]:
+    """Return the real RTen runtime."""
+    found = Runner.find()
+    if found is None:
+        pytest.skip("the RTen runner is not built; see tests/runtime/runner.py")
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Callable[[str], Path]:
+    """Return what writes a model of these nodes, and says where it is."""
+
+    def write(graph: str) -> Path:
+        path = tmp_path / "model.onnx"
+        text = f'<ir_version: 8, opset_import: ["": 17]> g {graph}'
+        path.write_bytes(parser.parse_model(text).SerializeToString())
+        return path
+
+    return write
+
+
+IDENTITY = "({0}[N] x) => ({0}[N] y) {{ y = Identity (x) }}"
+
+
+@pytest.mark.parametrize(
+    ("declared", "given", "computed"),
+    [
+        ("float", np.array([0, -0.0, 1.5, np.inf], "f4"), "f4"),
+        ("float", np.array([0, 1e-40, 1.5], "f8"), "f4"),
+        ("float", np.array([0, -1, 65504, 6e-8, 1 / 3, -np.inf], "f2"), "f4"),
+        ("int64", np.array([0, -1, 1 << 40, -(1 << 63)], "i8"), "i4"),
+        ("int64", np.array([0, 1 << 40], "u8"), "i4"),
+        ("int64", np.array([0, -1], "i2"), "i4"),
+        ("bool", np.array([True, False]), "i4"),
+        ("int8", np.array([-128, 127], "i1"), "i1"),
+        ("uint8", np.array([0, 255], "u1"), "u1"),
+        ("float", np.zeros((0,), "f4"), "f4"),
+    ],
+)
+def test_types(runner: Runner, model: Callable[[str], Path], declared: str, given: np.ndarray, computed: str) -> None:
+    """Values of a type that RTen lacks are widened, or clamped to 32 bits, and all others arrive as they are."""
+    limits = np.iinfo("i4")
+    expected = (
+        np.clip(given, limits.min, limits.max) if given.dtype.kind in "iu" and computed == "i4" else given
+    ).astype(computed)
+    (y,) = runner.run(model(IDENTITY.format(declared)), {"x": given})
+    assert isinstance(y, np.ndarray)
+    assert (expected.dtype, expected.shape) == (y.dtype, y.shape)
+    assert expected.tobytes() == y.tobytes()
+
+
+def test_shapes(runner: Runner, model: Callable[[str], Path]) -> None:
+    """Scalars, matrices and transposed inputs keep their shape and their order."""
+    path = model("(float x, float[2, 3] m) => (float y, float[3, 2] t) { y = Neg (x)\n t = Transpose (m) }")
+    m = np.arange(6, dtype="f4").reshape(3, 2).T
+    y, t = runner.run(path, {"x": np.float32(2), "m": m})
+    np.testing.assert_array_equal(np.float32(-2), y)
+    np.testing.assert_array_equal(m.T, t)
+
+
+def test_sequences(runner: Runner, model: Callable[[str], Path]) -> None:
+    """A sequence goes in and comes out as a list, also an empty one."""
+    path = model("(seq(float[N]) s) => (seq(float[N]) y, int64 n) { y = Identity (s)\n n = SequenceLength (s) }")
+    for given in ([np.ones(2, "f4"), np.zeros(3, "f4")], []):
+        y, n = runner.run(path, {"s": given})
+        assert isinstance(y, list)
+        assert [x.tolist() for x in given] == [x.tolist() for x in y]
+        assert int(n) == len(given)
+
+
+def test_failures_have_a_stage(runner: Runner, model: Callable[[str], Path], tmp_path: Path) -> None:
+    """What cannot be loaded, given or run says so, a panic of the runtime included, and the next model runs."""
+    x = np.ones(3, "f4")
+    panicking = tmp_path / "panic.onnx"
+    model("(int8[3] x, float s) => (float[3] y) { y = DequantizeLinear (x, s) }").rename(panicking)
+    path = model(IDENTITY.format("float"))
+    cases = [
+        ("load", "No such file", tmp_path / "absent.onnx", {}),
+        ("input", "no value named", path, {"z": x}),
+        ("input", ".npy", path, {"x": np.ones(3, "c8")}),
+        ("run", "expected type", path, {"x": x.astype("i4")}),
+        ("run", "panicked at", panicking, {"x": x.astype("i1"), "s": np.float32(1)}),
+    ]
+    for stage, message, model_path, inputs in cases:
+        with pytest.raises(RunnerError, match=message) as caught:
+            runner.run(model_path, inputs)
+        assert stage == caught.value.stage
+    np.testing.assert_array_equal(x, runner.run(path, {"x": x})[0])
+
+
+def test_endless_models_are_ended(runner: Runner, model: Callable[[str], Path]) -> None:
+    """A model that takes too long ends its process, and the next model has another."""
+    body = "b (int64 i, bool ci, int64 v) => (bool co, int64 w) { w = Add (v, i)\n co = Identity (ci) }"
+    loop = model(f"(int64 n, bool c, int64 x) => (int64 y) {{ y = Loop (n, c, x) <body = {body}> }}")
+    impatient = Runner(timeout_seconds=0.5)
+    inputs = {"n": np.int64(1 << 40), "c": np.bool_(True), "x": np.int64(5)}
+    with pytest.raises(RunnerError, match="no answer") as caught:
+        impatient.run(loop, inputs)
+    assert caught.value.stage == "timeout"
+    assert impatient.run(loop, inputs | {"n": np.int64(10)}) == [50]
+    impatient.close()
+
+
+def test_the_command_line_runs_one_model(runner: Runner, model: Callable[[str], Path], tmp_path: Path) -> None:
+    """The answer is on standard output, the values are in the folder."""
+    np.save(tmp_path / "x.npy", np.ones(3, "f4"))
+    command = [BINARY, "--no-optimize", model(IDENTITY.format("float")), tmp_path / "out", f"x={tmp_path / 'x.npy'}"]
+    answer = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    described = {"name": "y", "dtype": "tensor(f32)", "shape": ["N"], "file": str(tmp_path / "out" / "out_0.npy")}
+    assert [described] == answer["outputs"]
+    assert [1, 1, 1] == np.load(described["file"]).tolist()
+    assert subprocess.run(command[:2], capture_output=True).returncode == 2

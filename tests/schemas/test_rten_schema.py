@@ -1,0 +1,115 @@
+"""What the reader of rten.fbs understands, what it makes of it, and what it refuses with which line."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+TEXT = """
+/// A comment.
+enum Color : ubyte { Red = 0, Green = 5 }  // another
+table Leaf {}
+table Tree {
+  size: uint = 3;
+  ratio: float = -0.5;
+  tall: bool = true;
+  color: Color;
+  leaf_color: Color = null;
+  age: int = null;
+  any: Either (required);
+  name: string;
+  leaves: [Leaf];
+  rings: [double] (required);
+}
+union Either { Leaf, Tree, }
+root_type Tree;
+file_identifier "TREE";
+"""
+
+
+@pytest.fixture
+def rten_schema(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """Return schemas/rten_schema.py as a module."""
+    monkeypatch.syspath_prepend(ROOT / "schemas")
+    yield importlib.import_module("rten_schema")
+    sys.modules.pop("rten_schema", None)
+
+
+def generated(rten_schema: ModuleType, text: str) -> dict[str, Any]:
+    """Return the names that the module made from a text defines."""
+    names: dict[str, Any] = {"__name__": "generated"}
+    exec(rten_schema.generate(text), names)
+    return names
+
+
+def test_everything_becomes_a_row(rten_schema: ModuleType) -> None:
+    """A union takes two slots, an enum's default is its member 0, and null makes a scalar optional."""
+    names = generated(rten_schema, TEXT)
+    assert names["ENUMS"] == {"Color": ("ubyte", {"Red": 0, "Green": 5})}
+    assert names["UNIONS"] == {"Either": ("Leaf", "Tree")}
+    assert names["TABLES"] == {
+        "Leaf": (),
+        "Tree": (
+            (0, "size", "uint", 3, False, False),
+            (1, "ratio", "float", -0.5, False, False),
+            (2, "tall", "bool", True, False, False),
+            (3, "color", "Color", "Red", False, False),
+            (4, "leaf_color", "Color", None, False, True),
+            (5, "age", "int", None, False, True),
+            (6, "any", "Either", None, True, False),
+            (8, "name", "string", None, False, False),
+            (9, "leaves", "[Leaf]", None, False, False),
+            (10, "rings", "[double]", None, True, False),
+        ),
+    }
+
+
+def test_long_enums_are_one_member_a_line(rten_schema: ModuleType) -> None:
+    """What does not fit on a line is laid out as the formatter would."""
+    members = [f"Member{number} = {number}" for number in range(9)]
+    text = rten_schema.generate(f"enum Long : ushort {{ {', '.join(members)} }}")
+    assert '    "Long": Enum(\n        "ushort",\n        {\n            "Member0": 0,\n' in text
+    assert max(map(len, text.splitlines())) <= 120
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("table T { a: int }", 1, "found }, expected ;"),
+        ("table T {\n a: int\n", 3, "found the end of the text, expected ;"),
+        ("struct S {}", 1, "found struct, expected table or enum"),
+        ("table T { a: int (deprecated); }", 1, "found deprecated, expected required"),
+        ("table T { a: §; }", 1, "nothing in a schema starts with"),
+        ("table T {}\ntable T {}", 2, "T is declared already"),
+        ("table int {}", 1, "int is declared already"),
+        ("table T { a: int;\n a: int; }", 2, "T has a field a already"),
+        ("table T { a: U; }", 1, "no type U is declared"),
+        ("table T { a: [string]; }", 1, "a vector of string"),
+        ("union U { T }", 1, "no table T is declared"),
+        ("table T {} union U { T,\n T }", 2, "U has a member T already"),
+        ("enum E : float { A = 0 }", 1, "found float, expected byte"),
+        ("enum E : byte { A = 0, B = 0 }", 1, "E has B or 0 already"),
+        ("enum E : byte { A = 0 B = 1 }", 1, "found B, expected ,"),
+        ("enum E : byte { A = 1 } table T { a: E; }", 1, "no member 0 to be the default of a"),
+        ("enum E : byte { A = 0 } table T { a: E = B; }", 1, "no member B"),
+        ("table T { a: int = 0.5; }", 1, "0.5 is not a int"),
+        ("table T { a: bool = 1; }", 1, "1 is not a bool"),
+        ("table T { a: float = true; }", 1, "true is not a float"),
+        ("table T { a: string = null; }", 1, "a is not a scalar and can have no default"),
+        ("table T { a: [int] = 1; }", 1, "a is not a scalar and can have no default"),
+        ("table T { a: int (required); }", 1, "a is a scalar and cannot be required"),
+    ],
+)
+def test_refused(rten_schema: ModuleType, text: str, line: int, message: str) -> None:
+    """Mistakes, and what the language has beyond our subset, are named with their line."""
+    with pytest.raises(ValueError, match=f"^line {line}: .*{re.escape(message)}"):
+        rten_schema.generate(text)

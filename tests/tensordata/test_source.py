@@ -1,0 +1,171 @@
+"""Sources: any range of any of them is the range of its bytes."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from formats.errors import TensorDataError, TruncatedError
+from formats.tensordata.osio import File
+from formats.tensordata.source import Concat, FileSpan, Literal, Source, Transformed, place_of
+from formats.tensordata.transform import Transform, cast, varints
+
+DATA = bytes(range(120))
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> File:
+    """A file that holds `DATA` from its byte 10 on."""
+    path = tmp_path_factory.mktemp("sources") / "weights"
+    path.write_bytes(bytes(10) + DATA + bytes(10))
+    return File.open(path)
+
+
+def sources(file: File) -> dict[str, Source]:
+    """A source of each kind, all with the bytes of `DATA`."""
+    span = FileSpan(file, 10, 120)
+    return {
+        "bytes": Literal(DATA),
+        "memory": Literal(memoryview(bytearray(DATA))),
+        "file": span,
+        "file, not kept open": FileSpan(File.open(file.path, keep_open=False), 10, 120),
+        "units": Transform("same", 7, 7, bytes).of(span),
+        "whole": Transform("same", 0, 0, bytes).of(span, 120),
+        "concat": Concat.of(span.slice(0, 50), Literal(b""), Literal(DATA[50:70]), span.slice(70, 50)),
+        "nested": Concat.of(Concat.of(Transform("same", 2, 2, bytes).of(Literal(DATA[:3]))), Literal(DATA[3:])),
+    }
+
+
+KINDS = ("bytes", "memory", "file", "file, not kept open", "units", "whole", "concat", "nested")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(bounds=st.tuples(st.integers(0, 120), st.integers(0, 120)).map(sorted))
+def test_any_range(file: File, kind: str, bounds: list[int]) -> None:
+    """Reading, filling a buffer, slicing, viewing and chunks all give the same bytes."""
+    source = sources(file)[kind]
+    start, end = bounds
+    buffer = bytearray(end - start)
+    source.readinto(start, memoryview(buffer))
+    assert DATA[start:end] == source.read(start, end - start) == buffer
+    part = source.slice(start, end - start)
+    assert DATA[start:end] == part.read() == bytes(part.view())
+    assert end - start == part.nbytes
+    assert DATA == b"".join(source.chunks(bounds[1] + 1))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_views_are_read_only(file: File, kind: str) -> None:
+    """A view shows all the bytes, and nobody can change a source through it."""
+    view = sources(file)[kind].view()
+    assert bytes(view) == DATA
+    assert view.readonly
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("offset", "nbytes"), [(0, 121), (120, 1), (-1, 1), (200, 0)])
+def test_ranges_outside(file: File, kind: str, offset: int, nbytes: int) -> None:
+    """A range that the source does not have is an error in every way to ask for it."""
+    source = sources(file)[kind]
+    with pytest.raises(TruncatedError):
+        source.readinto(offset, memoryview(bytearray(nbytes)))
+    with pytest.raises(TruncatedError):
+        source.read(offset, nbytes)
+    with pytest.raises(TruncatedError):
+        source.slice(offset, nbytes)
+
+
+def test_equality_is_that_of_the_bytes(file: File) -> None:
+    """Sources with the same bytes are equal, and have the same hash, wherever the bytes are."""
+    found = list(sources(file).values())
+    for source in found:
+        assert source == found[0]
+        assert hash(source) == hash(found[0])
+        assert source != Literal(DATA[:-1] + b"x")
+        assert source != Literal(DATA[:-1])
+        assert source != DATA
+
+
+def test_same_place_is_equal_without_reading(tmp_path: Path) -> None:
+    """Two spans of the same place are compared without reading a byte."""
+    (tmp_path / "weights").write_bytes(DATA)
+    file = File.open(tmp_path / "weights")
+    (tmp_path / "weights").write_bytes(b"")
+    assert FileSpan(file, 3, 50) == FileSpan(file, 3, 50)
+    with pytest.raises(TruncatedError):
+        assert FileSpan(file, 3, 50) == FileSpan(file, 4, 50)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_copies_share_the_bytes(file: File, kind: str) -> None:
+    """A copied model shares its weights with the original."""
+    source = sources(file)[kind]
+    assert copy.deepcopy(source) is source
+    assert copy.copy(source) is source
+
+
+def test_files(file: File) -> None:
+    """The files that bytes come from are known without reading them."""
+    expected = {"bytes": 0, "memory": 0, "file": 1, "file, not kept open": 1, "units": 1, "whole": 1}
+    expected |= {"concat": 1, "nested": 0}
+    assert expected == {kind: len(set(source.files())) for kind, source in sources(file).items()}
+
+
+def test_granules() -> None:
+    """Something that is only cheap as a whole makes everything above it so."""
+    whole = varints("int32").of(Literal(DATA), 480)
+    assert Literal(DATA).granule_bytes == 1
+    assert cast("float16", "float32").of(Literal(DATA)).granule_bytes == 4
+    assert whole.granule_bytes == 0
+    assert cast("int32", "int16").of(whole).granule_bytes == 0
+    assert Concat.of(Literal(DATA), whole).granule_bytes == 0
+    assert Concat.of(Literal(DATA)).granule_bytes == 1
+    assert Concat.of().granule_bytes == 1
+
+
+@pytest.mark.parametrize(("unit", "nbytes"), [(0, 119), (0, 121), (4, 121)])
+def test_transform_of_another_size(unit: int, nbytes: int) -> None:
+    """A transform that gives more or fewer bytes than it should is an error; a unit may only be completed."""
+    source = Transformed(Literal(DATA), Transform("same", unit, unit, bytes), nbytes)
+    with pytest.raises(TensorDataError, match="same gave 120 bytes"):
+        source.view()
+    with pytest.raises(TensorDataError, match="same gave"):
+        source.read()
+    with pytest.raises(TensorDataError, match="same gave 120 bytes"):
+        Transformed(Literal(DATA), Transform("same", 4, 4, bytes), 116).view()
+    padded = Transformed(Literal(DATA), Transform("same", 4, 4, bytes), 118)
+    assert padded.read() == bytes(padded.view()) == DATA[:118]
+
+
+def test_transform_of_nothing() -> None:
+    """Nothing stays nothing."""
+    source = cast("float16", "float32").of(Literal(b""))
+    assert source.read() == bytes(source.view()) == b""
+
+
+def test_transform_does_not_map_its_file(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading a transformed file never goes through a mapping, which a shrinking file would turn into a signal."""
+    monkeypatch.delattr(File, "map")
+    assert Transform("same", 0, 0, bytes).of(FileSpan(file, 10, 120), 120).read() == DATA
+
+
+def test_places(file: File) -> None:
+    """Sources that are the same bytes by construction have the same place, and others do not."""
+    span = FileSpan(file, 10, 120)
+    same = [span, FileSpan(file, 10, 120), span.slice(0, 120)]
+    assert len({place_of(source) for source in same}) == 1
+    others = [
+        span,
+        span.slice(0, 119),
+        span.slice(1, 119),
+        cast("float16", "float32").of(span),
+        cast("int16", "int32").of(span),
+        Literal(DATA),
+        Literal(bytes(bytearray(DATA))),
+        Concat.of(span),
+    ]
+    assert len({place_of(source) for source in others}) == len(others)
