@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
-GENERAL, ONNX, MOVED, RTEN = "Options", "Options for .onnx", "Options for .onnx and .onnxz", "Options for .rten"
+GENERAL, RTEN = "Options", "Options for .rten"
+ONNX, MOVED, ARCHIVE = "Options for .onnx", "Options for .onnx and .onnxz", "Options for .onnxz"
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_SIGNAL = 128  # and the number of the signal, as shells have it
@@ -78,6 +79,9 @@ class ConvertCommand(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the help of all options; in our own words, so that it is the same with every version of typer."""
+        from formats import registry
+
+        formats = ", ".join(codec.name for codec in registry.built_in())
         panels: dict[str, list[tuple[str, str]]] = {}
         param: Any
         for param in self.get_params(ctx):
@@ -85,7 +89,7 @@ class ConvertCommand(TyperCommand):
                 flags = " / ".join(
                     ", ".join(sorted(names, key=len)) for names in (param.opts, param.secondary_opts) if names
                 )
-                record = (f"{flags} {param.metavar}" if param.metavar else flags, param.help)
+                record = (f"{flags} {param.metavar}" if param.metavar else flags, param.help.format(formats=formats))
                 panels.setdefault(getattr(param, "rich_help_panel", None) or GENERAL, []).append(record)
         for panel, records in panels.items():
             with formatter.section(panel):
@@ -168,8 +172,8 @@ SIZE: dict[str, Any] = {"metavar": "SIZE", "parser": parse_size, "panel": MOVED}
 
 Src = Annotated[Path, typer.Argument(metavar="SRC", parser=Path)]
 Dst = Annotated[Path, typer.Argument(metavar="DST", parser=Path)]
-From = Annotated[str | None, option("--from", **FORMAT, help="Read SRC as onnx, onnxz or rten.")]
-To = Annotated[str | None, option("--to", **FORMAT, help="Write DST as onnx, onnxz or rten.")]
+From = Annotated[str | None, option("--from", **FORMAT, help="Read SRC as FORMAT: {formats}.")]
+To = Annotated[str | None, option("--to", **FORMAT, help="Write DST as FORMAT.")]
 Force = Annotated[bool, option("-f", "--force", help="Replace files that exist.")]
 Strict = Annotated[bool, option("--strict", help="Refuse a conversion that loses something.")]
 Threads = Annotated[
@@ -188,19 +192,35 @@ ExternalData = Annotated[
     ),
 ]
 Inline = Annotated[bool, option("--inline", panel=ONNX, help="Put all weights into DST itself.")]
+MaxFileSize = Annotated[
+    int | None,
+    option(
+        "--max-external-file-size",
+        metavar="SIZE",
+        parser=parse_size,
+        panel=ONNX,
+        help="Begin a further file of weights before one exceeds SIZE.",
+    ),
+]
+FilePerTensor = Annotated[bool, option("--one-file-per-tensor", panel=ONNX, help="Give each weight a file of its own.")]
 Threshold = Annotated[
     int | None, option("--size-threshold", **SIZE, help="Move tensors of SIZE or more out of the graph; 1K by default.")
 ]
 Alignment = Annotated[
     int | None, option("--alignment", **SIZE, help="Put each of them at a multiple of SIZE; 64 by default.")
 ]
+Dedup = Annotated[bool, option("--dedup", panel=ARCHIVE, help="Store weights that are equal once.")]
 Metadata = Annotated[
     Any,
     option("--metadata", metavar="FILE", parser=parse_metadata, panel=RTEN, help="Add the strings of a JSON object."),
 ]
 OnnxHash = Annotated[
     bool | None,
-    option("--onnx-hash/--no-onnx-hash", panel=RTEN, help="Note the SHA-256 of the .onnx file; done by default."),
+    option(
+        "--onnx-hash/--no-onnx-hash",
+        panel=RTEN,
+        help="Note the SHA-256 of the .onnx file; by default if under 64 MiB.",
+    ),
 ]
 Exact = Annotated[bool, option("--exact", panel=RTEN, help="Avoid operators that RTen computes otherwise than ONNX.")]
 RtenVersion = Annotated[
@@ -226,8 +246,11 @@ def convert(
     version: Version = False,
     external_data: ExternalData = None,
     inline: Inline = False,
+    max_external_file_size: MaxFileSize = None,
+    one_file_per_tensor: FilePerTensor = False,
     size_threshold: Threshold = None,
     alignment: Alignment = None,
+    dedup: Dedup = False,
     metadata: Metadata = None,
     onnx_hash: OnnxHash = None,
     exact: Exact = False,
@@ -235,7 +258,7 @@ def convert(
 ) -> None:
     """Convert the model SRC to DST.
 
-    The format of SRC is that of its content, the format of DST that of its extension: .onnx, .onnxz or .rten.
+    The format of SRC is that of its content, the format of DST that of its extension.
     """
     if inline and external_data is not None:
         raise typer.BadParameter("--inline and --external-data exclude each other")
@@ -246,8 +269,11 @@ def convert(
         "overwrite": force,
         "threads": threads,
         "external_data": False if inline else True if external_data == "" else external_data,
+        "max_external_file_size": max_external_file_size,
+        "one_file_per_tensor": one_file_per_tensor or None,
         "size_threshold": size_threshold,
         "alignment": alignment,
+        "dedup": dedup or None,
         "metadata": metadata,
         "onnx_hash": onnx_hash,
         "exact": exact or None,
@@ -344,7 +370,7 @@ class Progress:
         if self._bar is None:
             if perf_counter() - self._started < PROGRESS_DELAY_SECONDS or done >= total:
                 return
-            self._bar = _new_bar()
+            self._bar = new_bar()
         self._bar.update(self._bar.task_ids[0], completed=done, total=total, refresh=True)
 
     def close(self) -> None:
@@ -353,7 +379,8 @@ class Progress:
             self._bar.stop()
 
 
-def _new_bar() -> Any:
+def new_bar() -> Any:
+    """A bar for bytes that is on the terminal until it is stopped."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 

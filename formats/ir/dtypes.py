@@ -93,11 +93,12 @@ def numpy_dtype(number: int) -> np.dtype[Any]:
 
     name = BY_NUMBER[number].numpy_name
     try:
-        return numpy.dtype(name).newbyteorder("<")
+        dtype: np.dtype[Any] = numpy.dtype(name).newbyteorder("<")
     except TypeError:
         import ml_dtypes
 
-        return numpy.dtype(getattr(ml_dtypes, name))
+        dtype = numpy.dtype(getattr(ml_dtypes, name))
+    return dtype
 
 
 @cache

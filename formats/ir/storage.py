@@ -118,7 +118,7 @@ def from_numpy(array: np.ndarray[Any, np.dtype[Any]], name: str | None = None) -
         tensor.string_data = [value if isinstance(value, bytes) else str(value).encode() for value in values]
         return tensor
     array = numpy.ascontiguousarray(array, dtype=dtypes.numpy_dtype(row.number)).reshape(-1)
-    data = memoryview(array.view(numpy.uint8))
+    data = array.view(numpy.uint8).data
     if row.bits < 8:
         from formats.tensordata.transform import pack
 

@@ -7,7 +7,6 @@ message's fields and the same every time.
 from __future__ import annotations
 
 from dataclasses import fields
-from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.ir.model import (
@@ -30,7 +29,6 @@ T = TypeVar("T")
 _CONTAINERS = (Model, Graph, Node, Attribute, Function, TrainingInfo, SparseTensor)
 
 
-@cache
 def _inner_fields(message_class: type[Any]) -> tuple[str, ...]:
     """The fields of a message that can lead to a container or a tensor."""
     names = tuple(c.__name__ for c in (*_CONTAINERS, Tensor))
@@ -39,6 +37,9 @@ def _inner_fields(message_class: type[Any]) -> tuple[str, ...]:
         for field in fields(message_class)
         if any(field.type in (f"{name} | None", f"list[{name}]") for name in names)
     )
+
+
+_INNER_FIELDS: dict[Any, tuple[str, ...]] = {cls: _inner_fields(cls) for cls in _CONTAINERS}
 
 
 def visit(message: Any, wanted: type[T], where: str = "") -> Iterator[tuple[str, T]]:
@@ -54,7 +55,7 @@ def visit(message: Any, wanted: type[T], where: str = "") -> Iterator[tuple[str,
         if isinstance(item, Tensor):
             continue
         inner: list[tuple[Any, Any]] = []
-        for name in _inner_fields(type(item)):
+        for name in _INNER_FIELDS.get(type(item), ()):
             value = getattr(item, name)
             if isinstance(value, list):
                 inner += (((place, name, index, entry), entry) for index, entry in enumerate(value))

@@ -90,7 +90,8 @@ def _add_rows(table: _Table, field: Field, in_place: bool, tables: dict[str, _Ta
 
     packed_tag = make_tag(field.number, WireType.LEN)
     if field.kind in _INTEGERS or field.kind in _FIXED:
-        wire_type, inner = _FIXED.get(field.kind, (WireType.VARINT, _INTEGERS.get(field.kind)))
+        inner: Any
+        wire_type, inner = _FIXED.get(field.kind) or (WireType.VARINT, _INTEGERS[field.kind])
         tag = make_tag(field.number, wire_type)
         if in_place:
             width = 0 if wire_type == WireType.VARINT else inner.size
@@ -437,7 +438,7 @@ def _encode(message: Any, table: _Table, out: list[Segment], replace: Callable[[
         try:
             for item in reversed(value) if isinstance(value, list) else (value,):
                 if action == _STRING:
-                    payload: Segment = item.encode("utf-8", "surrogateescape")
+                    payload: Any = item.encode("utf-8", "surrogateescape")
                     nbytes = len(payload)
                     out.append(payload)
                 elif action == _MESSAGE:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from formats.registry import Codec, Match
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from formats.ir.model import Model
+    from formats.registry import Checksum, Region
     from formats.tensordata.plan import WritePlan
     from formats.tensordata.source import Source
 
@@ -23,13 +24,14 @@ class RtenOptions:
     `rten_version`: of the file; 1 has everything in one FlatBuffer, of less than 2 GiB. `metadata`: `description`,
     `license`, `commit`, `code_repository`, `model_repository`, `run_id` and `run_url`, which replace what the model
     says of them. `exact`: operators that the runtime computes differently than ONNX says are written as others that
-    it does not. `onnx_hash`: the file tells the SHA-256 of `source_hash`, the bytes of the file that was converted.
+    it does not. `onnx_hash`: the file tells the SHA-256 of `source_hash`, the bytes of the file that was converted;
+    `None` leaves it out where hashing would take longer than all the rest, which is from 64 MiB on.
     """
 
     rten_version: int = 2
     metadata: Mapping[str, str] | None = None
     exact: bool = False
-    onnx_hash: bool = True
+    onnx_hash: bool | None = None
     source_hash: Source | None = None
 
 
@@ -56,4 +58,29 @@ def plan(model: Model, destination: Path, options: RtenOptions) -> WritePlan:
     return plan_model(model, destination, options)
 
 
-CODEC = Codec("rten", "RTen", (".rten",), RtenOptions, sniff, read, plan, domain="rten")
+def regions(source: Source) -> Iterator[Region]:
+    """The header and the model of the file in `source`."""
+    from formats.rten.description import regions_of
+
+    return regions_of(source)
+
+
+def checksums(source: Source, model: Model, original: Source | None) -> Iterator[Checksum]:
+    """The SHA-256 of the file that was converted, where the model tells it."""
+    from formats.rten.description import checksums_of
+
+    return checksums_of(model, original)
+
+
+CODEC = Codec(
+    "rten",
+    "RTen",
+    (".rten",),
+    RtenOptions,
+    sniff,
+    read,
+    plan,
+    domain="rten",
+    regions=regions,
+    checksums=checksums,
+)

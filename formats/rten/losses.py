@@ -24,7 +24,7 @@ class Losses:
 
     def add(self, kind: str, detail: str, where: str, name: str | None = None) -> None:
         """Something at `where`, called `name`, is lost."""
-        self._groups.setdefault((kind, detail), []).append((where, name or where))
+        self._groups.setdefault((kind, detail), []).append((where, name or where or "model"))
 
     def lines(self) -> tuple[Loss, ...]:
         """One loss a group, at the first of its places."""

@@ -32,6 +32,7 @@ RTEN_VERSION: Final = 1  # of the operator set that a model read from a .rten fi
 ALIGNMENT: Final = 64
 READ_NBYTES: Final = 1 << 26
 HASH_KEY: Final = "onnx_hash"
+HASHED_UNASKED_BYTES: Final = 1 << 26  # SHA-256 takes several times as long as copying
 HASH_NBYTES: Final = 64  # a SHA-256 in hexadecimal
 METADATA_KEYS: Final = (
     HASH_KEY,
@@ -129,7 +130,11 @@ def _metadata(model: Model, options: RtenOptions) -> tuple[Table, Source | None]
         if key not in METADATA_KEYS:
             raise EncodeError(f"RTen has no metadata called {key!r}; there are {', '.join(METADATA_KEYS)}")
         table[key] = value
-    if not options.onnx_hash or options.source_hash is None or is_rten_form(model):
+    source = options.source_hash
+    if source is None or is_rten_form(model):
+        return table, None
+    small = source.nbytes < HASHED_UNASKED_BYTES
+    if not (small if options.onnx_hash is None else options.onnx_hash):
         return table, None
     placeholder = Literal(bytes(HASH_NBYTES))
     table[HASH_KEY] = placeholder

@@ -1,0 +1,267 @@
+"""The rules of the design that a program can check: who imports whom, names, sizes and docstrings."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "formats"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+TESTS = sorted(path for path in (ROOT / "tests").rglob("*.py") if "target" not in path.parts)
+
+MAX_MODULE_LINES = 400
+MAX_FUNCTION_LINES = 60
+MAX_PARAMETERS = 7
+FORBIDDEN_NAMES = {"util", "utils", "helper", "helpers", "common", "manager", "managers", "base", "misc", "lib"}
+
+# What exceeds a budget, and why it may.
+LONG_MODULES = {
+    "formats.ir.model": "a table: a class for every message",
+    "formats.onnxpb.schema": "a table",
+    "formats.rten.schema": "a table",
+    "formats.rten.operators": "a table: a row for every operator",
+    "formats.rten.dims": "a table: a rule for every operator",
+    "formats.onnxpb.codec": "the two directions of one format, which are read side by side",
+    "formats.tensordata.osio": "every call to the operating system, each with its fallback",
+}
+LONG_FUNCTIONS = {
+    "formats.onnxpb.codec._Decoder.fields": "the inner loop of decoding, where a call costs as much as a field",
+    "formats.rten.infer._rules": "a table",
+}
+MANY_PARAMETERS = {"formats.cli.convert": "typer wants a parameter for every option"}
+
+# Of a layer, what it may import within the package; the layers are the longest prefixes that fit. As in DESIGN.md,
+# section 3: cli -> conversion -> registry -> codecs -> { tensordata, ir } -> errors.
+FOUNDATION = ("formats.errors", "formats.ir", "formats.tensordata")
+ALLOWED = {
+    "formats.errors": (),
+    "formats.tensordata": ("formats.errors", "formats.tensordata"),
+    "formats.ir": ("formats.errors", "formats.ir"),
+    "formats.ir.storage": FOUNDATION,
+    "formats.onnxpb": (*FOUNDATION, "formats.onnxpb", "formats.registry"),
+    "formats.onnxzip": (*FOUNDATION, "formats.onnxzip", "formats.registry", "formats.onnxpb.codec"),
+    "formats.rten": (*FOUNDATION, "formats.rten", "formats.registry"),
+    "formats.registry": (*FOUNDATION, "formats.onnxpb", "formats.onnxzip", "formats.rten"),
+    "formats.conversion": (*FOUNDATION, "formats.registry"),
+    "formats.inspection": (*FOUNDATION, "formats.registry", "formats.conversion"),
+    "formats.messages": ("formats.errors", "formats.conversion"),
+    "formats.cli": ("formats", "formats.errors", "formats.registry", "formats.conversion", "formats.messages"),
+    "formats.__main__": ("formats.cli",),
+    "formats": FOUNDATION,
+}
+# Which names of another codec a codec may use; everything else of that module is out of reach.
+ONLY_NAMES = {("formats.onnxzip", "formats.onnxpb.codec"): {"decode", "encode"}}
+# Modules that leave everything but these for functions to import.
+LIGHT = {"formats", "formats.errors", "formats.registry", "formats.messages", "formats.cli", "formats.__main__"}
+LIGHT |= {"formats.onnxpb", "formats.onnxzip", "formats.rten"}
+DEPENDENCIES = {"numpy", "ml_dtypes", "isal", "typer", "rich", "formats"}
+OPTIONAL = {"cryptography": "formats.onnxpb.ciphers"}  # and the one module that may import it
+HEAVY = {"numpy", "ml_dtypes", "isal", "rich"}
+FORBIDDEN_CALLS = {"print", "sys.exit", "exit", "quit", "os._exit", "warnings.warn", "sys.stdout.write", "breakpoint"}
+
+
+class Import(NamedTuple):
+    """One name that a module imports."""
+
+    module: str
+    name: str
+    line: int
+    lazy: bool
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    """The syntax tree of a file."""
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def dotted(path: Path) -> str:
+    """The name under which a module is imported."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def longest_prefix(name: str, prefixes: dict[str, tuple[str, ...]]) -> str:
+    """The layer that a module belongs to."""
+    parts = name.split(".")
+    return next(layer for size in range(len(parts), 0, -1) if (layer := ".".join(parts[:size])) in prefixes)
+
+
+def within(name: str, packages: tuple[str, ...]) -> bool:
+    """Whether a module is one of these, or in one of them; "formats" stands for itself only."""
+    return any(name == package or (package != "formats" and name.startswith(f"{package}.")) for package in packages)
+
+
+def imports(path: Path) -> Iterator[Import]:
+    """Everything that a module imports, in functions too, but not what only type checkers see."""
+
+    def visit(node: ast.AST, lazy: bool) -> Iterator[Import]:
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            children: list[ast.AST] = [*node.orelse]
+        else:
+            children = [*ast.iter_child_nodes(node)]
+        if isinstance(node, ast.Import):
+            yield from (Import(alias.name, "", node.lineno, lazy) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: imports are absolute"
+            yield from (Import(node.module or "", alias.name, node.lineno, lazy) for alias in node.names)
+        for child in children:
+            yield from visit(child, lazy or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)))
+
+    return visit(tree(path), False)
+
+
+def imported_module(entry: Import) -> str:
+    """The module that an import is about: `from formats.ir import walk` is about `formats.ir.walk`."""
+    inner = f"{entry.module}.{entry.name}"
+    return inner if inner in {dotted(path) for path in MODULES} else entry.module
+
+
+def functions(path: Path) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Every function of a module with its dotted name, those within functions included."""
+
+    def visit(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+        for child in ast.iter_child_nodes(node):
+            name = f"{prefix}.{child.name}" if isinstance(child, (ast.FunctionDef, ast.ClassDef)) else prefix
+            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                yield name, child
+            yield from visit(child, name)
+
+    return visit(tree(path), dotted(path))
+
+
+def line_count(path: Path) -> int:
+    """The number of lines of a file."""
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
+def test_modules_import_only_what_is_below_them() -> None:
+    """No module imports one of its own package that its layer may not, at any time."""
+    wrong = []
+    for path in MODULES:
+        layer = longest_prefix(dotted(path), ALLOWED)
+        for entry in imports(path):
+            module = imported_module(entry)
+            if module.split(".")[0] != "formats":
+                continue
+            names = ONLY_NAMES.get((layer, module))
+            if not within(module, ALLOWED[layer]) or (names is not None and entry.name not in names):
+                wrong.append(f"{path}:{entry.line}: {entry.module} {entry.name}")
+    assert not wrong
+
+
+def test_modules_import_only_declared_dependencies() -> None:
+    """What a module imports from outside is the standard library or a dependency; never `onnx` or protobuf."""
+    wrong = []
+    for path in MODULES:
+        for entry in imports(path):
+            root = entry.module.split(".")[0]
+            if root not in DEPENDENCIES | sys.stdlib_module_names and OPTIONAL.get(root) != dotted(path):
+                wrong.append(f"{path}:{entry.line}: {entry.module}")
+    assert not wrong
+
+
+def test_light_modules_import_nothing_heavy_by_themselves() -> None:
+    """The doors of the codecs, and all that the command needs to say no, leave the rest for functions to import."""
+    wrong = []
+    for path in MODULES:
+        if dotted(path) in LIGHT:
+            eager = [entry for entry in imports(path) if not entry.lazy]
+            roots = {entry.module.split(".")[0] for entry in eager}
+            inner = {imported_module(entry) for entry in eager if entry.module.split(".")[0] == "formats"}
+            wrong += [f"{path}: {name}" for name in (roots & HEAVY) | (inner - LIGHT)]
+    assert not wrong
+
+
+def test_only_the_command_prints_and_exits() -> None:
+    """`print`, `sys.exit` and `warnings` are not used anywhere, `typer.echo` in the command alone."""
+    wrong = []
+    for path in MODULES:
+        calls = {ast.unparse(node.func) for node in ast.walk(tree(path)) if isinstance(node, ast.Call)}
+        forbidden = FORBIDDEN_CALLS if dotted(path) == "formats.cli" else FORBIDDEN_CALLS | {"typer.echo", "typer.Exit"}
+        wrong += [f"{path}: {call}" for call in calls & forbidden]
+    assert not wrong
+
+
+def test_names_of_modules_say_something() -> None:
+    """No module or package is called after the fact that somebody did not know where to put things."""
+    paths = [path.relative_to(ROOT).with_suffix("") for path in (*MODULES, *TESTS)]
+    assert not [path for path in paths if {*path.parts, path.name.removeprefix("test_")} & FORBIDDEN_NAMES]
+
+
+def test_modules_are_short() -> None:
+    """A module that is no table stays within the budget of lines, or is known to exceed it and why."""
+    long = {dotted(path): line_count(path) for path in MODULES if line_count(path) > MAX_MODULE_LINES}
+    assert {name: lines for name, lines in long.items() if name not in LONG_MODULES} == {}
+
+
+def test_functions_are_short() -> None:
+    """Functions have at most 60 lines and 7 parameters, `self` and `cls` not counted."""
+    wrong = []
+    for path in MODULES:
+        for name, function in functions(path):
+            lines = (function.end_lineno or 0) - function.lineno + 1
+            given = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+            count = sum(argument.arg not in ("self", "cls") for argument in given)
+            if lines > MAX_FUNCTION_LINES and name not in LONG_FUNCTIONS:
+                wrong.append(f"{name} has {lines} lines")
+            if count > MAX_PARAMETERS and name not in MANY_PARAMETERS:
+                wrong.append(f"{name} has {count} parameters")
+    assert not wrong
+
+
+def test_what_is_excepted_exists() -> None:
+    """Whoever is excepted from a budget is still there."""
+    assert {dotted(path) for path in MODULES} >= LONG_MODULES.keys()
+    names = {name for path in MODULES for name, _ in functions(path)}
+    assert names >= {*LONG_FUNCTIONS, *MANY_PARAMETERS}
+
+
+def test_what_is_public_has_a_docstring() -> None:
+    """Modules, and the classes and functions in them whose names do not begin with an underscore, say what they are."""
+
+    def undocumented(scope: ast.Module | ast.ClassDef, name: str) -> Iterator[str]:
+        if not ast.get_docstring(scope):
+            yield name
+        for node in scope.body:
+            if not isinstance(node, (ast.ClassDef, ast.FunctionDef)) or node.name.startswith("_"):
+                continue
+            if isinstance(node, ast.ClassDef):
+                yield from undocumented(node, f"{name}.{node.name}")
+            elif not ast.get_docstring(node) and not any("overload" in ast.unparse(d) for d in node.decorator_list):
+                yield f"{name}.{node.name}"
+
+    assert not [name for path in MODULES for name in undocumented(tree(path), dotted(path))]
+
+
+def test_every_test_states_a_behaviour() -> None:
+    """Every test function has a docstring of one sentence, and every test module one of its own."""
+    wrong = [str(path) for path in TESTS if not ast.get_docstring(tree(path))]
+    for path in TESTS:
+        for name, function in functions(path):
+            if function.name.startswith("test") and not (ast.get_docstring(function) or "").endswith("."):
+                wrong.append(name)
+    assert not wrong
+
+
+def test_no_function_changes_a_module() -> None:
+    """No function declares a name `global`."""
+    assert not [path for path in MODULES for node in ast.walk(tree(path)) if isinstance(node, ast.Global)]
+
+
+def test_tests_mirror_the_package() -> None:
+    """Every package of the first level has a folder of tests, and none of these is a package itself."""
+    packages = {path.parent.relative_to(PACKAGE) for path in PACKAGE.glob("*/__init__.py")}
+    assert not [package for package in packages if not (ROOT / "tests" / package).is_dir()]
+    assert not [path for path in TESTS if path.name == "__init__.py"]
+
+
+def test_rules_are_not_vacuous() -> None:
+    """The import scanner finds what is imported within functions, and leaves out what only type checkers see."""
+    convert = {entry.module for entry in imports(PACKAGE / "cli.py") if entry.lazy}
+    assert {"formats", "traceback", "rich.progress"} <= convert
+    assert "formats.ir.model" not in {entry.module for entry in imports(PACKAGE / "registry.py")}

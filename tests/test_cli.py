@@ -1,0 +1,651 @@
+"""Facts about the command: what it prints where, its exit codes, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from typer.testing import CliRunner
+
+from formats import __version__, cli, conversion, registry
+from formats.tensordata import osio
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+EXTENSIONS = ("onnx", "onnxz", "rten")
+SLOW = """
+import sys, time
+from formats.tensordata import osio
+def slowly(function):
+    def call(*arguments):
+        time.sleep(0.2)
+        return function(*arguments)
+    return call
+osio.OutputFile.pwrite = slowly(osio.OutputFile.pwrite)
+osio.OutputFile.copy_range = slowly(osio.OutputFile.copy_range)
+from formats.cli import main
+main()
+"""
+
+
+def invoke(*arguments: str | Path) -> Any:
+    """What the command says and returns, run in this process."""
+    return CliRunner().invoke(cli.app, [*map(str, arguments)])
+
+
+def names(folder: Path) -> list[str]:
+    """The names of all files in a folder, hidden ones included."""
+    return sorted(os.listdir(folder))
+
+
+def one_line(text: str) -> str:
+    """The only line of a text."""
+    assert text.endswith("\n")
+    assert 1 == text.count("\n")
+    return text.rstrip("\n")
+
+
+# What is done, and what is said of it
+
+
+@pytest.mark.parametrize("extension", EXTENSIONS)
+def test_result_is_one_line_on_stdout(digits: Path, command: Command, extension: str) -> None:
+    """A conversion prints the paths, the size and the time on stdout, nothing on stderr, and exits with 0."""
+    done = command("digits.onnx", f"a.{extension}", "--no-onnx-hash" if extension == "rten" else "--strict")
+    assert (0, "") == (done.returncode, done.stderr)
+    size = (digits.parent / f"a.{extension}").stat().st_size
+    first, *rest = done.stdout.splitlines()
+    assert first.startswith(f"digits.onnx -> a.{extension}  {size / 1000:.1f} kB, ")
+    assert first.endswith(" s")
+    assert all(line.startswith("note: ") for line in rest)
+    assert len(rest) == (extension == "rten")
+
+
+def test_script_and_module_are_the_same_command(digits: Path, python: Command, command: Command) -> None:
+    """`formats.cli:main`, the console script, does what `python -m formats` does."""
+    script = python("-c", "from formats.cli import main; main()", "--help")
+    assert script.stdout == command("--help").stdout
+    assert "convert" in script.stdout
+
+
+def test_installed_script_runs(digits: Path, tmp_path: Path) -> None:
+    """The installed `convert` converts; skipped where the package is only imported from its folder."""
+    script = shutil.which("convert", path=str(Path(sys.executable).parent))
+    if script is None:
+        pytest.skip("the package is not installed here")
+    subprocess.run([script, "digits.onnx", "a.rten", "-q"], cwd=tmp_path, check=True)
+    assert (tmp_path / "a.rten").exists()
+
+
+def test_quiet_prints_nothing(digits: Path, command: Command) -> None:
+    """With `--quiet` success is silent."""
+    done = command("digits.onnx", "a.rten", "-q")
+    assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
+
+
+def test_json_is_the_report(digits: Path, command: Command) -> None:
+    """With `--json` stdout is the report as one JSON document, and stderr is empty."""
+    done = command("digits.onnx", "a.rten", "--json")
+    report = json.loads(done.stdout)
+    assert (0, "") == (done.returncode, done.stderr)
+    assert ("onnx", "rten", "a.rten") == (report["source_format"], report["target_format"], report["destination"])
+    assert [{"path": "a.rten", "nbytes": (digits.parent / "a.rten").stat().st_size}] == report["files"]
+    assert {"kind", "where", "detail"} == report["losses"][0].keys()
+
+
+def test_json_is_the_error_too(tmp_path: Path, command: Command) -> None:
+    """With `--json` an error is a JSON document on stdout as well as a line on stderr, and the exit code is 1."""
+    done = command("missing.onnx", "a.rten", "--json")
+    assert 1 == done.returncode
+    error = json.loads(done.stdout)["error"]
+    assert ("FileNotFoundError", "missing.onnx") == (error["kind"], error["path"])
+    assert "convert: error: missing.onnx: No such file or directory" == one_line(done.stderr)
+
+
+def test_json_error_says_where(digits: Path, command: Command) -> None:
+    """The JSON of a decoding error has the file offset and the place in the model."""
+    digits.write_bytes(digits.read_bytes()[:1000])
+    error = json.loads(command("digits.onnx", "a.rten", "--json").stdout)["error"]
+    assert "TruncatedError" == error["kind"]
+    assert "digits.onnx" == error["path"]
+    assert 0 < error["file_offset"] < 1000
+    assert "digits.onnx" not in error["message"]
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_says_everything(command: Command, flag: str) -> None:
+    """Help has the usage, every option under its panel, and examples."""
+    done = command(flag)
+    assert (0, "") == (done.returncode, done.stderr)
+    assert done.stdout.startswith("Usage: convert [OPTIONS] SRC DST\n")
+    for text in (
+        "--external-data [NAME]",
+        "Options for .rten:",
+        "-f, --force",
+        "\n    convert model.onnx model.rten\n",
+    ):
+        assert text in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    words = done.stdout.replace(",", " ").replace(".", " ").split()
+    assert {codec.name for codec in registry.built_in()} <= {*words}
+
+
+def test_version_is_printed(command: Command) -> None:
+    """`--version` prints the version and exits with 0."""
+    assert f"convert {__version__}\n" == command("--version").stdout
+
+
+def test_long_lists_of_losses_are_summarised(digits: Path, command: Command) -> None:
+    """The note names three losses and says how many there are besides and how to see them."""
+    proto = onnx.load(digits)
+    proto.graph.quantization_annotation.add(tensor_name="image")
+    proto.graph.input[0].doc_string = "an image"
+    proto.graph.node[0].metadata_props.add(key="k", value="v")
+    onnx.save(proto, digits)
+    losses = json.loads(command("digits.onnx", "a.rten", "--json").stdout)["losses"]
+    note = command("digits.onnx", "b.rten").stdout.splitlines()[1]
+    assert len(losses) > 3
+    assert note.startswith(f"note: {losses[0]['detail']}; {losses[1]['detail']}; {losses[2]['detail']}; and ")
+    assert note.endswith(f"and {len(losses) - 3} more (--json lists all)")
+
+
+# Options
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (["digits.onnx", "a.onnx", "--external-data"], "a.onnx.data"),
+        (["--external-data", "digits.onnx", "a.onnx"], "a.onnx.data"),
+        (["digits.onnx", "--external-data", "a.onnx", "-q"], "a.onnx.data"),
+        (["digits.onnx", "a.onnx", "--external-data", "w.data"], "w.data"),
+        (["--external-data", "w.data", "digits.onnx", "a.onnx"], "w.data"),
+        (["digits.onnx", "a.onnx", "--external-data=w.data", "--threads", "2"], "w.data"),
+        (["digits.onnx", "--threads", "2", "--external-data", "w.data", "--", "a.onnx"], "w.data"),
+    ],
+)
+def test_name_of_external_data_is_optional(
+    digits: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], name: str
+) -> None:
+    """`--external-data` stands anywhere, with a name after it or none."""
+    monkeypatch.chdir(digits.parent)
+    assert 0 == invoke(*arguments).exit_code
+    assert {"a.onnx", "digits.onnx", name} == {*names(digits.parent)}
+
+
+def test_inline_takes_the_weights_back(digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--inline` puts external data back into one file, which is the original again."""
+    monkeypatch.chdir(digits.parent)
+    assert 0 == invoke("digits.onnx", "a.onnx", "--external-data").exit_code
+    assert 0 == invoke("a.onnx", "b.onnx", "--inline").exit_code
+    assert digits.read_bytes() == Path("b.onnx").read_bytes()
+
+
+def test_sizes_reach_the_codec(digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--alignment` and `--size-threshold` decide where and whether tensors are outside."""
+    monkeypatch.chdir(digits.parent)
+    arguments = ("digits.onnx", "a.onnx", "--external-data", "--alignment", "4k", "--size-threshold", "0")
+    assert 0 == invoke(*arguments).exit_code
+    tensors = onnx.load("a.onnx", load_external_data=False).graph.initializer
+    places = [{entry.key: entry.value for entry in tensor.external_data} for tensor in tensors]
+    assert all(int(place["offset"]) % 4096 == 0 for place in places)
+    assert 0 == invoke("digits.onnx", "b.onnx", "--external-data", "--size-threshold", "1GB").exit_code
+    assert "b.onnx.data" not in names(digits.parent)
+
+
+def test_rten_options_reach_the_codec(digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--metadata`, `--no-onnx-hash` and `--rten-version` change the file."""
+    monkeypatch.chdir(digits.parent)
+    Path("about.json").write_text('{"license": "MIT"}')
+    given = ("--metadata", "about.json", "--no-onnx-hash", "--rten-version", "1", "--exact")
+    assert 0 == invoke("digits.onnx", "a.rten", *given).exit_code
+    assert b"RTEN" != Path("a.rten").read_bytes()[:4]
+    metadata = {entry.key: entry.value for entry in conversion.load("a.rten").metadata_props}
+    assert "MIT" == metadata["license"]
+    assert "onnx_hash" not in metadata
+
+
+def test_formats_can_be_forced(digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--to` writes another format than the extension says, `--from` reads one that the content does not tell."""
+    monkeypatch.chdir(digits.parent)
+    assert 0 == invoke("digits.onnx", "a.bin", "--to", "onnxz").exit_code
+    assert 0 == invoke("a.bin", "b.onnx", "--from", "onnxz").exit_code
+    assert digits.read_bytes() == Path("b.onnx").read_bytes()
+    assert 1 == invoke("a.bin", "c.onnx", "--from", "rten").exit_code
+
+
+@pytest.mark.parametrize(
+    ("text", "nbytes"),
+    [
+        ("0", 0),
+        ("4096", 4096),
+        ("1k", 1024),
+        ("1K", 1024),
+        ("3M", 3 << 20),
+        ("2G", 2 << 30),
+        ("1kB", 1000),
+        ("5MB", 5_000_000),
+    ],
+)
+def test_sizes_have_units(text: str, nbytes: int) -> None:
+    """K, M and G are powers of 1024, and of 1000 with a B."""
+    assert nbytes == cli.parse_size(text)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param([], id="nothing"),
+        pytest.param(["digits.onnx"], id="no destination"),
+        pytest.param(["digits.onnx", "a.onnx", "b.onnx"], id="three paths"),
+        pytest.param(["digits.onnx", "a.onnx", "--nonsense"], id="unknown option"),
+        pytest.param(["digits.onnx", "a.onnx", "--threads", "many"], id="threads"),
+        pytest.param(["digits.onnx", "a.onnx", "--threads", "-1"], id="negative threads"),
+        pytest.param(["digits.onnx", "a.onnx", "--alignment", "1X"], id="unit"),
+        pytest.param(["digits.onnx", "a.onnx", "--alignment", "-64"], id="negative size"),
+        pytest.param(["digits.onnx", "a.onnx", "--alignment", "٣"], id="digit of another script"),
+        pytest.param(["digits.onnx", "a.onnx", "--to", "pickle"], id="format"),
+        pytest.param(["digits.onnx", "a.onnx", "--inline", "--external-data"], id="contradiction"),
+        pytest.param(["digits.onnx", "a.rten", "--inline"], id="option of another format"),
+        pytest.param(["digits.onnx", "a.onnx", "--exact"], id="option of RTen"),
+        pytest.param(["digits.onnx", "a.rten", "--metadata", "missing.json"], id="missing metadata"),
+        pytest.param(["digits.onnx", "a.rten", "--metadata", "digits.onnx"], id="metadata is no JSON"),
+        pytest.param(["digits.onnx", "a.rten", "--metadata", "list.json"], id="metadata is no object"),
+    ],
+)
+def test_what_is_not_understood_exits_with_2(
+    digits: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    """A command that is not understood says why on stderr, writes nothing and exits with 2."""
+    monkeypatch.chdir(digits.parent)
+    Path("list.json").write_text("[1]")
+    done = invoke(*arguments)
+    assert (2, "") == (done.exit_code, done.stdout)
+    assert "rror: " in done.stderr.splitlines()[-1]
+    assert ["digits.onnx", "list.json"] == names(digits.parent)
+
+
+def test_inapplicable_options_are_named_as_they_were_typed(digits: Path, tmp_path: Path) -> None:
+    """The error on an option that the target does not have names the flag and the format."""
+    done = invoke(digits, tmp_path / "a.rten", "--inline", "--size-threshold", "1K")
+    assert "convert: error: --external-data or --inline and --size-threshold cannot be used for RTen" == one_line(
+        done.stderr
+    )
+
+
+# Errors
+
+
+def test_wrong_inputs_are_one_line_each(digits: Path, command: Command, tmp_path: Path) -> None:
+    """A missing file, a directory, a truncated file, an empty one and a text are one line, exit 1 and no file."""
+    (tmp_path / "cut.onnx").write_bytes(digits.read_bytes()[:30000])
+    (tmp_path / "empty.onnx").write_bytes(b"")
+    (tmp_path / "text.onnx").write_text("This is not a model.\nReally.\n")
+    (tmp_path / "folder.onnx").mkdir()
+    before = names(tmp_path)
+    for name, words in (
+        ("missing.onnx", "missing.onnx: No such file or directory"),
+        ("folder.onnx", "folder.onnx: Is a directory"),
+        ("cut.onnx", "cut.onnx, at byte "),
+        ("empty.onnx", "empty.onnx: the file is empty; "),
+        ("text.onnx", "text.onnx: its bytes are none of ONNX protobuf, ONNX archive, RTen"),
+    ):
+        for target in ("a.onnx", "a.rten"):
+            done = command(name, target)
+            assert (1, "") == (done.returncode, done.stdout)
+            assert one_line(done.stderr).startswith(f"convert: error: {words}")
+            assert before == names(tmp_path)
+
+
+def test_wrong_destinations_are_one_line_each(digits: Path, command: Command, tmp_path: Path) -> None:
+    """A destination that is there, has no folder, is a folder or a device is one line, exit 1, and stays as it is."""
+    (tmp_path / "there.onnx").write_bytes(b"mine")
+    (tmp_path / "folder.onnx").mkdir()
+    before = names(tmp_path)
+    for name, words, arguments in (
+        ("there.onnx", "there.onnx: File exists; --force replaces it", ()),
+        ("digits.onnx", "digits.onnx: File exists; --force replaces it", ()),
+        ("nowhere/a.onnx", "nowhere: no such directory", ()),
+        ("folder.onnx", "folder.onnx: Is a directory", ("--force",)),
+        ("/dev/null", "/dev/null: exists and is not a regular file", ("--force", "--to", "onnx")),
+        ("a.bin", "a.bin: the extension '.bin' belongs to no format (known: .onnx, .onnxz, .rten", ()),
+        ("a", "a: no extension tells the format (known: .onnx, .onnxz, .rten", ()),
+    ):
+        done = command("digits.onnx", name, *arguments)
+        assert (1, "") == (done.returncode, done.stdout)
+        assert one_line(done.stderr).startswith(f"convert: error: {words}")
+        assert before == names(tmp_path)
+    assert b"mine" == (tmp_path / "there.onnx").read_bytes()
+
+
+def test_unwritable_destinations_are_one_line(digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder in which nothing may be created, and a file that may not be written, are one line and exit 1."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "a.onnx").write_bytes(b"mine")
+    (folder / "a.onnx").chmod(stat.S_IRUSR)
+    folder.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    if os.access(folder, os.W_OK):  # for the superuser permissions are no obstacle
+        open_file, access = os.open, os.access
+
+        def refuse(path: Any, flags: int, *rest: Any, **more: Any) -> int:
+            if Path(path).is_relative_to(folder) and flags & (os.O_WRONLY | os.O_RDWR):
+                raise PermissionError(13, "Permission denied", str(path))
+            return open_file(path, flags, *rest, **more)
+
+        monkeypatch.setattr(osio.os, "open", refuse)
+        monkeypatch.setattr(
+            osio.os, "access", lambda path, mode: access(path, mode) and folder not in Path(path).parents
+        )
+    new = invoke(digits, folder / "b.onnx")
+    old = invoke(digits, folder / "a.onnx", "--force")
+    folder.chmod(stat.S_IRWXU)
+    for done in (new, old):
+        assert (1, "") == (done.exit_code, done.stdout)
+        assert str(folder) in one_line(done.stderr)
+    assert "ermission denied" in new.stderr
+    assert {"a.onnx": b"mine"} == {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_full_disk_is_one_line(digits: Path, tmp_path: Path, command: Command) -> None:
+    """On a full disk the command says so, exits with 1 and leaves nothing: here a file system of 32 KiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    script = f'mount -t tmpfs -o size=32k none {disk} || exit 77; "$@"; code=$?; ls -A {disk}; exit $code'
+    arguments = [sys.executable, "-m", "formats", "digits.onnx", disk / "a.onnxz"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[1])}
+    try:
+        done = subprocess.run(
+            ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=environment,
+            check=False,
+        )
+    except FileNotFoundError:
+        pytest.skip("there is no unshare here")
+    if done.returncode not in (0, 1) or "unshare" in done.stderr:
+        pytest.skip("no file system may be mounted here")
+    assert (1, "") == (done.returncode, done.stdout)
+    assert f"convert: error: {disk / 'a.onnxz'}: No space left on device" == one_line(done.stderr)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="only POSIX limits the size of files")
+def test_file_size_limit_is_one_line(digits: Path, command: Command) -> None:
+    """Where the system limits the size of files, the command says so, exits with 1 and leaves nothing."""
+    import resource
+
+    done = command(
+        "digits.onnx", "a.rten", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
+    )
+    assert (1, "") == (done.returncode, done.stdout)
+    assert "convert: error: a.rten: File too large" == one_line(done.stderr)
+    assert ["digits.onnx"] == names(digits.parent)
+
+
+def test_write_that_fails_in_the_middle_leaves_nothing(
+    digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the disk fills up while the second file is written, neither file appears and the old ones stay."""
+    monkeypatch.chdir(tmp_path)
+    Path("a.onnx.data").write_bytes(b"old data")
+    publish = osio.OutputFile.publish
+
+    def fail(self: osio.OutputFile, **settings: Any) -> None:
+        if self.path.name == "a.onnx":
+            raise OSError(28, "No space left on device", str(self.path))
+        publish(self, **settings)
+
+    monkeypatch.setattr(osio.OutputFile, "publish", fail)
+    done = invoke("digits.onnx", "a.onnx", "--external-data", "--force")
+    assert (1, "convert: error: a.onnx: No space left on device") == (done.exit_code, one_line(done.stderr))
+    assert ["a.onnx.data", "digits.onnx"] == names(tmp_path)
+    assert b"old data" == Path("a.onnx.data").read_bytes()
+
+
+def test_strict_names_the_losses(digits: Path, command: Command) -> None:
+    """With `--strict` a loss is an error that names it, and nothing is written."""
+    done = command("digits.onnx", "a.rten", "--strict")
+    assert (1, "") == (done.returncode, done.stdout)
+    assert one_line(done.stderr).startswith("convert: error: digits.onnx: strict refuses what would be lost: ")
+    assert ["digits.onnx"] == names(digits.parent)
+
+
+def test_refused_operators_are_listed(tmp_path: Path, command: Command) -> None:
+    """A model that the target cannot express is refused with the operators and the places where they stand."""
+    x, y = (onnx.helper.make_tensor_value_info(name, 1, [4]) for name in "xy")
+    nodes = [
+        onnx.helper.make_node("ImageDecoder", ["x"], ["y"]),
+        onnx.helper.make_node("Mine", ["x"], ["z"], domain="me"),
+    ]
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", [x], [y])), tmp_path / "a.onnx")
+    done = command("a.onnx", "a.rten")
+    assert (1, "") == (done.returncode, done.stdout)
+    assert done.stderr.startswith("convert: error: a.onnx: ")
+    for text in ("ImageDecoder", "me.Mine", "graph.node[0]", "graph.node[1]"):
+        assert text in done.stderr
+    assert "Traceback" not in done.stderr
+    assert ["a.onnx"] == names(tmp_path)
+
+
+def test_debug_shows_the_traceback(tmp_path: Path, command: Command) -> None:
+    """With `--debug` an error comes with its traceback, and the line and the exit code are the same."""
+    done = command("missing.onnx", "a.rten", "--debug")
+    assert 1 == done.returncode
+    assert done.stderr.startswith("Traceback (most recent call last)")
+    assert "convert: error: missing.onnx: No such file or directory" == done.stderr.splitlines()[-1]
+
+
+def test_mistakes_of_the_program_are_one_line_too(
+    digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An exception that nobody foresaw is a line that asks for a report, and exit 1."""
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise KeyError("oops")
+
+    monkeypatch.setattr(conversion, "convert", fail)
+    done = invoke(digits, tmp_path / "a.onnx")
+    assert 1 == done.exit_code
+    assert one_line(done.stderr).startswith("convert: error: KeyError: 'oops'; this is a mistake in the program")
+
+
+def test_memory_that_runs_out_is_one_line(digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lack of memory is one line and exit 1."""
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(conversion, "convert", fail)
+    assert "convert: error: there is not enough memory" == one_line(invoke(digits, tmp_path / "a.onnx").stderr)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_report_that_cannot_be_printed_is_one_line(digits: Path, tmp_path: Path) -> None:
+    """When stdout is full, the command says so on stderr and exits with 1."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[1])}
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "formats", "digits.onnx", "a.onnx"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+            env=environment,
+            check=False,
+        )
+    assert 0 != done.returncode
+    assert done.stderr.startswith("convert: error: No space left on device")
+    assert "Traceback" not in done.stderr
+
+
+# Names
+
+
+@pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="file names are Unicode there")
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_undecodable_names_can_be_printed(digits: Path, tmp_path: Path, command: Command, locale: str) -> None:
+    """Names that are not UTF-8, with control characters or of other scripts, are printed with escapes."""
+    environment = {"LC_ALL": locale, "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    name = os.fsdecode("é\nü\x1b[31m".encode() + b"\xff.onnx")
+    done = command("digits.onnx", name, env=environment)
+    assert (0, "") == (done.returncode, done.stderr)
+    assert "\\n" in one_line(done.stdout)
+    assert "\x1b" not in done.stdout
+    assert (tmp_path / name).exists()
+    again = command("digits.onnx", name, env=environment)
+    assert 1 == again.returncode
+    assert "File exists" in again.stderr
+    assert "\x1b" not in again.stderr
+    report = json.loads(command("digits.onnx", name, "--force", "--json", env=environment).stdout)
+    assert os.fsencode(name) == report["destination"].encode("utf-8", "surrogateescape")
+
+
+# Signals and progress
+
+
+@pytest.fixture
+def slow(digits: Path, tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Starts the command such that every write takes 0.2 seconds."""
+    proto = onnx.load(digits)
+    for index in range(30):
+        proto.graph.initializer.append(onnx.helper.make_tensor(f"w{index}", 1, [300000], bytes(1200000), raw=True))
+    onnx.save(proto, digits)
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(*arguments: str, **settings: Any) -> subprocess.Popen[bytes]:
+        environment = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[1]), "TERM": "xterm", "COLUMNS": "80"}
+        command = [sys.executable, "-c", SLOW, "digits.onnx", *arguments]
+        started.append(subprocess.Popen(command, cwd=tmp_path, env=environment, **settings))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)])
+def test_signals_leave_nothing_behind(slow: Any, tmp_path: Path, number: signal.Signals) -> None:
+    """Interrupted, terminated or hung up, the command says so, leaves no file and exits with 128 and the signal."""
+    (tmp_path / "a.onnx.data").write_bytes(b"old data")
+    process = slow("a.onnx", "--external-data", "--force", stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    time.sleep(1.5)
+    process.send_signal(number)
+    stdout, stderr = process.communicate(timeout=30)
+    assert f"convert: error: stopped by {number.name}" == one_line(stderr.decode())
+    assert b"" == stdout
+    assert 128 + number == process.returncode
+    assert ["a.onnx.data", "digits.onnx"] == names(tmp_path)
+    assert b"old data" == (tmp_path / "a.onnx.data").read_bytes()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
+def test_ignored_signals_stay_ignored(slow: Any, tmp_path: Path) -> None:
+    """A hangup that was ignored when the command started, as `nohup` has it, does not stop the command."""
+    process = slow(
+        "a.onnx",
+        "--threads",
+        "8",
+        "-q",
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    )
+    time.sleep(1)
+    process.send_signal(signal.SIGHUP)
+    assert (None, b"") == process.communicate(timeout=60)
+    assert 0 == process.returncode
+    assert (tmp_path / "a.onnx").exists()
+
+
+def test_handlers_are_put_back(digits: Path, tmp_path: Path) -> None:
+    """A program that calls the command has its own signal handlers afterwards."""
+    before = signal.getsignal(signal.SIGINT)
+    assert 0 == invoke(digits, tmp_path / "a.onnx").exit_code
+    assert before is signal.getsignal(signal.SIGINT)
+
+
+def on_terminal(slow: Any, *arguments: str) -> str:
+    """What the command shows on a terminal of its own."""
+    import pty
+
+    master, terminal = pty.openpty()
+    process = slow(*arguments, stderr=terminal, stdout=terminal)
+    os.close(terminal)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(master, 4096)
+        except OSError:  # how Linux says that the other end was closed
+            break
+        if not piece:
+            break
+        shown += piece
+    os.close(master)
+    assert 0 == process.wait(timeout=60)
+    return shown.decode()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+def test_progress_is_shown_on_a_terminal(slow: Any) -> None:
+    """Work that takes long shows a bar with bytes and rate on a terminal, and the bar is gone in the end."""
+    shown = on_terminal(slow, "a.onnx", "--threads", "8")
+    assert "MB/s" in shown
+    assert "36.1 MB" in shown.replace("/36.1", " 36.1")
+    assert shown.rstrip().splitlines()[-1].endswith("/s)")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+@pytest.mark.parametrize("flag", ["--quiet", "--json"])
+def test_progress_is_not_shown_when_not_wanted(slow: Any, flag: str) -> None:
+    """With `--quiet` and `--json` there is no bar, on a terminal either."""
+    shown = on_terminal(slow, "a.onnx", "--threads", "8", flag)
+    assert "\x1b" not in shown
+    assert not shown or json.loads(shown)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+def test_progress_is_not_shown_elsewhere(slow: Any) -> None:
+    """Without a terminal stderr stays empty, however long it takes."""
+    process = slow("a.onnx", "--threads", "8", stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert b"" == process.communicate(timeout=60)[1]
+
+
+def test_progress_waits_before_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bar appears half a second after the start, not before, and not for work that is done."""
+    clock = [0.0]
+    bars: list[str] = []
+    monkeypatch.setattr(cli, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(cli, "new_bar", lambda: bars.append("bar"))
+    progress = cli.Progress()
+    clock[0] = 0.49
+    progress(1, 10)
+    clock[0] = 5.0
+    progress(10, 10)
+    progress.close()
+    assert [] == bars
+
+
+def test_weights_in_several_files(digits: Path, command: Command, tmp_path: Path) -> None:
+    """Weights are split into files by size, or into one for each tensor, on request."""
+    for flags, names in (
+        (("--max-external-file-size", "10K"), ["a-00001-of-00003.data", "a-00002-of-00003.data"]),
+        (("--one-file-per-tensor",), ["a.conv1.weight.data"]),
+    ):
+        folder = tmp_path / flags[0].strip("-")
+        folder.mkdir()
+        done = command(str(digits), str(folder / "a.onnx"), "--external-data", "--size-threshold", "1", *flags)
+        assert (0, "") == (done.returncode, done.stderr)
+        assert set(names) <= {path.name for path in folder.iterdir()}

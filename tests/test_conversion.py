@@ -1,0 +1,393 @@
+"""Facts about the verbs: what they give, what they refuse, and what they leave alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import formats
+from formats.conversion import OptionError
+from formats.ir.model import Graph, Model
+from formats.tensordata.engine import EngineOptions
+from formats.tensordata.osio import File
+
+FORMATS = ("onnx", "onnxz", "rten")
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder."""
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
+
+
+@pytest.mark.parametrize("extension", FORMATS)
+def test_load_gives_what_save_was_given(tiny_model: Path, extension: str, tmp_path: Path) -> None:
+    """A model that was converted and loaded can be saved and loaded again, and is equal."""
+    path, again = tmp_path / f"first.{extension}", tmp_path / f"second.{extension}"
+    formats.convert(tiny_model, path)
+    model = formats.load(path)
+    formats.save(model, again)
+    assert model == formats.load(again)
+
+
+def test_onnx_comes_back_byte_for_byte(tiny_model: Path, tmp_path: Path) -> None:
+    """From ONNX to the archive and back gives the bytes of the original, which was in canonical order."""
+    formats.convert(tiny_model, tmp_path / "a.onnxz")
+    formats.convert(tmp_path / "a.onnxz", tmp_path / "b.onnx", external_data=False)
+    assert tiny_model.read_bytes() == (tmp_path / "b.onnx").read_bytes()
+
+
+@pytest.mark.parametrize("extension", FORMATS)
+def test_loads_is_the_inverse_of_dumps(tiny_model: Path, extension: str) -> None:
+    """The bytes of `dumps` hold what `loads` gives, in every format."""
+    data = formats.dumps(formats.load(tiny_model), extension)
+    model = formats.loads(data)
+    assert isinstance(data, bytes)
+    assert data == formats.dumps(model, extension)
+
+
+@pytest.mark.parametrize("extension", FORMATS)
+def test_dumps_gives_the_bytes_of_save(tiny_model: Path, extension: str, tmp_path: Path) -> None:
+    """`dumps` gives the bytes of the file that `save` writes."""
+    model = formats.load(tiny_model)
+    formats.save(model, tmp_path / f"a.{extension}")
+    assert (tmp_path / f"a.{extension}").read_bytes() == formats.dumps(model, extension)
+
+
+@pytest.mark.parametrize("data_type", [bytes, bytearray, memoryview])
+def test_loads_takes_any_buffer(tiny_model: Path, data_type: Any) -> None:
+    """`loads` takes bytes, bytearrays and memory views."""
+    assert formats.load(tiny_model) == formats.loads(data_type(tiny_model.read_bytes()))
+
+
+def test_dumps_takes_external_weights_in(tiny_model: Path, tmp_path: Path) -> None:
+    """A model whose weights are in another file is dumped with its weights."""
+    formats.convert(tiny_model, tmp_path / "a.onnx", external_data=True)
+    assert tiny_model.read_bytes() == formats.dumps(formats.load(tmp_path / "a.onnx"), "onnx")
+
+
+def test_dumps_refuses_what_takes_two_files(tiny_model: Path) -> None:
+    """Options that put weights into another file have no bytes."""
+    with pytest.raises(formats.EncodeError, match="2 files"):
+        formats.dumps(formats.load(tiny_model), "onnx", external_data=True)
+
+
+def test_save_leaves_the_model_as_it_was(tiny_model: Path, tmp_path: Path) -> None:
+    """Saving in any format, weights outside or inside, does not change the model."""
+    model, original = formats.load(tiny_model), formats.load(tiny_model)
+    for name, options in (("a.onnx", {"external_data": True}), ("a.onnxz", {}), ("a.rten", {})):
+        formats.save(model, tmp_path / name, **options)
+        assert original == model
+
+
+def test_save_makes_a_model_from_scratch(tmp_path: Path) -> None:
+    """A model that was never in a file can be saved, and `onnx` reads it."""
+    model = Model(ir_version=8, opset_import=[formats.OperatorSetId(domain="", version=17)], graph=Graph(name="g"))
+    report = formats.save(model, tmp_path / "a.onnx")
+    assert "g" == onnx.load(tmp_path / "a.onnx").graph.name
+    assert report.source is None
+    assert report.source_format is None
+
+
+def test_report_says_what_was_written(tiny_model: Path, tmp_path: Path) -> None:
+    """The report has the paths, the formats, every file with its size, and a time."""
+    destination = tmp_path / "a.onnx"
+    report = formats.convert(tiny_model, destination, external_data="w.data")
+    assert (tiny_model, destination, "onnx", "onnx") == (
+        report.source,
+        report.destination,
+        report.source_format,
+        report.target_format,
+    )
+    sizes = [(path, path.stat().st_size) for path in (tmp_path / "w.data", destination)]
+    assert sizes == [tuple(file) for file in report.files]
+    assert sum(size for _, size in sizes) == report.nbytes
+    assert 0 < report.seconds < 60
+
+
+def test_report_can_be_json(tiny_model: Path, tmp_path: Path) -> None:
+    """`to_json` gives what `json` can write, losses included, in the names of the report."""
+    report = formats.convert(tiny_model, tmp_path / "a.rten")
+    data = json.loads(json.dumps(report.to_json()))
+    assert {field.name for field in dataclasses.fields(report)} | {"nbytes"} == data.keys()
+    assert [list(loss) for loss in report.losses] == [list(loss.values()) for loss in data["losses"]]
+
+
+def test_formats_can_be_named(tiny_model: Path, tmp_path: Path) -> None:
+    """A file without a telling name is written in the named format and recognised by its content."""
+    path = tmp_path / "model"
+    assert "onnxz" == formats.convert(tiny_model, path, to_format="onnxz").target_format
+    assert "onnxz" == formats.convert(path, tmp_path / "a.onnx").source_format
+    assert formats.load(tiny_model) == formats.load(tiny_model, format="onnx")
+
+
+@pytest.mark.parametrize("verb", ["load", "convert"])
+def test_content_beats_the_extension(tiny_model: Path, tmp_path: Path, verb: str) -> None:
+    """An archive called .onnx is read as the archive that it is."""
+    liar = tmp_path / "liar.onnx"
+    formats.convert(tiny_model, liar, to_format="onnxz")
+    if verb == "load":
+        assert "tiny" == formats.load(liar).graph.name  # type: ignore[union-attr]
+    else:
+        assert "onnxz" == formats.convert(liar, tmp_path / "a.onnx").source_format
+
+
+@pytest.mark.parametrize("name", ["safetensors", "", "ONNX"])
+def test_unknown_format_name_is_refused(tiny_model: Path, tmp_path: Path, name: str) -> None:
+    """A format that does not exist is refused with the names of those that do."""
+    with pytest.raises(formats.UnknownFormatError, match="onnx, onnxz, rten"):
+        formats.load(tiny_model, format=name)
+    with pytest.raises(formats.UnknownFormatError, match="onnx, onnxz, rten"):
+        formats.convert(tiny_model, tmp_path / "a", to_format=name)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a", ".onnx", "a.onnx.bak"])
+def test_unknown_extension_is_refused(tiny_model: Path, tmp_path: Path, name: str) -> None:
+    """A destination whose extension tells no format is refused, and nothing is written."""
+    with pytest.raises(formats.UnknownFormatError, match=r"\.onnx, \.onnxz, \.rten"):
+        formats.convert(tiny_model, tmp_path / name)
+    assert ["tiny.onnx"] == [*files(tmp_path)]
+
+
+@pytest.mark.parametrize(
+    ("extension", "options", "message"),
+    [
+        ("onnx", {"alignement": 64}, r"ONNX protobuf has no option alignement; it has alignment, .* threads"),
+        ("rten", {"external_data": True, "alignment": 1}, "RTen has no option alignment, external_data; it has exact"),
+        ("onnxz", {"exact": True}, r"ONNX archive has no option exact; it has alignment, .*size_threshold; and of"),
+    ],
+)
+def test_option_of_another_format_is_a_type_error(
+    tiny_model: Path, tmp_path: Path, extension: str, options: dict[str, Any], message: str
+) -> None:
+    """An option that the target does not have is a TypeError that names the format and what it has."""
+    with pytest.raises(TypeError, match=message) as caught:
+        formats.convert(tiny_model, tmp_path / f"a.{extension}", **options)
+    assert isinstance(caught.value, OptionError)
+    assert tuple(sorted(options)) == caught.value.names
+    with pytest.raises(TypeError, match=message):
+        formats.save(Model(), tmp_path / f"a.{extension}", **options)
+
+
+def test_options_are_checked_before_the_model_is_read(tmp_path: Path) -> None:
+    """A mistake in the options is told without a look at the source."""
+    with pytest.raises(TypeError, match="no option nonsense"):
+        formats.convert(tmp_path / "missing.onnx", tmp_path / "a.onnx", nonsense=1)
+
+
+def test_engine_options_are_passed_on(tiny_model: Path, tmp_path: Path) -> None:
+    """Options of the engine are options of every verb that writes: here, progress is reported to its end."""
+    seen: list[tuple[int, int]] = []
+    formats.convert(tiny_model, tmp_path / "a.onnxz", progress=lambda *done: seen.append(done), threads=1)
+    assert seen
+    assert seen[-1][0] == seen[-1][1]
+    assert "overwrite" in {field.name for field in dataclasses.fields(EngineOptions)}
+
+
+def test_existing_files_stay_without_overwrite(tiny_model: Path, tmp_path: Path) -> None:
+    """Neither a model nor its data file is replaced unless that was asked for."""
+    (tmp_path / "a.rten").write_bytes(b"mine")
+    (tmp_path / "b.onnx.data").write_bytes(b"mine")
+    before = files(tmp_path)
+    with pytest.raises(FileExistsError):
+        formats.convert(tiny_model, tmp_path / "a.rten")
+    with pytest.raises(FileExistsError):
+        formats.convert(tiny_model, tmp_path / "b.onnx", external_data=True)
+    assert before == files(tmp_path)
+
+
+def test_a_file_can_be_converted_onto_itself(tiny_model: Path) -> None:
+    """With `overwrite` a model may replace the file that its weights are read from."""
+    before = onnx.load(tiny_model)
+    with pytest.raises(FileExistsError):
+        formats.convert(tiny_model, tiny_model, external_data=True)
+    formats.convert(tiny_model, tiny_model, external_data=True, overwrite=True)
+    assert tiny_model.stat().st_size < 1000
+    formats.convert(tiny_model, tiny_model, external_data=False, overwrite=True)
+    assert before == onnx.load(tiny_model)
+
+
+def test_a_data_file_can_be_replaced_by_one_from_itself(tiny_model: Path, tmp_path: Path) -> None:
+    """A model can be realigned in place: its data file is read while it is replaced."""
+    path = tmp_path / "a.onnx"
+    formats.convert(tiny_model, path, external_data=True)
+    before = onnx.load(path)
+    formats.convert(path, path, alignment=4096, overwrite=True)
+    after = onnx.load(path)
+    assert before.graph.initializer[0].raw_data == after.graph.initializer[0].raw_data
+
+
+def test_model_outlives_the_replacement_of_its_file(tiny_model: Path) -> None:
+    """A loaded model keeps its weights when its file is replaced by another."""
+    model = formats.load(tiny_model)
+    assert model.graph is not None
+    formats.save(model, tiny_model, external_data=True, overwrite=True)
+    assert 1023.0 == model.graph.initializer[0].numpy().max()
+
+
+def test_strict_refuses_losses_before_anything_is_written(tiny_model: Path, tmp_path: Path) -> None:
+    """Under `strict` a loss is an error that tells it, and no file appears."""
+    model = formats.load(tiny_model)
+    assert model.graph is not None
+    model.graph.doc_string = "about cats"
+    with pytest.raises(formats.UnsupportedError, match=r"strict refuses what would be lost: graph: .*documentation"):
+        formats.save(model, tmp_path / "a.rten", strict=True)
+    assert ["tiny.onnx"] == [*files(tmp_path)]
+    assert formats.save(model, tmp_path / "a.rten").losses
+
+
+def test_strict_lets_pass_what_loses_nothing(tiny_model: Path, tmp_path: Path) -> None:
+    """Under `strict` a conversion without a loss is done."""
+    assert () == formats.convert(tiny_model, tmp_path / "a.onnxz", strict=True).losses
+    assert () == formats.convert(tiny_model, tmp_path / "a.rten", strict=True).losses
+
+
+def test_long_lists_of_losses_are_cut(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error of `strict` names ten losses and says how many there are besides."""
+    from formats import conversion, registry
+
+    losses = tuple(formats.Loss("kind", f"graph.node[{index}]", "is lost") for index in range(25))
+    codec = registry.by_name("onnx")
+
+    def plan(*arguments: Any) -> Any:
+        return dataclasses.replace(codec.plan(*arguments), losses=losses)
+
+    monkeypatch.setattr(conversion, "_target", lambda *_: dataclasses.replace(codec, plan=plan))
+    with pytest.raises(formats.UnsupportedError, match=r"node\[9\]: is lost; and 15 more$"):
+        formats.convert(tiny_model, tmp_path / "a.onnx", strict=True)
+
+
+@pytest.mark.parametrize("extension", ["onnx", "onnxz"])
+def test_rten_operators_are_not_written_as_onnx(tiny_model: Path, tmp_path: Path, extension: str) -> None:
+    """A model in RTen's own operators is refused by the other formats, with the path it came from."""
+    source = tmp_path / "a.rten"
+    formats.convert(tiny_model, source)
+    with pytest.raises(formats.UnsupportedError, match="the operators are those of RTen") as caught:
+        formats.convert(source, tmp_path / f"b.{extension}")
+    assert source == caught.value.path
+    with pytest.raises(formats.UnsupportedError, match="the operators are those of RTen"):
+        formats.dumps(formats.load(source), extension)
+
+
+def test_form_of_rten_is_told_by_its_domain() -> None:
+    """The domain that the RTen codec claims is that of the nodes it reads."""
+    from formats.registry import by_name
+    from formats.rten.operators import RTEN_DOMAIN
+
+    assert by_name("rten").domain == RTEN_DOMAIN
+
+
+def test_rten_notes_the_hash_of_the_onnx_file(digits: Path, tmp_path: Path) -> None:
+    """A .rten file made from an .onnx file holds the SHA-256 of the latter, unless that is not wanted."""
+    formats.convert(digits, tmp_path / "a.rten")
+    formats.convert(digits, tmp_path / "b.rten", onnx_hash=False)
+    noted = [
+        {entry.key: entry.value for entry in formats.load(tmp_path / name).metadata_props}
+        for name in ("a.rten", "b.rten")
+    ]
+    assert hashlib.sha256(digits.read_bytes()).hexdigest() == noted[0]["onnx_hash"]
+    assert "onnx_hash" not in noted[1]
+
+
+def test_rten_notes_the_hash_of_a_large_file_when_asked(
+    digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where hashing would take longer than everything else, it is done on request only."""
+    monkeypatch.setattr("formats.rten.model.HASHED_UNASKED_BYTES", digits.stat().st_size)
+    noted = []
+    for name, options in (("a.rten", {}), ("b.rten", {"onnx_hash": True})):
+        formats.convert(digits, tmp_path / name, **options)
+        noted.append({entry.key: entry.value for entry in formats.load(tmp_path / name).metadata_props})
+    assert "onnx_hash" not in noted[0]
+    assert hashlib.sha256(digits.read_bytes()).hexdigest() == noted[1]["onnx_hash"]
+
+
+def test_rten_notes_no_hash_of_other_files(digits: Path, tmp_path: Path) -> None:
+    """The hash of an archive is not that of an ONNX file, and is not noted."""
+    formats.convert(digits, tmp_path / "a.onnxz")
+    formats.convert(tmp_path / "a.onnxz", tmp_path / "a.rten")
+    assert "onnx_hash" not in {entry.key for entry in formats.load(tmp_path / "a.rten").metadata_props}
+
+
+def test_errors_say_which_file_they_are_about(tiny_model: Path, tmp_path: Path) -> None:
+    """An error of reading or of planning has the path of the source."""
+    cut = tmp_path / "cut.onnx"
+    cut.write_bytes(tiny_model.read_bytes()[:-100])
+    for destination in ("a.onnx", "a.rten"):
+        with pytest.raises(formats.TruncatedError) as caught:
+            formats.convert(cut, tmp_path / destination)
+        assert cut == caught.value.path
+        assert str(caught.value).startswith(str(cut))
+
+
+@pytest.mark.parametrize("verb", [formats.load, formats.inspect])
+def test_missing_files_and_directories_are_os_errors(verb: Any, tmp_path: Path) -> None:
+    """What is not there, or is a folder, is the error of the system."""
+    with pytest.raises(FileNotFoundError):
+        verb(tmp_path / "missing.onnx")
+    with pytest.raises(IsADirectoryError):
+        verb(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"hello, this is text\n", bytes(1000), b"\x7fELF" + bytes(60)])
+def test_what_is_no_model_is_refused(content: bytes, tmp_path: Path) -> None:
+    """Empty files, text and other binaries are refused, also when they are called .onnx."""
+    path = tmp_path / "a.onnx"
+    path.write_bytes(content)
+    with pytest.raises(formats.FormatError) as caught:
+        formats.load(path)
+    assert path == caught.value.path
+    with pytest.raises(formats.FormatError):
+        formats.loads(content)
+
+
+def test_loading_reads_no_weight(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loading a model reads its structure only; the weights are read when they are asked for."""
+    read: list[int] = []
+    pread_into = File.pread_into
+
+    def counted(self: File, offset: int, buffer: memoryview) -> None:
+        read.append(len(buffer))
+        pread_into(self, offset, buffer)
+
+    monkeypatch.setattr(File, "pread_into", counted)
+    model = formats.load(tiny_model)
+    reading = len(read)
+    assert model.graph is not None
+    assert 4096 == model.graph.initializer[0].source().nbytes
+    assert reading == len(read)
+
+
+def test_shared_models_survive_the_archive(shared_model: Path, tmp_path: Path) -> None:
+    """A model of a real exporter comes back from the archive without a change that `onnx` sees."""
+    formats.convert(shared_model, tmp_path / "a.onnxz")
+    formats.convert(tmp_path / "a.onnxz", tmp_path / "b.onnx")
+    assert onnx.load(shared_model) == onnx.load(tmp_path / "b.onnx")
+
+
+def test_shared_models_survive_external_data(shared_model: Path, tmp_path: Path) -> None:
+    """A model of a real exporter has the same weights when they were moved out and in again."""
+    formats.convert(shared_model, tmp_path / "a.onnx", external_data=True, alignment=4096)
+    formats.convert(tmp_path / "a.onnx", tmp_path / "b.onnx", external_data=False)
+    before, after = onnx.load(shared_model), onnx.load(tmp_path / "b.onnx")
+    for old, new in zip(before.graph.initializer, after.graph.initializer, strict=True):
+        np.testing.assert_array_equal(onnx.numpy_helper.to_array(old), onnx.numpy_helper.to_array(new))
+    for proto in (before, after):
+        proto.graph.ClearField("initializer")
+        for node in proto.graph.node:
+            for attribute in node.attribute:
+                attribute.ClearField("t")
+    assert before == after
+
+
+def test_shared_models_become_rten(shared_model: Path, tmp_path: Path) -> None:
+    """A model of a real exporter becomes a .rten file that is read and written again as the same bytes."""
+    formats.convert(shared_model, tmp_path / "a.rten")
+    formats.convert(tmp_path / "a.rten", tmp_path / "b.rten", onnx_hash=False)
+    assert (tmp_path / "a.rten").read_bytes() == (tmp_path / "b.rten").read_bytes()

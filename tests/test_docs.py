@@ -1,0 +1,136 @@
+"""The documents say what is so: their commands and snippets run, and the options are those of `--help`."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import formats
+from formats.cli import EXAMPLES
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = ("README.md", "CONTRIBUTING.md")
+# What prepares a machine is not run here but by `.ci/run`; here, what it mentions must exist.
+PREPARATIONS = ("pip install", "cargo build", "python3 -m venv", ". .venv/bin/activate", "pytest")
+
+Python = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+class Block(NamedTuple):
+    """A fenced block of a document."""
+
+    document: str
+    line: int
+    language: str
+    text: str
+
+
+def blocks(document: str) -> list[Block]:
+    """The fenced blocks of a document."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    fence = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+    return [Block(document, text.count("\n", 0, m.start()) + 1, m[1], m[2]) for m in fence.finditer(text)]
+
+
+def all_blocks(language: str) -> list[Block]:
+    """The blocks of all documents in a language."""
+    return [block for document in DOCUMENTS for block in blocks(document) if block.language == language]
+
+
+def commands(language_blocks: list[Block]) -> list[str]:
+    """The commands of console blocks, those joined by `&&` one by one."""
+    lines = [line for block in language_blocks for line in block.text.splitlines() if line.strip()]
+    return [part.strip() for line in lines for part in line.partition("#")[0].split("&&")]
+
+
+def examples() -> list[str]:
+    """The examples at the end of the help."""
+    return [line.strip() for line in EXAMPLES.splitlines() if line.startswith("  convert ")]
+
+
+@pytest.fixture
+def folder(tiny_model: Path, tmp_path: Path) -> Path:
+    """A folder with what the examples of the documents read."""
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "examples" / "digits.onnx").write_bytes((ROOT / "examples" / "digits.onnx").read_bytes())
+    (tmp_path / "out").mkdir()
+    tiny_model.rename(tmp_path / "model.onnx")
+    formats.convert(tmp_path / "model.onnx", tmp_path / "model.onnxz")
+    return tmp_path
+
+
+def identify(block: Block) -> str:
+    """The id of a test about a block."""
+    return f"{block.document}:{block.line}"
+
+
+@pytest.mark.parametrize("line", sorted({*commands(all_blocks("console")), *examples()}))
+def test_commands_run(line: str, folder: Path, command: Python) -> None:
+    """Every command of a console block or of the help works; those that prepare a machine name what exists."""
+    program, *arguments = shlex.split(line)
+    if program == "convert":
+        done = command(*arguments, "--force")
+        assert (0, "") == (done.returncode, done.stderr)
+    elif line.startswith("python schemas/"):
+        done = subprocess.run([sys.executable, *arguments, "--check"], cwd=ROOT, capture_output=True, check=False)
+        assert 0 == done.returncode
+    else:
+        assert line.startswith(PREPARATIONS), f"no test knows what to do with {line!r}"
+        extras = (ROOT / "pyproject.toml").read_text().partition("[project.optional-dependencies]")[2]
+        for name in re.findall(r"\.\[(\w+)\]", line):
+            assert f"\n{name} = [" in extras
+        paths = [word for word in arguments if word.endswith((".toml", ".py", ".onnx"))]
+        assert all((ROOT / path).exists() for path in paths)
+
+
+@pytest.mark.parametrize("block", all_blocks("python"), ids=identify)
+def test_snippets_run(block: Block, folder: Path, python: Python) -> None:
+    """Every Python block runs from the root of the repository."""
+    done = python("-W", "error", "-c", block.text)
+    assert (0, "") == (done.returncode, done.stderr)
+
+
+def test_example_of_the_package_runs(folder: Path, python: Python) -> None:
+    """The example in the docstring of the package runs."""
+    lines = (formats.__doc__ or "").splitlines()
+    code = "\n".join(line[4:] for line in lines if line.startswith("    "))
+    (folder / "model.onnxz").unlink()
+    done = python("-c", code)
+    assert (0, "") == (done.returncode, done.stderr)
+    assert (folder / "model.rten").exists()
+
+
+def test_readme_has_the_options(command: Python) -> None:
+    """The block under "Options" in the README is the output of `convert --help`."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = text.partition("\n## Options\n")[2]
+    assert command("--help").stdout == section.partition("```text\n")[2].partition("```")[0]
+
+
+def test_documents_have_blocks_of_known_kinds() -> None:
+    """Every block with a language is one that a test runs or compares, and the README has commands and code."""
+    known = {"console", "python", "text", ""}
+    assert not [block for document in DOCUMENTS for block in blocks(document) if block.language not in known]
+    assert {"console", "python", "text"} <= {block.language for block in blocks("README.md")}
+
+
+def test_links_lead_somewhere() -> None:
+    """Every relative link of a document leads to a file of the repository."""
+    for document in DOCUMENTS:
+        links = re.findall(r"\]\(([^)#:]+)\)", (ROOT / document).read_text(encoding="utf-8"))
+        assert not [link for link in links if not (ROOT / link).exists()]
+
+
+def test_files_that_are_mentioned_exist() -> None:
+    """Files of the package and of the tests that a document mentions by path are there."""
+    for document in DOCUMENTS:
+        text = (ROOT / document).read_text(encoding="utf-8")
+        paths = re.findall(r"`((?:formats|tests|schemas|examples|docs|benchmarks)/[\w./-]+\.\w+)`", text)
+        assert not [path for path in paths if not (ROOT / path).exists()]

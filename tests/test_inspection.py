@@ -1,0 +1,117 @@
+"""Facts about inspection: types in the words of ONNX, sizes, counts and files; `onnx` is the oracle."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import formats
+from formats.inspection import type_text
+
+TYPES = {
+    "any": helper.make_tensor_type_proto(TensorProto.FLOAT, None),
+    "scalar": helper.make_tensor_type_proto(TensorProto.DOUBLE, []),
+    "image": helper.make_tensor_type_proto(TensorProto.FLOAT16, ["N", 3, None]),
+    "list": helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.INT64, [2])),
+    "table": helper.make_map_type_proto(TensorProto.INT64, helper.make_tensor_type_proto(TensorProto.STRING, [2])),
+    "perhaps": helper.make_optional_type_proto(
+        helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.BOOL, None))
+    ),
+    "sparse": helper.make_sparse_tensor_type_proto(TensorProto.BFLOAT16, [2, 3]),
+}
+
+
+def test_types_are_in_the_text_form_of_onnx(tmp_path: Path) -> None:
+    """Types of all kinds are written as the printer of `onnx` writes them."""
+    infos = [helper.make_value_info(name, type_proto) for name, type_proto in TYPES.items()]
+    path = tmp_path / "a.onnx"
+    proto = helper.make_model(helper.make_graph([], "g", infos, []))
+    onnx.save(proto, path)
+    shown = ", ".join(f"{value.type} {value.name}" for value in formats.inspect(path).inputs)
+    assert f"g ({shown}) => ()" in onnx.printer.to_text(proto)
+
+
+def test_unknown_types_have_no_text() -> None:
+    """A value without a type has an empty one, an opaque type its domain and name."""
+    assert "" == type_text(None)
+    assert "" == type_text(formats.Type())
+    assert "opaque(me, thing)" == type_text(formats.Type(opaque_type=formats.OpaqueType(domain="me", name="thing")))
+
+
+def test_inspection_of_the_example(digits: Path) -> None:
+    """The inspection says what `onnx` says of opsets, operators, tensors, inputs and metadata."""
+    proto = onnx.load(digits)
+    seen = formats.inspect(digits)
+    assert ("onnx", digits, proto.ir_version) == (seen.format, seen.path, seen.ir_version)
+    assert (proto.producer_name, proto.producer_version) == (seen.producer_name, seen.producer_version)
+    assert {entry.domain: entry.version for entry in proto.opset_import} == seen.opsets
+    assert Counter(node.op_type for node in proto.graph.node) == seen.operators
+    assert {entry.key: entry.value for entry in proto.metadata_props} == seen.metadata
+    assert [value.name for value in proto.graph.input] == [value.name for value in seen.inputs]
+    assert [(digits, digits.stat().st_size)] == [tuple(file) for file in seen.files]
+    tensors = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in proto.graph.initializer}
+    assert {name: (array.shape, array.nbytes) for name, array in tensors.items()} == {
+        entry.name: (entry.dims, entry.nbytes) for entry in seen.tensors
+    }
+    assert sum(array.nbytes for array in tensors.values()) == sum(total.nbytes for total in seen.data_types.values())
+
+
+def test_companions_are_listed(tiny_model: Path, tmp_path: Path) -> None:
+    """The data file belongs to the model, with its size."""
+    formats.convert(tiny_model, tmp_path / "a.onnx", external_data="w.data")
+    seen = formats.inspect(tmp_path / "a.onnx")
+    sizes = [(tmp_path / name, (tmp_path / name).stat().st_size) for name in ("a.onnx", "w.data")]
+    assert sizes == [tuple(file) for file in seen.files]
+    assert sum(size for _, size in sizes) == seen.nbytes
+
+
+@pytest.mark.parametrize("extension", ["onnx", "onnxz", "rten"])
+def test_every_format_can_be_inspected(tiny_model: Path, tmp_path: Path, extension: str) -> None:
+    """The weight of a model is found in each format, and the inspection can be written as JSON."""
+    path = tmp_path / f"a.{extension}"
+    formats.convert(tiny_model, path)
+    seen = formats.inspect(path)
+    assert ["x"] == [value.name for value in seen.inputs]
+    assert ["y"] == [value.name for value in seen.outputs]
+    assert 4096 in {entry.nbytes for entry in seen.tensors}
+    assert extension == json.loads(json.dumps(seen.to_json()))["format"]
+
+
+def test_initialised_inputs_are_not_to_be_fed(tmp_path: Path) -> None:
+    """An input that an initialiser gives a value is not listed as one, as old files have it."""
+    x, w = (helper.make_tensor_value_info(name, 1, [2]) for name in "xw")
+    weight = onnx.numpy_helper.from_array(np.ones(2, "float32"), "w")
+    graph = helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "g", [x, w], [], [weight])
+    onnx.save(helper.make_model(graph), tmp_path / "a.onnx")
+    assert ["x"] == [value.name for value in formats.inspect(tmp_path / "a.onnx").inputs]
+
+
+def test_tensors_and_operators_are_found_anywhere(tmp_path: Path) -> None:
+    """Those of subgraphs and functions count, with the domain of the operator and the place of the tensor."""
+    tensor = onnx.numpy_helper.from_array(np.zeros(3, "int8"), "k")
+    inner = helper.make_graph([helper.make_node("Constant", [], ["k"], value=tensor)], "i", [], [])
+    node = helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=inner)
+    function = helper.make_function("me", "f", [], ["y"], [helper.make_node("Relu", ["x"], ["y"], domain="me")], [])
+    strings = helper.make_tensor("s", TensorProto.STRING, [2], [b"one", b"three"])
+    onnx.save(
+        helper.make_model(helper.make_graph([node], "g", [], [], [strings]), functions=[function]), tmp_path / "a.onnx"
+    )
+    seen = formats.inspect(tmp_path / "a.onnx")
+    assert {"If": 1, "Constant": 2, "me.Relu": 1} == seen.operators
+    assert {"INT8": (2, 6), "STRING": (1, 8)} == {name: tuple(total) for name, total in seen.data_types.items()}
+    assert 'graph.node[0].attribute["then_branch"].g.node[0].attribute["value"].t' in {e.where for e in seen.tensors}
+
+
+def test_shared_models_can_be_inspected(shared_model: Path) -> None:
+    """The operators of a real model are counted as `onnx` has them."""
+    proto = onnx.load(shared_model)
+    seen = formats.inspect(shared_model)
+    assert len(proto.graph.node) <= sum(seen.operators.values())
+    assert {*seen.operators.values()} == {*sorted(seen.operators.values(), reverse=True)}
+    assert "tensor" not in "".join(value.type for value in (*seen.inputs, *seen.outputs))

@@ -1,0 +1,104 @@
+"""Facts about the words of the command: sizes, summaries, and errors for people and for programs."""
+
+from __future__ import annotations
+
+import errno
+import json
+from pathlib import Path
+
+import pytest
+
+from formats.conversion import ConversionReport, OptionError, WrittenFile
+from formats.errors import FormatError, TruncatedError
+from formats.messages import describe, error_to_json, in_units, printable, summary
+from formats.tensordata.plan import Loss
+
+
+def report(*files: tuple[str, int], seconds: float = 0.31, losses: tuple[Loss, ...] = ()) -> ConversionReport:
+    """The report of a conversion into these files, the model last."""
+    written = tuple(WrittenFile(Path(name), nbytes) for name, nbytes in files)
+    return ConversionReport(Path("m.onnx"), written[-1].path, "onnx", "rten", written, seconds, losses)
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "text"),
+    [
+        (0, "0 bytes"),
+        (999, "999 bytes"),
+        (1000, "1.0 kB"),
+        (410_200_000, "410.2 MB"),
+        (1_340_000_000, "1.3 GB"),
+        (2_500_000_000_000, "2500.0 GB"),
+    ],
+)
+def test_sizes_are_in_powers_of_1000(nbytes: int, text: str) -> None:
+    """Sizes have one decimal and the largest unit that leaves something before the point."""
+    assert text == in_units(nbytes)
+
+
+def test_summary_of_a_large_file_has_a_rate() -> None:
+    """The first line has paths, size, time and rate."""
+    assert ["m.onnx -> m.rten  410.2 MB, 0.31 s (1.3 GB/s)"] == summary(report(("m.rten", 410_200_000)))
+
+
+def test_summary_of_a_small_file_has_no_rate() -> None:
+    """For a small file a rate would say nothing."""
+    assert ["m.onnx -> m.rten  5.0 kB, 0.31 s"] == summary(report(("m.rten", 5000)))
+
+
+def test_summary_names_few_companions_and_counts_many() -> None:
+    """Up to two data files are named; of more there is the number; their sizes are counted in."""
+    assert (
+        "m.onnx -> o.onnx + a.data + b.data  1.3 kB, 0.31 s"
+        == summary(report(("a.data", 500), ("b.data", 500), ("o.onnx", 300)))[0]
+    )
+    three = report(("a.data", 1), ("b.data", 1), ("c.data", 1), ("o.onnx", 1))
+    assert "m.onnx -> o.onnx + 3 data files  4 bytes, 0.31 s" == summary(three)[0]
+
+
+def test_summary_names_three_losses() -> None:
+    """The second line has the first three losses in their own words."""
+    losses = tuple(Loss("kind", "", f"loss {index}") for index in range(5))
+    assert "note: loss 0; loss 1" == summary(report(("m.rten", 1), losses=losses[:2]))[1]
+    assert (
+        "note: loss 0; loss 1; loss 2; and 2 more (--json lists all)"
+        == summary(report(("m.rten", 1), losses=losses))[1]
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (FileNotFoundError(errno.ENOENT, "No such file or directory", "a"), "a: No such file or directory"),
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
+        (OSError("odd"), "odd"),
+        (TruncatedError("needed 4 bytes, 2 left", path="a", file_offset=7), "a, at byte 7: needed 4 bytes, 2 left"),
+        (OptionError("no", "RTen", ["size_threshold"]), "--size-threshold cannot be used for RTen"),
+        (OptionError("RTen: no such thing", "RTen"), "RTen: no such thing"),
+        (MemoryError(), "there is not enough memory"),
+    ],
+)
+def test_errors_are_described(error: BaseException, text: str) -> None:
+    """Errors of the system, of formats and of options are told without the names of Python's classes."""
+    assert text == describe(error)
+
+
+def test_remedy_is_offered_only_where_it_helps(tmp_path: Path) -> None:
+    """`--force` is offered for a file that is in the way, not for something that is no file."""
+    path = tmp_path / "a"
+    path.touch()
+    assert describe(FileExistsError(errno.EEXIST, "File exists", str(path))).endswith("; --force replaces it")
+    assert describe(FileExistsError(errno.EEXIST, "File exists", str(tmp_path))).endswith("File exists")
+
+
+def test_errors_for_programs_have_their_places_apart() -> None:
+    """The JSON of an error has the message without the places, which are fields of their own."""
+    error = FormatError("bad", path=Path("a"), file_offset=3, where="graph")
+    expected = {"kind": "FormatError", "message": "bad", "path": "a", "file_offset": 3, "where": "graph"}
+    assert expected == error_to_json(error)
+    assert json.dumps(error_to_json(OSError(errno.EIO, "broken", "é\udcff")))
+
+
+def test_text_is_made_printable() -> None:
+    """Control characters and lone surrogates are shown as escapes; lines stay lines."""
+    assert "a\\x1b[31m\\nb é\nsecond \\udcff" == printable(["a\x1b[31m\nb é", "second \udcff"])
