@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import UnknownFormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from formats.ir.model import Model
     from formats.tensordata.plan import WritePlan
@@ -28,6 +28,29 @@ class Match(IntEnum):
     STRONG = 2  # they carry a mark that other formats do not
 
 
+class Region(NamedTuple):
+    """A range of a file, and what is in it; `kind` is "header", "model", "tensor", "directory" or "padding"."""
+
+    file_offset: int
+    nbytes: int
+    kind: str
+    label: str
+
+    @property
+    def end(self) -> int:
+        """The file offset of the first byte after it."""
+        return self.file_offset + self.nbytes
+
+
+class Checksum(NamedTuple):
+    """What a model says of bytes that were not read so far: their digest, in hexadecimal."""
+
+    where: str
+    algorithm: str
+    expected: str
+    source: Source
+
+
 @dataclass(frozen=True, slots=True)
 class Codec:
     """One format.
@@ -36,6 +59,10 @@ class Codec:
     source and its path, against which companion files are resolved (`None` for bytes in memory). `plan` gets a
     model, the destination and an instance of `options`, a frozen dataclass in which everything has a default.
     `domain` is that of the operators of models in a form of this format's own, which no other can hold.
+
+    What only some formats have: `regions` are the parts that a file of the format consists of, where there are more
+    than tensors in a model. `checksums` are those that the model in a file tells; it gets the file, the model that
+    was read from it, and the file that the model was converted from, where that is known.
     """
 
     name: str
@@ -46,6 +73,8 @@ class Codec:
     read: Callable[[Source, Path | None], Model]
     plan: Callable[[Model, Path, Any], WritePlan]
     domain: str | None = None
+    regions: Callable[[Source], Iterable[Region]] | None = None
+    checksums: Callable[[Source, Model, Source | None], Iterable[Checksum]] | None = None
 
 
 @cache
@@ -53,7 +82,7 @@ def built_in() -> tuple[Codec, ...]:
     """The codecs of this package."""
     from formats import onnxpb, onnxzip, rten
 
-    return (onnxpb.CODEC, onnxzip.CODEC, rten.CODEC)
+    return (onnxpb.CODEC, onnxzip.CODEC, rten.CODEC, onnxpb.CRYPT_CODEC, onnxpb.TEXT_CODEC, onnxpb.JSON_CODEC)
 
 
 @cache

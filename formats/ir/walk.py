@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from formats.errors import EncodeError
 from formats.ir.model import (
     Attribute,
     Function,
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 T = TypeVar("T")
+
+MAX_DEPTH = 1000  # of messages in messages, far beyond what any file may have
 
 # The messages that can hold nodes, graphs or tensors, and so are worth entering.
 _CONTAINERS = (Model, Graph, Node, Attribute, Function, TrainingInfo, SparseTensor)
@@ -46,21 +49,26 @@ def visit(message: Any, wanted: type[T], where: str = "") -> Iterator[tuple[str,
     """Every message of class `wanted` in `message`, itself included, as (where, message).
 
     `where` is the dotted place of `message` itself, by default the root.
+
+    Raises: EncodeError for a message that contains itself.
     """
-    stack: list[tuple[Any, Any]] = [(where, message)]
+    stack: list[tuple[Any, Any, int]] = [(where, message, 0)]
     while stack:
-        place, item = stack.pop()
+        place, item, depth = stack.pop()
+        if depth > MAX_DEPTH:
+            raise EncodeError("the model is nested too deep, or contains itself")
         if isinstance(item, wanted):
             yield _dotted(place), item
         if isinstance(item, Tensor):
             continue
-        inner: list[tuple[Any, Any]] = []
+        depth += 1
+        inner: list[tuple[Any, Any, int]] = []
         for name in _INNER_FIELDS.get(type(item), ()):
             value = getattr(item, name)
             if isinstance(value, list):
-                inner += (((place, name, index, entry), entry) for index, entry in enumerate(value))
+                inner += (((place, name, index, entry), entry, depth) for index, entry in enumerate(value))
             elif value is not None:
-                inner.append(((place, name, None, value), value))
+                inner.append(((place, name, None, value), value, depth))
         stack.extend(reversed(inner))
 
 

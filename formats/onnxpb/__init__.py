@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from formats.registry import Codec, Match
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from formats.ir.model import Model
     from formats.onnxpb.keys import Key
+    from formats.registry import Checksum
     from formats.tensordata.plan import WritePlan
     from formats.tensordata.source import Source
 
@@ -82,7 +85,14 @@ def plan(model: Model, destination: Path, options: OnnxOptions) -> WritePlan:
     return plan_model(model, destination, options)
 
 
-CODEC = Codec("onnx", "ONNX protobuf", (".onnx",), OnnxOptions, sniff, read, plan)
+def checksums(source: Source, model: Model, original: Source | None) -> Iterator[Checksum]:
+    """The SHA-1 of data files, where tensors tell it."""
+    from formats.onnxpb.checksums import checksums_of
+
+    return checksums_of(model)
+
+
+CODEC = Codec("onnx", "ONNX protobuf", (".onnx",), OnnxOptions, sniff, read, plan, checksums=checksums)
 
 
 # Encrypted models
@@ -120,3 +130,104 @@ def crypt_codec(key: Key | None = None) -> Codec:
 
 
 CRYPT_CODEC = crypt_codec()
+
+
+# Text
+
+
+@dataclass(frozen=True, slots=True)
+class TextOptions:
+    """How a model is written as text, in protobuf's text format or as JSON.
+
+    `external_data`: `None` keeps references to external data as they are, so that the data file must lie beside the
+    text; `False` puts all weights into the text.
+    """
+
+    external_data: bool | None = None
+
+
+def sniff_text(head: bytes, nbytes: int) -> Match:
+    """How much the first bytes of a file look like a ModelProto in text format: weakly, if they begin with a field."""
+    begin = re.match(rb"(?:\xef\xbb\xbf)?(?:\s|#[^\n]*(?:\n|\Z))*(?:(\w+)\s*[:{<]|\Z)", head)
+    return Match.WEAK if begin and begin[0] and (begin[1] is None or _is_field(begin[1])) else Match.NONE
+
+
+def sniff_json(head: bytes, nbytes: int) -> Match:
+    """How much the first bytes of a file look like a ModelProto in JSON: weakly, if they begin with a field."""
+    begin = re.match(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(\w+)"\s*:', head)
+    return Match.WEAK if begin and _is_field(begin[1]) else Match.NONE
+
+
+def _is_field(name: bytes) -> bool:
+    """Whether a ModelProto has a field of that name, in either spelling."""
+    from formats.onnxpb.schema import MESSAGES
+
+    spelling = name.decode().replace("_", "").lower()
+    return any(row.name.replace("_", "") == spelling for row in MESSAGES["ModelProto"])
+
+
+def read_text(source: Source, path: Path | None) -> Model:
+    """The model in the text `source`; its external data is looked for beside `path`."""
+    from formats.onnxpb.text import read_model
+
+    return read_model(source, path)
+
+
+def plan_text(model: Model, destination: Path, options: TextOptions) -> WritePlan:
+    """How to write `model` in protobuf's text format to `destination`."""
+    from formats.onnxpb.text import plan_model
+
+    return plan_model(model, destination, options)
+
+
+def read_json(source: Source, path: Path | None) -> Model:
+    """The model in the JSON text `source`; its external data is looked for beside `path`."""
+    from formats.onnxpb.jsontext import read_model
+
+    return read_model(source, path)
+
+
+def plan_json(model: Model, destination: Path, options: TextOptions) -> WritePlan:
+    """How to write `model` as JSON to `destination`."""
+    from formats.onnxpb.jsontext import plan_model
+
+    return plan_model(model, destination, options)
+
+
+TEXT_CODEC = Codec(
+    "textproto",
+    "protobuf text",
+    (".textproto", ".txtpb", ".prototxt", ".pbtxt"),
+    TextOptions,
+    sniff_text,
+    read_text,
+    plan_text,
+    checksums=checksums,
+)
+JSON_CODEC = Codec(
+    "json", "protobuf JSON", (".json", ".onnxjson"), TextOptions, sniff_json, read_json, plan_json, checksums=checksums
+)
+
+
+# What programs import from `onnx`
+
+_FUNCTIONS = (
+    "load load_model load_model_from_string load_tensor load_tensor_from_string save save_model save_tensor "
+    "save_encrypted load_encrypted save_encrypted_string load_encrypted_string ParseOptions SerializeOptions"
+).split()
+_CLASSES = (
+    "AttributeProto DeviceConfigurationProto FunctionProto GraphProto IntIntListEntryProto ModelProto "
+    "NodeDeviceConfigurationProto NodeProto OperatorSetIdProto ShardedDimProto ShardingSpecProto SimpleShardedDimProto "
+    "SparseTensorProto StringStringEntryProto TensorAnnotation TensorProto TensorShapeProto TrainingInfoProto "
+    "TypeProto ValueInfoProto OperatorStatus Version EXPERIMENTAL STABLE IR_VERSION wrap unwrap"
+).split()
+
+
+def __getattr__(name: str) -> Any:
+    """A function or class of the drop-in API, imported now and found at once from then on."""
+    if name in _FUNCTIONS or name in _CLASSES:
+        from importlib import import_module
+
+        module = import_module(f"formats.onnxpb.{'api' if name in _FUNCTIONS else 'proto'}")
+        return globals().setdefault(name, getattr(module, name))
+    raise AttributeError(f"module 'formats.onnxpb' has no attribute {name!r}")

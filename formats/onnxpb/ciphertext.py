@@ -35,7 +35,9 @@ class Computed(Source):
 
     def view(self) -> memoryview:
         """All the bytes, made now."""
-        return memoryview(self.read())
+        buffer = memoryview(bytearray(self.nbytes))
+        self.readinto(0, buffer)
+        return buffer.toreadonly()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -234,9 +234,7 @@ def _is_model(text: Source) -> bool:
 
 def _new_stream(variant: Variant, key: bytes, header: bytes) -> Stream:
     ciphers, nonce = _ciphers(), header[-variant.nonce_nbytes :]
-    stream: Stream = (
-        ciphers.AesGcm(key, nonce, header) if variant is GCM else ciphers.ChaCha20Poly1305(key, nonce, b"")
-    )
+    stream: Stream = ciphers.AesGcm(key, nonce, header) if variant is GCM else ciphers.ChaCha20Poly1305(key, nonce, b"")
     return stream
 
 

@@ -6,20 +6,19 @@ A field that the IR keeps as a `Source` is a list of numbers or a string of byte
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from dataclasses import fields
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from formats.errors import DecodeError, LimitError
-from formats.ir.model import MESSAGE_CLASSES, Model
+from formats.errors import FormatError, LimitError, WireError
+from formats.ir.model import MESSAGE_CLASSES
 from formats.onnxpb.codec import MAX_DEPTH, MAX_MESSAGES
 from formats.onnxpb.schema import ENUMS, MESSAGES, Field
 from formats.onnxpb.wire import encode_varint
 from formats.tensordata.source import Literal, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping, Sequence
 
 INTEGER_RANGES = {
     "int32": range(-(1 << 31), 1 << 31),
@@ -27,7 +26,7 @@ INTEGER_RANGES = {
     "int64": range(-(1 << 63), 1 << 63),
     "uint64": range(1 << 64),
 }
-_FLOAT_TYPES = {"float": "<f4", "double": "<f8"}
+_NUMPY_CODES = {"float": "<f4", "double": "<f8", "int32": "<i4", "int64": "<i8", "uint64": "<u8"}
 _FLOAT = struct.Struct("<f")
 _CLASSES = {cls.message: cls for cls in MESSAGE_CLASSES}
 
@@ -49,26 +48,32 @@ def present_fields(message: Any) -> Iterator[tuple[Field, Sequence[Any]]]:
     for row in rows_of(message.message):
         value = getattr(message, row.name)
         if isinstance(value, Source):
-            value = _from_source(value, row)
+            value = _read(value, row)
         elif row.label != "repeated" and value is not None:
             value = (value,)
         if value:
             yield row, value
 
 
-def _from_source(source: Source, row: Field) -> Sequence[Any]:
+def _read(source: Source, row: Field) -> Sequence[Any]:
     """The bytes of a field, or its numbers."""
     if row.kind == "bytes":
         return (source.read(),)
     import numpy as np
 
-    if row.kind in _FLOAT_TYPES:
-        data: Any = np.frombuffer(source.view(), _FLOAT_TYPES[row.kind])
-    else:
-        from formats.tensordata.transform import varints
+    from formats.tensordata.transform import varints
 
-        data = varints(row.kind).apply(source.view())
-    return data.tolist()  # type: ignore[no-any-return]
+    data = source.view()
+    dtype = np.dtype(_NUMPY_CODES[row.kind])
+    try:
+        if row.kind in INTEGER_RANGES:
+            data = varints(row.kind).apply(data)
+        elif len(data) % dtype.itemsize:
+            raise WireError(f"{len(data)} bytes are no whole number of {dtype.itemsize}-byte elements")
+    except FormatError as error:
+        error.where = row.name
+        raise
+    return np.frombuffer(data, dtype).tolist()  # type: ignore[no-any-return]
 
 
 @cache
@@ -79,6 +84,7 @@ def enum_name(enum: str, number: int) -> str | None:
 
 def shortest(value: float) -> float:
     """The number with the fewest decimal digits, but 6 at least, that is `value` when it is rounded to 32 bits."""
+    value = to_float(value)
     for digits in range(6, 9):
         rounded = float(f"{value:.{digits}g}")
         if to_float(rounded) == value:
@@ -87,26 +93,74 @@ def shortest(value: float) -> float:
 
 
 def to_float(value: float) -> float:
-    """The nearest number of 32 bits; one that is too large for that becomes infinite."""
+    """The nearest number of 32 bits; one that is too large for that becomes infinite.
+
+    Raises: TypeError where it is no number.
+    """
     try:
         return float(_FLOAT.unpack(_FLOAT.pack(value))[0])
     except OverflowError:
         return float("inf") if value > 0 else float("-inf")
+    except struct.error as error:
+        raise TypeError(str(error)) from None
 
 
 # To messages
 
 
+@cache
+def _fields_in_place(message: str) -> frozenset[str]:
+    """The fields that the IR keeps as a source."""
+    return frozenset(field.name for field in fields(_CLASSES[message]) if field.type == "Source | None")
+
+
 def build(message: str, values: Mapping[str, Sequence[Any]]) -> Any:
-    """The message with these fields; of one that is not repeated, the last value counts."""
-    arguments: dict[str, Any] = {}
+    """The message with these fields; one that is not repeated has one value."""
     in_place = _fields_in_place(message)
+    arguments: dict[str, Any] = {}
     for row in rows_of(message):
-        found = values.get(row.name)
-        if found is None:
-            continue
-        if row.name in in_place:
-            arguments[row.name] = _to_source(found, row)
-        else:
-            arguments[row.name] = list(found) if row.label == "repeated" else found[-1]
+        if found := values.get(row.name):
+            if row.name in in_place:
+                arguments[row.name] = Literal(_packed(found, row))
+            else:
+                arguments[row.name] = list(found) if row.label == "repeated" else found[0]
     return _CLASSES[message](**arguments)
+
+
+def _packed(values: Sequence[Any], row: Field) -> bytes:
+    if row.kind == "bytes":
+        return values[0]  # type: ignore[no-any-return]
+    if row.kind in INTEGER_RANGES:
+        return b"".join(map(encode_varint, values))
+    return struct.pack(f"<{len(values)}{'f' if row.kind == 'float' else 'd'}", *values)
+
+
+class Limits:
+    """How many messages were begun, and what is too many."""
+
+    __slots__ = ("messages",)
+
+    def __init__(self) -> None:
+        self.messages = 0
+
+    def enter(self, depth: int) -> None:
+        """Count a message that lies in `depth` others.
+
+        Raises: LimitError.
+        """
+        self.messages += 1
+        if depth > MAX_DEPTH:
+            raise LimitError(f"messages are nested deeper than {MAX_DEPTH}")
+        if self.messages > MAX_MESSAGES:
+            raise LimitError(f"the file holds more than {MAX_MESSAGES} messages")
+
+
+def step_of(row: Field, index: int) -> str:
+    """The step of a dotted place that leads to the value `index` of the field `row`."""
+    return f"{row.name}[{index}]" if row.label == "repeated" else row.name
+
+
+def locate(error: FormatError, row: Field, index: int) -> None:
+    """Tell the place of an error that arose in the value `index` of the field `row`, from the message around it."""
+    step = step_of(row, index)
+    error.where = f"{step}.{error.where}" if error.where else step

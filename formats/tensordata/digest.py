@@ -56,14 +56,14 @@ class Crc32(Digester):
         return total.to_bytes(4, "big")
 
 
-class Sha256(Digester):
-    """SHA-256, as 32 bytes."""
+class Hash(Digester):
+    """A hash of the standard library, such as SHA-256."""
 
     __slots__ = ("_hash",)
     in_order = True
 
-    def __init__(self) -> None:
-        self._hash = hashlib.sha256()
+    def __init__(self, name: str) -> None:
+        self._hash = hashlib.new(name, usedforsecurity=False)
 
     def update(self, offset: int, data: memoryview) -> None:
         """Take in the part after the last one."""
@@ -83,8 +83,8 @@ def new_digester(algorithm: str | Callable[[], Digester]) -> Digester:
         return algorithm()
     if algorithm == "crc32":
         return Crc32()
-    if algorithm == "sha256":
-        return Sha256()
+    if algorithm in ("sha1", "sha256"):
+        return Hash(algorithm)
     raise ValueError(f"no digest algorithm is called {algorithm!r}")
 
 

@@ -1,0 +1,89 @@
+"""What the formats for people have in common: the file around a message, and what they cannot hold."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from formats.errors import DecodeError, EncodeError
+from formats.ir import walk
+from formats.ir.model import Model
+from formats.ir.storage import EXTERNAL
+from formats.onnxpb import external
+from formats.onnxpb.codec import decode
+from formats.onnxpb.fields import rows_of, step_of
+from formats.tensordata.plan import FilePlan, Loss, PlacedWrite, WritePlan
+from formats.tensordata.source import Concat, FileSpan, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from formats.onnxpb import TextOptions
+    from formats.tensordata.source import Source
+
+
+def read_text(source: Source) -> str:
+    """The text of a file, in memory; a mark of the byte order at its start does not count.
+
+    Raises: DecodeError where it is not UTF-8.
+    """
+    try:
+        return str(source.view(), "utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise DecodeError("the file is not text in UTF-8", file_offset=error.start) from None
+
+
+def plan_text(
+    model: Model, destination: Path, options: TextOptions, print_message: Callable[[Model], str]
+) -> WritePlan:
+    """How to write the text that `print_message` makes of `model` to the one file `destination`.
+
+    Raises: EncodeError where the text cannot hold the model; ExternalDataError where weights that it should hold are
+    missing.
+    """
+    losses: list[Loss] = []
+    if options.external_data is False:
+        model, losses = _inline(model, destination)
+    elif options.external_data:
+        raise EncodeError("weights cannot move out of a model as text; write .onnx with external data first")
+    text = print_message(model).encode()
+    losses += _unknown_fields(model, "")
+    losses += _far_weights(model, destination)
+    return WritePlan((FilePlan(destination, len(text), (PlacedWrite(0, Literal(text)),)),), losses=tuple(losses))
+
+
+def _inline(model: Model, destination: Path) -> tuple[Model, list[Loss]]:
+    """A copy of the model without external data, and what that loses."""
+    from formats.onnxpb import OnnxOptions
+
+    plan = external.plan_model(model, destination, OnnxOptions(external_data=False))
+    source = Concat.of(*(write.source for write in plan.files[-1].writes))
+    return decode(source, Model), [loss for loss in plan.losses if loss.kind != "protobuf_limit"]
+
+
+def _far_weights(model: Model, destination: Path) -> Iterator[Loss]:
+    """A note for each data file that a reader of `destination` will not find."""
+    seen: set[str | None] = set()
+    for where, tensor in walk.tensors(model):
+        if tensor.data_location != EXTERNAL:
+            continue
+        location = next((entry.value for entry in tensor.external_data if entry.key == "location"), None)
+        source = tensor.external_source
+        if location in seen or not location or not isinstance(source, FileSpan):
+            continue
+        seen.add(location)
+        if os.path.realpath(source.file.path) != os.path.realpath(destination.parent / location):
+            detail = f"the weights stay in {source.file.path}, and {location!r} will be looked for beside the text"
+            yield Loss("external_data", where, detail)
+
+
+def _unknown_fields(message: Any, where: str) -> Iterator[Loss]:
+    """A note for each message with fields that have no name here."""
+    if nbytes := len(message.unknown_fields):
+        detail = f"{nbytes} bytes of fields that this version of ONNX does not have cannot be written as text"
+        yield Loss("unknown_fields", where, detail)
+    for row in rows_of(message.message):
+        if row.kind == "message" and (value := getattr(message, row.name)):
+            for index, inner in enumerate(value if row.label == "repeated" else (value,)):
+                yield from _unknown_fields(inner, f"{where}.{step_of(row, index)}" if where else step_of(row, index))

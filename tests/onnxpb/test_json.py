@@ -1,0 +1,362 @@
+"""Facts about models in protobuf's JSON mapping, checked against the `protobuf` package."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from corpus import backend_files
+from google.protobuf import json_format
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from protos import message_type, protos
+
+from formats import registry
+from formats.errors import DecodeError, EncodeError, LimitError, WireError
+from formats.ir import model as ir
+from formats.onnxpb import CODEC, JSON_CODEC, TextOptions, codec, jsontext
+from formats.onnxpb.codec import decode
+from formats.registry import Match
+from formats.tensordata.engine import to_bytes
+from formats.tensordata.osio import File
+from formats.tensordata.source import Literal, Source
+
+CLASSES = {cls.message: cls for cls in ir.MESSAGE_CLASSES}
+LARGEST_FLOAT = 3.4028234663852886e38
+RELAXED = settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+
+
+def decoded(proto: Any) -> Any:
+    """Our message for one of the `onnx` package."""
+    name = proto.DESCRIPTOR.full_name.removeprefix("onnx.")
+    return decode(Literal(proto.SerializeToString()), CLASSES[name])
+
+
+def encoded(message: Any) -> bytes:
+    """Our message on the wire."""
+    return b"".join(part.read() if isinstance(part, Source) else bytes(part) for part in codec.encode(message))
+
+
+def protobuf_json(proto: Any) -> str:
+    """What `onnx` writes."""
+    return json_format.MessageToJson(proto, preserving_proto_field_name=True)
+
+
+# Printing
+
+
+@RELAXED
+@given(protos())
+def test_any_message_is_printed_as_protobuf_prints_it(case: tuple[str, Any]) -> None:
+    """Whatever `onnx` can build is printed byte for byte alike, and parsed to the same again, in either spelling."""
+    name, proto = case
+    printed = jsontext.to_json(decoded(proto))
+    assert protobuf_json(proto) == printed
+    parsed = jsontext.parse(printed, CLASSES[name])
+    assert printed == jsontext.to_json(parsed)
+    assert parsed == jsontext.parse(json_format.MessageToJson(proto), CLASSES[name]) or "NaN" in printed
+    if "3.4028235e+38" not in printed:  # which protobuf prints and does not parse
+        assert json_format.Parse(printed, message_type(name)()).SerializeToString() == encoded(parsed)
+
+
+def test_real_models(shared_model: Path) -> None:
+    """A real exporter's model is written as `onnx` writes it, and read from that as from its own file."""
+    source = File.open(shared_model).span()
+    model = CODEC.read(source, shared_model)
+    data = to_bytes(JSON_CODEC.plan(model, Path("m.json"), TextOptions()))
+    proto = onnx.ModelProto.FromString(source.read())
+    assert onnx.serialization.registry.get("json").serialize_proto(proto) == data
+    assert model == JSON_CODEC.read(Literal(data), None)
+
+
+def test_models_of_the_backend_suite() -> None:
+    """A sample of the files that come with `onnx` is printed as protobuf prints it, and parsed to the same bytes."""
+    for name, path in backend_files()[::6]:
+        proto = onnx.ModelProto.FromString(path.read_bytes())
+        printed = jsontext.to_json(decoded(proto))
+        assert protobuf_json(proto) == printed, name
+        assert proto.SerializeToString() == encoded(jsontext.parse(printed, ir.Model)), name
+
+
+@pytest.mark.parametrize(
+    ("message", "member"),
+    [
+        (ir.Attribute(f=0.1), '"f": 0.1'),
+        (ir.Attribute(f=1 / 3), '"f": 0.33333334'),
+        (ir.Attribute(f=LARGEST_FLOAT), '"f": 3.4028235e+38'),
+        (ir.Attribute(f=1.0), '"f": 1.0'),
+        (ir.Attribute(f=math.inf), '"f": "Infinity"'),
+        (ir.Attribute(f=-1e39), '"f": "-Infinity"'),
+        (ir.Attribute(f=math.nan), '"f": "NaN"'),
+        (ir.Attribute(i=-5), '"i": "-5"'),
+        (ir.Tensor(data_type=-5), '"data_type": -5'),
+        (ir.Attribute(type=2), '"type": "INT"'),
+        (ir.Attribute(type=20), '"type": 20'),
+        (ir.Attribute(s=b"\xff\xfe?"), '"s": "//4/"'),
+        (ir.Attribute(s=b""), '"s": ""'),
+        (ir.Node(name='ä"\\\n😀'), '"name": "\\u00e4\\"\\\\\\n\\ud83d\\ude00"'),
+        (ir.Tensor(double_data=Literal(b"\0\0\0\0\0\0\xf8\x3f")), '"double_data": [\n    1.5\n  ]'),
+        (ir.Tensor(uint64_data=Literal(b"\xff" * 9 + b"\x01")), '"uint64_data": [\n    "18446744073709551615"\n  ]'),
+        (ir.Model(graph=ir.Graph()), '"graph": {}'),
+    ],
+)
+def test_values_and_their_text(message: Any, member: str) -> None:
+    """Each kind of value is printed like this, and parsed to the same text again."""
+    printed = f"{{\n  {member}\n}}"
+    assert printed == jsontext.to_json(message)
+    assert printed == jsontext.to_json(jsontext.parse(printed, type(message)))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        ir.Node(name=5),  # type: ignore[arg-type]
+        ir.Node(name=b"\xe9t".decode("utf-8", "surrogateescape")),
+        ir.Dimension(dim_value=1 << 63),
+        ir.Model(graph="g"),  # type: ignore[arg-type]
+        ir.Attribute(f="x"),  # type: ignore[arg-type]
+        ir.Attribute(s="x"),  # type: ignore[arg-type]
+        ir.Tensor(dims=["n"]),  # type: ignore[list-item]
+    ],
+)
+def test_values_that_do_not_fit_are_refused(message: Any) -> None:
+    """A value that its field or JSON cannot hold, such as a name that is not UTF-8, is refused, and its place named."""
+    graph = ir.Graph(node=[ir.Node(), ir.Node(attribute=[ir.Attribute(g=ir.Graph(name="g"))])])
+    with pytest.raises(EncodeError, match="does not fit"):
+        jsontext.to_json(message)
+    graph.node[1].attribute[0].name = 5  # type: ignore[assignment]
+    with pytest.raises(EncodeError) as caught:
+        jsontext.to_json(graph)
+    assert "node[1].attribute[0]" == caught.value.where
+
+
+def test_typed_data_that_are_wrong() -> None:
+    """Typed data that end within an element are refused, and their place named."""
+    with pytest.raises(WireError) as caught:
+        jsontext.to_json(ir.Graph(initializer=[ir.Tensor(float_data=Literal(b"123"))]))
+    assert "initializer[0].float_data" == caught.value.where
+
+
+def test_a_model_within_itself_is_refused() -> None:
+    """Printing a graph that contains itself ends in an error."""
+    graph = ir.Graph()
+    graph.node.append(ir.Node(attribute=[ir.Attribute(g=graph)]))
+    with pytest.raises(EncodeError):
+        jsontext.to_json(graph)
+
+
+# Parsing
+
+WRITTEN = [
+    '{"op_type": "a", "docString": "b"}',
+    '{"opType": "a", "doc_string": "b"}',
+    '{"name": "\\u00e4\\ud83d\\ude00", "domain": "ä"}',
+    '{"name": null, "input": null, "attribute": null}',
+    '{"attribute": [{"i": 5}, {"i": "5"}, {"i": 5.0}, {"i": "-5"}, {"i": 1e3}, {"i": "1e3"}, {"i": "2.50e1"}]}',
+    '{"attribute": [{"i": "9223372036854775807", "ints": [-9223372036854775808, 9007199254740993]}]}',
+    '{"attribute": [{"f": 5}, {"f": "5"}, {"f": 0.1}, {"f": "0.1"}, {"f": "-1.5e3"}, {"f": 1e-60}]}',
+    '{"attribute": [{"f": "Infinity"}, {"f": "-Infinity"}, {"floats": ["Infinity", 0.25, "7"]}]}',
+    '{"attribute": [{"type": "INTS"}, {"type": 7}, {"type": "7"}]}',
+    '{"attribute": [{"s": "/+8="}, {"s": "_-8="}, {"s": "_-8"}, {"s": "//4/"}, {"s": ""}]}',
+    " {\r\n} ",
+]
+
+
+@pytest.mark.parametrize("written_text", WRITTEN)
+def test_json_of_others_is_parsed_as_protobuf_does(written_text: str) -> None:
+    """Every form that the mapping allows means the same as for protobuf."""
+    expected = json_format.Parse(written_text, onnx.NodeProto())
+    assert expected.SerializeToString() == encoded(jsontext.parse(written_text, ir.Node))
+
+
+def test_largest_float() -> None:
+    """The largest number of 32 bits is read as it is printed, rounded to 8 digits, which protobuf refuses."""
+    assert LARGEST_FLOAT == jsontext.parse('{"f": 3.4028235e+38}', ir.Attribute).f
+
+
+@pytest.mark.parametrize(
+    ("written_text", "where", "problem"),
+    [
+        ("", None, "the text is not JSON: Expecting value (line 1, column 1)"),
+        ('{"name":\n  5x}', None, "the text is not JSON: Expecting ',' delimiter (line 2, column 4)"),
+        ('{"attribute": [{"f": NaN}]}', None, "NaN must be in quotes"),
+        ('{"attribute": [{"f": -Infinity}]}', None, "-Infinity must be in quotes"),
+        ('"a"', None, 'expected an object with the fields of NodeProto, found "a"'),
+        ('{"nam": "a"}', None, "NodeProto has no field 'nam'"),
+        ('{"OpType": "a"}', None, "NodeProto has no field 'OpType'"),
+        ('{"name": "a", "name": "b"}', None, "name is there twice"),
+        ('{"input": "a"}', None, 'expected a list for input, found "a"'),
+        ('{"input": {}}', None, "expected a list for input, found an object"),
+        ('{"input": ["a", null]}', "input[1]", "expected text, found null"),
+        ('{"name": 5}', "name", "expected text, found 5"),
+        ('{"name": ["a"]}', "name", "expected text, found a list"),
+        ('{"name": "\\ud800"}', "name", "expected text, found"),
+        ('{"attribute": [null]}', "attribute[0]", "expected an object with the fields of AttributeProto, found null"),
+        ('{"attribute": [{"g": [{}]}]}', "attribute[0].g", "found a list"),
+        ('{"attribute": [{"i": 1.5}]}', "attribute[0].i", "expected an int64, found 1.5"),
+        ('{"attribute": [{"i": true}]}', "attribute[0].i", "expected an int64, found true"),
+        ('{"attribute": [{"i": " 5"}]}', "attribute[0].i", 'expected an int64, found " 5"'),
+        ('{"attribute": [{"i": "5x"}]}', "attribute[0].i", 'expected an int64, found "5x"'),
+        ('{"attribute": [{"i": ""}]}', "attribute[0].i", 'expected an int64, found ""'),
+        ('{"attribute": [{"i": "0x5"}]}', "attribute[0].i", 'expected an int64, found "0x5"'),
+        ('{"attribute": [{"i": [5]}]}', "attribute[0].i", "expected an int64, found a list"),
+        (
+            '{"attribute": [{"i": 9223372036854775808}]}',
+            "attribute[0].i",
+            "expected an int64, found 9223372036854775808",
+        ),
+        ('{"attribute": [{"ints": [0, "1e400"]}]}', "attribute[0].ints[1]", 'expected an int64, found "1e400"'),
+        ('{"attribute": [{"f": "x"}]}', "attribute[0].f", "expected a float number"),
+        ('{"attribute": [{"f": ""}]}', "attribute[0].f", "expected a float number"),
+        ('{"attribute": [{"f": 1e39}]}', "attribute[0].f", "found 1e+39"),
+        ('{"attribute": [{"f": 1e999}]}', "attribute[0].f", "expected a float number"),
+        ('{"attribute": [{"f": {}}]}', "attribute[0].f", "found an object"),
+        ('{"attribute": [{"type": "FLAT"}]}', "attribute[0].type", "a name of AttributeProto.AttributeType"),
+        ('{"attribute": [{"s": 5}]}', "attribute[0].s", "expected bytes in base64, found 5"),
+        ('{"attribute": [{"s": "A"}]}', "attribute[0].s", 'expected bytes in base64, found "A"'),
+    ],
+)
+def test_wrong_json_is_refused(written_text: str, where: str | None, problem: str) -> None:
+    """What is no JSON of a message is refused, as by protobuf, with what was expected and the place in the message."""
+    with pytest.raises((json_format.ParseError, AttributeError)):
+        json_format.Parse(written_text, onnx.NodeProto())
+    with pytest.raises(DecodeError) as caught:
+        jsontext.parse(written_text, ir.Node)
+    assert problem in caught.value.message
+    assert where == caught.value.where
+
+
+@pytest.mark.parametrize(
+    ("written_text", "problem"),
+    [
+        ("[]", "expected an object with the fields of AttributeProto, found a list"),
+        ('{"doc_string": "a", "docString": "b"}', "doc_string is there twice"),
+        ('{"f": true}', "found true"),
+        ('{"f": "inf"}', 'found "inf"'),
+        ('{"f": "1e39"}', 'found "1e39"'),
+        ('{"f": ' + "9" * 400 + "}", "found 999"),
+        ('{"i": ' + "9" * 5000 + "}", "not JSON"),
+        ('{"i": "' + "9" * 5000 + '"}', "found"),
+        ('{"s": "//4*/"}', "base64"),
+        ('{"s": "AA\\u00e4="}', "base64"),
+    ],
+)
+def test_values_that_only_protobuf_takes_are_refused(written_text: str, problem: str) -> None:
+    """What the mapping does not allow is refused, also where Python's protobuf is lenient."""
+    with pytest.raises(DecodeError) as caught:
+        jsontext.parse(written_text, ir.Attribute)
+    assert problem in caught.value.message
+
+
+def test_members_of_a_oneof_exclude_each_other() -> None:
+    """A dimension has a value or a name, not both, unless one is null."""
+    assert ir.Dimension(dim_value=1) == jsontext.parse('{"dimParam": null, "dimValue": 1}', ir.Dimension)
+    with pytest.raises(DecodeError, match="dim_param and dim_value exclude each other"):
+        jsontext.parse('{"dimValue": 1, "dimParam": "n"}', ir.Dimension)
+
+
+def test_an_empty_list_is_absent() -> None:
+    """A repeated field without values is not there, as on the wire."""
+    assert ir.Tensor() == jsontext.parse('{"floatData": [], "dims": []}', ir.Tensor)
+
+
+def nested(depth: int) -> str:
+    """A type within `depth` sequences."""
+    return '{"sequence_type": {"elem_type": ' * depth + "{}" + "}}" * depth
+
+
+def test_nesting_is_limited() -> None:
+    """A hundred messages within each other are parsed, more are refused and overflow no stack."""
+    jsontext.parse(nested(50), ir.Type)
+    for content in (nested(51), nested(100_000), "[" * 1_000_000, '{"a":' * 1_000_000):
+        with pytest.raises(LimitError, match="nested"):
+            jsontext.parse(content, ir.Type)
+
+
+def test_number_of_messages_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small text cannot ask for any number of objects."""
+    monkeypatch.setattr("formats.onnxpb.fields.MAX_MESSAGES", 1000)
+    jsontext.parse(json.dumps({"node": [{}] * 999}), ir.Graph)
+    with pytest.raises(LimitError, match="messages"):
+        jsontext.parse(json.dumps({"node": [{}] * 1001}), ir.Graph)
+    monkeypatch.setattr(jsontext, "MAX_BRACKETS", 1000)
+    with pytest.raises(LimitError, match="objects and lists"):
+        jsontext.parse("[" + "[]," * 1000 + "0]", ir.Graph)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["i", "s", "ints", "g", "type"]), inner)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(VALUES)
+def test_any_json_gives_a_message_or_a_decode_error(value: Any) -> None:
+    """Arbitrary JSON raises nothing but DecodeError."""
+    try:
+        jsontext.parse(json.dumps(value), ir.Attribute)
+    except DecodeError:
+        pass
+
+
+def test_mutations_give_a_model_or_a_decode_error() -> None:
+    """Cut and doubled pieces of a text raise nothing but DecodeError."""
+    tensor = onnx.helper.make_tensor("t", onnx.TensorProto.FLOAT, [3], [1.5, float("inf"), -2])
+    node = onnx.helper.make_node("If", ["c"], ["y"], g=onnx.GraphProto(initializer=[tensor]), s="\n\xff", i=-7)
+    printed = protobuf_json(onnx.helper.make_model(onnx.helper.make_graph([node], "g", [], [])))
+    chance = random.Random(4)
+    for _ in range(1500):
+        start, end = sorted(chance.randrange(len(printed)) for _ in range(2))
+        end = min(end, start + 9)
+        mutated = chance.choice([printed[:start] + printed[end:], printed[:end] + printed[start:]])
+        try:
+            jsontext.parse(mutated, ir.Model)
+        except DecodeError:
+            pass
+
+
+# The codec
+
+
+@pytest.mark.parametrize("name", ["m.json", "m.onnxjson"])
+def test_extensions(name: str) -> None:
+    """The extensions that `onnx` has for JSON are those of the codec."""
+    assert JSON_CODEC is registry.for_writing(Path(name))
+    assert name[1:] in onnx.serialization.registry.get("json").file_extensions
+
+
+@pytest.mark.parametrize(
+    ("head", "match"),
+    [
+        (b'{\n  "ir_version": "8"', Match.WEAK),
+        (b'\xef\xbb\xbf {"opsetImport" :', Match.WEAK),
+        (b'{"model_type": "bert"', Match.NONE),
+        (b"{}", Match.NONE),
+        (b"", Match.NONE),
+        (b"graph {", Match.NONE),
+        (b"\x08\x0a\x12\x03abc", Match.NONE),
+    ],
+)
+def test_sniffing(head: bytes, match: Match) -> None:
+    """An object that begins with a field of a model may be a model; another one, such as a configuration, is not."""
+    assert match is JSON_CODEC.sniff(head, 1000)
+
+
+def test_other_encodings_are_refused() -> None:
+    """A file that is not UTF-8 is refused, and the place said; a byte order mark does no harm."""
+    with pytest.raises(DecodeError) as caught:
+        JSON_CODEC.read(Literal(b'{"graph": {"name": "\xe9"}}'), None)
+    assert 20 == caught.value.file_offset
+    expected = ir.Model(graph=ir.Graph(name="é"))
+    assert expected == JSON_CODEC.read(Literal('\ufeff{"graph": {"name": "é"}}'.encode()), None)

@@ -1,0 +1,64 @@
+"""Random messages of the `onnx` package, built from the rows that also drive our codecs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx
+from hypothesis import strategies as st
+
+from formats.onnxpb.schema import ENUMS, MESSAGES, Field
+
+SCALARS: dict[str, st.SearchStrategy[Any]] = {
+    "int32": st.integers(-(1 << 31), (1 << 31) - 1),
+    "int64": st.integers(-(1 << 63), (1 << 63) - 1),
+    "uint64": st.integers(0, (1 << 64) - 1),
+    "float": st.floats(width=32),
+    "double": st.floats(),
+    "string": st.text(max_size=5),
+    "bytes": st.binary(max_size=20),
+}
+
+
+def message_type(name: str) -> Any:
+    """The class of the `onnx` package for a message of onnx.proto."""
+    found: Any = onnx.onnx_ml_pb2
+    for step in name.split("."):
+        found = getattr(found, step)
+    return found
+
+
+@st.composite
+def protos(draw: st.DrawFn) -> tuple[str, Any]:
+    """The name of any message, and one with random fields."""
+    name = draw(st.sampled_from(sorted(MESSAGES)))
+    message = message_type(name)()
+    _fill(draw, message, name, 3)
+    return name, message
+
+
+def _fill(draw: st.DrawFn, message: Any, name: str, depth: int) -> None:
+    oneofs: set[str] = set()
+    for row in MESSAGES[name]:
+        if (row.kind == "message" and depth == 0) or row.oneof in oneofs or not draw(st.booleans()):
+            continue
+        if row.oneof:
+            oneofs.add(row.oneof)
+        for _ in range(draw(st.integers(1, 3)) if row.label == "repeated" else 1):
+            _set(draw, message, row, depth)
+
+
+def _set(draw: st.DrawFn, message: Any, row: Field, depth: int) -> None:
+    """Set or append one value."""
+    target = getattr(message, row.name)
+    if row.kind == "message":
+        inner = target.add() if row.label == "repeated" else target
+        inner.SetInParent()
+        _fill(draw, inner, row.type_name, depth - 1)
+        return
+    known = SCALARS.get(row.kind)
+    value = draw(st.sampled_from(sorted(ENUMS[row.type_name].values())) if known is None else known)
+    if row.label == "repeated":
+        target.append(value)
+    else:
+        setattr(message, row.name, value)
