@@ -209,25 +209,23 @@ JSON_CODEC = Codec(
 )
 
 
-# What programs import from `onnx`
+# The drop-in API: the names that programs know from `onnx`, and the modules that have them.
 
-_FUNCTIONS = (
-    "load load_model load_model_from_string load_tensor load_tensor_from_string save save_model save_tensor "
-    "save_encrypted load_encrypted save_encrypted_string load_encrypted_string ParseOptions SerializeOptions"
-).split()
-_CLASSES = (
-    "AttributeProto DeviceConfigurationProto FunctionProto GraphProto IntIntListEntryProto ModelProto "
+_DROP_IN = {
+    "api": "load load_model load_model_from_string load_tensor load_tensor_from_string save save_model save_tensor "
+    "load_encrypted load_encrypted_string save_encrypted save_encrypted_string ParseOptions SerializeOptions",
+    "proto": "AttributeProto DeviceConfigurationProto FunctionProto GraphProto IntIntListEntryProto ModelProto "
     "NodeDeviceConfigurationProto NodeProto OperatorSetIdProto ShardedDimProto ShardingSpecProto SimpleShardedDimProto "
     "SparseTensorProto StringStringEntryProto TensorAnnotation TensorProto TensorShapeProto TrainingInfoProto "
-    "TypeProto ValueInfoProto OperatorStatus Version EXPERIMENTAL STABLE IR_VERSION wrap unwrap"
-).split()
+    "TypeProto ValueInfoProto OperatorStatus Version EXPERIMENTAL STABLE IR_VERSION wrap unwrap",
+}
 
 
 def __getattr__(name: str) -> Any:
     """A function or class of the drop-in API, imported now and found at once from then on."""
-    if name in _FUNCTIONS or name in _CLASSES:
-        from importlib import import_module
+    for module, names in _DROP_IN.items():
+        if name in names.split():
+            from importlib import import_module
 
-        module = import_module(f"formats.onnxpb.{'api' if name in _FUNCTIONS else 'proto'}")
-        return globals().setdefault(name, getattr(module, name))
+            return globals().setdefault(name, getattr(import_module(f"formats.onnxpb.{module}"), name))
     raise AttributeError(f"module 'formats.onnxpb' has no attribute {name!r}")

@@ -10,6 +10,8 @@ from __future__ import annotations
 import struct
 from abc import abstractmethod
 from collections.abc import Iterable, MutableSequence
+from contextlib import suppress
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.onnxpb.merging import copied
@@ -33,14 +35,13 @@ _STRUCT_CODES = {"float": "f", "double": "d"}
 class Repeated(MutableSequence[Any]):
     """What all repeated fields can do; `_owner` is the message whose field this is, until it is released."""
 
-    __slots__ = ("__weakref__", "_field", "_owner", "_tree")
+    __slots__ = ("__weakref__", "_field", "_owner", "_parts")
     __hash__ = None  # type: ignore[assignment]
-    __iadd__ = None  # type: ignore[assignment] # protobuf has none, and the assignment after it would be refused
 
     def __init__(self, owner: Message, field: FieldDescriptor) -> None:
         self._owner: Message | None = owner
         self._field = field
-        self._tree = owner._known_parts()
+        self._parts = owner._known_parts()
 
     @abstractmethod
     def _read(self) -> list[Any]:
@@ -52,6 +53,10 @@ class Repeated(MutableSequence[Any]):
 
     def _store(self, items: list[Any]) -> None:
         """The field has the elements `items`, which `_edit` gave."""
+
+    @abstractmethod
+    def _is_current(self, message: Any) -> bool:
+        """Whether this is still the field of `message`, an object of the IR."""
 
     def _touch(self) -> None:
         """The owner is part of its message from now on."""
@@ -130,9 +135,21 @@ class Repeated(MutableSequence[Any]):
             items.sort(key=lambda item: shown(self._shown(item)), reverse=reverse)
             self._store(items)
 
+    def remove(self, value: Any) -> None:
+        """Remove the first element equal to `value`.
+
+        Raises: ValueError where there is none.
+        """
+        if value not in self:
+            raise ValueError("remove(x): x not in container")
+        del self[self.index(value)]
+
     def MergeFrom(self, other: Iterable[Any]) -> None:  # noqa: N802 - protobuf's name
         """Append the elements of `other`."""
         self.extend(other)
+
+    def __iadd__(self, values: Any) -> Any:
+        raise TypeError("a repeated field does not support +=; use extend")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, (Repeated, list)):
@@ -142,12 +159,15 @@ class Repeated(MutableSequence[Any]):
     def __repr__(self) -> str:
         return repr(list(self))
 
+    def __deepcopy__(self, memo: object) -> list[Any]:
+        return [deepcopy(item) for item in self]
+
     def __reduce__(self) -> Any:
         raise TypeError("a repeated field cannot be pickled; make it a list first")
 
 
-class RepeatedScalars(Repeated):
-    """A repeated field of numbers, texts or bytes that the IR holds as a list."""
+class RepeatedList(Repeated):
+    """A repeated field that the IR holds as a list."""
 
     __slots__ = ("_items",)
 
@@ -163,11 +183,13 @@ class RepeatedScalars(Repeated):
         return self._items
 
     def _is_current(self, message: Any) -> bool:
-        """Whether this is still the field of `message`, an object of the IR."""
         return getattr(message, self._field.name) is self._items
 
-    def __deepcopy__(self, memo: object) -> list[Any]:
-        return list(self)
+
+class RepeatedScalars(RepeatedList):
+    """A repeated field of numbers, texts or bytes that the IR holds as a list."""
+
+    __slots__ = ()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         import numpy
@@ -196,9 +218,9 @@ class RepeatedNumbers(Repeated):
         source = self._source
         if source is None:
             return []
-        if self._tree.decoded[0] is not source:
-            self._tree.decoded = (source, _decoded(source, self._field.kind).tolist())
-        return self._tree.decoded[1]
+        if self._parts.decoded[0] is not source:
+            self._parts.decoded = (source, _decoded(source, self._field.kind).tolist())
+        return self._parts.decoded[1]
 
     def _edit(self) -> list[Any]:
         self._touch()
@@ -213,15 +235,16 @@ class RepeatedNumbers(Repeated):
         setattr(self._ir, self._field.name, source)
 
     def _is_current(self, message: Any) -> bool:
-        """Whether this is still the field of `message`, an object of the IR."""
         return message is self._ir
 
     def _all_stored(self, values: Any) -> list[Any]:
         if not isinstance(values, Iterable):
             raise TypeError("must assign iterable")
         items = list(values)
-        if set(map(type, items)) <= {float} and self._field.kind == "double":
-            return items
+        if self._field.kind in _STRUCT_CODES and set(map(type, items)) == {float}:
+            layout = f"<{len(items)}{_STRUCT_CODES[self._field.kind]}"
+            with suppress(OverflowError):  # one is too large, and becomes infinite
+                return list(struct.unpack(layout, struct.pack(layout, *items)))
         return super()._all_stored(items)
 
     def extend(self, values: Iterable[Any]) -> None:
@@ -230,40 +253,25 @@ class RepeatedNumbers(Repeated):
         self._touch()
         if not new:
             return
-        source, decoded = self._source, self._tree.decoded
+        source, decoded = self._source, self._parts.decoded
         grown = Growing.of(source, _encoded(new, self._field.kind))
         setattr(self._ir, self._field.name, grown)
         if decoded[0] is source and source is not None:
             decoded[1].extend(new)
-            self._tree.decoded = (grown, decoded[1])
-
-    def __deepcopy__(self, memo: object) -> list[Any]:
-        return list(self)
+            self._parts.decoded = (grown, decoded[1])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return _decoded(self._source or Literal(b""), self._field.kind).astype(dtype or _NUMPY_NAMES[self._field.kind])
 
 
-class RepeatedMessages(Repeated):
+class RepeatedMessages(RepeatedList):
     """A repeated field of messages; what is added is copied."""
 
-    __slots__ = ("_class", "_items")
+    __slots__ = ("_class",)
 
     def __init__(self, owner: Message, field: FieldDescriptor) -> None:
         super().__init__(owner, field)
-        self._items: list[Any] = getattr(owner._ir, field.name)
         self._class: type[Message] = field.message_type._concrete_class  # type: ignore[union-attr]
-
-    def _read(self) -> list[Any]:
-        return self._items
-
-    def _edit(self) -> list[Any]:
-        self._touch()
-        return self._items
-
-    def _is_current(self, message: Any) -> bool:
-        """Whether this is still the field of `message`, an object of the IR."""
-        return getattr(message, self._field.name) is self._items
 
     def _stored(self, value: Any) -> Any:
         if not isinstance(value, self._class):
@@ -271,7 +279,7 @@ class RepeatedMessages(Repeated):
         return copied(value._ir)
 
     def _shown(self, item: Any) -> Message:
-        return self._tree.message(self._class, item)
+        return self._parts.message(self._class, item)
 
     def add(self, **values: Any) -> Any:
         """A new message at the end, with the fields `values`."""
@@ -292,16 +300,6 @@ class RepeatedMessages(Repeated):
         found = self[index]
         del self[index]
         return found
-
-    def remove(self, value: Any) -> None:
-        """Remove the first element equal to `value`.
-
-        Raises: ValueError where there is none.
-        """
-        del self[self.index(value)]
-
-    def __deepcopy__(self, memo: object) -> list[Any]:
-        return [type(item)._of(copied(item._ir)) for item in self]
 
 
 class Growing(Source):

@@ -8,13 +8,14 @@ use; google.protobuf's descriptor.proto for the numbers of types.
 
 from __future__ import annotations
 
-import struct
+from dataclasses import dataclass
 from dataclasses import fields as dataclass_fields
-from math import copysign, inf
+from functools import partial
 from operator import index
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from formats.ir.model import MESSAGE_CLASSES
+from formats.onnxpb.fields import INTEGER_RANGES, to_float
 from formats.onnxpb.schema import ENUMS, MESSAGES
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from formats.onnxpb.schema import Field
 
 PACKAGE = "onnx"
-
-_FLOAT = struct.Struct("<f")
 
 
 class _Kind(NamedTuple):
@@ -36,16 +35,13 @@ class _Kind(NamedTuple):
     check: Callable[[Any], Any] | None = None
 
 
-def _integer(low: int, high: int) -> Callable[[Any], int]:
-    def check(value: Any) -> int:
-        if isinstance(value, bool):
-            raise TypeError("expected an int, got a boolean")
-        number = index(value)
-        if not low <= number < high:
-            raise ValueError(f"Value out of range: {number}")
-        return number
-
-    return check
+def _integer(value: Any, allowed: range) -> int:
+    if isinstance(value, bool):
+        raise TypeError("expected an int, got a boolean")
+    number = index(value)
+    if number not in allowed:
+        raise ValueError(f"Value out of range: {number}")
+    return number
 
 
 def _double(value: Any) -> float:
@@ -55,13 +51,7 @@ def _double(value: Any) -> float:
 
 
 def _float(value: Any) -> float:
-    """The nearest number that the field can hold: infinity beyond its range."""
-    number = _double(value)
-    try:
-        rounded: float = _FLOAT.unpack(_FLOAT.pack(number))[0]
-    except OverflowError:
-        return copysign(inf, number)
-    return rounded
+    return to_float(_double(value))
 
 
 def _string(value: Any) -> str:
@@ -82,9 +72,9 @@ def _bytes(value: Any) -> bytes:
 _KINDS = {
     "double": _Kind(1, 5, 0.0, _double),
     "float": _Kind(2, 6, 0.0, _float),
-    "int64": _Kind(3, 2, 0, _integer(-(1 << 63), 1 << 63)),
-    "uint64": _Kind(4, 4, 0, _integer(0, 1 << 64)),
-    "int32": _Kind(5, 1, 0, _integer(-(1 << 31), 1 << 31)),
+    "int64": _Kind(3, 2, 0, partial(_integer, allowed=INTEGER_RANGES["int64"])),
+    "uint64": _Kind(4, 4, 0, partial(_integer, allowed=INTEGER_RANGES["uint64"])),
+    "int32": _Kind(5, 1, 0, partial(_integer, allowed=INTEGER_RANGES["int32"])),
     "string": _Kind(9, 9, "", _string),
     "message": _Kind(11, 10, None),
     "bytes": _Kind(12, 9, b"", _bytes),
@@ -92,7 +82,8 @@ _KINDS = {
 }
 
 
-class EnumValueDescriptor(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class EnumValueDescriptor:
     """One name of an enum."""
 
     name: str
@@ -100,10 +91,22 @@ class EnumValueDescriptor(NamedTuple):
     index: int
 
 
+class FileDescriptor(NamedTuple):
+    """The file that defines everything here."""
+
+    name: str
+    package: str
+
+
+FILE = FileDescriptor("onnx/onnx-ml.proto", PACKAGE)
+
+
 class EnumDescriptor:
     """An enum: its names and numbers, in the order of the schema."""
 
-    is_closed = True
+    file: ClassVar[FileDescriptor] = FILE
+    has_options: ClassVar[bool] = False
+    is_closed: ClassVar[bool] = True
 
     def __init__(self, name: str) -> None:
         self.full_name = f"{PACKAGE}.{name}"
@@ -121,10 +124,10 @@ class EnumDescriptor:
             if value not in self.values_by_name:
                 raise ValueError(f'unknown enum label "{value}"')
             return self.values_by_name[value].number
-        number = _KINDS["int32"].check(value)  # type: ignore[misc]
+        number = _integer(value, INTEGER_RANGES["enum"])
         if number not in self.values_by_number:
             raise ValueError(f"invalid enumerator {number}")
-        return int(number)
+        return number
 
 
 class Enum:
@@ -139,9 +142,7 @@ class Enum:
         Raises: ValueError where there is none; TypeError where `number` is no integer.
         """
         if not isinstance(number, int):
-            raise TypeError(
-                f"Enum value for {self.DESCRIPTOR.name} must be an int, but got {type(number)} {number!r}."
-            )
+            raise TypeError(f"Enum value for {self.DESCRIPTOR.name} must be an int, but got {type(number)} {number!r}.")
         value = self.DESCRIPTOR.values_by_number.get(number)
         if value is None:
             raise ValueError(f"Enum {self.DESCRIPTOR.name} has no name defined for value {number!r}")
@@ -183,6 +184,8 @@ class FieldDescriptor:
     values: bytes, or the packed payload of a repeated number.
     """
 
+    file: ClassVar[FileDescriptor] = FILE
+    has_options: ClassVar[bool] = False
     TYPE_DOUBLE: ClassVar[int] = 1
     TYPE_FLOAT: ClassVar[int] = 2
     TYPE_INT64: ClassVar[int] = 3
@@ -251,6 +254,10 @@ class Descriptor:
 
     `ir_class` is the dataclass of the IR that holds its values, and `_concrete_class` the class of its messages.
     """
+
+    file: ClassVar[FileDescriptor] = FILE
+    has_options: ClassVar[bool] = False
+    is_extendable: ClassVar[bool] = False
 
     def __init__(self, ir_class: type[Any]) -> None:
         scoped_name: str = ir_class.message

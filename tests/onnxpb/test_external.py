@@ -109,8 +109,8 @@ def test_onnx_reads_what_is_written(inline: Path, tmp_path: Path) -> None:
     """The initialisers that `onnx` loads from the data file are those of the inline model."""
     out = tmp_path / "out.onnx"
     write(read(inline), out, external_data="weights.data")
-    ours = {t.name: numpy_helper.to_array(t).tobytes() for t in onnx.load(out).graph.initializer}
-    assert {t.name: numpy_helper.to_array(t).tobytes() for t in onnx.load(inline).graph.initializer} == ours
+    ours = {t.name: numpy_helper.to_array(t).tolist() for t in onnx.load(out).graph.initializer}
+    assert {t.name: numpy_helper.to_array(t).tolist() for t in onnx.load(inline).graph.initializer} == ours
 
 
 def test_writing_does_not_change_the_model(inline: Path, tmp_path: Path) -> None:

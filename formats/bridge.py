@@ -1,0 +1,295 @@
+"""Models to and from the objects of other packages, and into onnxruntime; each is imported when it is first needed.
+
+How weights reach onnxruntime was measured with version 1.31 and a weight of 200 MB:
+
+| way                                              | copies | while the session is made |
+|--------------------------------------------------|--------|---------------------------|
+| references into the file that has the weight     | 0      | 0, and no byte is read    |
+| `add_external_initializers`                      | 1      | 1                         |
+| `add_external_initializers_from_files_in_memory` | 1      | 2                         |
+
+With the first, onnxruntime maps the file, at whatever offset the weight is in it; the last cannot be used beside it.
+So weights that are in a file are referred to, be it a model, an archive or a data file, and what is only in memory,
+or is stored in another form than onnxruntime's, is handed over with the second.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from formats import conversion, registry
+from formats.errors import EncodeError
+from formats.ir import dtypes, walk
+from formats.ir.model import MESSAGE_CLASSES, Model, StringStringEntry, Tensor
+from formats.ir.storage import EXTERNAL, with_raw_data, without_data
+from formats.onnxpb.codec import decode, encode
+from formats.onnxpb.external import PROTOBUF_LIMIT_BYTES, locate_data
+from formats.onnxpb.locations import DataFiles
+from formats.onnxpb.merging import merge
+from formats.onnxpb.proto import unwrap
+from formats.onnxpb.schema import MESSAGES
+from formats.tensordata.source import FileSpan, Literal, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from formats.ir.model import Graph
+    from formats.tensordata.osio import File
+    from formats.tensordata.plan import Segment
+
+SMALL_BYTES = 1024  # weights below this size stay in the model: onnxruntime wants some to infer shapes
+FOLDER_KEY = "session.model_external_initializers_file_folder_path"
+COMPLEX = frozenset((14, 15))  # of which onnxruntime makes no values
+
+_CLASSES = {message_class.message: message_class for message_class in MESSAGE_CLASSES}
+
+
+# onnx
+
+
+def from_onnx(proto: Any, base_dir: str | os.PathLike[str] | None = None) -> Model:
+    """The model of an `onnx.ModelProto`, with which it shares nothing.
+
+    References to external data are looked up in `base_dir`; without it they are kept, and their data are not known.
+    A message of more than 2 GiB loses the unknown fields of its outermost parts.
+
+    Raises: ExternalDataError where external data cannot be or may not be read.
+    """
+    model: Model = _from_protobuf(proto, Model)
+    return model if base_dir is None else locate_data(model, Path(base_dir) / "model.onnx")
+
+
+def to_onnx(model: Any) -> Any:
+    """The `onnx.ModelProto` of a model, with which it shares nothing.
+
+    All weights are in it, also those that are in other files; only references that lead to nothing known are kept.
+
+    Raises: EncodeError where the model is not consistent; TensorDataError or OSError where weights cannot be read.
+    """
+    return _to_onnx(_raised(unwrap(model)), _inlined)
+
+
+def _raised(model: Model) -> Model:
+    """The model in the operators of ONNX, if it is in those of another format."""
+    domains = {entry.domain for entry in model.opset_import}
+    for codec in registry.built_in():
+        if codec.domain is not None and codec.domain in domains and codec.raise_model is not None:
+            return codec.raise_model(model, {})[0]
+    return model
+
+
+def _to_onnx(model: Model, stored: Callable[[Tensor], Tensor]) -> Any:
+    import onnx
+
+    proto = onnx.ModelProto()
+    _to_protobuf(model, proto, stored)
+    return proto
+
+
+def _inlined(tensor: Tensor) -> Tensor:
+    return tensor if tensor.external_source is None else with_raw_data(tensor, tensor.source())
+
+
+def _from_protobuf(proto: Any, message_class: type[Any]) -> Any:
+    """The object of the IR for a message: by way of its bytes, or by its fields where these are too many."""
+    if proto.ByteSize() <= PROTOBUF_LIMIT_BYTES:
+        return decode(Literal(proto.SerializeToString()), message_class)
+    message, rest = message_class(), type(proto)()
+    for row in MESSAGES[message_class.message]:
+        value = getattr(proto, row.name)
+        if row.label == "repeated" and row.kind == "message":
+            setattr(message, row.name, [_from_protobuf(item, _CLASSES[row.type_name]) for item in value])
+        elif row.label == "repeated":
+            getattr(rest, row.name).extend(value)
+        elif not proto.HasField(row.name):
+            continue
+        elif row.kind == "message":
+            setattr(message, row.name, _from_protobuf(value, _CLASSES[row.type_name]))
+        elif row.name == "raw_data":
+            message.raw_data = Literal(value)
+        else:
+            setattr(rest, row.name, value)
+    merge(message, decode(Literal(rest.SerializeToString()), message_class))
+    return message
+
+
+def _to_protobuf(message: Any, proto: Any, stored: Callable[[Tensor], Tensor]) -> None:
+    """An empty message becomes that of the IR: by way of its bytes, or by its fields where these are too many."""
+    message = stored(message) if isinstance(message, Tensor) else message
+    segments = encode(message, stored)
+    if _nbytes(segments) <= PROTOBUF_LIMIT_BYTES:
+        proto.ParseFromString(_joined(segments))
+        return
+    rows = [row for row in MESSAGES[message.message] if row.kind == "message" or row.name == "raw_data"]
+    empty: dict[str, Any] = {row.name: [] if row.label == "repeated" else None for row in rows}
+    proto.ParseFromString(_joined(encode(replace(message, **empty))))
+    for row in rows:
+        value = getattr(message, row.name)
+        if row.label == "repeated":
+            for item in value:
+                _to_protobuf(item, getattr(proto, row.name).add(), stored)
+        elif isinstance(value, Source):
+            proto.raw_data = value.read()
+        elif value is not None:
+            inner = getattr(proto, row.name)
+            inner.SetInParent()
+            _to_protobuf(value, inner, stored)
+
+
+def _nbytes(segments: Sequence[Segment]) -> int:
+    return sum(len(part) if isinstance(part, bytes) else cast("Source", part).nbytes for part in segments)
+
+
+def _joined(segments: Sequence[Segment]) -> bytes:
+    return b"".join([part if isinstance(part, bytes) else cast("Source", part).view() for part in segments])
+
+
+# onnx_ir
+
+
+def from_onnx_ir(model: Any) -> Model:
+    """The model of an `onnx_ir.Model`: its weights in memory are copied, its external data stay where they are.
+
+    Raises: ExternalDataError where external data cannot be or may not be read.
+    """
+    import onnx_ir
+
+    directories = {
+        (tensor.name, os.fspath(tensor.location)): Path(tensor.base_dir) for tensor in _external_tensors(model)
+    }
+    files = {directory: DataFiles(directory / "model.onnx") for directory in directories.values()}
+    new = from_onnx(onnx_ir.to_proto(model))
+    for where, tensor in walk.tensors(new):
+        if tensor.data_location == EXTERNAL:
+            directory = directories[tensor.name, _location(tensor)]
+            tensor.external_source = files[directory].find(tensor, where)
+    return new
+
+
+def to_onnx_ir(model: Any) -> Any:
+    """The `onnx_ir.Model` of a model; its larger initialisers are arrays over the files that have them, not copies.
+
+    Unknown fields get lost: `onnx_ir` has no place for them.
+
+    Raises: EncodeError where the model is not consistent; TensorDataError or OSError where weights cannot be read.
+    """
+    import onnx_ir
+
+    model = _raised(unwrap(model))
+    tensors = model.graph.initializer if model.graph else []
+    shared = {id(tensor) for tensor in tensors if not tensor.string_data and tensor.source().nbytes >= SMALL_BYTES}
+    proto = _to_onnx(model, lambda tensor: without_data(tensor) if id(tensor) in shared else _inlined(tensor))
+    new = onnx_ir.from_proto(proto)
+    for tensor in tensors:
+        if id(tensor) in shared:
+            new.graph.initializers[tensor.name].const_value = onnx_ir.Tensor(
+                tensor.numpy(),
+                onnx_ir.DataType(tensor.data_type),
+                name=tensor.name,
+                doc_string=tensor.doc_string,
+                metadata_props={entry.key: entry.value for entry in tensor.metadata_props},
+            )
+    return new
+
+
+def _external_tensors(model: Any) -> Iterator[Any]:
+    import onnx_ir
+
+    for graph in model.graphs():
+        values = [value.const_value for value in graph.initializers.values()]
+        for node in graph:
+            for attribute in node.attributes.values():
+                values += attribute.value if isinstance(attribute.value, (list, tuple)) else (attribute.value,)
+        yield from (value for value in values if isinstance(value, onnx_ir.ExternalTensor))
+
+
+def _location(tensor: Tensor) -> str:
+    return next((entry.value or "" for entry in tensor.external_data if entry.key == "location"), "")
+
+
+# onnxruntime
+
+
+def onnxruntime_session(
+    model_or_path: Any, providers: Sequence[Any] | None = None, *, sess_options: Any = None, **options: Any
+) -> Any:
+    """An `onnxruntime.InferenceSession` of a model of any size, given itself or by the path of a file of any format.
+
+    Nothing is written. Weights that are in a file stay there: onnxruntime maps it, and it must not be changed while
+    the session is in use. Others are in memory once more, in onnxruntime; the session keeps what it was given alive.
+    `sess_options` are changed, so they serve for one session. `options` go to InferenceSession as they are.
+
+    Raises: FormatError where the model cannot be read, or has more than 2 GiB without the initialisers of its graphs;
+    what onnxruntime raises where it refuses the model.
+    """
+    import onnxruntime
+
+    is_path = isinstance(model_or_path, (str, os.PathLike))
+    model = _raised(conversion.load(model_or_path) if is_path else unwrap(model_or_path))
+    weights = _Weights()
+    for _, graph in walk.graphs(model):
+        weights.move(graph, is_main=graph is model.graph)
+    segments = encode(model, lambda tensor: weights.moved.get(id(tensor)) or _inlined(tensor))
+    if _nbytes(segments) > PROTOBUF_LIMIT_BYTES:
+        raise EncodeError("the model has more than 2 GiB without its initialisers, which onnxruntime cannot read")
+    sess_options = sess_options or onnxruntime.SessionOptions()
+    if weights.folder:
+        sess_options.add_session_config_entry(FOLDER_KEY, str(weights.folder))
+    values = [
+        onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array, tensor.data_type)
+        for tensor, array in weights.in_memory
+    ]
+    sess_options.add_external_initializers([tensor.name for tensor, _ in weights.in_memory], values)
+    session = onnxruntime.InferenceSession(_joined(segments), sess_options, providers=providers, **options)
+    session.formats_weights = weights  # alive as long as the session is
+    return session
+
+
+@dataclass
+class _Weights:
+    """The initialisers that do not go into the model for onnxruntime, and what stands there for them.
+
+    All files that are referred to are in `folder` or below; onnxruntime refuses others. `in_memory` are initialisers
+    of the main graph: it takes no others by their names.
+    """
+
+    folder: Path | None = None
+    moved: dict[int, Tensor] = field(default_factory=dict)
+    in_memory: list[tuple[Tensor, Any]] = field(default_factory=list)
+
+    def move(self, graph: Graph, *, is_main: bool) -> None:
+        """Take the larger initialisers of a graph out."""
+        for tensor in graph.initializer:
+            row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
+            if not row or not row.bits:
+                continue
+            source = tensor.source()
+            if source.nbytes < SMALL_BYTES:
+                continue
+            span = source if isinstance(source, FileSpan) else None
+            location = self.locate(span.file) if span else None
+            if span and location:
+                self.moved[id(tensor)] = _reference(tensor, location, span.file_offset, span.nbytes)
+            elif is_main and row.bits >= 8 and row.number not in COMPLEX:
+                self.moved[id(tensor)] = _reference(tensor, "memory", 0, source.nbytes)
+                self.in_memory.append((tensor, tensor.numpy()))
+
+    def locate(self, file: File) -> str | None:
+        """The place of a file from the folder, or `None` where it is not there, or no longer the same."""
+        path = Path(os.path.realpath(file.path))
+        self.folder = self.folder or path.parent
+        if not path.is_relative_to(self.folder) or not path.exists():
+            return None
+        file.check_unchanged()
+        with file.descriptor() as descriptor:
+            is_same = os.path.samestat(os.fstat(descriptor), path.stat())
+        return path.relative_to(self.folder).as_posix() if is_same else None
+
+
+def _reference(tensor: Tensor, location: str, offset: int, nbytes: int) -> Tensor:
+    places = {"location": location, "offset": str(offset), "length": str(nbytes)}
+    entries = [StringStringEntry(key, value) for key, value in places.items()]
+    return replace(without_data(tensor), data_location=EXTERNAL, external_data=entries)

@@ -1,0 +1,25 @@
+"""The checksums that a model tells of its external data.
+
+Spec: onnx.proto, `TensorProto.external_data`: `checksum` is the SHA-1 of the whole file at `location`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from formats.ir import walk
+from formats.registry import Checksum
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from formats.ir.model import Model
+
+
+def checksums_of(model: Model) -> Iterator[Checksum]:
+    """What each tensor says of the file that it is in, where it says something."""
+    for where, tensor in walk.tensors(model):
+        told = next((entry.value or "" for entry in tensor.external_data if entry.key == "checksum"), None)
+        if told is not None and tensor.external_source is not None:
+            for file in tensor.external_source.files():
+                yield Checksum(where, "sha1", told.lower(), file.span())

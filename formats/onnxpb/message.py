@@ -1,0 +1,327 @@
+"""What all message classes can do: protobuf's habits over one object of the IR.
+
+A message is a thin skin: its values are those of the IR object, and two looks at the same submessage give the same
+message as long as one of them is alive. A submessage that is not set can be looked at; it becomes part of its message
+when it is first changed.
+
+Spec: google.protobuf.message (protobuf 7).
+"""
+# ruff: noqa: N802 - the methods have protobuf's names
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from weakref import WeakValueDictionary
+
+from formats.onnxpb.codec import decode, encode
+from formats.onnxpb.merging import copied, merge, same
+from formats.onnxpb.properties import Property, Submessage
+from formats.tensordata.source import Literal
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    from formats.onnxpb.api import ParseOptions, SerializeOptions
+    from formats.onnxpb.descriptor import Descriptor, FieldDescriptor
+    from formats.tensordata.plan import Segment
+    from formats.tensordata.source import Source
+
+M = TypeVar("M", bound="Message")
+
+
+class Parts:
+    """The parts of one model that are in use, so that the same part is the same object each time.
+
+    `known` has messages by the id of their IR object, and by that of the outer IR object and the field's name the
+    containers and the messages that are not set. `decoded` is the packed payload that was last decoded.
+    """
+
+    __slots__ = ("decoded", "known")
+
+    def __init__(self) -> None:
+        self.known: WeakValueDictionary[Any, Any] = WeakValueDictionary()
+        self.decoded: tuple[Source | None, list[Any]] = (None, [])
+
+    def message(self, message_class: type[M], ir: Any) -> M:
+        """The message over `ir`."""
+        found = self.known.get(id(ir))
+        if found is None:
+            found = self.known[id(ir)] = message_class._of(ir, self)
+        return cast("M", found)
+
+
+class Message:
+    """A message of ONNX with protobuf's habits; the classes made of this one have a property for each field."""
+
+    __slots__ = ("__weakref__", "_ir", "_parent", "_parts")
+    __hash__ = None  # type: ignore[assignment]
+
+    DESCRIPTOR: ClassVar[Descriptor]
+
+    def __init__(self, *arguments: Any, **values: Any) -> None:
+        """A message with the given fields: values, messages or dictionaries of their fields, iterables of those."""
+        if arguments:
+            raise TypeError("No positional arguments allowed")
+        self._bind(self.DESCRIPTOR.ir_class(), None)
+        self._fill(values)
+
+    @classmethod
+    def _of(cls: type[M], ir: Any, parts: Parts | None = None) -> M:
+        """The message over an object of the IR."""
+        self = cls.__new__(cls)
+        self._bind(ir, parts)
+        return self
+
+    def _bind(self, ir: Any, parts: Parts | None) -> None:
+        self._ir = ir
+        self._parts = parts
+        self._parent: tuple[Message, Submessage] | None = None
+
+    def _fill(self, values: Mapping[str, Any]) -> None:
+        for name, value in values.items():
+            if value is not None:
+                self._field(name).fill(self, value)
+
+    def _field(self, name: Any) -> Property:
+        name = _name(name)
+        if name not in self.DESCRIPTOR.fields_by_name:
+            raise ValueError(f'Protocol message {self.DESCRIPTOR.name} has no field "{name}".')
+        return cast("Property", getattr(type(self), name))
+
+    def _fields(self) -> list[Property]:
+        return [getattr(type(self), field.name) for field in self.DESCRIPTOR.fields]
+
+    def _known_parts(self) -> Parts:
+        if self._parts is None:
+            self._parts = Parts()
+        return self._parts
+
+    def _touch(self) -> None:
+        """The message is part of the one that it was asked from."""
+        message = self
+        while message._parent is not None:
+            (parent, field), message._parent = message._parent, None
+            field.attach(parent, message)
+            message = parent
+
+    def _release(self) -> None:
+        """The field was cleared: this message goes on without it."""
+        self._parent = None
+
+    # Presence
+
+    def HasField(self, name: str) -> bool:
+        """Whether a field that is not repeated is set, or one of a oneof.
+
+        Raises: ValueError for any other name.
+        """
+        if name in self.DESCRIPTOR.oneofs_by_name:
+            return self.WhichOneof(name) is not None
+        field = self._field(name)
+        if field.descriptor.is_repeated:
+            raise ValueError(f"Field {field.descriptor.full_name} does not have presence.")
+        return getattr(self._ir, field.name) is not None
+
+    def WhichOneof(self, name: str) -> str | None:
+        """The name of the field of a oneof that is set.
+
+        Raises: ValueError where there is no such oneof.
+        """
+        oneof = self.DESCRIPTOR.oneofs_by_name.get(_name(name))
+        if oneof is None:
+            raise ValueError(f'Protocol message {self.DESCRIPTOR.name} has no oneof "{name}".')
+        return next((field.name for field in oneof.fields if getattr(self._ir, field.name) is not None), None)
+
+    def ListFields(self) -> list[tuple[FieldDescriptor, Any]]:
+        """The fields that are set or not empty, with their values, in the order of their numbers."""
+        return [(field.descriptor, field.__get__(self)) for field in self._fields() if field.is_set(self)]
+
+    def ClearField(self, name: str) -> None:
+        """A field, or the one of a oneof that is set, is unset or empty.
+
+        Raises: ValueError for any other name.
+        """
+        chosen: str | None = name
+        if name in self.DESCRIPTOR.oneofs_by_name:
+            chosen = self.WhichOneof(name)
+        field = None if chosen is None else self._field(chosen)
+        self._touch()
+        if field is not None:
+            field.clear(self)
+
+    def Clear(self) -> None:
+        """All fields are unset or empty, and unknown ones gone."""
+        self._touch()
+        for field in self._fields():
+            field.clear(self)
+        self._ir.unknown_fields = b""
+        if hasattr(self._ir, "external_source"):
+            self._ir.external_source = None
+
+    def SetInParent(self) -> None:
+        """The message is set in the one that it was asked from, even if it is empty."""
+        self._touch()
+
+    def DiscardUnknownFields(self) -> None:
+        """Unknown fields are gone, at any depth."""
+        self._touch()
+        self._ir.unknown_fields = b""
+        for descriptor, value in self.ListFields():
+            if descriptor.message_type:
+                for message in value if descriptor.is_repeated else (value,):
+                    message.DiscardUnknownFields()
+
+    def IsInitialized(self, errors: list[str] | None = None) -> bool:
+        """Whether all required fields are set: ONNX has none."""
+        return True
+
+    def FindInitializationErrors(self) -> list[str]:
+        """The required fields that are not set: none."""
+        return []
+
+    # Copies
+
+    def MergeFrom(self, other: Any) -> None:
+        """What is set in `other` is set here: repeated fields are appended, submessages merged.
+
+        Raises: TypeError for a message of another class.
+        """
+        self._check_class(other, "MergeFrom")
+        self._merge(copied(other._ir) if other._ir is self._ir else other._ir)
+
+    def _merge(self, ir: Any) -> None:
+        self._touch()
+        self._touch_parts(ir)
+        merge(self._ir, ir)
+
+    def _touch_parts(self, ir: Any) -> None:
+        """What is set in `ir` is set here too, where it is in use, so that it stays what is in use."""
+        for field in self._fields() if self._parts else ():
+            value = getattr(ir, field.name)
+            if isinstance(field, Submessage) and value is not None:
+                part = field.__get__(self)
+                part._touch()
+                part._touch_parts(value)
+
+    def CopyFrom(self, other: Any) -> None:
+        """The message equals `other`.
+
+        Raises: TypeError for a message of another class.
+        """
+        self._check_class(other, "CopyFrom")
+        if other._ir is not self._ir:
+            self.Clear()
+            self.MergeFrom(other)
+
+    def _check_class(self, other: Any, method: str) -> None:
+        if not isinstance(other, type(self)):
+            raise TypeError(
+                f"Parameter to {method}() must be instance of same class: expected {type(self)} got {type(other)}."
+            )
+
+    def __copy__(self: M) -> M:
+        return self._of(copied(self._ir))
+
+    def __deepcopy__(self: M, memo: object) -> M:
+        return self._of(copied(self._ir))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (), {"serialized": self.SerializeToString()}
+
+    def __setstate__(self, state: dict[str, bytes]) -> None:
+        self.ParseFromString(state["serialized"])
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return same(self._ir, other._ir)
+
+    # Bytes
+
+    def ByteSize(self) -> int:
+        """The size of the serialised message in bytes."""
+        return sum(len(part) if isinstance(part, bytes) else cast("Source", part).nbytes for part in self._segments())
+
+    def SerializeToString(self, deterministic: bool | None = None) -> bytes:
+        """The serialised message, of any size; the same every time.
+
+        Raises: EncodeError where it is nested too deep; TensorDataError or OSError where weights cannot be read.
+        """
+        segments = self._segments()
+        return b"".join([part if isinstance(part, bytes) else cast("Source", part).view() for part in segments])
+
+    SerializePartialToString = SerializeToString
+
+    def ParseFromString(self, data: bytes | bytearray | memoryview) -> int:
+        """The message is the one that `data` hold; the number of bytes.
+
+        Raises: DecodeError where they are none, and the message is as it was.
+        """
+        ir = self._decoded(data)
+        self.Clear()
+        self._merge(ir)
+        return len(data)
+
+    def MergeFromString(self, data: bytes | bytearray | memoryview) -> int:
+        """What is set in the message that `data` hold is set here; the number of bytes.
+
+        Raises: DecodeError where they are none, and the message is as it was.
+        """
+        self._merge(self._decoded(data))
+        return len(data)
+
+    @classmethod
+    def FromString(cls: type[M], data: bytes | bytearray | memoryview) -> M:
+        """The message that `data` hold.
+
+        Raises: DecodeError where they are none.
+        """
+        return cls._of(cls._decoded(data))
+
+    def ParseFromFile(self, path: str | os.PathLike[str], options: ParseOptions | None = None) -> None:
+        """The message is the one in a file, with its external data.
+
+        Raises: FormatError where there is none; OSError where the file cannot be read.
+        """
+        from formats.onnxpb import api
+
+        self.CopyFrom(api.parse_file(type(self), path, options))
+
+    def SerializeToFile(
+        self,
+        path: str | os.PathLike[str],
+        options: SerializeOptions | None = None,
+        location: str | None = None,
+    ) -> None:
+        """The message is in the file `path`, and its large tensors in the file `location` beside it, if that is given.
+
+        Raises: FormatError where it cannot be written; OSError where the file cannot.
+        """
+        from formats.onnxpb import api
+
+        api.serialize_file(self, path, options, location)
+
+    @classmethod
+    def _decoded(cls, data: Any) -> Any:
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise TypeError(f"expected bytes, {type(data).__name__} found")
+        return decode(Literal(bytes(data)), cls.DESCRIPTOR.ir_class)
+
+    def _segments(self) -> list[Segment]:
+        return encode(self._ir)
+
+    def __str__(self) -> str:
+        from formats.onnxpb.text import to_text
+
+        return to_text(self._ir)
+
+    __repr__ = __str__
+
+
+def _name(name: Any) -> str:
+    """The name of a field, which protobuf also takes as bytes."""
+    name = name.decode() if isinstance(name, bytes) else name
+    if not isinstance(name, str):
+        raise ValueError(f"Expected a field name, but got non-string argument {name!r}.")  # noqa: TRY004
+    return name

@@ -1,0 +1,192 @@
+"""The fields of the message classes: each a property that reads and writes what the IR holds.
+
+Spec: google.protobuf.message (protobuf 7).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from formats.onnxpb.containers import Repeated, RepeatedMessages, RepeatedNumbers, RepeatedScalars
+from formats.tensordata.source import Literal, Source
+
+if TYPE_CHECKING:
+    from formats.onnxpb.descriptor import FieldDescriptor
+    from formats.onnxpb.message import Message
+
+
+class Property:
+    """One field as a property of a message class."""
+
+    __slots__ = ("descriptor", "name")
+
+    def __init__(self, descriptor: FieldDescriptor) -> None:
+        self.descriptor = descriptor
+        self.name = descriptor.name
+
+    def __get__(self, message: Message | None, owner: Any = None) -> Any:
+        raise NotImplementedError
+
+    def __set__(self, message: Message, value: Any) -> None:
+        raise AttributeError(f'Assignment not allowed to message or repeated field "{self.name}"; change it in place.')
+
+    def fill(self, message: Message, value: Any) -> None:
+        """Set the field of a new message to what a constructor was given."""
+        self.__set__(message, value)
+
+    def is_set(self, message: Message) -> bool:
+        """Whether the field is set, or not empty."""
+        return getattr(message._ir, self.name) is not None
+
+    def clear(self, message: Message) -> None:
+        """The field is not set; parts of it that are in use go on by themselves."""
+        self._release(message)
+        setattr(message._ir, self.name, None)
+
+    def _release(self, message: Message) -> None:
+        if message._parts is not None:
+            part = message._parts.known.pop((id(message._ir), self.name), None)
+            if part is not None:
+                part._release()
+
+    def _clear_siblings(self, message: Message) -> None:
+        for sibling in self.descriptor.siblings:
+            setattr(message._ir, sibling, None)
+
+
+class Scalar(Property):
+    """A number, a text or bytes."""
+
+    __slots__ = ()
+
+    def __get__(self, message: Message | None, owner: Any = None) -> Any:
+        if message is None:
+            return self
+        value = getattr(message._ir, self.name)
+        return self.descriptor.default_value if value is None else value
+
+    def __set__(self, message: Message, value: Any) -> None:
+        stored = self.descriptor.check(value)  # type: ignore[misc]
+        message._touch()
+        setattr(message._ir, self.name, stored)
+        self._clear_siblings(message)
+
+
+class Place(Property):
+    """Bytes that the IR holds as a source; they are read when they are asked for."""
+
+    __slots__ = ()
+
+    def __get__(self, message: Message | None, owner: Any = None) -> Any:
+        if message is None:
+            return self
+        source = getattr(message._ir, self.name)
+        return self.descriptor.default_value if source is None else source.read()
+
+    def __set__(self, message: Message, value: Any) -> None:
+        stored = Literal(self.descriptor.check(value))  # type: ignore[misc]
+        message._touch()
+        setattr(message._ir, self.name, stored)
+
+
+class Submessage(Property):
+    """A message, whether it is set or not."""
+
+    __slots__ = ()
+
+    def __get__(self, message: Message | None, owner: Any = None) -> Any:
+        if message is None:
+            return self
+        parts = message._known_parts()
+        ir = getattr(message._ir, self.name)
+        if ir is not None:
+            return parts.message(self._class, ir)
+        key = (id(message._ir), self.name)
+        found = parts.known.get(key)
+        if found is None:
+            found = parts.known[key] = self._class._of(self._class.DESCRIPTOR.ir_class(), parts)
+            found._parent = (message, self)
+        return found
+
+    @property
+    def _class(self) -> type[Message]:
+        return cast("type[Message]", self.descriptor.message_type._concrete_class)  # type: ignore[union-attr]
+
+    def attach(self, message: Message, inner: Message) -> None:
+        """Set the field to a message that was looked at while it was not set, unless another was set since."""
+        parts = message._known_parts()
+        parts.known.pop((id(message._ir), self.name), None)
+        if getattr(message._ir, self.name) is None:
+            setattr(message._ir, self.name, inner._ir)
+            parts.known[id(inner._ir)] = inner
+            self._clear_siblings(message)
+
+    def fill(self, message: Message, value: Any) -> None:
+        """Set the field of a new message to a copy of a message, or to one with the fields of a dictionary."""
+        inner = self.__get__(message)
+        if isinstance(value, dict):
+            inner._fill(value)
+            inner.SetInParent()
+        elif isinstance(value, self._class):
+            inner.CopyFrom(value)
+        else:
+            raise TypeError(
+                f"Parameter to initialize message field must be dict or instance of same class: expected "
+                f"{self._class} got {type(value)}."
+            )
+
+
+class RepeatedProperty(Property):
+    """A container."""
+
+    __slots__ = ()
+
+    def __get__(self, message: Message | None, owner: Any = None) -> Any:
+        if message is None:
+            return self
+        known = message._known_parts().known
+        key = (id(message._ir), self.name)
+        found = known.get(key)
+        if found is None or not found._is_current(message._ir):
+            found = known[key] = self._container(message)
+        return found
+
+    def _container(self, message: Message) -> Repeated:
+        if self.descriptor.message_type:
+            return RepeatedMessages(message, self.descriptor)
+        return (RepeatedNumbers if self.descriptor.in_place else RepeatedScalars)(message, self.descriptor)
+
+    def fill(self, message: Message, value: Any) -> None:
+        """Append what a constructor was given; for messages also dictionaries of their fields."""
+        container = self.__get__(message)
+        if not self.descriptor.message_type:
+            container.extend(value)
+            return
+        try:
+            items = list(value)
+        except TypeError:
+            raise TypeError(f"Argument for field {self.descriptor.full_name} is not iterable") from None
+        for item in items:
+            if isinstance(item, dict):
+                container.add(**item)
+            else:
+                container.append(item)
+
+    def is_set(self, message: Message) -> bool:
+        """Whether the field has elements."""
+        value = getattr(message._ir, self.name)
+        return bool(value.nbytes) if isinstance(value, Source) else bool(value)
+
+    def clear(self, message: Message) -> None:
+        """The field is empty; a container of it that is in use keeps its elements and goes on by itself."""
+        self._release(message)
+        setattr(message._ir, self.name, None if self.descriptor.in_place else [])
+
+
+def property_of(descriptor: FieldDescriptor) -> Property:
+    """The property for a field."""
+    if descriptor.is_repeated:
+        return RepeatedProperty(descriptor)
+    if descriptor.message_type:
+        return Submessage(descriptor)
+    return (Place if descriptor.in_place else Scalar)(descriptor)

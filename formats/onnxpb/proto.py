@@ -1,0 +1,93 @@
+"""The message classes and enums of ONNX, made from the schema: what programs import from `onnx` for drop-in use.
+
+    from formats.onnxpb.proto import ModelProto, TensorProto
+
+Each is a thin skin over the IR: `wrap` and `unwrap` go from one to the other at no cost.
+
+Spec: onnx.proto.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from formats.ir.model import MESSAGE_CLASSES
+from formats.onnxpb.descriptor import DESCRIPTORS, ENUM_DESCRIPTORS, Descriptor, Enum
+from formats.onnxpb.message import Message
+from formats.onnxpb.properties import property_of
+
+
+def _message_class(descriptor: Descriptor) -> type[Message]:
+    """The class of a message, with its fields, their numbers and its enums."""
+    members: dict[str, Any] = {
+        "__slots__": (),
+        "__doc__": descriptor.ir_class.__doc__,
+        "__module__": __name__,
+        "__qualname__": descriptor.scoped_name,
+        "DESCRIPTOR": descriptor,
+    }
+    for field in descriptor.fields:
+        members[field.name] = property_of(field)
+        members[f"{field.name.upper()}_FIELD_NUMBER"] = field.number
+    for enum in descriptor.enum_types:
+        members[enum.name] = Enum(enum)
+        members.update({value.name: value.number for value in enum.values})
+    descriptor._concrete_class = type(descriptor.name, (Message,), members)
+    found: type[Message] = descriptor._concrete_class
+    return found
+
+
+CLASSES = {name: _message_class(descriptor) for name, descriptor in DESCRIPTORS.items()}
+for _name, _descriptor in DESCRIPTORS.items():
+    if _descriptor.containing_type:
+        setattr(CLASSES[_descriptor.containing_type.scoped_name], _descriptor.name, CLASSES[_name])
+
+
+def wrap(ir: Any) -> Any:
+    """The message over an object of the IR; a change of one is a change of the other.
+
+    Raises: TypeError where `ir` is none.
+    """
+    if not isinstance(ir, MESSAGE_CLASSES):
+        raise TypeError(f"expected an object of formats.ir.model, got {type(ir).__name__}")
+    return CLASSES[ir.message]._of(ir)
+
+
+def unwrap(message: Any) -> Any:
+    """The object of the IR under a message; objects of the IR are returned as they are.
+
+    Raises: TypeError for anything else.
+    """
+    if isinstance(message, Message):
+        return message._ir
+    if isinstance(message, MESSAGE_CLASSES):
+        return message
+    raise TypeError(f"expected a message of formats.onnxpb or a model of formats, got {type(message).__name__}")
+
+
+AttributeProto = CLASSES["AttributeProto"]
+DeviceConfigurationProto = CLASSES["DeviceConfigurationProto"]
+FunctionProto = CLASSES["FunctionProto"]
+GraphProto = CLASSES["GraphProto"]
+IntIntListEntryProto = CLASSES["IntIntListEntryProto"]
+ModelProto = CLASSES["ModelProto"]
+NodeDeviceConfigurationProto = CLASSES["NodeDeviceConfigurationProto"]
+NodeProto = CLASSES["NodeProto"]
+OperatorSetIdProto = CLASSES["OperatorSetIdProto"]
+ShardedDimProto = CLASSES["ShardedDimProto"]
+ShardingSpecProto = CLASSES["ShardingSpecProto"]
+SimpleShardedDimProto = CLASSES["SimpleShardedDimProto"]
+SparseTensorProto = CLASSES["SparseTensorProto"]
+StringStringEntryProto = CLASSES["StringStringEntryProto"]
+TensorAnnotation = CLASSES["TensorAnnotation"]
+TensorProto = CLASSES["TensorProto"]
+TensorShapeProto = CLASSES["TensorShapeProto"]
+TrainingInfoProto = CLASSES["TrainingInfoProto"]
+TypeProto = CLASSES["TypeProto"]
+ValueInfoProto = CLASSES["ValueInfoProto"]
+
+OperatorStatus = Enum(ENUM_DESCRIPTORS["OperatorStatus"])
+Version = Enum(ENUM_DESCRIPTORS["Version"])
+EXPERIMENTAL = OperatorStatus.EXPERIMENTAL
+STABLE = OperatorStatus.STABLE
+IR_VERSION = Version.IR_VERSION

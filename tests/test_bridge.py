@@ -1,0 +1,350 @@
+"""Facts about models handed to and from other packages, and into onnxruntime."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir
+import onnxruntime
+import pytest
+from corpus import backend_files
+from onnx import TensorProto, helper, numpy_helper
+
+import formats
+from formats import bridge
+from formats.errors import EncodeError, ExternalDataError
+from formats.ir import dtypes, walk
+from formats.ir.model import Model
+from formats.onnxpb import proto as skin
+from formats.tensordata.source import Literal
+
+SIZE = 600  # elements of a vector whose weights are moved out of a model
+
+
+def add_model(*tensors: onnx.TensorProto, branch: onnx.TensorProto | None = None) -> onnx.ModelProto:
+    """The sum of x and each of the given vectors; with `branch`, also that where the largest is not 0."""
+    nodes = [helper.make_node("Add", [f"s{i}", tensor.name], [f"s{i + 1}"]) for i, tensor in enumerate(tensors)]
+    nodes.insert(0, helper.make_node("Identity", ["x"], ["s0"]))
+    last = f"s{len(tensors)}"
+    if branch is not None:
+        result = [helper.make_tensor_value_info("r", 1, [SIZE])]
+        then = helper.make_graph([helper.make_node("Add", [last, branch.name], ["r"])], "then", [], result, [branch])
+        other = helper.make_graph([helper.make_node("Identity", [last], ["r"])], "other", [], result)
+        nodes += [
+            helper.make_node("ReduceMax", [last], ["m"], keepdims=0),
+            helper.make_node("Cast", ["m"], ["c"], to=TensorProto.BOOL),
+            helper.make_node("If", ["c"], ["if"], then_branch=then, else_branch=other),
+        ]
+        last = "if"
+    nodes.append(helper.make_node("Identity", [last], ["y"]))
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [SIZE]) for name in "xy")
+    graph = helper.make_graph(nodes, "g", [x], [y], tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def weight(name: str, seed: int = 0) -> onnx.TensorProto:
+    """A vector of random numbers."""
+    return numpy_helper.from_array(np.random.default_rng(seed).random(SIZE, np.float32), name)
+
+
+def run(session: Any, size: int = SIZE) -> np.ndarray[Any, Any]:
+    """What a session makes of the numbers from 0 on."""
+    (output,) = session.run(None, {"x": np.arange(size, dtype=np.float32)})
+    return np.asarray(output)
+
+
+# onnx
+
+
+def test_from_onnx_and_back() -> None:
+    """Every model file that comes with `onnx` is the same after both bridges."""
+    for name, path in backend_files():
+        given = onnx.load(path)
+        model = bridge.from_onnx(given)
+        assert given.SerializeToString() == bridge.to_onnx(model).SerializeToString(), name
+
+
+def test_a_message_above_the_limit_goes_by_its_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the bytes would exceed what protobuf can serialise, the model is the same nevertheless."""
+    given = add_model(weight("a"), weight("b", 1), branch=weight("c", 2))
+    given.metadata_props.add(key="k", value="v")
+    given.graph.node[0].doc_string = "text"
+    for limit in (40, 1000, 4000, 6000):
+        monkeypatch.setattr(bridge, "PROTOBUF_LIMIT_BYTES", limit)
+        model = bridge.from_onnx(given)
+        assert formats.dumps(model, "onnx") == given.SerializeToString()
+        assert given == bridge.to_onnx(model)
+
+
+def test_to_onnx_takes_the_wrapped_message_too() -> None:
+    """A message of formats.onnxpb is as good as the model under it, and shares nothing with the result."""
+    message = skin.ModelProto.FromString(add_model(weight("a")).SerializeToString())
+    converted = bridge.to_onnx(message)
+    message.graph.name = "changed"
+    assert "g" == converted.graph.name
+
+
+def test_external_data_go_along(tmp_path: Path) -> None:
+    """From `onnx` they are found in the directory that is named; to `onnx` they are inside."""
+    given = add_model(weight("a"))
+    wanted = given.SerializeToString()
+    onnx.save(onnx.ModelProto.FromString(wanted), tmp_path / "m.onnx", save_as_external_data=True, location="w")
+    references = onnx.load(tmp_path / "m.onnx", load_external_data=False)
+    (tensor,) = bridge.from_onnx(references, tmp_path).graph.initializer  # type: ignore[union-attr]
+    assert numpy_helper.to_array(given.graph.initializer[0]).tolist() == tensor.numpy().tolist()
+    assert wanted == bridge.to_onnx(formats.load(tmp_path / "m.onnx")).SerializeToString()
+    assert references == bridge.to_onnx(bridge.from_onnx(references))
+    with pytest.raises(ExternalDataError):
+        bridge.from_onnx(references, tmp_path / "elsewhere")
+
+
+# onnx_ir
+
+
+def test_onnx_ir_and_back(tmp_path: Path) -> None:
+    """A model is the same by way of `onnx_ir`, its large weights not copied on the way there."""
+    path = tmp_path / "m.onnx"
+    onnx.save(add_model(weight("a"), branch=weight("b", 1)), path)
+    model = formats.load(path)
+    converted = bridge.to_onnx_ir(model)
+    array = converted.graph.initializers["a"].const_value.numpy()
+    assert not array.flags.owndata
+    assert not array.flags.writeable
+    back = bridge.from_onnx_ir(converted)
+    expected = onnx.load(path)
+    onnx.checker.check_model(bridge.to_onnx(back))
+    for given, found in zip(walk.tensors(bridge.from_onnx(expected)), walk.tensors(back), strict=True):
+        assert given[1].numpy().tolist() == found[1].numpy().tolist()
+
+
+def test_external_data_of_onnx_ir_stay_where_they_are(tmp_path: Path) -> None:
+    """They are found in the directory that `onnx_ir` looks in, and are not read before they are asked for."""
+    onnx.save(add_model(weight("a")), tmp_path / "m.onnx", save_as_external_data=True, location="w")
+    model = bridge.from_onnx_ir(onnx_ir.load(tmp_path / "m.onnx"))
+    (tensor,) = model.graph.initializer  # type: ignore[union-attr]
+    assert [tmp_path / "w"] == [file.path for file in tensor.source().files()]
+    assert numpy_helper.to_array(weight("a")).tolist() == tensor.numpy().tolist()
+
+
+@pytest.mark.parametrize("row", [row for row in dtypes.DATA_TYPES if row.bits], ids=lambda row: row.name)
+def test_every_data_type_goes_to_onnx_ir(row: dtypes.DataType) -> None:
+    """The bytes of a tensor of any type are the same in `onnx_ir`, and after the way back."""
+    data = bytes(range(256)) * (row.bits // 2)
+    if row.name == "BOOL":
+        data = bytes(index % 2 for index in range(len(data)))
+    tensor = formats.Tensor(dims=[len(data) * 8 // row.bits], data_type=row.number, name="t", raw_data=Literal(data))
+    model = Model(ir_version=13, graph=formats.Graph(name="g", initializer=[tensor]))
+    converted = bridge.to_onnx_ir(model)
+    assert data == converted.graph.initializers["t"].const_value.tobytes()
+    (back,) = bridge.from_onnx_ir(converted).graph.initializer  # type: ignore[union-attr]
+    assert data == back.source().read()
+
+
+# onnxruntime
+
+WRITERS: dict[str, Callable[[onnx.ModelProto, Path], Path]] = {}
+
+
+def writer(function: Callable[[onnx.ModelProto, Path], Path]) -> Callable[[onnx.ModelProto, Path], Path]:
+    """Register a way to write a model."""
+    WRITERS[function.__name__] = function
+    return function
+
+
+@writer
+def inline(model: onnx.ModelProto, folder: Path) -> Path:
+    """All in the model file."""
+    onnx.save(model, folder / "m.onnx")
+    return folder / "m.onnx"
+
+
+@writer
+def external(model: onnx.ModelProto, folder: Path) -> Path:
+    """Weights in a data file."""
+    formats.save(bridge.from_onnx(model), folder / "m.onnx", external_data=True)
+    return folder / "m.onnx"
+
+
+@writer
+def split(model: onnx.ModelProto, folder: Path) -> Path:
+    """Weights in a file each."""
+    formats.save(bridge.from_onnx(model), folder / "m.onnx", external_data=True, one_file_per_tensor=True)
+    return folder / "m.onnx"
+
+
+@writer
+def linked(model: onnx.ModelProto, folder: Path) -> Path:
+    """Links to blobs in another folder, as in the cache of Hugging Face."""
+    (folder / "blobs").mkdir()
+    (folder / "snapshots").mkdir()
+    formats.save(bridge.from_onnx(model), folder / "blobs" / "m.onnx", external_data="w")
+    for name in ("m.onnx", "w"):
+        (folder / "snapshots" / name).symlink_to(folder / "blobs" / name)
+    return folder / "snapshots" / "m.onnx"
+
+
+@writer
+def archive(model: onnx.ModelProto, folder: Path) -> Path:
+    """An archive."""
+    formats.save(bridge.from_onnx(model), folder / "m.onnxz")
+    return folder / "m.onnxz"
+
+
+@writer
+def rten(model: onnx.ModelProto, folder: Path) -> Path:
+    """A model of RTen."""
+    formats.save(bridge.from_onnx(model), folder / "m.rten")
+    return folder / "m.rten"
+
+
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS.keys())
+def test_session_from_a_file(write: Callable[[onnx.ModelProto, Path], Path], tmp_path: Path) -> None:
+    """A session of a model in any format and layout computes what one of the model itself does; nothing is written."""
+    model = add_model(weight("a"), weight("b", 1), branch=weight("c", 2))
+    wanted = run(onnxruntime.InferenceSession(model.SerializeToString()))
+    path = write(model, tmp_path)
+    before = sorted(os.walk(tmp_path))
+    session = bridge.onnxruntime_session(path, ["CPUExecutionProvider"])
+    assert wanted.tolist() == run(session).tolist()
+    assert before == sorted(os.walk(tmp_path))
+
+
+def test_session_from_memory() -> None:
+    """A model in memory, a wrapped one, and one with weights in files and in memory both, are as good as a file."""
+    given = add_model(weight("a"), weight("b", 1), branch=weight("c", 2))
+    wanted = run(onnxruntime.InferenceSession(given.SerializeToString())).tolist()
+    model = bridge.from_onnx(given)
+    assert wanted == run(bridge.onnxruntime_session(model)).tolist()
+    assert wanted == run(bridge.onnxruntime_session(skin.wrap(model))).tolist()
+
+
+def test_session_of_weights_in_files_and_memory(tmp_path: Path) -> None:
+    """Weights of one model can be in files of several folders and in memory."""
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    given = add_model(weight("a"), weight("b", 1), weight("c", 2))
+    wanted = run(onnxruntime.InferenceSession(given.SerializeToString())).tolist()
+    onnx.save(given, tmp_path / "one" / "m.onnx")
+    onnx.save(given, tmp_path / "two" / "m.onnx")
+    one, two = formats.load(tmp_path / "one" / "m.onnx"), formats.load(tmp_path / "two" / "m.onnx")
+    assert one.graph and two.graph
+    one.graph.initializer[1] = two.graph.initializer[1]
+    one.graph.initializer[2].raw_data = Literal(two.graph.initializer[2].source().read())
+    assert wanted == run(bridge.onnxruntime_session(one)).tolist()
+
+
+def test_session_after_the_model_file_was_replaced(tmp_path: Path) -> None:
+    """Weights of a file that has lost its name are those of the file that was read, not of its successor."""
+    path = tmp_path / "m.onnx"
+    onnx.save(add_model(weight("a")), path)
+    model = formats.load(path)
+    onnx.save(add_model(weight("a", 9)), tmp_path / "new.onnx")
+    (tmp_path / "new.onnx").replace(path)
+    wanted = run(onnxruntime.InferenceSession(add_model(weight("a")).SerializeToString())).tolist()
+    assert wanted == run(bridge.onnxruntime_session(model)).tolist()
+
+
+TYPES = {  # those that onnxruntime has a Cast to float for
+    "FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64",
+    "BOOL", "FLOAT8E4M3FN", "FLOAT8E5M2", "INT4", "UINT4",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", ["file", "raw", "typed"])
+@pytest.mark.parametrize("name", sorted(TYPES))
+def test_session_with_every_data_type(name: str, where: str, tmp_path: Path) -> None:
+    """A large initialiser of any type, in a file, in memory or in a typed field, has its value in the session."""
+    row = dtypes.BY_NAME[name]
+    values = np.arange(4096) % 3 % 2
+    tensor = helper.make_tensor("w", row.number, [4096], values.tolist())
+    if where != "typed":
+        tensor = numpy_helper.from_array(numpy_helper.to_array(tensor), "w")
+    nodes = [helper.make_node("Cast", ["w"], ["c"], to=1), helper.make_node("Add", ["x", "c"], ["y"])]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [4096]) for name in "xy")
+    graph = helper.make_graph(nodes, "g", [x], [y], [tensor])
+    given = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    model = bridge.from_onnx(given)
+    if where == "file":
+        onnx.save(given, tmp_path / "m.onnx")
+        model = formats.load(tmp_path / "m.onnx")
+    found = run(bridge.onnxruntime_session(model), 4096)
+    assert (values + np.arange(4096)).tolist() == found.tolist()
+
+
+def test_session_outlives_what_it_was_made_of(tmp_path: Path) -> None:
+    """Neither the model nor its source need be kept, and a file may even lose its name."""
+    given = add_model(weight("a"), weight("b", 1))
+    wanted = run(onnxruntime.InferenceSession(given.SerializeToString())).tolist()
+    onnx.save(given, tmp_path / "m.onnx")
+    model = formats.load(tmp_path / "m.onnx")
+    assert model.graph
+    model.graph.initializer[1].raw_data = Literal(model.graph.initializer[1].source().read())
+    session = bridge.onnxruntime_session(model)
+    del model
+    gc.collect()
+    (tmp_path / "m.onnx").unlink()
+    assert wanted == run(session).tolist()
+
+
+def test_session_options_are_used() -> None:
+    """Options of the session and of InferenceSession reach onnxruntime."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = bridge.onnxruntime_session(
+        bridge.from_onnx(add_model(weight("a"))), ["CPUExecutionProvider"], sess_options=options, provider_options=[{}]
+    )
+    assert ["CPUExecutionProvider"] == session.get_providers()
+    assert 3 == session.get_session_options().log_severity_level
+
+
+def test_a_model_too_large_without_its_weights_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What onnxruntime could not read anyhow is refused with the reason."""
+    monkeypatch.setattr(bridge, "PROTOBUF_LIMIT_BYTES", 100)
+    with pytest.raises(EncodeError, match="without its initialisers"):
+        bridge.onnxruntime_session(bridge.from_onnx(onnx.ModelProto(doc_string="x" * 100)))
+
+
+MEASURE = """
+import sys, formats
+def memory():
+    with open("/proc/self/status") as file:
+        lines = dict(line.split(":", 1) for line in file)
+    return {name: int(lines[name].split()[0]) // 1024 for name in ("RssAnon", "RssFile")}
+import numpy, onnxruntime
+from formats.bridge import onnxruntime_session
+before = memory()
+session = onnxruntime_session(sys.argv[1], ["CPUExecutionProvider"])
+after = memory()
+session.run(None, {"x": numpy.zeros(1, numpy.float32)})
+assert after["RssAnon"] - before["RssAnon"] < 32, (before, after)
+assert after["RssFile"] - before["RssFile"] < 32, (before, after)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.parametrize("extension", ["onnx", "onnxz"])
+def test_session_copies_and_reads_no_weight(extension: str, tmp_path: Path) -> None:
+    """A weight of 128 MB adds less than 32 MB to the process, in its own memory or mapped, while a session is made."""
+    size = 1 << 25
+    array = np.zeros(size, np.float32)
+    x, y = helper.make_tensor_value_info("x", 1, [1]), helper.make_tensor_value_info("y", 1, [1])
+    nodes = [helper.make_node("Gather", ["w", "i"], ["g"]), helper.make_node("Add", ["x", "g"], ["y"])]
+    weights = [numpy_helper.from_array(array, "w"), numpy_helper.from_array(np.array([5]), "i")]
+    model = bridge.from_onnx(
+        helper.make_model(
+            helper.make_graph(nodes, "g", [x], [y], weights), opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+        )
+    )
+    path = tmp_path / f"m.{extension}"
+    formats.save(model, path)
+    del model, weights, array
+    done = subprocess.run([sys.executable, "-c", MEASURE, path], capture_output=True, text=True, check=False)
+    assert 0 == done.returncode, done.stderr
