@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Model
     from formats.registry import Checksum, Region
-    from formats.tensordata.plan import WritePlan
+    from formats.tensordata.plan import Loss, WritePlan
     from formats.tensordata.source import Source
 
 
@@ -58,6 +58,13 @@ def plan(model: Model, destination: Path, options: RtenOptions) -> WritePlan:
     return plan_model(model, destination, options)
 
 
+def raise_model(model: Model, pin_types: Mapping[str, str]) -> tuple[Model, tuple[Loss, ...]]:
+    """The model, which `read` gave, in ONNX's operators, and what is lost."""
+    from formats.rten.raising.model import raise_model
+
+    return raise_model(model, pin_types)
+
+
 def regions(source: Source) -> Iterator[Region]:
     """The header and the model of the file in `source`."""
     from formats.rten.description import regions_of
@@ -81,6 +88,7 @@ CODEC = Codec(
     read,
     plan,
     domain="rten",
+    raise_model=raise_model,
     regions=regions,
     checksums=checksums,
 )

@@ -131,7 +131,7 @@ def constant_tensor(node: Node) -> Tensor:
             return from_numpy(numpy.array(attribute.ints, numpy.int64))
         if attribute.name in ("value_string", "value_strings"):
             return Tensor(data_type=dtypes.BY_NAME["STRING"].number)
-    raise EncodeError("it has no value")
+    raise EncodeError(f"the Constant node of {', '.join(node.output)!r} has no value")
 
 
 class TensorSection:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from formats.ir.model import Node
-    from formats.rten.dims import Dim, Dims, ValueType
     from formats.rten.infer import Scope
+    from formats.rten.value_types import Dim, Dims, ValueType
 
     ContentsRule = Callable[[Node, Scope, list[ValueType]], Dims | None]
 
@@ -58,9 +58,9 @@ def concat(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
         length, held = entry.dims[0], scope.contents_of(name)
         if held is None and not isinstance(length, int):
             return None
-        result += (None,) * length if held is None and isinstance(length, int) else held or ()
-        if len(result) > MAX_ELEMENTS:
+        if len(result) + (length if isinstance(length, int) else len(held or ())) > MAX_ELEMENTS:
             return None
+        result += (None,) * length if held is None and isinstance(length, int) else held or ()
     return tuple(result)
 
 
@@ -163,9 +163,7 @@ def _arithmetic(function: Callable[[int, int], int], neutral: int | None = None)
     return rule
 
 
-def _pairwise(
-    node: Node, scope: Scope, function: Callable[[int, int], int], neutral: int | None = None
-) -> Dims | None:
+def _pairwise(node: Node, scope: Scope, function: Callable[[int, int], int], neutral: int | None = None) -> Dims | None:
     first, second = scope.contents_of(node.input[0]), scope.contents_of(node.input[1])
     if first is None or second is None:
         return None

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from formats.errors import DecodeError, FormatError, LimitError, TruncatedError
 from formats.ir.model import Dimension, Graph, Node, Tensor, TensorShape, TensorType, Type, ValueInfo
-from formats.rten import operators
+from formats.rten.attribute_tables import decode_attributes
 from formats.rten.elements import BY_CONSTANT_TYPE, BY_MEMBER, BY_VALUE_TYPE
-from formats.rten.operators import RTEN_DOMAIN
+from formats.rten.names import Names
+from formats.rten.operators import BY_NAME, RTEN_DOMAIN
 from formats.tensordata.source import Literal
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Decoder:
     def __init__(self, section: Source, tensors: Source | None) -> None:
         self._section = section
         self._tensors = tensors
-        self._taken: set[str] = set()
+        self._names = Names()
 
     def decode(self, table: Table, outer: _Scope | None = None) -> Graph:
         """The graph of a table; `outer` is the graph around it.
@@ -84,7 +85,7 @@ class Decoder:
                 raise
         graph.node.reverse()
         graph.initializer.reverse()
-        self._add_values(graph, scope, inputs, outputs, producers)
+        _add_values(graph, scope, inputs, outputs)
         return graph
 
     def _ids(self, ids: Sequence[int], field: str, scope: _Scope) -> tuple[int, ...]:
@@ -114,36 +115,28 @@ class Decoder:
             if kind != "OperatorNode" and number not in scope.captures:
                 name = scope.given[number]
                 if not name or name in used:
-                    name = self._fresh(name or f"value_{number}", used, scope)
+                    name = self._names.new(name or f"value_{number}", avoid=scope.last)
                 scope.names[number] = name
                 used.add(name)
-                self._taken.add(name)
-
-    def _fresh(self, name: str, used: set[str], scope: _Scope) -> str:
-        candidate, count = name, 0
-        while candidate in used or candidate in self._taken or candidate in scope.last:
-            count += 1
-            candidate = f"{name}_{count}"
-        return candidate
+                self._names.take(name)
 
     def _operator(self, table: Table, scope: _Scope, name: str, producers: set[int]) -> Node:
         """The node for an operator; its outputs join `producers`."""
-        row = operators.BY_NAME.get(table["type"])
+        row = BY_NAME.get(table["type"])
         if row is None:
             raise DecodeError(f"operator type {table['type']} is unknown")
 
         def subgraph(attribute: str, inner: Table) -> Graph:
             return self.decode(inner, scope)
 
-        attributes = operators.decode_attributes(row, table.get("attrs"), subgraph)
+        attributes = decode_attributes(row, table.get("attrs"), subgraph)
         node = Node(op_type=row.name, domain=RTEN_DOMAIN, name=name or None, attribute=attributes)
         node.input = self._value_names(table.get("inputs", ()), "inputs", scope)
         outputs = self._value_names(table.get("outputs", ()), "outputs", scope)
         for place, number in enumerate(table.get("outputs", ())[: len(outputs)]):
             if outputs[place]:
                 if number in producers or scope.kinds[number][0] == "ConstantNode":
-                    outputs[place] = self._fresh(outputs[place], set(), scope)
-                    self._taken.add(outputs[place])
+                    outputs[place] = self._names.new(outputs[place], avoid=scope.last)
                 producers.add(number)
         node.output = outputs
         return node
@@ -191,18 +184,20 @@ class Decoder:
             return Literal(self._section.read(span.offset, span.nbytes))
         return self._section.slice(span.offset, span.nbytes)
 
-    def _add_values(
-        self, graph: Graph, scope: _Scope, inputs: tuple[int, ...], outputs: tuple[int, ...], producers: set[int]
-    ) -> None:
-        """Say what a graph's inputs and outputs are, and what is known of other values that something produces."""
-        for number in inputs:
-            if scope.kinds[number][0] == "ValueNode":  # a constant among the inputs cannot be given another value
-                graph.input.append(_value_info(scope, number))
-        for number in outputs:
-            graph.output.append(_value_info(scope, number))
-        listed = {*inputs, *outputs, *scope.captures}
-        for number, (kind, data) in enumerate(scope.kinds):
-            if kind == "ValueNode" and data and number in producers and number not in listed:
+
+def _add_values(graph: Graph, scope: _Scope, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> None:
+    """Say what a graph's inputs and outputs are, and what is known of the other values that its nodes produce."""
+    for number in inputs:
+        if scope.kinds[number][0] == "ValueNode":  # a constant among the inputs cannot be given another value
+            graph.input.append(_value_info(scope, number))
+    for number in outputs:
+        graph.output.append(_value_info(scope, number))
+    listed = {*inputs, *outputs}
+    numbers = {name: number for number, name in enumerate(scope.names) if name and number not in listed}
+    for node in graph.node:
+        for name in node.output:
+            number = numbers.get(name, -1)
+            if number >= 0 and scope.kinds[number][1]:
                 graph.value_info.append(_value_info(scope, number))
 
 

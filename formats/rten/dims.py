@@ -9,9 +9,12 @@ TypeError, ValueError or ArithmeticError for a node that is not well formed: `in
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from formats.rten.attributes import get_int, get_ints, get_string
+from formats.rten.value_types import Dim as Dim
+from formats.rten.value_types import Dims as Dims
+from formats.rten.value_types import ValueType as ValueType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,16 +22,8 @@ if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.infer import Scope
 
-Dim = int | str | None
-Dims = tuple[Dim, ...]
 
-
-class ValueType(NamedTuple):
-    """What is known of a value: its element type (the ONNX number) and its dims; `None` where unknown."""
-
-    elem_type: int | None = None
-    dims: Dims | None = None
-
+MAX_RANK = 64  # tensors of more axes are no tensors
 
 if TYPE_CHECKING:
     DimsRule = Callable[[Node, Scope, list[ValueType]], Sequence[Dims | None]]
@@ -89,6 +84,11 @@ def broadcast(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | N
     for other in types[1:]:
         dims = broadcast_dims(dims, other.dims)
     return [dims]
+
+
+def unknown_dims(rank: Dim) -> Dims | None:
+    """Dims of which only the number is known, if that is a plausible one."""
+    return (None,) * rank if isinstance(rank, int) and 0 <= rank <= MAX_RANK else None
 
 
 def normalize(axis: int, rank: int) -> int:
@@ -206,12 +206,9 @@ def reshape(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | Non
     """The dims that the second input asks for, with 0 copied and -1 computed."""
     source, target = types[0].dims, scope.contents_of(node.input[1])
     if target is None:
-        length = (types[1].dims or (None,))[0]
-        return [(None,) * length] if isinstance(length, int) else []
+        return [unknown_dims((types[1].dims or (None,))[0])]
     if not get_int(node, "allowzero"):
-        target = tuple(
-            (source[place] if source else None) if dim == 0 else dim for place, dim in enumerate(target)
-        )
+        target = tuple((source[place] if source else None) if dim == 0 else dim for place, dim in enumerate(target))
     if -1 not in target:
         return [target]
     missing = target.index(-1)
@@ -273,9 +270,7 @@ def expand(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None
     """The dims of the input and those asked for, broadcast."""
     target = scope.contents_of(node.input[1])
     if target is None:
-        length = (types[1].dims or (None,))[0]
-        rank = len(types[0].dims or ())
-        return [(None,) * max(length, rank)] if isinstance(length, int) and types[0].dims is not None else []
+        return [broadcast_dims(types[0].dims, unknown_dims((types[1].dims or (None,))[0]))]
     return [broadcast_dims(types[0].dims, target)]
 
 
@@ -283,8 +278,7 @@ def constant_of_shape(node: Node, scope: Scope, types: list[ValueType]) -> list[
     """The dims that the input asks for."""
     target = scope.contents_of(node.input[0])
     if target is None:
-        length = (types[0].dims or (None,))[0]
-        return [(None,) * length] if isinstance(length, int) else []
+        return [unknown_dims((types[0].dims or (None,))[0])]
     return [target]
 
 
@@ -429,8 +423,37 @@ def non_max_suppression(node: Node, scope: Scope, types: list[ValueType]) -> lis
     return [(None, 3)]
 
 
+def joined(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """Of a sequence, what all its tensors have in common; the first two inputs, or all of them, are in it."""
+    known = types[:2] if node.op_type == "SequenceInsert" else types
+    first, *rest = (entry.dims for entry in known)
+    for other in rest:
+        if first is None or other is None or len(first) != len(other):
+            return []
+        first = tuple(a if a == b else None for a, b in zip(first, other, strict=True))
+    return [first]
+
+
+def split_to_sequence(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """The dims with parts of an unknown size along one axis, or without that axis."""
+    dims = types[0].dims
+    if dims is None:
+        return []
+    axis = normalize(get_int(node, "axis"), len(dims))
+    is_split = len(node.input) > 1 and node.input[1]
+    kept = (None,) if is_split or get_int(node, "keepdims", 1) else ()
+    return [(*dims[:axis], *kept, *dims[axis + 1 :])]
+
+
+def concat_from_sequence(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """The dims of the tensors, with an unknown number along the axis, or in a new one."""
+    dims, is_new = types[0].dims, get_int(node, "new_axis")
+    if dims is None:
+        return []
+    axis = normalize(get_int(node, "axis"), len(dims) + (1 if is_new else 0))
+    return [(*dims[:axis], None, *dims[axis if is_new else axis + 1 :])]
+
+
 def random_shape(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
     """The dims in the attribute."""
     return [tuple(get_ints(node, "shape") or ())]
-
-

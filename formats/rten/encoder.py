@@ -15,11 +15,12 @@ from formats.errors import EncodeError
 from formats.ir import dtypes
 from formats.ir.model import Graph, Model, Node, ValueInfo
 from formats.ir.walk import graphs
-from formats.rten import operators
+from formats.rten.attribute_tables import Problem, encode_attributes
 from formats.rten.constants import INLINE_ELEMENTS, TensorSection, constant_tensor, convert, densify
 from formats.rten.elements import HOLDERS, INT32_LIMITS
 from formats.rten.losses import Losses
-from formats.rten.operators import RTEN_DOMAIN, STANDARD_DOMAINS
+from formats.rten.names import Names
+from formats.rten.operators import BY_NAME, RTEN_DOMAIN, STANDARD_DOMAINS
 from formats.rten.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -74,8 +75,8 @@ class Encoder:
         self._inline = inline
         self._ir_version = model.ir_version or 0
         all_graphs = [graph for _, graph in graphs(model)]
-        self._names = _value_names(all_graphs)
-        self._dim_names = {dim.dim_param for dim in _dims(all_graphs) if dim.dim_param}
+        self._names = Names(_value_names(all_graphs))
+        self._dim_names = Names(dim.dim_param for dim in _dims(all_graphs) if dim.dim_param)
         self._with_shapes = _shape_tables(all_graphs) <= MAX_SHAPE_TABLES
 
     def encode(self, graph: Graph, where: str = "graph", outer: frozenset[str] | None = None) -> Table:
@@ -89,11 +90,10 @@ class Encoder:
                 if value.name in constants:
                     detail = "inputs that have a default value become constants"
                     self.losses.add("default_input", detail, f"{where}.input", value.name)
-        types = (
-            {value.name: value for value in (*graph.value_info, *graph.output)} if outer is None or self._native else {}
-        )
+        typed = outer is None or self._native  # in the body of a loop, a name can mean another size each time
+        types = {value.name: value for value in (*graph.value_info, *graph.output)} if typed else {}
         for value in inputs:
-            nodes.add(value.name, "ValueNode", self._value(value, with_shape=outer is None or self._native))
+            nodes.add(value.name, "ValueNode", self._value(value, with_shape=typed))
         computed = [name for node in graph.node if not _is_constant(node) for name in node.output if name]
         local = frozenset((*nodes.ids, *constants, *computed))
         if len(local) < len(inputs) + len(constants) + len(computed):
@@ -102,14 +102,14 @@ class Encoder:
         captured = self._captured(uses, local, outer or frozenset(), where)
         captures = [nodes.add(name, "ValueNode", {}) for name in captured]
         for name, (tensor, place) in constants.items():
-            if name in uses.own or name in uses.inner:
+            if name in uses.own or name in uses.inner or self._native:
                 nodes.add(name, "ConstantNode", self._constant(name, tensor, place, exact=name not in uses.bounds))
         for name in computed:
             nodes.add(name, "ValueNode", self._value(types.get(name), with_shape=self._with_shapes))
         visible = local | (outer or frozenset())
-        operators_of_graph = [node for node in graph.node if not _is_constant(node)]
-        for node in operators_of_graph:
-            self._operator(node, nodes, uses, where, visible)
+        for node in graph.node:
+            if not _is_constant(node):
+                self._operator(node, nodes, uses, where, visible)
         table = {
             "nodes": nodes.tables,
             "inputs": tuple(nodes.ids[value.name or ""] for value in inputs),
@@ -156,9 +156,10 @@ class Encoder:
         elif constant.change == "clamped" and exact:
             self.losses.add("clamped", f"{kinds}; what does not fit becomes the nearest that does", where, name)
         table: Table = {"shape": constant.dims, "dtype": element.constant_type}
-        if self._inline or source.nbytes <= INLINE_ELEMENTS * element.nbytes:
-            data = source if self._inline and source.nbytes > INLINE_ELEMENTS * element.nbytes else source.read()
-            table["data"] = element.member, {"data": data}
+        if source.nbytes <= INLINE_ELEMENTS * element.nbytes:
+            table["data"] = element.member, {"data": source.read()}
+        elif self._inline:
+            table["data"] = element.member, {"data": source}
         else:
             table["data_offset"] = self.section.place(source, name)
         return table
@@ -182,24 +183,24 @@ class Encoder:
             return {"value": dim.dim_value}
         if dim.dim_param is not None and dim.dim_param not in UNKNOWN_DIMS:
             return {"name": dim.dim_param}
-        return {"name": _unique(fallback, self._dim_names)}
+        return {"name": self._dim_names.new(fallback)}
 
     def _operator(self, node: Node, nodes: _NodeList, uses: _Uses, where: str, visible: frozenset[str]) -> None:
         """Append the operator for a node."""
         place = _node_place(node, where)
-        row = operators.BY_NAME.get(node.op_type or "") if node.domain in (*STANDARD_DOMAINS, RTEN_DOMAIN) else None
+        row = BY_NAME.get(node.op_type or "") if node.domain in (*STANDARD_DOMAINS, RTEN_DOMAIN) else None
         if row is None:
             self._refuse(node, place, "RTen has no such operator")
             return
         if row.later and not self._native:
             self._refuse(node, place, "RTen 0.25 has no such operator yet")
         table: Table = {"type": row.name}
-        problems: list[operators.Problem] = []
+        problems: list[Problem] = []
 
         def subgraph(name: str, graph: Graph) -> Table:
             return self.encode(graph, f'{place}.attribute["{name}"].g', visible)
 
-        attrs = operators.encode_attributes(row, node, subgraph, problems, later=self._native)
+        attrs = encode_attributes(row, node, subgraph, problems, later=self._native)
         for problem in problems:
             self._refuse(node, place, problem.reason, problem.remedy)
         if attrs is not None:
@@ -225,23 +226,22 @@ class Encoder:
         """The node's name, made one that nothing else in the model has."""
         if not node.name:
             return None
-        name = _unique(node.name, self._names)
+        name = self._names.new(node.name)
         if name != node.name:
             self.losses.add("renamed", "operators may not share names, with values neither", place, node.name)
         return name
 
     def _outputs(self, graph: Graph, nodes: _NodeList) -> tuple[int, ...]:
         """The ids of a graph's outputs; one that is there twice is copied, since the planner wants them distinct."""
-        ids: list[int] = []
+        ids: dict[int, None] = {}
         for value in graph.output:
-            number = nodes.ids[value.name or ""]
+            name = value.name or ""
+            number = nodes.ids[name]
             if number in ids:
-                copy = nodes.add(
-                    _unique(value.name or "", self._names), "ValueNode", dict(nodes.tables[number]["data"][1])
-                )
+                copy = nodes.add(self._names.new(name), "ValueNode", dict(nodes.tables[number]["data"][1]))
                 nodes.add(None, "OperatorNode", {"type": "Identity", "inputs": (number,), "outputs": (copy,)})
                 number = copy
-            ids.append(number)
+            ids[number] = None
         return tuple(ids)
 
     def _refuse(self, node: Node, where: str, reason: str, remedy: str = "") -> None:
@@ -276,7 +276,7 @@ def _element_number(value: ValueInfo) -> int:
 
 
 def _is_constant(node: Node) -> bool:
-    return node.op_type == "Constant" and node.domain in STANDARD_DOMAINS
+    return node.op_type == "Constant" and node.domain in STANDARD_DOMAINS and len(node.output) == 1
 
 
 def _node_place(node: Node, where: str) -> str:
@@ -346,15 +346,6 @@ def _shape_tables(all_graphs: list[Graph]) -> int:
     for graph in all_graphs:
         tables += 3 * len(graph.initializer) + sum(3 + 2 * len(node.output) for node in graph.node)
     return tables
-
-
-def _unique(name: str, taken: set[str]) -> str:
-    """The name, with a number behind it where it is taken; it is taken from then on."""
-    candidate, number = name, 1
-    while candidate in taken:
-        candidate, number = f"{name}_{number}", number + 1
-    taken.add(candidate)
-    return candidate
 
 
 def _first_duplicate(names: Iterable[str]) -> Any:

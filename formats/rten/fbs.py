@@ -2,8 +2,9 @@
 
 A table is a dict keyed by the field names of the schema. In it a scalar is a number, an enum the name of its member (a
 number that the schema does not know stays a number), a vector of scalars a tuple, a vector of tables a list of dicts, a
-union a tuple of member name and dict, and what is absent is left out. Only the elements of a constant are not copied:
-they are read as a `Span`, and built from bytes or from a source.
+union a tuple of member name and dict. What is absent is left out, except for scalars with a default, which is read in
+their place. Only the elements of a constant are not copied: they are read as a `Span`, and built from bytes or from a
+source.
 
 Facts of the encoding, all from FlatBuffers, "FlatBuffer Internals": everything is little-endian and aligned to its own
 size from the start of the buffer; the buffer begins with the offset of the root table; a table begins with the distance
@@ -33,12 +34,12 @@ MAX_DEPTH = 64
 MAX_TABLES = 1_000_000
 
 # Offsets may share what they lead to, so a small file can unfold into a large model; no honest one comes near this.
-VISITS_PER_BYTE = 16
+VISITS_PER_BYTE = 8
 
 _FORMATS = {"bool": "?", "byte": "b", "ubyte": "B", "short": "h", "ushort": "H", "int": "i", "uint": "I"}
 _FORMATS |= {"long": "q", "ulong": "Q", "float": "f", "double": "d"}
-UOFFSET = struct.Struct("<I")
-SOFFSET = struct.Struct("<i")
+UOFFSET = struct.Struct("<I")  # of all offsets, and of the sizes of vectors
+_SOFFSET = struct.Struct("<i")
 
 
 class Span(NamedTuple):
@@ -92,8 +93,7 @@ def scalar_struct(code: str) -> struct.Struct:
 
 
 @cache
-def members(enum: str) -> dict[int, str]:
-    """The names of the members of an enum by number."""
+def _members(enum: str) -> dict[int, str]:
     return {number: name for name, number in ENUMS[enum].values.items()}
 
 
@@ -192,7 +192,7 @@ class _Reader:
         if position % 4:
             raise self._error(WireError, position, f"a {name} must start at a multiple of 4 bytes")
         self._need(position, 4, name)
-        vtable = position - SOFFSET.unpack_from(self._data, position)[0]
+        vtable = position - _SOFFSET.unpack_from(self._data, position)[0]
         layout = self._layouts.get((name, vtable))
         if layout is None:
             layout = self._layouts[name, vtable] = self._read_vtable(name, vtable)
@@ -223,14 +223,11 @@ class _Reader:
             elif slot.required:
                 raise self._error(DecodeError, vtable, f"a {name} has no {slot.name}, and is not valid without")
             elif slot.default is not None:
-                layout.defaults[slot.name] = (
-                    members(slot.element)[slot.default] if slot.kind == "enum" else slot.default
-                )
+                is_enum = slot.kind == "enum"
+                layout.defaults[slot.name] = _members(slot.element)[slot.default] if is_enum else slot.default
         unknown = places.keys() - {slot.number for slot in slots(name)}
         if unknown:
-            message = (
-                f"a {name} has a value in slot {min(unknown)}, which this reader does not know: the file is too new"
-            )
+            message = f"a {name} has a value in slot {min(unknown)}, which this reader does not know: the file is newer"
             raise self._error(DecodeError, vtable, message)
         return layout
 
@@ -258,19 +255,19 @@ class _Reader:
         return value
 
     def _enum(self, enum: str, at: int, number: int, depth: int) -> str | int:
-        return members(enum).get(number, number)
+        return _members(enum).get(number, number)
 
     def _union(self, union: str, tag_distance: int, at: int, offset: int, depth: int) -> tuple[str, Table]:
         tag = self._data[at + tag_distance]
-        union_members = UNIONS[union]
-        if not 1 <= tag <= len(union_members):
-            message = f"found member {tag} of the union {union}, of which this reader knows 1 to {len(union_members)}"
+        members = UNIONS[union]
+        if not 1 <= tag <= len(members):
+            message = f"found member {tag} of the union {union}, of which this reader knows 1 to {len(members)}"
             raise self._error(DecodeError, at + tag_distance, message)
-        return union_members[tag - 1], self._table(union_members[tag - 1], at, offset, depth)
+        return members[tag - 1], self._table(members[tag - 1], at, offset, depth)
 
     def _string(self, _: str, at: int, offset: int, depth: int) -> str:
         start, nbytes = self._vector("B", at, offset)
-        self._need(start, nbytes + 1, "a string and its NUL")
+        self._need(start, nbytes + 1, "a string and its NUL")  # which the size does not count
         self._visits_left -= nbytes
         if self._data[start + nbytes]:
             raise self._error(WireError, start + nbytes, "a string must be followed by a NUL")

@@ -6,29 +6,46 @@ wrong for a valid model: where a rule is missing, or what it needs is unknown, s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from formats.rten import contents, dims, window_dims
-from formats.rten.attributes import get_int
-from formats.rten.dims import ValueType
+import numpy
+
+from formats.ir.dtypes import BY_NUMBER, numpy_dtype
+from formats.rten import contents
 from formats.rten.operators import STANDARD_DOMAINS
+from formats.rten.rules import RULES
+from formats.rten.value_types import (
+    BOOL,
+    FLOAT,
+    INT8,
+    INT32,
+    INT64,
+    UINT8,
+    UNKNOWN,
+    Dims,
+    ValueType,
+    declared_type,
+    merge,
+    nameless,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable
 
     import numpy as np
 
-    from formats.ir.model import Node, Tensor, Type, ValueInfo
-    from formats.rten.dims import Dim, Dims, DimsRule
+    from formats.ir.model import Node, Tensor, ValueInfo
 
-    ElementRule = Callable[[Node, list[ValueType]], int | None]
+__all__ = ["BOOL", "FLOAT", "INT8", "INT32", "INT64", "MALFORMED", "UINT8", "UNKNOWN", "Scope", "declared_type"]
 
-FLOAT, UINT8, INT8, INT32, INT64, BOOL = 1, 2, 3, 6, 7, 9  # Spec: onnx.proto, TensorProto.DataType
-UNKNOWN = ValueType()
+MAKERS_OF_NATURALS = ("Abs", "SequenceLength", "Size")  # whose results are never negative
+MAKERS_OF_SEQUENCES = ("SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SplitToSequence")
 
+COPIES = ("Cast", "Concat", "Identity")  # operators whose small results are read like constants
+MAX_COPIES = 8  # copies of copies that are followed
 
 # What a rule may raise for a node that is not well formed.
-MALFORMED = (LookupError, TypeError, ValueError, ArithmeticError)
+MALFORMED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
 
 
 class Scope:
@@ -39,6 +56,10 @@ class Scope:
         self.types: dict[str, ValueType] = {}
         self.tensors: dict[str, Tensor] = {}
         self.declared: dict[str, ValueType] = {}
+        self.optionals: set[str] = set() if outer is None else outer.optionals
+        self.naturals: set[str] = set() if outer is None else outer.naturals
+        self._sequences: set[str] = set()
+        self._copies: dict[str, tuple[list[str], int]] = {}
         self._contents: dict[str, Dims | None] = {}
 
     def type_of(self, name: str) -> ValueType:
@@ -59,6 +80,15 @@ class Scope:
                 return scope.tensors.get(name)
             scope = scope.outer
         return None
+
+    def is_sequence(self, name: str) -> bool:
+        """Whether a value is known to be a sequence of tensors."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope._sequences:
+                return True
+            scope = scope.outer
+        return False
 
     def contents_of(self, name: str) -> Dims | None:
         """The elements of a small integer scalar or vector, as far as they are known."""
@@ -86,16 +116,26 @@ class Scope:
 
         Raises: TensorDataError where the data cannot be had.
         """
-        tensor = self.constant(name)
-        return None if tensor is None else tensor.numpy().astype(float).ravel().tolist()
+        array = self.array(name)
+        return None if array is None else array.astype(float).ravel().tolist()
 
-    def array(self, name: str) -> np.ndarray[Any, np.dtype[Any]] | None:
-        """The elements of a constant; `None` where it is no constant.
+    def array(self, name: str, depth: int = MAX_COPIES) -> np.ndarray[Any, np.dtype[Any]] | None:
+        """The elements of a constant, or of one made of others in no more than `depth` steps; else `None`.
 
         Raises: TensorDataError where the data cannot be had.
         """
         tensor = self.constant(name)
-        return None if tensor is None else tensor.numpy()
+        if tensor is not None:
+            return tensor.numpy()
+        scope: Scope | None = self
+        while scope is not None and name not in scope.types:
+            scope = scope.outer
+        names, elem_type = scope._copies.get(name, ([], 0)) if scope is not None else ([], 0)
+        parts = [part for source in names if depth and (part := self.array(source, depth - 1)) is not None]
+        if not names or len(parts) < len(names) or any(part.ndim > 1 for part in parts):
+            return None
+        whole = parts[0] if len(parts) == 1 else numpy.concatenate(parts)
+        return whole.astype(numpy_dtype(elem_type))
 
     def add_tensor(self, tensor: Tensor) -> None:
         """Know an initialiser."""
@@ -114,10 +154,12 @@ class Scope:
         """
         for value in values:
             if value.name and value.type is not None:
-                elem_type, shape = declared_type(value.type)
-                if self.outer is not None and shape is not None:
-                    shape = tuple(dim if isinstance(dim, int) else None for dim in shape)
-                self.declared[value.name] = ValueType(elem_type, shape)
+                kind = declared_type(value.type)
+                self.declared[value.name] = kind if self.outer is None else nameless(kind)
+                if value.type.optional_type is not None:
+                    self.optionals.add(value.name)
+                if value.type.sequence_type is not None:
+                    self._sequences.add(value.name)
 
     def forget(self, name: str) -> None:
         """Know nothing of a value any more, since it is now called something else."""
@@ -128,6 +170,10 @@ class Scope:
         """Know the outputs of a node whose inputs are known as far as they will be."""
         rule = RULES.get(node.op_type or "") if node.domain in STANDARD_DOMAINS else None
         declared = self.declared
+        if node.op_type in MAKERS_OF_SEQUENCES:
+            self._sequences.update(node.output)
+        elif node.op_type in MAKERS_OF_NATURALS:
+            self.naturals.update(node.output)
         if rule is None:
             for name in node.output:
                 self.types[name] = declared.get(name, UNKNOWN)
@@ -140,14 +186,22 @@ class Scope:
         last = len(rule.elements) - 1
         for place, name in enumerate(node.output):
             try:
-                elem_type = rule.elements[min(place, last)](node, types)
+                elem_type = rule.elements[min(place, last)](node, types, place)
             except MALFORMED:
                 elem_type = None
             found = ValueType(elem_type, shapes[place] if place < len(shapes) else None)
             self.types[name] = merge(found, declared[name]) if name in declared else found
+        if node.op_type in COPIES:
+            self._note_copy(node)
         fold = contents.RULES.get(node.op_type or "")
         if fold is not None:
             self._fold(node, fold, types)
+
+    def _note_copy(self, node: Node) -> None:
+        """Remember of what a small constant is made, so that it can be read if somebody asks."""
+        elem_type, dims = self.types[node.output[0]] if node.output else UNKNOWN
+        if elem_type in BY_NUMBER and dims is not None and len(dims) <= 1:
+            self._copies[node.output[0]] = (node.input, elem_type)
 
     def _fold(self, node: Node, fold: contents.ContentsRule, types: list[ValueType]) -> None:
         name = node.output[0] if node.output else ""
@@ -159,7 +213,7 @@ class Scope:
         except MALFORMED:
             return
         length = found.dims[0] if found.dims else 1
-        if held is not None and len(held) == length <= contents.MAX_ELEMENTS:
+        if held is not None and len(held) == length and len(held) <= contents.MAX_ELEMENTS:
             self._contents[name] = held
 
 
@@ -167,193 +221,6 @@ def _elements(tensor: Tensor) -> Dims | None:
     """The elements of an initialiser if it is small, of integers, and has no more than one axis."""
     if len(tensor.dims) > 1 or tensor.data_type not in (*contents.INTEGERS, BOOL):
         return None
-    if tensor.dims and not 0 <= tensor.dims[0] <= contents.MAX_ELEMENTS:
+    if max(tensor.dims, default=0) > contents.MAX_ELEMENTS or min(tensor.dims, default=0) < 0:
         return None
     return tuple(int(number) for number in tensor.numpy().ravel())
-
-
-def declared_type(value_type: Type) -> ValueType:
-    """What a `Type` message says of a tensor; of a sequence, the element type of its tensors."""
-    if value_type.sequence_type is not None:
-        inner = value_type.sequence_type.elem_type
-        return ValueType(None if inner is None else declared_type(inner).elem_type)
-    tensor = value_type.tensor_type
-    if tensor is None:
-        return UNKNOWN
-    shape = tensor.shape
-    known = None if shape is None else tuple(_declared_dim(dim.dim_value, dim.dim_param) for dim in shape.dim)
-    return ValueType(tensor.elem_type or None, known)
-
-
-def _declared_dim(value: int | None, name: str | None) -> Dim:
-    if value is not None:
-        return value if value >= 0 else None
-    return name or None
-
-
-def merge(found: ValueType, declared: ValueType | None) -> ValueType:
-    """What inference found, completed by what was declared."""
-    if declared is None or found == declared:
-        return found
-    elem_type = found.elem_type or declared.elem_type
-    if found.dims is None:
-        return ValueType(elem_type, declared.dims)
-    if declared.dims is None or len(declared.dims) != len(found.dims):
-        return ValueType(elem_type, found.dims)
-    return ValueType(elem_type, tuple(map(_merge_dim, found.dims, declared.dims)))
-
-
-def _merge_dim(found: Dim, declared: Dim) -> Dim:
-    if found is None or (isinstance(declared, int) and not isinstance(found, int)):
-        return declared
-    return found
-
-
-def _same(place: int) -> ElementRule:
-    """The element type of an input."""
-
-    def rule(node: Node, types: list[ValueType]) -> int | None:
-        return types[place].elem_type
-
-    return rule
-
-
-def _fixed(elem_type: int) -> ElementRule:
-    """One element type, always."""
-
-    def rule(node: Node, types: list[ValueType]) -> int | None:
-        return elem_type
-
-    return rule
-
-
-def _attribute(name: str, default: int | None) -> ElementRule:
-    """The element type that an attribute gives; by default a type, or that of the first input for `None`."""
-
-    def rule(node: Node, types: list[ValueType]) -> int | None:
-        return get_int(node, name) or (types[0].elem_type if default is None else default)
-
-    return rule
-
-
-def _any_input(node: Node, types: list[ValueType]) -> int | None:
-    """The element type that all inputs share."""
-    return next((entry.elem_type for entry in types if entry.elem_type), None)
-
-
-def _either(first: int, second: int) -> ElementRule:
-    """The element type that two inputs share."""
-
-    def rule(node: Node, types: list[ValueType]) -> int | None:
-        return types[first].elem_type or types[second].elem_type
-
-    return rule
-
-
-def _quantized(node: Node, types: list[ValueType]) -> int | None:
-    """The type of the zero point, the attribute where there is none, and UINT8 where nothing says otherwise."""
-    if len(types) > 2 and node.input[2]:
-        return types[2].elem_type
-    return get_int(node, "output_dtype") or UINT8
-
-
-def _dequantized(node: Node, types: list[ValueType]) -> int | None:
-    return get_int(node, "output_dtype") or types[1].elem_type
-
-
-def _filled(node: Node, types: list[ValueType]) -> int | None:
-    """The type of the attribute `value`, a float by default."""
-    value = next((attribute.t for attribute in node.attribute if attribute.name == "value"), None)
-    return FLOAT if value is None else value.data_type
-
-
-class Rule(NamedTuple):
-    """How an operator's outputs follow from its inputs; the last element rule holds for all further outputs."""
-
-    dims: DimsRule
-    elements: tuple[ElementRule, ...] = (_same(0),)
-
-
-def _rules() -> Mapping[str, Rule]:
-    """The rule of each operator, in its newest form."""
-    shared, truth, index = (_any_input,), (_fixed(BOOL),), (_fixed(INT64),)
-    classes: list[tuple[str, Rule]] = [
-        (
-            "Abs Acos Acosh Asin Asinh Atan Atanh BatchNormalization BitwiseNot Ceil Celu Clip Cos Cosh CumProd CumSum Elu"
-            " Erf Exp Floor Gelu HardSigmoid HardSwish Hardmax Identity InstanceNormalization LRN LayerNormalization"
-            " LeakyRelu Log LogSoftmax LpNormalization MeanVarianceNormalization Mish Neg Reciprocal Relu"
-            " ReverseSequence RotaryEmbedding Round ScatterElements ScatterND Selu Shrink Sigmoid Sign Sin Sinh"
-            " Softmax Softplus Softsign Sqrt Swish Tan Tanh TensorScatter ThresholdedRelu Trilu",
-            Rule(dims.same),
-        ),
-        ("GroupNormalization RMSNormalization", Rule(dims.same)),
-        ("IsInf IsNaN Not", Rule(dims.same, truth)),
-        ("Dropout", Rule(dims.same_all, (_same(0), _fixed(BOOL)))),
-        ("Cast", Rule(dims.same, (_attribute("to", None),))),
-        ("CastLike", Rule(dims.same, (_same(1),))),
-        ("EyeLike Bernoulli", Rule(dims.same, (_attribute("dtype", None),))),
-        ("RandomNormalLike RandomUniformLike", Rule(dims.same, (_attribute("dtype", None),))),
-        ("RandomNormal RandomUniform", Rule(dims.random_shape, (_attribute("dtype", FLOAT),))),
-        ("Add BitShift BitwiseAnd BitwiseOr BitwiseXor Div Max Mean Min Mod Mul Sub Sum", Rule(dims.broadcast, shared)),
-        ("Pow PRelu", Rule(dims.broadcast)),
-        ("And Equal Greater GreaterOrEqual Less LessOrEqual Or Xor", Rule(dims.broadcast, truth)),
-        ("Where", Rule(dims.broadcast, (_either(1, 2),))),
-        ("MatMul", Rule(dims.matmul, shared)),
-        ("MatMulInteger", Rule(dims.matmul, (_fixed(INT32),))),
-        ("Gemm", Rule(dims.gemm, shared)),
-        ("Einsum", Rule(dims.einsum, shared)),
-        ("Transpose", Rule(dims.transpose)),
-        ("Gather", Rule(dims.gather)),
-        ("GatherElements", Rule(dims.like_second)),
-        ("GatherND", Rule(dims.gather_nd)),
-        (
-            "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum"
-            " ReduceSumSquare",
-            Rule(dims.reduce),
-        ),
-        ("ArgMax ArgMin", Rule(dims.arg_reduce, index)),
-        ("Concat", Rule(dims.concat, shared)),
-        ("Reshape", Rule(dims.reshape)),
-        ("Flatten", Rule(dims.flatten)),
-        ("Squeeze", Rule(dims.squeeze)),
-        ("Unsqueeze", Rule(dims.unsqueeze)),
-        ("Expand", Rule(dims.expand)),
-        ("ConstantOfShape", Rule(dims.constant_of_shape, (_filled,))),
-        ("Tile", Rule(dims.tile)),
-        ("Slice", Rule(dims.slice_)),
-        ("Split", Rule(dims.split)),
-        ("Pad", Rule(dims.pad)),
-        ("TopK", Rule(dims.top_k, (_same(0), _fixed(INT64)))),
-        ("OneHot", Rule(dims.one_hot, (_same(2),))),
-        ("Shape", Rule(dims.shape, index)),
-        ("Size SequenceLength", Rule(dims.scalar, index)),
-        ("NonZero", Rule(dims.non_zero, index)),
-        ("NonMaxSuppression", Rule(dims.non_max_suppression, index)),
-        ("Range", Rule(dims.arange)),
-        ("Multinomial", Rule(dims.unknown, (_attribute("dtype", INT32),))),
-        ("Conv", Rule(window_dims.conv)),
-        ("ConvInteger", Rule(window_dims.conv, (_fixed(INT32),))),
-        ("ConvTranspose", Rule(window_dims.conv_transpose)),
-        ("AveragePool LpPool", Rule(window_dims.pool)),
-        ("MaxPool", Rule(window_dims.pool, (_same(0), _fixed(INT64)))),
-        ("GlobalAveragePool GlobalLpPool GlobalMaxPool", Rule(window_dims.global_pool)),
-        ("Resize", Rule(window_dims.resize)),
-        ("DepthToSpace", Rule(window_dims.depth_to_space)),
-        ("GridSample", Rule(window_dims.grid_sample)),
-        ("GRU LSTM RNN", Rule(window_dims.recurrent)),
-        ("Attention", Rule(window_dims.attention)),
-        ("QuantizeLinear", Rule(dims.same, (_quantized,))),
-        ("DequantizeLinear", Rule(dims.same, (_dequantized,))),
-        ("DynamicQuantizeLinear", Rule(dims.dynamic_quantize, (_fixed(UINT8), _fixed(FLOAT), _fixed(UINT8)))),
-        ("QLinearMatMul", Rule(dims.unknown, (_same(7),))),
-        ("QLinearConv", Rule(dims.unknown, (_same(7),))),
-        ("DFT STFT AffineGrid Col2Im Compress Det MaxUnpool SpaceToDepth", Rule(dims.unknown)),
-        # Of a sequence, the element type is that of its tensors.
-        ("ConcatFromSequence SequenceAt SequenceConstruct SequenceErase SequenceInsert", Rule(dims.unknown)),
-        ("SplitToSequence", Rule(dims.unknown)),
-        ("SequenceEmpty", Rule(dims.unknown, (_attribute("dtype", FLOAT),))),
-    ]
-    return {op_type: rule for op_types, rule in classes for op_type in op_types.split()}
-
-
-RULES = _rules()

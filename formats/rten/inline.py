@@ -39,15 +39,16 @@ def expand(call: Node, function: Function, names: Names) -> list[Node]:
         values[name] = wanted.get(name) or names.fresh(f"{stem}/{name}")
     given = {attribute.name or "": attribute for attribute in function.attribute_proto}
     given.update((attribute.name or "", attribute) for attribute in call.attribute)
-    nodes = [_node(node, values, given, names, stem) for node in function.node]
-    return nodes
+    return [_node(node, values, given, names, stem) for node in function.node]
 
 
 def _node(node: Node, values: dict[str, str], given: Mapping[str, Attribute], names: Names, stem: str) -> Node:
     """A copy of a node with the names and attributes of a call; its outputs are new names."""
     inputs = [_name(name, values, names, stem) for name in node.input]
     attributes = [
-        found for attribute in node.attribute if (found := _attribute(attribute, values, given, names, stem)) is not None
+        found
+        for attribute in node.attribute
+        if (found := _attribute(attribute, values, given, names, stem)) is not None
     ]
     outputs = [_name(name, values, names, stem) for name in node.output]
     return replace(node, input=inputs, output=outputs, attribute=attributes, name=None)

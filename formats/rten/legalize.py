@@ -8,22 +8,22 @@ the node's place in the given model, and the rest is legalised all the same.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import EncodeError
 from formats.ir.dtypes import type_name
 from formats.ir.model import Dimension, Graph, Model, Node, OperatorSetId, TensorShape, TensorType, Type, ValueInfo
-from formats.ir.walk import graphs
 from formats.rten import operators
 from formats.rten.attributes import get_int, get_ints
 from formats.rten.constants import constant_tensor, densify
-from formats.rten.infer import BOOL, INT64, MALFORMED, UNKNOWN, Scope, ValueType, declared_type
+from formats.rten.infer import MALFORMED, Scope
 from formats.rten.inline import expand, functions_of, key_of
 from formats.rten.operators import STANDARD_DOMAINS
+from formats.rten.order import topological
 from formats.rten.refusal import Refusal
 from formats.rten.rewriting.context import NEWEST, Constants, Context, Names, Refused
 from formats.rten.rewriting.table import REWRITINGS
+from formats.rten.value_types import BOOL, INT64, UNKNOWN, ValueType, declared_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 NEWEST_KNOWN = 28  # the newest operator set whose forms the rewritings know
 MAX_STEPS = 32  # of rewriting what a rewriting made, which no operator comes near
 MAX_NESTING = 14  # subgraphs in subgraphs that RTen's verifier accepts
+MAX_CALLS = 64  # functions in functions, which no exporter comes near
 MAX_NODES = 500_000  # nodes that it accepts, a bound for functions that multiply
 IR_VERSION = 10  # of the result; before 4, all initialisers had to be inputs
 NOT_TENSORS_OF_NUMBERS = (8, 14, 15)  # STRING, COMPLEX64, COMPLEX128
@@ -75,7 +76,7 @@ def legalize(model: Model, exact: bool = False) -> Legalized:
     result = replace(
         model, graph=legal, opset_import=imports, functions=[], ir_version=max(model.ir_version or 0, IR_VERSION)
     )
-    types = {where: legalizer.types.get(id(found), {}) for where, found in graphs(result)}
+    types = {where: legalizer.types.get(id(found), {}) for where, found in _graphs(legal, "graph")}
     return Legalized(result, tuple(legalizer.refusals), types)
 
 
@@ -140,7 +141,7 @@ class _Legalizer:
 
     def _order(self, graph: Graph, where: str) -> Sequence[int]:
         """The indices of the nodes in an order in which each comes after those that it uses."""
-        order = _topological(graph.node)
+        order = topological(graph.node)
         if len(order) < len(graph.node):
             first = min(set(range(len(graph.node))) - set(order))
             node = graph.node[first]
@@ -162,10 +163,7 @@ class _Legalizer:
             node = self._with_legal_subgraphs(node, place)
             nodes = self._rewritten(node, domain, place)
             if nodes is None:
-                row = operators.BY_NAME.get(node.op_type or "") if not domain else None
-                if row is None or row.later:
-                    raise Refused("is an operator that RTen has not")
-                return [self._finished(node, place)]
+                return [self._finished(node, domain, place)]
         except Refused as refused:
             return self._refuse(node, domain, place, f"it {refused.reason}", refused.remedy)
         except EncodeError as error:
@@ -184,15 +182,19 @@ class _Legalizer:
             return None
         surroundings = place.surroundings
         version = place.versions.get(domain, NEWEST)
+        context = Context(node, version, surroundings.scope, self._names, surroundings.constants, self._exact)
         for rewriting in rewritings:
-            context = Context(node, version, surroundings.scope, self._names, surroundings.constants, self._exact)
             nodes = rewriting(node, context)
             if nodes is not None:
                 return nodes
+            context.emitted.clear()
         return None
 
-    def _finished(self, node: Node, place: _Place) -> Node:
-        """A legal node; what its outputs are is known from now on."""
+    def _finished(self, node: Node, domain: str, place: _Place) -> Node:
+        """A node that is legal as it is; what its outputs are is known from now on."""
+        row = None if domain else operators.BY_NAME.get(node.op_type or "")
+        if row is None or row.later:
+            raise Refused("is an operator that RTen has not")
         scope = place.surroundings.scope
         scope.infer(node)
         for name in node.output:
@@ -214,6 +216,8 @@ class _Legalizer:
         function = self._functions[key]
         if key in place.calls:
             raise Refused("is a function that calls itself")
+        if len(place.calls) >= MAX_CALLS:
+            raise Refused(f"is a function called from more than {MAX_CALLS} others")
         self._room -= len(function.node)
         if self._room < 0:
             raise Refused(f"is one of functions that make more than {MAX_NODES} nodes, which RTen does not load")
@@ -222,7 +226,7 @@ class _Legalizer:
         versions[""] = versions.pop("ai.onnx", versions.get("", NEWEST))
         inner = place._replace(versions=versions, calls=(*place.calls, key))
         nodes = expand(node, function, self._names)
-        return [legal for index in _topological(nodes) for legal in self._node(nodes[index], inner)]
+        return [legal for index in topological(nodes) for legal in self._node(nodes[index], inner)]
 
     def _with_legal_subgraphs(self, node: Node, place: _Place) -> Node:
         """The node with legal subgraphs, which have the outputs that they had."""
@@ -235,9 +239,7 @@ class _Legalizer:
         for attribute in node.attribute:
             if attribute.g is not None:
                 where = f'{place.where}.attribute["{attribute.name}"].g'
-                graph = self.graph(
-                    attribute.g, place.versions, place.surroundings, where, input_types, place.calls
-                )
+                graph = self.graph(attribute.g, place.versions, place.surroundings, where, input_types, place.calls)
                 attribute = replace(attribute, g=graph)
             attributes.append(attribute)
         return replace(node, attribute=attributes)
@@ -247,7 +249,7 @@ def _names(model: Model) -> tuple[set[str], set[str]]:
     """The names of all values, and those that are read."""
     used: set[str] = set()
     read: set[str] = set()
-    for _, graph in graphs(model):
+    for graph in _all_graphs(model):
         used.update(value.name or "" for value in (*graph.input, *graph.value_info))
         used.update(tensor.name or "" for tensor in graph.initializer)
         used.update(sparse.values.name or "" for sparse in graph.sparse_initializer if sparse.values)
@@ -257,48 +259,26 @@ def _names(model: Model) -> tuple[set[str], set[str]]:
             read.update(node.input)
     for function in model.functions:
         read.update(function.output)
-        for node in function.node:
-            used.update(node.output)
-            read.update(node.input)
     return used | read, read - {""}
 
 
-def _topological(nodes: Sequence[Node]) -> Sequence[int]:
-    """The indices of nodes, in order as far as each can come after those that it uses; those on cycles are left out."""
-    maker = {name: index for index, node in enumerate(nodes) for name in node.output if name}
-    needs = [{maker[name] for name in _mentioned(node) if name in maker} for node in nodes]
-    if all(not made or max(made) < index for index, made in enumerate(needs)):
-        return range(len(nodes))
-    users: dict[int, list[int]] = {}
-    for index, made in enumerate(needs):
-        for other in made:
-            users.setdefault(other, []).append(index)
-    missing = [len(made) for made in needs]
-    ready = [index for index, count in enumerate(missing) if not count]
-    heapify(ready)
-    order = []
-    while ready:
-        index = heappop(ready)
-        order.append(index)
-        for user in users.get(index, ()):
-            missing[user] -= 1
-            if not missing[user]:
-                heappush(ready, user)
-    return order
+def _graphs(graph: Graph, where: str) -> Iterator[tuple[str, Graph]]:
+    """The graph and its subgraphs, each with its place."""
+    yield where, graph
+    for index, node in enumerate(graph.node):
+        for attribute in node.attribute:
+            if attribute.g is not None:
+                yield from _graphs(attribute.g, f'{where}.node[{index}].attribute["{attribute.name}"].g')
 
 
-def _mentioned(node: Node) -> Iterator[str]:
-    """The names that a node and its subgraphs use."""
-    yield from node.input
-    for attribute in node.attribute:
-        if attribute.g is not None:
-            for inner in attribute.g.node:
-                yield from _mentioned(inner)
-            yield from (value.name or "" for value in attribute.g.output)
+def _all_graphs(model: Model) -> Iterator[Graph]:
+    """All graphs of a model; the nodes of a function as a graph too."""
+    outermost = [model.graph or Graph(), *(Graph(node=function.node) for function in model.functions)]
+    return (found for graph in outermost for _, found in _graphs(graph, ""))
 
 
 def _body_types(node: Node, scope: Scope) -> list[ValueType]:
-    """What is known of the inputs of a node's subgraph: dims may differ from step to step, except of slices."""
+    """What is known of the inputs of a node's subgraph: what a Loop carries may have other dims in each step."""
     types = [scope.type_of(name) if name else UNKNOWN for name in node.input]
     if node.op_type == "Loop":
         carried = [ValueType(entry.elem_type) for entry in types[2:]]
@@ -307,7 +287,7 @@ def _body_types(node: Node, scope: Scope) -> list[ValueType]:
         count = len(types) - get_int(node, "num_scan_inputs")
         axes = get_ints(node, "scan_input_axes") or [0] * len(types)
         slices = [_without(entry, axis) for entry, axis in zip(types[count:], axes, strict=False)]
-        return [*(ValueType(entry.elem_type) for entry in types[:count]), *slices]
+        return [*types[:count], *slices]
     return []
 
 
@@ -331,5 +311,3 @@ def _typed(value: ValueInfo, scope: Scope) -> ValueInfo:
 
 def _dimension(dim: int | str | None) -> Dimension:
     return Dimension(dim_value=dim) if isinstance(dim, int) else Dimension()
-
-

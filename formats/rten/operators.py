@@ -1,4 +1,4 @@
-"""The operators of RTen: one row each, read in both directions.
+"""The operators of RTen: one row each, read in both directions by `attribute_tables.py`.
 
 An operator has the name of the ONNX operator that it computes, in its newest form; the rows say how many inputs and
 outputs the runtime takes, which attribute table goes with it, and how each field of that table and an ONNX attribute
@@ -9,25 +9,16 @@ Spec: RTen 0.25.0, schema.fbs and the operator readers; ONNX, Operators.
 
 from __future__ import annotations
 
-import struct
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from formats.errors import DecodeError
-from formats.ir.model import Attribute, Tensor
-from formats.rten.attributes import AttributeType
-from formats.rten.elements import FLOAT, HOLDERS, INT32, INT32_LIMITS, INT64_LIMITS, clamp_int32
-from formats.tensordata.source import Literal
+from formats.rten.elements import HOLDERS, INT32_LIMITS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from formats.ir.model import Graph, Node
-    from formats.rten.fbs import Table
+    from collections.abc import Mapping
 
 RTEN_DOMAIN: Final = "rten"  # of the nodes of a model that was read from a .rten file
 STANDARD_DOMAINS: Final = (None, "", "ai.onnx")
-UINT32_MAX: Final = (1 << 32) - 1
 
 
 class Kind(Enum):
@@ -73,13 +64,6 @@ class Operator(NamedTuple):
     neutral: Mapping[str, tuple[Any, ...]] = {}  # attributes without a field, and the values that ask for nothing
     optional: bool = False  # the attribute table may be absent, and then has its defaults
     later: bool = False  # newer than the release that we write for
-
-
-class Problem(NamedTuple):
-    """Why a node cannot become an operator."""
-
-    reason: str
-    remedy: str = ""
 
 
 ANY: Final = ("any",)  # an attribute that does not change what inference computes, or is implied by the inputs
@@ -435,231 +419,3 @@ OPERATORS: Final[tuple[Operator, ...]] = (
 )  # fmt: skip
 
 BY_NAME: Final[Mapping[str, Operator]] = {row.name: row for row in OPERATORS}
-
-# The field of an attribute that holds a value of each type.
-_VALUE_FIELDS: Final = {
-    AttributeType.FLOAT: "f",
-    AttributeType.INT: "i",
-    AttributeType.STRING: "s",
-    AttributeType.TENSOR: "t",
-    AttributeType.GRAPH: "g",
-    AttributeType.FLOATS: "floats",
-    AttributeType.INTS: "ints",
-    AttributeType.STRINGS: "strings",
-}
-_ZEROS: Final = {"f": 0.0, "i": 0, "s": b""}  # a value that some writers leave out
-_ATTRIBUTE_TYPES: Final = {
-    Kind.INT: AttributeType.INT,
-    Kind.BOUND: AttributeType.INT,
-    Kind.BOOL: AttributeType.INT,
-    Kind.FLOAT: AttributeType.FLOAT,
-    Kind.INTS: AttributeType.INTS,
-    Kind.STRING: AttributeType.STRING,
-    Kind.SCALAR: AttributeType.TENSOR,
-    Kind.GRAPH: AttributeType.GRAPH,
-}
-
-
-class _UnfitError(ValueError):
-    """A value that a field cannot hold; the message completes a sentence that begins with the attribute."""
-
-
-# ONNX to RTen
-
-
-def encode_attributes(
-    row: Operator,
-    node: Node,
-    encode_graph: Callable[[str, Graph], Table],
-    problems: list[Problem],
-    *,
-    later: bool = False,
-) -> tuple[str, Table] | None:
-    """The attribute table of a node with its name, or `None` for an operator without one.
-
-    `encode_graph` gets the attribute's name and the graph. What cannot be said is appended to `problems`; `later`
-    allows the fields that only newer runtimes know.
-    """
-    given = {attribute.name: attribute for attribute in node.attribute}
-    table: Table = {}
-    for field in row.fields:
-        attribute = given.pop(field.onnx_name, None)
-        try:
-            value = _encode_field(field, attribute, encode_graph)
-        except _UnfitError as error:
-            problems.append(Problem(f"the attribute {field.onnx_name} {error}"))
-            continue
-        if field.later and not later:
-            if value and not (isinstance(value, tuple) and value in ONES):
-                problems.append(Problem(f"the attribute {field.onnx_name} = {_said(value)} is ignored by RTen 0.25"))
-            continue
-        if value is not None:
-            table[field.name] = value
-    for name, attribute in given.items():
-        allowed = row.neutral.get(name or "")
-        if allowed is ANY:
-            continue
-        value = attribute_value(attribute)
-        if allowed is None or value not in allowed:
-            problems.append(Problem(f"it has no place for the attribute {name} = {_said(value)}"))
-    if not row.attrs or (row.optional and table == _default_table(row, later=later)):
-        return None
-    return row.attrs, table
-
-
-def attribute_value(attribute: Attribute) -> Any:
-    """An attribute's value as plain data: strings decoded, lists as tuples."""
-    if attribute.ref_attr_name:
-        return f"@{attribute.ref_attr_name}"
-    field = _VALUE_FIELDS.get(attribute.type or 0)  # type: ignore[call-overload]
-    if field is None:  # the oldest files do not say the type
-        field = next((name for name in _VALUE_FIELDS.values() if getattr(attribute, name) not in (None, [])), "s")
-    value = getattr(attribute, field)
-    if value is None:
-        value = _ZEROS.get(field)
-    if isinstance(value, list):
-        return tuple(_text(item) for item in value)
-    return _text(value)
-
-
-def _text(value: Any) -> Any:
-    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
-
-
-def _encode_field(field: Field, attribute: Attribute | None, encode_graph: Callable[[str, Graph], Table]) -> Any:
-    """What goes into the field for an attribute, `None` for nothing."""
-    if attribute is None:
-        if field.required:
-            raise _UnfitError("is missing")
-        if field.kind is Kind.SCALAR:
-            return "FloatScalar", {"value": 0.0}
-        return None if field.default is None else _encode_value(field, field.default)
-    value = attribute_value(attribute)
-    if attribute.ref_attr_name or attribute.type not in (None, 0, _attribute_type(field)):
-        raise _UnfitError(f"is {_said(value)}, of another type than the operator's definition says")
-    if field.kind is Kind.GRAPH:
-        return encode_graph(field.onnx_name, value)
-    if field.kind is Kind.SCALAR:
-        return _encode_scalar(value)
-    return _encode_value(field, value)
-
-
-def _attribute_type(field: Field) -> AttributeType:
-    if field.kind is Kind.CHOICE:
-        return AttributeType.STRING if isinstance(next(iter(field.choices)), str) else AttributeType.INT
-    return _ATTRIBUTE_TYPES[field.kind]
-
-
-def _encode_value(field: Field, value: Any) -> Any:
-    """A plain value in the form of the field."""
-    if field.kind is Kind.BOOL:
-        return bool(value)
-    if field.kind is Kind.BOUND:
-        return clamp_int32(value)
-    if field.kind is Kind.CHOICE:
-        if value not in field.choices:
-            raise _UnfitError(f"is {_said(value)}, and RTen has only {', '.join(map(_said, field.choices))}")
-        return field.choices[value]
-    if field.kind in (Kind.INT, Kind.INTS):
-        highest = INT32_LIMITS[1] if field.minimum else UINT32_MAX
-        for number in value if field.kind is Kind.INTS else (value,):
-            if not field.minimum <= number <= highest:
-                raise _UnfitError(f"is {_said(value)}, outside of {field.minimum} to {highest}")
-    return value
-
-
-def _encode_scalar(tensor: Tensor) -> tuple[str, Table]:
-    """The union member for a tensor of one element."""
-    element = HOLDERS.get(tensor.data_type or 0)
-    array = tensor.numpy() if element in (FLOAT, INT32) else None
-    if array is None or array.size != 1:
-        raise _UnfitError("is no single float, integer or bool")
-    if element == FLOAT:
-        return "FloatScalar", {"value": float(array.reshape(()))}
-    number = int(array.reshape(()))
-    clamped = clamp_int32(number)
-    if number != clamped and number not in INT64_LIMITS:
-        raise _UnfitError(f"is {number}, which does not fit 32 bits")
-    return "IntScalar", {"value": clamped}
-
-
-def _default_table(row: Operator, *, later: bool) -> Table:
-    """The table of a node without attributes, with the fields that only newer runtimes know if `later`."""
-    return {
-        field.name: _encode_value(field, field.default)
-        for field in row.fields
-        if field.default is not None and (later or not field.later)
-    }
-
-
-def _said(value: Any) -> str:
-    """A value as a message shows it: short, and never weights."""
-    if isinstance(value, (str, int, float, tuple)):
-        text = repr(value)
-        return text if len(text) <= 60 else f"{text[:57]}..."
-    return f"a {type(value).__name__}"
-
-
-# RTen to ONNX
-
-
-def decode_attributes(
-    row: Operator, attrs: tuple[str, Table] | None, decode_graph: Callable[[str, Table], Graph]
-) -> list[Attribute]:
-    """The ONNX attributes that an attribute table stands for: all that it says, defaults too.
-
-    Raises: DecodeError where the table is missing, of another operator, or has an unknown enumerator.
-    """
-    if not row.attrs:
-        return []  # the loader does not look at the table of an operator that has none
-    if attrs is None and row.optional:
-        attrs = row.attrs, _default_table(row, later=True)
-    if attrs is None or attrs[0] != row.attrs:
-        found = attrs[0] if attrs else "none"
-        raise DecodeError(f"a {row.name} operator needs a {row.attrs} table, found {found}")
-    attributes = []
-    for field in row.fields:
-        value = attrs[1].get(field.name)
-        if value is not None:
-            attributes.append(_decode_field(field, value, decode_graph))
-        elif field.required:
-            raise DecodeError(f"the field {field.name} of a {row.attrs} table is missing")
-    return attributes
-
-
-def _decode_field(field: Field, value: Any, decode_graph: Callable[[str, Table], Graph]) -> Attribute:
-    attribute = Attribute(name=field.onnx_name, type=int(_attribute_type(field)))
-    if field.kind is Kind.CHOICE:
-        value = _choice(field, value)
-    if field.kind is Kind.GRAPH:
-        attribute.g = decode_graph(field.onnx_name, value)
-    elif field.kind is Kind.SCALAR:
-        attribute.t = _decode_scalar(value)
-    elif field.kind is Kind.FLOAT:
-        attribute.f = value
-    elif field.kind is Kind.INTS:
-        attribute.ints = list(value)
-    elif isinstance(value, str):
-        attribute.s = value.encode()
-    else:
-        attribute.i = int(value)
-    return attribute
-
-
-def _choice(field: Field, enumerator: str | int) -> str | int:
-    """The ONNX value for an enumerator.
-
-    Raises: DecodeError for one that the schema does not know, and that has come as a number.
-    """
-    for value, name in field.choices.items():
-        if name == enumerator:
-            return value  # type: ignore[no-any-return]
-    raise DecodeError(f"the field {field.name} has the unknown value {enumerator}")
-
-
-def _decode_scalar(value: tuple[str, Table]) -> Tensor:
-    member, table = value
-    number = table["value"]
-    if member == "FloatScalar":
-        return Tensor(dims=[1], data_type=FLOAT.number, raw_data=Literal(struct.pack("<f", number)))
-    return Tensor(dims=[1], data_type=INT32.number, raw_data=Literal(struct.pack("<i", number)))

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from formats.ir.model import Node
-    from formats.rten.dims import Dim, Dims, ValueType
     from formats.rten.infer import Scope
+    from formats.rten.value_types import Dim, Dims, ValueType
 
 
 class Window(NamedTuple):
@@ -145,7 +145,7 @@ def resize(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None
     dims = types[0].dims
     if dims is None:
         return []
-    unknown = [(None,) * len(dims)]
+    unknown: list[Dims | None] = [(None,) * len(dims)]
     if get_ints(node, "axes") or get_string(node, "keep_aspect_ratio_policy", "stretch") != "stretch":
         return unknown
     sizes = scope.contents_of(node.input[3]) if len(node.input) > 3 and node.input[3] else None

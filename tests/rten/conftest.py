@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from runtime.runner import Runner
@@ -23,8 +21,6 @@ from formats.ir.model import (
 from formats.ir.storage import from_numpy
 from formats.rten.attributes import make_node
 
-MODELS = Path(__file__).parents[3] / "shared" / "models"
-
 
 @pytest.fixture(scope="session")
 def runtime():
@@ -34,14 +30,6 @@ def runtime():
         pytest.skip("the RTen runner is not built; see tests/runtime/runner.py")
     yield found
     found.close()
-
-
-@pytest.fixture(scope="session")
-def shared_models() -> Path:
-    """The folder of exported models with their inputs and outputs."""
-    if not MODELS.exists():
-        pytest.skip(f"{MODELS} is not there")
-    return MODELS
 
 
 class Make:

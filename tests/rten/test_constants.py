@@ -99,7 +99,7 @@ def test_constant_node_of_a_string():
 
 def test_constant_node_without_value():
     """A Constant node must have a value."""
-    with pytest.raises(EncodeError, match="it has no value"):
+    with pytest.raises(EncodeError, match="the Constant node of 'c' has no value"):
         constant_tensor(make_node("Constant", [], ["c"]))
 
 

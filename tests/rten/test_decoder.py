@@ -109,7 +109,11 @@ def test_captured_constants():
     attrs = ("IfAttrs", dict(zip(("then_branch", "else_branch"), branches, strict=True)))
     graph = decode([value("c"), constant("w"), operator("If", (0,), (), attrs)], inputs=(0,))
     then, other = (attribute.g for attribute in graph.node[0].attribute)
-    assert (["w"], [], ["own"]) == ([v.name for v in then.output], then.initializer, [t.name for t in other.initializer])
+    assert (["w"], [], ["own"]) == (
+        [v.name for v in then.output],
+        then.initializer,
+        [t.name for t in other.initializer],
+    )
 
 
 def test_captured_nothing():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -17,7 +18,8 @@ from formats.ir.dtypes import numpy_dtype, type_name
 from formats.ir.model import Node, TensorShape, TensorType, Type, ValueInfo
 from formats.ir.storage import from_numpy
 from formats.rten.attributes import make_attribute, make_node
-from formats.rten.infer import FLOAT, Scope
+from formats.rten.infer import Scope
+from formats.rten.value_types import FLOAT
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from formats.ir.model import Tensor
-    from formats.rten.dims import Dims
+    from formats.rten.value_types import Dims
 
 NEWEST = 24  # the operator set that rewritten nodes are of; the forms that they use are the same in all later ones
 
@@ -35,6 +37,7 @@ INTS = frozenset({4, 5, 6, 7, 9, 12, 13})
 BYTES = frozenset({2, 3, 21, 22})
 
 INT_MAX = (1 << 63) - 1
+MAX_ELEMENTS = 1 << 26  # of a constant that is made here
 
 
 class Refused(Exception):  # noqa: N818 - it is no error of the program: the legaliser records it as a Refusal
@@ -205,6 +208,14 @@ class Context:
         """A constant with the elements of nested lists or an array."""
         return self.constants.add(numpy.asarray(values).astype(numpy_dtype(elem_type)))
 
+    def check_size(self, *dims: int) -> None:
+        """Nothing, for a constant that may be made.
+
+        Raises: Refused where it has more elements than any sensible model needs.
+        """
+        if prod(dims) > MAX_ELEMENTS:
+            raise Refused(f"needs a constant of dims {list(dims)}, more than {MAX_ELEMENTS} elements")
+
     # Results.
 
     def op(self, op_type: str, *inputs: str, **attributes: Any) -> str:
@@ -224,10 +235,13 @@ class Context:
         return outputs
 
     def copy(self, inputs: Sequence[str], op_type: str = "", without: Collection[str] = (), **attributes: Any) -> str:
-        """Emit the node with other inputs, without some attributes and with new ones, and give its first output."""
+        """Emit the node with other inputs, as a standard operator, and give its first output.
+
+        Some of the attributes may be left out, and others given.
+        """
         node = self.changed(inputs, without, **attributes)[-1]
         outputs = [self.names.fresh(f"{self.node.output[0]}/{op_type or node.op_type}")]
-        self.emit(replace(node, op_type=op_type or node.op_type, output=outputs, name=None))
+        self.emit(replace(node, op_type=op_type or node.op_type, output=outputs, name=None, domain=None))
         return outputs[0]
 
     def emit(self, node: Node) -> None:
@@ -289,5 +303,3 @@ def with_input(node: Node, place: int, name: str) -> list[str]:
     inputs = list(node.input) + [""] * (place + 1 - len(node.input))
     inputs[place] = name
     return inputs
-
-

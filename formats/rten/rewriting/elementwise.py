@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import type_name
 from formats.rten.attributes import get_float, get_int, get_string
-from formats.rten.infer import BOOL, FLOAT, INT32
 from formats.rten.rewriting.context import BYTES, FLOATS, INTS, Refused
+from formats.rten.value_types import BOOL, FLOAT, INT32
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,13 +104,19 @@ def is_inf(node: Node, context: Context) -> list[Node] | None:
 
 
 def bit_shift(node: Node, context: Context) -> list[Node] | None:
-    """Shifting unsigned numbers is multiplying with, or dividing by, a power of two."""
+    """Shifting is multiplying with, or dividing by, a power of two; more places than there are do what all do."""
     data, amount = context.input(0), context.input(1)
     if context.elem_type(data) not in BYTES:
         raise Refused(f"shifts {context.describe(data)}, of which RTen cannot hold every value")
-    power = context.op("Pow", context.scalar(2, elem_type=INT32), context.cast(amount, INT32))
-    op_type = "Mul" if get_string(node, "direction") == "LEFT" else "Div"
-    shifted = context.op(op_type, context.cast(data, INT32), power)
+    number, places = context.cast(data, INT32), context.cast(amount, INT32)
+    all_places = context.scalar(8, elem_type=INT32)
+    too_far = context.op("Less", places, context.scalar(0, elem_type=INT32))
+    places = context.op("Min", context.op("Where", too_far, all_places, places), all_places)
+    power = context.op("Pow", context.scalar(2, elem_type=INT32), places)
+    if get_string(node, "direction") == "LEFT":
+        shifted = context.op("Mul", number, power)
+    else:  # towards minus infinity, where integers are divided towards zero
+        shifted = context.op("Div", context.op("Sub", number, context.op("Mod", number, power)), power)
     return context.replace(context.cast(shifted, context.elem_type(data) or INT32))
 
 
@@ -141,7 +147,7 @@ def selu(node: Node, context: Context) -> list[Node] | None:
 
 
 def mish(node: Node, context: Context) -> list[Node] | None:
-    """x * tanh(softplus(x))."""
+    """The product x * tanh(softplus(x))."""
     data = context.input(0)
     return context.replace(context.op("Mul", data, context.op("Tanh", context.op("Softplus", data))))
 
@@ -157,7 +163,7 @@ def shrink(node: Node, context: Context) -> list[Node] | None:
 
 
 def softsign(node: Node, context: Context) -> list[Node] | None:
-    """x / (1 + |x|)."""
+    """The quotient x / (1 + |x|)."""
     data = context.input(0)
     divisor = context.op("Add", context.op("Abs", data), context.scalar(1, like=data))
     return context.replace(context.op("Div", data, divisor))
@@ -171,13 +177,13 @@ def thresholded_relu(node: Node, context: Context) -> list[Node] | None:
 
 
 def times_sigmoid(context: Context, data: str, alpha: float) -> str:
-    """x * sigmoid(alpha * x), in the form that RTen fuses."""
+    """The product x * sigmoid(alpha * x), in the form that RTen fuses."""
     scaled = data if alpha == 1 else context.op("Mul", data, context.scalar(alpha, like=data))
     return context.op("Mul", data, context.op("Sigmoid", scaled))
 
 
 def swish(node: Node, context: Context) -> list[Node] | None:
-    """x * sigmoid(alpha * x)."""
+    """The product x * sigmoid(alpha * x)."""
     return context.replace(times_sigmoid(context, context.input(0), get_float(node, "alpha", 1.0)))
 
 

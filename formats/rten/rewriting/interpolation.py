@@ -12,7 +12,7 @@ import numpy
 if TYPE_CHECKING:
     import numpy as np
 
-    from formats.rten.dims import Dim
+    from formats.rten.value_types import Dim
 
     Array = np.ndarray[Any, Any]
 
@@ -121,7 +121,7 @@ def matrix(axis: Axis, kernel: Kernel) -> Array:
     reach = 1 if kernel.mode == "linear" else 2
     for row, position in enumerate(positions(axis, kernel.coordinates)):
         if kernel.mode == "linear" and not kernel.antialias:
-            position = min(max(position, 0), before - 1)  # noqa: PLW2901 - the element at the border goes on outside
+            position = min(max(position, 0), before - 1)  # the element at the border goes on outside
         first = int(numpy.floor(position - reach / shrink)) + 1
         columns = numpy.arange(first, int(numpy.ceil(position + reach / shrink)) + 1)
         distance = numpy.abs(columns - float(position)) * shrink
@@ -135,11 +135,11 @@ def matrix(axis: Axis, kernel: Kernel) -> Array:
 
 
 def _linear(distance: Array) -> Array:
-    return numpy.maximum(1 - distance, 0)
+    return numpy.asarray(numpy.maximum(1 - distance, 0))
 
 
 def _cubic(distance: Array, a: float) -> Array:
     """Spec: Keys, Cubic convolution interpolation for digital image processing, 1981."""
     near = (a + 2) * distance**3 - (a + 3) * distance**2 + 1
     far = a * distance**3 - 5 * a * distance**2 + 8 * a * distance - 4 * a
-    return numpy.where(distance <= 1, near, numpy.where(distance < 2, far, 0))
+    return numpy.asarray(numpy.where(distance <= 1, near, numpy.where(distance < 2, far, 0)))

@@ -5,14 +5,15 @@ Spec: ONNX, Operators.md, Loop and Scan.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from formats.ir.model import Graph
+from formats.ir.model import Graph, SequenceType, TensorType, Type, ValueInfo
 from formats.rten.attributes import find, get_int, get_ints, make_node
 from formats.rten.dims import normalize
-from formats.rten.infer import BOOL, INT64
 from formats.rten.rewriting.context import INT_MAX, Refused
 from formats.rten.rewriting.shapes import sizes_of
+from formats.rten.value_types import BOOL, INT64, ValueType, declared_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,4 +81,49 @@ def _collected(node: Node, context: Context, results: list[str]) -> list[str]:
     return found
 
 
-REWRITINGS: Mapping[str, Rewriting] = {"Scan": scan}
+def sequence_map(node: Node, context: Context) -> list[Node] | None:
+    """A loop over the tensors of sequences, that adds to others."""
+    attribute = find(node, "body")
+    if attribute is None or attribute.g is None:
+        raise Refused("has no body")
+    body, count = attribute.g, context.op("SequenceLength", context.input(0))
+    kinds = [declared_type(value.type).elem_type if value.type else None for value in body.output]
+    if not all(kinds):
+        raise Refused("makes sequences of an unknown type", "infer the model's types first")
+    empty = [context.op("SequenceEmpty", dtype=kind) for kind in kinds]
+    inner = context.nested()
+    iteration, condition, goes_on, *states = (
+        context.names.fresh(f"{node.output[0]}/{what}")
+        for what in ("step", "goes_on", "goes_on", *("made" for _ in empty))
+    )
+    inner.scope.add_input(iteration, ValueType(INT64, ()))
+    for place, (name, value) in enumerate(zip(node.input, body.input, strict=True)):
+        is_sequence = place == 0 or context.scope.is_sequence(name)
+        op_type, inputs = ("SequenceAt", [name, iteration]) if is_sequence else ("Identity", [name])
+        inner.emit(make_node(op_type, inputs, [value.name or ""]))
+    taken = list(inner.emitted)
+    inner.emitted.clear()
+    made = [
+        inner.op("SequenceInsert", state, value.name or "") for state, value in zip(states, body.output, strict=True)
+    ]
+    inner.emit(make_node("Identity", [condition], [goes_on]))
+    sequences = [
+        Type(sequence_type=SequenceType(elem_type=Type(tensor_type=TensorType(elem_type=kind)))) for kind in kinds
+    ]
+    graph = replace(
+        body,
+        node=[*taken, *body.node, *inner.emitted],
+        input=[
+            context.value_info(iteration, INT64, is_scalar=True),
+            context.value_info(condition, BOOL, is_scalar=True),
+            *(ValueInfo(name=name, type=kind) for name, kind in zip(states, sequences, strict=True)),
+        ],
+        output=[
+            context.value_info(goes_on, BOOL, is_scalar=True),
+            *(ValueInfo(name=name, type=kind) for name, kind in zip(made, sequences, strict=True)),
+        ],
+    )
+    return context.replace(*context.op_outputs("Loop", [count, "", *empty], len(empty), body=graph))
+
+
+REWRITINGS: Mapping[str, Rewriting] = {"Scan": scan, "SequenceMap": sequence_map}

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from formats.ir.dtypes import type_name
 from formats.rten.attributes import find, get_int
 from formats.rten.dims import normalize
-from formats.rten.infer import FLOAT, INT8, UINT8
 from formats.rten.rewriting.context import FLOATS, Refused
 from formats.rten.rewriting.shapes import joined, sizes_of
+from formats.rten.value_types import FLOAT, INT8, UINT8
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,12 +34,14 @@ def _per_tensor(context: Context, name: str) -> str:
     return context.constants.add_tensor(replace(tensor, name=context.names.fresh(f"{name}/scalar"), dims=[]))
 
 
-def _parameters(context: Context, zero_type: int) -> tuple[str, str]:
+def _parameters(context: Context, zero_type: int | None) -> tuple[str, str]:
     """The scale and the zero point, both scalars with the zero point given, or both vectors."""
     scale, zero = _per_tensor(context, context.input(1)), context.optional(2)
     zero = _per_tensor(context, zero) if zero else ""
     rank = context.rank(scale)
     if rank == 0 and not zero:
+        if zero_type is None:
+            raise Refused("has no zero point, and its type is unknown", "infer the model's types first")
         zero = context.scalar(0, elem_type=zero_type)
     if rank is None:
         raise Refused("has a scale of unknown rank", "infer the model's shapes first")
@@ -49,7 +51,7 @@ def _parameters(context: Context, zero_type: int) -> tuple[str, str]:
 def quantize_linear(node: Node, context: Context) -> list[Node] | None:
     """The type of the result is said by the zero point and by the attribute, which RTen's inference reads."""
     data, zero = context.input(0), context.optional(2)
-    target = (context.elem_type(zero) if zero else get_int(node, "output_dtype")) or UINT8
+    target = context.elem_type(zero) if zero else get_int(node, "output_dtype") or UINT8
     if target not in QUANTIZED:
         raise Refused(f"quantises to {type_name(target)}, where RTen has UINT8 and INT8")
     _refuse_blocks(node)
@@ -73,7 +75,7 @@ def dequantize_linear(node: Node, context: Context) -> list[Node] | None:
     elem_type = context.elem_type(data)
     if get_int(node, "block_size") or elem_type in FLOATS or _is_small_float(elem_type):
         return _multiplied_out(node, context, data, scale, zero)
-    given = [data, *(name for name in _parameters(context, elem_type or INT8) if name)]
+    given = [data, *(name for name in _parameters(context, elem_type) if name)]
     return None if given == [name for name in node.input if name] else context.changed(given)
 
 
@@ -137,14 +139,16 @@ def dequantized(context: Context, data: str, scale: str, zero: str, axis: int = 
 def mat_mul_integer(node: Node, context: Context) -> list[Node] | None:
     """Zero points of one element are scalars to RTen."""
     inputs = [_per_tensor(context, name) if name and place > 1 else name for place, name in enumerate(node.input)]
-    return None if inputs == list(node.input) else context.changed(inputs)
+    if inputs != list(node.input):
+        return context.changed(inputs)
+    return by_vector(node, context) if node.op_type == "MatMulInteger" else None
 
 
 def mat_mul(node: Node, context: Context) -> list[Node] | None:
     """RTen multiplies matrices of floats; of integers, products are added up without rounding."""
     a, b = context.input(0), context.input(1)
     if not context.is_integer(a):
-        return None
+        return by_vector(node, context)
     if not context.known_rank(a) or not context.known_rank(b):
         raise Refused("multiplies scalars")
     rows, columns = context.known_rank(a) > 1, context.known_rank(b) > 1
@@ -157,6 +161,16 @@ def mat_mul(node: Node, context: Context) -> list[Node] | None:
     total = context.op("ReduceSum", context.op("Mul", left, right), context.int64([-2]), keepdims=0)
     gone = [-1] * (not columns) + [-2] * (not rows)
     return context.replace(context.op("Squeeze", total, context.int64(gone)) if gone else total)
+
+
+def by_vector(node: Node, context: Context) -> list[Node] | None:
+    """RTen 0.25.0 leaves the axis of a vector that a stack of matrices is multiplied with in the result."""
+    a, b = context.input(0), context.input(1)
+    rank = context.rank(a)
+    if context.rank(b) != 1 or (rank is not None and rank <= 2):
+        return None
+    column = context.op("Unsqueeze", b, context.int64([1]))
+    return context.replace(context.op("Squeeze", context.copy([a, column, *node.input[2:]]), context.int64([-1])))
 
 
 def gemm(node: Node, context: Context) -> list[Node] | None:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from formats.ir.model import Graph
 from formats.rten.attributes import get_float, get_floats, get_int, get_string, get_strings, make_node
-from formats.rten.infer import BOOL, FLOAT, INT64
 from formats.rten.rewriting.context import INT_MAX, Refused
 from formats.rten.rewriting.shapes import joined, sizes_of
+from formats.rten.value_types import BOOL, FLOAT, INT64
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -43,7 +43,17 @@ ACTIVATIONS: Mapping[str, tuple[tuple[str, float], ...]] = {
 }
 OPERATORS = {
     name.lower(): name
-    for name in ("Relu", "Tanh", "Sigmoid", "Softsign", "Softplus", "LeakyRelu", "ThresholdedRelu", "Elu", "HardSigmoid")
+    for name in (
+        "Relu",
+        "Tanh",
+        "Sigmoid",
+        "Softsign",
+        "Softplus",
+        "LeakyRelu",
+        "ThresholdedRelu",
+        "Elu",
+        "HardSigmoid",
+    )
 }
 
 
@@ -70,10 +80,10 @@ class Step:
         product = self.context.op("MatMul", state, self.weights[gate])
         return self.context.op("Add", product, self.biases[gate]) if self.biases else product
 
-    def activate(self, number: int, value: str) -> str:
-        """The clipped value put through one of the activations."""
+    def activate(self, number: int, value: str, *, is_gate: bool = True) -> str:
+        """The value, clipped if it is that of a gate, put through one of the activations."""
         context, limit = self.context, get_float(self.node, "clip")
-        if limit:
+        if limit and is_gate:
             value = context.op("Clip", value, self.number(-limit), self.number(limit))
         name, attributes = self.activations[number]
         if name == "affine":
@@ -110,7 +120,7 @@ def _gru_cell(step: Step) -> list[str]:
 
 
 def _lstm_cell(step: Step) -> list[str]:
-    """Spec: ONNX, Operators.md, LSTM: the gates are input, output, forget and cell, the peepholes those but the last."""
+    """Spec: ONNX, Operators.md, LSTM: the gates are input, output, forget and cell; all but the last have peepholes."""
     context = step.context
     hidden, cell = step.states
 
@@ -126,7 +136,7 @@ def _lstm_cell(step: Step) -> list[str]:
     kept, added = context.op("Mul", forget, cell), context.op("Mul", admit, candidate)
     new_cell = context.op("Add", kept, added)
     emit = step.gate(1, 0, hidden, peephole(1, new_cell))
-    return [context.op("Mul", emit, step.activate(2, new_cell)), new_cell]
+    return [context.op("Mul", emit, step.activate(2, new_cell, is_gate=False)), new_cell]
 
 
 CELLS: Mapping[str, Cell] = {"RNN": _rnn_cell, "GRU": _gru_cell, "LSTM": _lstm_cell}
@@ -271,7 +281,9 @@ def _initial(context: Context, place: int, hidden: int, own: Callable[[str], str
     if context.optional(place):
         return own(context.input(place))
     batch = sizes_of(context, context.input(0), 1, 2)
-    return context.op("Expand", context.scalar(0, like=context.input(0)), joined(context, batch, context.int64([hidden])))
+    return context.op(
+        "Expand", context.scalar(0, like=context.input(0)), joined(context, batch, context.int64([hidden]))
+    )
 
 
 def _body(step: Step, projected: str, hidden: int, lengths: str) -> Graph:
@@ -287,14 +299,15 @@ def _body(step: Step, projected: str, hidden: int, lengths: str) -> Graph:
         alive = context.op("Less", iteration, context.cast(lengths, INT64))
         alive = context.op("Unsqueeze", alive, context.int64([-1]))
         collected = context.op("Where", alive, states[0], step.number(0))
-        states = [
-            context.op("Where", alive, new, old) for new, old in zip(states, step.states, strict=True)
-        ]
+        states = [context.op("Where", alive, new, old) for new, old in zip(states, step.states, strict=True)]
     else:
         collected = context.op("Identity", states[0])
     goes_on = names.fresh(f"{stem}/goes_on")
     context.emit(make_node("Identity", [condition], [goes_on]))
-    scalars = [context.value_info(iteration, INT64, is_scalar=True), context.value_info(condition, BOOL, is_scalar=True)]
+    scalars = [
+        context.value_info(iteration, INT64, is_scalar=True),
+        context.value_info(condition, BOOL, is_scalar=True),
+    ]
     return Graph(
         name=f"{stem}/body",
         node=context.emitted,

@@ -9,10 +9,9 @@ import numpy
 from formats.ir.dtypes import numpy_dtype
 from formats.ir.storage import from_numpy
 from formats.rten.attributes import find, get_float, get_int, get_ints
-from formats.rten.dims import normalize
-from formats.rten.infer import BOOL, FLOAT, INT64
 from formats.rten.rewriting.context import Refused
 from formats.rten.rewriting.shapes import joined, sizes_of, vector_axes
+from formats.rten.value_types import BOOL, FLOAT, INT32, INT64
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,6 +66,17 @@ def float_reduction(node: Node, context: Context) -> list[Node] | None:
     return None
 
 
+def reduce_extremum(node: Node, context: Context) -> list[Node] | None:
+    """Of no truth value at all, the extremum is a truth value too, and no extreme integer."""
+    data = context.input(0)
+    if context.elem_type(data) != BOOL:
+        return None
+    found = context.copy([context.cast(data, INT32), *node.input[1:]])
+    if node.op_type == "ReduceMax":
+        return context.replace(context.op("Equal", found, context.scalar(1, elem_type=INT32)))
+    return context.replace(context.op("Not", context.op("Equal", found, context.scalar(0, elem_type=INT32))))
+
+
 def reduce_log_sum(node: Node, context: Context) -> list[Node] | None:
     """The logarithm of the sum; RTen 0.25.0 lacks the operator."""
     float_reduction(node, context)
@@ -97,6 +107,13 @@ def arg_extremum(node: Node, context: Context) -> list[Node] | None:
     if get_int(node, "keepdims", 1):
         return context.replace(found)
     return context.replace(context.op("Squeeze", found, context.int64([axis])))
+
+
+def non_max_suppression(node: Node, context: Context) -> list[Node] | None:
+    """RTen keeps one class a box and measures overlap in its own way; nothing else comes near the operator."""
+    if context.exact:
+        raise Refused("is computed by RTen in its own way, to which there is no exact alternative")
+    return None
 
 
 def hardmax(node: Node, context: Context) -> list[Node] | None:
@@ -138,9 +155,7 @@ def lp_normalization(node: Node, context: Context) -> list[Node] | None:
     data = context.input(0)
     length = norm(context, data, [get_int(node, "axis", -1)], power_of(node))
     empty = context.op("Equal", length, context.scalar(0, like=data))
-    return context.replace(
-        context.op("Div", data, context.op("Where", empty, context.scalar(1, like=data), length))
-    )
+    return context.replace(context.op("Div", data, context.op("Where", empty, context.scalar(1, like=data), length)))
 
 
 def global_lp_pool(node: Node, context: Context) -> list[Node] | None:
@@ -208,6 +223,7 @@ def group_normalization(node: Node, context: Context) -> list[Node] | None:
     groups, rank = get_int(node, "num_groups"), context.known_rank(data)
     batch = sizes_of(context, data, 0, 1)
     elem_type = context.elem_type(data) or FLOAT
+    context.check_size(groups)
     units = (context.array(numpy.full(groups, fill), elem_type) for fill in (1.0, 0.0))
     by_group = context.op("Reshape", data, joined(context, batch, context.int64([groups, -1])))
     normal = context.op("InstanceNormalization", by_group, *units, epsilon=get_float(node, "epsilon", 1e-5))
@@ -225,11 +241,15 @@ def group_normalization(node: Node, context: Context) -> list[Node] | None:
 
 
 def dropout(node: Node, context: Context) -> list[Node] | None:
-    """In inference nothing is dropped, and the mask is all true; random numbers are a feature of RTen to be asked for."""
+    """In inference nothing is dropped, and the mask is all true; random numbers need a feature that RTen may lack."""
     data, ratio, training = context.input(0), context.optional(1), context.optional(2)
     if context.version < 7 and not get_int(node, "is_test"):
         raise Refused("is in its training form (is_test = 0)", "set is_test to 1")
-    if training and context.scope.ints(training) != (0,) and (context.scope.numbers(ratio) if ratio else [0.5]) != [0.0]:
+    if (
+        training
+        and context.scope.ints(training) != (0,)
+        and (context.scope.numbers(ratio) if ratio else [0.5]) != [0.0]
+    ):
         raise Refused("may be in training mode", "export the model for inference")
     if not context.wanted(1):
         return context.replace(context.op("Identity", data), "")
@@ -256,9 +276,12 @@ REWRITINGS: Mapping[str, Rewriting] = {
     "LayerNormalization": layer_normalization,
     "LpNormalization": lp_normalization,
     "MeanVarianceNormalization": mean_variance_normalization,
+    "NonMaxSuppression": non_max_suppression,
     "RMSNormalization": rms_normalization,
     "ReduceL2": float_reduction,
     "ReduceLogSum": reduce_log_sum,
     "ReduceLogSumExp": reduce_log_sum_exp,
+    "ReduceMax": reduce_extremum,
     "ReduceMean": reduce_mean,
+    "ReduceMin": reduce_extremum,
 }

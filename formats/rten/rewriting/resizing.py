@@ -14,20 +14,21 @@ from typing import TYPE_CHECKING
 
 from formats.rten.attributes import get_float, get_int, get_ints, get_string
 from formats.rten.dims import normalize
-from formats.rten.infer import FLOAT, INT32
 from formats.rten.rewriting.context import BYTES, Refused
 from formats.rten.rewriting.interpolation import Axis, Kernel, indices, inside, matrix
+from formats.rten.value_types import FLOAT, INT32
 from formats.rten.window_dims import scaled_size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from formats.ir.model import Node
-    from formats.rten.dims import Dim
     from formats.rten.rewriting.context import Context, Rewriting
+    from formats.rten.value_types import Dim
 
 NATIVE_COORDINATES = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
 NATIVE_MODES = ("nearest", "linear")
+_CHOICES = ("axes", "keep_aspect_ratio_policy")
 NATIVE_RANK = 4
 NATIVE_AXES = 2  # that may change, counted from the back
 
@@ -43,7 +44,20 @@ def resize(node: Node, context: Context) -> list[Node] | None:
     if get_ints(node, "axes") is not None or get_string(node, "keep_aspect_ratio_policy", "stretch") != "stretch":
         return _with_all_axes(node, context)
     axes = _axes(node, context)
-    return None if axes is None or _is_native(node, context, axes) else _written_out(node, context, axes)
+    if axes is None:
+        if not _is_spoken(node):
+            raise Refused("has scales or sizes that are known only when the model runs", "make them constant")
+        return None
+    return None if _is_native(node, context, axes) else _written_out(node, context, axes)
+
+
+def _is_spoken(node: Node) -> bool:
+    """Whether RTen has words for the attributes."""
+    return (
+        get_string(node, "coordinate_transformation_mode", "half_pixel") in NATIVE_COORDINATES
+        and get_string(node, "mode", "nearest") in NATIVE_MODES
+        and not get_int(node, "antialias")
+    )
 
 
 def _scales(context: Context) -> str:
@@ -53,35 +67,40 @@ def _scales(context: Context) -> str:
 
 
 def _with_all_axes(node: Node, context: Context) -> list[Node]:
-    """The node with scales or sizes for every axis, and no policy for them."""
+    """The node with scales or sizes for every axis; where a policy chooses these, it uses the scale that it chose."""
     data, scales = context.input(0), _scales(context)
     rank = context.known_rank(data)
     given = get_ints(node, "axes")
     axes = list(range(rank)) if given is None else [normalize(axis, rank) for axis in given]
     roi = context.scope.numbers(context.optional(1)) if context.optional(1) else None
-    region = ""
+    region, starts, ends = "", [0.0] * rank, [1.0] * rank
     if roi:
-        starts, ends = [0.0] * rank, [1.0] * rank
         for place, axis in enumerate(axes):
             starts[axis], ends[axis] = roi[place], roi[len(axes) + place]
         region = context.array(starts + ends)
-    gone = ("axes", "keep_aspect_ratio_policy")
     if scales:
         factors = context.scope.numbers(scales)
         if factors is None:
             raise Refused("has scales that are known only when the model runs", "make them constant")
         spread = dict(zip(axes, factors, strict=True))
         scales = context.array([spread.get(axis, 1.0) for axis in range(rank)])
-        return context.changed([data, region, scales], without=gone)
-    asked, dims = context.static_ints(context.input(3)), context.static_dims(data)
+        return context.changed([data, region, scales], without=_CHOICES)
+    wanted, dims = dict(zip(axes, context.static_ints(context.input(3)), strict=True)), context.static_dims(data)
     policy = get_string(node, "keep_aspect_ratio_policy", "stretch")
-    if policy != "stretch":
-        ratios = [size / dims[axis] for axis, size in zip(axes, asked, strict=True)]
-        ratio = min(ratios) if policy == "not_larger" else max(ratios)
-        asked = tuple(floor(ratio * dims[axis] + 0.5) for axis in axes)
-    wanted = dict(zip(axes, asked, strict=True))
-    sizes = context.int64(wanted.get(axis, dims[axis]) for axis in range(rank))
-    return context.changed([data, region, "", sizes], without=gone)
+    if policy == "stretch":
+        sizes = context.int64(wanted.get(axis, dims[axis]) for axis in range(rank))
+        return context.changed([data, region, "", sizes], without=_CHOICES)
+    ratios = [size / dims[axis] for axis, size in wanted.items()]
+    ratio = min(ratios) if policy == "not_larger" else max(ratios)
+    kept = [
+        Axis(size, floor(ratio * size + 0.5), ratio, starts[axis], ends[axis])
+        if axis in wanted
+        else Axis(size, size, 1)
+        for axis, size in enumerate(dims)
+    ]
+    if not _is_native(node, context, kept):
+        return _written_out(node, context, kept)
+    return context.changed([data, region, "", context.int64(axis.sizes[1] for axis in kept)], without=_CHOICES)
 
 
 def _axes(node: Node, context: Context) -> list[Axis] | None:
@@ -90,10 +109,12 @@ def _axes(node: Node, context: Context) -> list[Axis] | None:
     roi = context.scope.numbers(context.optional(1)) if context.optional(1) else None
     factors = context.scope.numbers(scales) if scales else None
     if scales and factors is None:
-        return _assumed(context, "has scales that are known only when the model runs")
+        _assume_native(context, "has scales that are known only when the model runs")
+        return None
     rank = len(factors) if factors else (context.dims(context.optional(3)) or (None,))[0]
     if not isinstance(rank, int):
-        return _assumed(context, "has sizes of unknown number")
+        _assume_native(context, "has sizes of unknown number")
+        return None
     before = dims or (None,) * rank
     sizes = (context.scope.contents_of(context.optional(3)) if not factors else None) or (None,) * rank
     result = []
@@ -111,7 +132,7 @@ def _after(before: Dim, scale: float) -> Dim:
     return before if scale == 1 else None
 
 
-def _assumed(context: Context, reason: str) -> None:
+def _assume_native(context: Context, reason: str) -> None:
     """The native operator is taken to do, unless exactness is asked for."""
     if context.exact:
         raise Refused(reason, "fix the sizes of the model's inputs")
@@ -121,7 +142,7 @@ def _is_native(node: Node, context: Context, axes: list[Axis]) -> bool:
     """Whether RTen's kernel computes the same."""
     coordinates = get_string(node, "coordinate_transformation_mode", "half_pixel")
     mode = get_string(node, "mode", "nearest")
-    if coordinates not in NATIVE_COORDINATES or mode not in NATIVE_MODES or get_int(node, "antialias"):
+    if not _is_spoken(node):
         return False
     resized = [place for place, axis in enumerate(axes) if axis.is_resized]
     certain = [place for place in resized if isinstance(axes[place].before, int) or axes[place].scale is not None]
@@ -131,7 +152,7 @@ def _is_native(node: Node, context: Context, axes: list[Axis]) -> bool:
         return mode == "nearest" or all(axes[place].after != 1 for place in resized)
     for axis in axes:
         if axis.is_resized and axis.is_whole is None:
-            _assumed(context, "has scales that are not whole, for unknown sizes")
+            _assume_native(context, "has scales that are not whole, for unknown sizes")
     return all(axis.is_whole is not False for axis in axes)
 
 
@@ -153,6 +174,7 @@ def _written_out(node: Node, context: Context, axes: list[Axis]) -> list[Node]:
         if not isinstance(axis.after, int):
             raise Refused("has sizes that are known only when the model runs", "make them constant")
         if axis.is_resized or kernel.is_cropping:
+            context.check_size(*axis.sizes)
             data = _along(context, data, place, len(axes), axis, kernel)
     if kernel.is_cropping:
         data = _extrapolated(context, data, axes, get_float(node, "extrapolation_value"))

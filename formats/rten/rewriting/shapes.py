@@ -8,9 +8,9 @@ import numpy
 
 from formats.ir.storage import from_numpy
 from formats.rten.attributes import find, get_int, get_ints, get_string
-from formats.rten.dims import normalize
-from formats.rten.infer import FLOAT, INT32, INT64
+from formats.rten.dims import MAX_RANK, normalize
 from formats.rten.rewriting.context import FLOATS, INT_MAX, INTS, Refused, with_input
+from formats.rten.value_types import FLOAT, INT32, INT64
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,11 +36,18 @@ def as_vector(context: Context, name: str) -> str:
 
 
 def expand(node: Node, context: Context) -> list[Node] | None:
-    """A size of -1, which some runtimes take as "leave it", is written as 1."""
-    held = context.scope.ints(context.input(1))
-    if held is None or -1 not in held:
+    """A size of -1, which some runtimes take as "leave it", is written as 1.
+
+    RTen 0.25.0 stops where it does not know sizes that are fewer than the data has axes: ones are put before those.
+    """
+    data, sizes = context.input(0), context.input(1)
+    held = context.scope.ints(sizes)
+    if held is not None and -1 in held:
+        return context.changed([data, context.int64(1 if size == -1 else size for size in held)])
+    rank, count = context.rank(data), (context.dims(sizes) or (None,))[0]
+    if context.scope.constant(sizes) is not None or rank is None or not isinstance(count, int) or count >= rank:
         return None
-    return context.changed(with_input(node, 1, context.int64(1 if size == -1 else size for size in held)))
+    return context.changed([data, context.op("Concat", context.int64([1] * (rank - count)), sizes, axis=0)])
 
 
 def slice_(node: Node, context: Context) -> list[Node] | None:
@@ -49,7 +56,7 @@ def slice_(node: Node, context: Context) -> list[Node] | None:
         return None
     starts = context.dims(context.input(1))
     count = starts[0] if starts else None
-    if not isinstance(count, int):
+    if not isinstance(count, int) or count > MAX_RANK:
         count = context.known_rank(context.input(0))
     return context.changed(with_input(node, 3, context.int64(range(count))))
 
@@ -59,6 +66,8 @@ def split(node: Node, context: Context) -> list[Node] | None:
     data, count = context.input(0), get_int(node, "num_outputs") or len(node.output)
     if context.optional(1):
         return context.changed(without=("num_outputs",)) if find(node, "num_outputs") is not None else None
+    if count != len(node.output):
+        raise Refused(f"makes {count} parts and has {len(node.output)} outputs")
     dims = context.dims(data)
     axis = normalize(get_int(node, "axis"), len(dims)) if dims is not None else 0
     size = dims[axis] if dims is not None else None

@@ -6,14 +6,20 @@ from typing import TYPE_CHECKING
 
 from formats.rten.rewriting import (
     contrib,
+    contrib_quantized,
+    criteria,
     elementwise,
     loops,
     quantization,
     recurrence,
     reductions,
     resizing,
+    sequences,
     shapes,
+    signals,
+    taps,
     versions,
+    volumes,
     widths,
     windows,
 )
@@ -25,15 +31,21 @@ if TYPE_CHECKING:
 
 # Old forms come first, since all others know the newest form only; the width of integers last.
 _STANDARD = (
+    contrib.STANDARD,
     versions.REWRITINGS,
     reductions.AXES,
+    criteria.REWRITINGS,
     elementwise.REWRITINGS,
     loops.REWRITINGS,
     quantization.REWRITINGS,
     recurrence.REWRITINGS,
     reductions.REWRITINGS,
     resizing.REWRITINGS,
+    sequences.REWRITINGS,
     shapes.REWRITINGS,
+    signals.REWRITINGS,
+    taps.REWRITINGS,
+    volumes.REWRITINGS,
     windows.REWRITINGS,
     widths.REWRITINGS,
 )
@@ -50,5 +62,5 @@ def _merged(*tables: Mapping[str, Rewriting]) -> dict[str, tuple[Rewriting, ...]
 
 REWRITINGS: Mapping[str, Mapping[str, tuple[Rewriting, ...]]] = {
     "": _merged(*_STANDARD),
-    "com.microsoft": _merged(contrib.REWRITINGS),
+    "com.microsoft": _merged(contrib.REWRITINGS, contrib_quantized.REWRITINGS),
 }

@@ -14,8 +14,8 @@ import numpy
 
 from formats.ir.dtypes import BY_NAME, numpy_dtype
 from formats.rten.attributes import find, get_float, get_floats, get_int, get_ints, get_string
-from formats.rten.infer import FLOAT, INT64
 from formats.rten.rewriting.context import Refused, with_input
+from formats.rten.value_types import FLOAT, INT64
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from formats.rten.infer import INT32
-from formats.rten.rewriting.context import BYTES, Refused
+from formats.rten.rewriting.context import BYTES
+from formats.rten.value_types import INT32
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,13 +42,6 @@ def widened(inputs: tuple[int, ...], outputs: tuple[int, ...] = (0,)) -> Rewriti
     return rewriting
 
 
-def concat_from_sequence(node: Node, context: Context) -> list[Node] | None:
-    """The tensors of a sequence cannot be cast."""
-    if context.elem_type(context.input(0)) in BYTES:
-        raise Refused(f"joins a sequence of {context.describe(context.input(0))}, where RTen takes wider types")
-    return None
-
-
 REWRITINGS: Mapping[str, Rewriting] = {
     **dict.fromkeys(("Add", "Div", "Mod", "Mul", "Pow", "Sub"), widened((0, 1))),
     **dict.fromkeys(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"), widened((0, 1), ())),
@@ -60,7 +53,6 @@ REWRITINGS: Mapping[str, Rewriting] = {
     ),
     **dict.fromkeys(("ArgMax", "ArgMin", "NonZero"), widened((0,), ())),
     "Clip": widened((0, 1, 2)),
-    "ConcatFromSequence": concat_from_sequence,
     "OneHot": widened((2,)),
     "Where": widened((1, 2)),
 }

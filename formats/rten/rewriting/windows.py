@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from formats.rten.attributes import find, get_float, get_int, get_ints
-from formats.rten.infer import FLOAT, INT32
 from formats.rten.rewriting.context import Refused
 from formats.rten.rewriting.reductions import power_of
 from formats.rten.rewriting.shapes import joined, sizes_of
+from formats.rten.value_types import FLOAT, INT32
 from formats.rten.window_dims import kernel_of, pool_size, same_pads, window
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from formats.rten.window_dims import Window
 
 
-def _window(node: Node, context: Context, kernel: Sequence[int]) -> Window:
+def _window(node: Node, kernel: Sequence[int]) -> Window:
     """The window of a node over one or two axes.
 
     Raises: Refused for more of them.
@@ -35,7 +35,7 @@ def _window(node: Node, context: Context, kernel: Sequence[int]) -> Window:
     return shape
 
 
-def _kernel(node: Node, context: Context) -> tuple[int, ...]:
+def kernel_shape(node: Node, context: Context) -> tuple[int, ...]:
     """The spatial dims of the weight."""
     kernel = kernel_of(node, context.dims(context.input(1)))
     if kernel is None:
@@ -43,7 +43,7 @@ def _kernel(node: Node, context: Context) -> tuple[int, ...]:
     return kernel
 
 
-def _explicit_pads(context: Context, shape: Window, data: str) -> tuple[int, ...] | None:
+def explicit_pads(context: Context, shape: Window, data: str) -> tuple[int, ...] | None:
     """The pads as numbers, or `None` where they are SAME_UPPER, which RTen has, for sizes that are unknown.
 
     Raises: Refused for SAME_LOWER of unknown sizes.
@@ -67,36 +67,51 @@ def _explicit_pads(context: Context, shape: Window, data: str) -> tuple[int, ...
     return (*(begin for begin, _ in pairs), *(end for _, end in pairs))
 
 
-def _lists(context: Context, shape: Window, pads: tuple[int, ...] | None) -> dict[str, object]:
+def _lists(shape: Window, pads: tuple[int, ...] | None) -> dict[str, Any]:
     """The attributes of a window, nothing left out."""
     padding = {"auto_pad": "SAME_UPPER", "pads": None} if pads is None else {"auto_pad": "NOTSET", "pads": pads}
     return {"kernel_shape": shape.kernel, "strides": shape.strides, **padding}
 
 
-def _differs(node: Node, attributes: dict[str, object]) -> bool:
-    """Whether the node has other attributes, or leaves some out."""
+def _differs(node: Node, attributes: dict[str, Any]) -> bool:
+    """Whether the node has other attributes, or leaves some out; `auto_pad` may be left out where it is NOTSET."""
     for name, value in attributes.items():
         found = find(node, name)
-        if value is None or found is None:
-            if (found is None) != (value is None):
+        if found is None:
+            if value is not None and value != "NOTSET":
                 return True
-        elif value != ((found.s or b"").decode() if isinstance(value, str) else tuple(found.ints)):
+        elif value is None or value != ((found.s or b"").decode() if isinstance(value, str) else tuple(found.ints)):
             return True
     return False
 
 
 def conv(node: Node, context: Context) -> list[Node] | None:
     """RTen's defaults are for two axes, so every list is written."""
-    shape = _window(node, context, _kernel(node, context))
-    pads = _explicit_pads(context, shape, context.input(0))
-    attributes = {**_lists(context, shape, pads), "dilations": shape.dilations}
+    shape = _window(node, kernel_shape(node, context))
+    pads = explicit_pads(context, shape, context.input(0))
+    attributes = {**_lists(shape, pads), "dilations": shape.dilations}
     return context.changed(**attributes) if _differs(node, attributes) else None
+
+
+def conv_integer(node: Node, context: Context) -> list[Node] | None:
+    """RTen 0.25.0 does not pad with the zero point, so the data are padded before."""
+    if changed := conv(node, context):
+        return changed
+    data, zero, pads = context.input(0), context.optional(2), get_ints(node, "pads") or ()
+    if find(node, "pads") is None:
+        raise Refused("pads by SAME_UPPER for unknown sizes", "fix the sizes of the model's inputs")
+    if not any(pads):
+        return None
+    rank = len(pads) // 2
+    amounts = context.int64([0, 0, *pads[:rank], 0, 0, *pads[rank:]])
+    padded = context.op("Pad", data, amounts, zero or context.scalar(0, like=data))
+    return context.changed([padded, *node.input[1:]], pads=[0] * len(pads))
 
 
 def conv_transpose(node: Node, context: Context) -> list[Node] | None:
     """RTen 0.25.0 ignores dilations, adds a wrong bias to groups, and takes no output shape."""
     data, weight, bias = context.input(0), context.input(1), context.optional(2)
-    shape = _window(node, context, _kernel(node, context))
+    shape = _window(node, kernel_shape(node, context))
     rank = len(shape.kernel)
     if any(dilation != 1 for dilation in shape.dilations):
         spread = _dilated(context, weight, shape)
@@ -106,7 +121,7 @@ def conv_transpose(node: Node, context: Context) -> list[Node] | None:
         column = context.op("Unsqueeze", bias, context.int64(range(1, rank + 1)))
         return context.replace(context.op("Add", context.copy([data, weight]), column))
     pads, padding = _transposed_pads(node, context, shape, data)
-    attributes = _lists(context, shape, pads) | {"dilations": (1,) * rank, "output_padding": padding}
+    attributes = _lists(shape, pads) | {"dilations": (1,) * rank, "output_padding": padding}
     if find(node, "output_shape") is None and not _differs(node, attributes):
         return None
     return context.changed(without=("output_shape",), **attributes)
@@ -161,15 +176,13 @@ def pool(node: Node, context: Context) -> list[Node] | None:
         return context.replace(context.cast(pooled, context.elem_type(data) or INT32))
     if context.wanted(1):
         raise Refused("wants the indices of the largest elements, which RTen does not give")
-    shape = _window(node, context, get_ints(node, "kernel_shape") or ())
-    if any(dilation != 1 for dilation in shape.dilations):
-        raise Refused(f"has dilations {list(shape.dilations)}, where RTen has none for pools")
-    pads = _explicit_pads(context, shape, data)
+    shape = _window(node, get_ints(node, "kernel_shape") or ())
+    pads = explicit_pads(context, shape, data)
     if get_int(node, "ceil_mode"):
         if pads is None or not shape.auto_pad.startswith("SAME"):
             return _pool_rounded_up(node, context, shape, pads or shape.pads)
         return context.changed(without=("ceil_mode",))
-    attributes = _lists(context, shape, pads)
+    attributes = _lists(shape, pads)
     return context.changed(**attributes) if _differs(node, attributes) else None
 
 
@@ -178,16 +191,16 @@ def _pool_rounded_up(node: Node, context: Context, shape: Window, pads: tuple[in
     data, rank = context.input(0), len(shape.kernel)
     if get_int(node, "count_include_pad"):  # the padding asked for counts, what is added for rounding does not
         zeros = [0, 0, *pads[:rank], 0, 0, *pads[rank:]]
-        more = _rounding_pads(context, shape, data, pads)
+        more = rounding_pads(context, shape, data, pads)
         data = context.op("Pad", data, context.int64(zeros), context.scalar(0, like=data))
         pads = (*((0,) * rank), *(end - asked for end, asked in zip(more[rank:], pads[rank:], strict=True)))
     else:
-        pads = _rounding_pads(context, shape, data, pads)
+        pads = rounding_pads(context, shape, data, pads)
     gone = ("ceil_mode", "count_include_pad", "auto_pad", "dilations", "storage_order")
     return context.changed([data], without=gone, pads=pads)
 
 
-def _rounding_pads(context: Context, shape: Window, data: str, pads: tuple[int, ...]) -> tuple[int, ...]:
+def rounding_pads(context: Context, shape: Window, data: str, pads: tuple[int, ...]) -> tuple[int, ...]:
     """The pads with which rounding down makes as many outputs as rounding up does without them."""
     rank, ends = len(shape.kernel), []
     for axis, (extent, stride) in enumerate(zip(shape.kernel, shape.strides, strict=True)):
@@ -204,16 +217,18 @@ def _rounding_pads(context: Context, shape: Window, data: str, pads: tuple[int, 
 def lp_pool(node: Node, context: Context) -> list[Node] | None:
     """The mean of powers over a window, padding counted as zeros, times the window's size, and the root of that."""
     data, power = context.input(0), power_of(node)
-    if power not in (1, 2):
-        raise Refused(f"has p = {power}, where RTen has norms of 1 and 2")
-    shape = _window(node, context, get_ints(node, "kernel_shape") or ())
-    pads = _explicit_pads(context, shape, data)
+    shape = _window(node, get_ints(node, "kernel_shape") or ())
+    pads = explicit_pads(context, shape, data)
     if pads is not None and get_int(node, "ceil_mode") and not shape.auto_pad.startswith("SAME"):
-        pads = _rounding_pads(context, shape, data, pads)
+        pads = rounding_pads(context, shape, data, pads)
     raised = context.op("Mul", data, data) if power == 2 else context.op("Abs", data)
-    lists = _lists(context, shape, pads)
+    if power > 2:
+        raised = context.op("Pow", raised, context.scalar(power, like=data))
+    lists = _lists(shape, pads)
     mean = context.copy([raised], "AveragePool", ("p", "ceil_mode"), count_include_pad=1, **lists)
     total = context.op("Mul", mean, context.scalar(prod(shape.kernel), like=data))
+    if power > 2:
+        return context.replace(context.op("Pow", total, context.scalar(1 / power, like=data)))
     return context.replace(context.op("Sqrt", total) if power == 2 else total)
 
 
@@ -254,6 +269,7 @@ def max_unpool(node: Node, context: Context) -> list[Node] | None:
         for axis in range(rank):
             room = (dims[2 + axis] - 1) * shape.strides[axis] + shape.kernel[axis]
             target.append(room - shape.pads[axis] - shape.pads[rank + axis])
+    context.check_size(*target)
     zeros = context.array(numpy.zeros(prod(target)), context.elem_type(data) or FLOAT)
     flat = context.int64([-1])
     filled = context.op(
@@ -269,7 +285,7 @@ def max_unpool(node: Node, context: Context) -> list[Node] | None:
 REWRITINGS: Mapping[str, Rewriting] = {
     "AveragePool": pool,
     "Conv": conv,
-    "ConvInteger": conv,
+    "ConvInteger": conv_integer,
     "ConvTranspose": conv_transpose,
     "LRN": lrn,
     "LpPool": lp_pool,

@@ -1,0 +1,30 @@
+"""Names that nothing else has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+
+class Names:
+    """The names that are taken."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+        self._numbers: dict[str, int] = {}
+
+    def take(self, name: str) -> None:
+        """Nothing new will be called `name`."""
+        self._taken.add(name)
+
+    def new(self, name: str, avoid: Collection[str] = ()) -> str:
+        """The name, or where it is taken or to be avoided, with the first free number behind it; taken from then on."""
+        candidate, number = name, self._numbers.get(name, 0)
+        while candidate in self._taken or candidate in avoid:
+            number += 1
+            candidate = f"{name}_{number}"
+        self._numbers[name] = number
+        self._taken.add(candidate)
+        return candidate

@@ -1,0 +1,87 @@
+"""The inputs and outputs of a model: which types they have in RTen, and which they get in ONNX."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from formats.errors import EncodeError
+from formats.ir.dtypes import DATA_TYPES, type_name
+from formats.rten.elements import HOLDERS
+from formats.rten.infer import FLOAT, INT32
+from formats.rten.raising.kinds import Kind, declared, found_by_use
+from formats.tensordata.plan import FORGOTTEN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from formats.ir.model import Graph, ValueInfo
+    from formats.rten.losses import Losses
+
+
+class Interface:
+    """The types of the inputs and outputs of a model.
+
+    Raises: EncodeError for a pinned type that does not exist, or of a value that does not.
+    """
+
+    def __init__(self, graph: Graph, pin_types: Mapping[str, str], losses: Losses) -> None:
+        self._graph = graph
+        self._losses = losses
+        self._wanted: dict[str, int] = {}
+        self._pins = {name: _number(text, name) for name, text in pin_types.items()}
+        self._places = {
+            value.name or "": f"graph.{field}[{index}]"
+            for field in ("output", "input")
+            for index, value in enumerate(getattr(graph, field))
+        }
+        for name in self._pins:
+            if name not in self._places:
+                raise EncodeError(f"no input or output is called {name!r}; there are {', '.join(self._places)}")
+
+    def is_output(self, name: str) -> bool:
+        """Whether a value is an output of the model."""
+        return self._places.get(name, "").startswith("graph.output")
+
+    def of_input(self, value: ValueInfo) -> Kind:
+        """What an input is in RTen: what the file says, or else what the nodes make of it."""
+        elem_type = declared(value).elem_type
+        name = value.name or ""
+        if elem_type is not None:
+            return Kind(elem_type)
+        found = found_by_use(name, self._graph)
+        pinned = self._pins.get(name)
+        if pinned is not None:
+            return Kind(HOLDERS[pinned].number, found.is_sequence if found else False)
+        if found is None:
+            self._losses.add("assumed_type", "inputs of unknown type become float32", self._places[name], name)
+        return found or Kind(FLOAT)
+
+    def wanted(self, name: str, kind: Kind) -> int:
+        """The element type in ONNX of an input or output that is `kind` in the graph: the pinned one, or RTen's.
+
+        Raises: EncodeError for a pinned type that RTen would have held otherwise.
+        """
+        if name not in self._wanted:
+            self._wanted[name] = self._decided(name, kind)
+        return self._wanted[name]
+
+    def _decided(self, name: str, kind: Kind) -> int:
+        held, pinned, place = HOLDERS[kind.elem_type].number, self._pins.get(name), self._places[name]
+        if pinned is None:
+            if held == INT32:
+                detail = "integers of 32 bits may have been of 64 bits, bool or others; the types can be pinned"
+                self._losses.add(FORGOTTEN, detail, place, name)
+            return held
+        if HOLDERS[pinned].number != held or (kind.is_sequence and pinned != held):
+            what = f"a sequence of {type_name(held)}" if kind.is_sequence else type_name(held)
+            raise EncodeError(f"{name!r} is {what} and cannot be pinned to {type_name(pinned)}", where=place)
+        return pinned
+
+
+def _number(text: str, name: str) -> int:
+    """The element type called `text`, in the words of ONNX or of numpy."""
+    for row in DATA_TYPES:
+        if row.number in HOLDERS and text.lower() in (row.name.lower(), row.numpy_name):
+            return row.number
+    known = ", ".join(row.numpy_name for row in DATA_TYPES if row.number in HOLDERS)
+    raise EncodeError(f"{name!r} cannot be pinned to {text!r}; there are {known}")

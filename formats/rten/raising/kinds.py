@@ -1,0 +1,103 @@
+"""What the values of a .rten file are: as its messages say it, and where they do not, as its operators use them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from formats.ir.model import Dimension, SequenceType, TensorShape, TensorType, Type, ValueInfo
+from formats.rten.dims import ValueType
+from formats.rten.infer import FLOAT, INT32, UNKNOWN, declared_type
+from formats.rten.order import defined
+from formats.rten.raising.signatures import INTEGER_LETTERS, SIGNATURES, UNTYPED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from formats.ir.model import Graph, Node
+    from formats.rten.dims import Dims
+
+UNKNOWN_DIM_NAMES = ("unknown", "?")  # what other writers call every dimension of which they know nothing
+
+
+class Kind(NamedTuple):
+    """What a value is: its element type, that of its tensors for a sequence."""
+
+    elem_type: int
+    is_sequence: bool = False
+
+
+def value_info(name: str, kind: Kind, dims: Dims | None) -> ValueInfo:
+    """An input, output or other value with its type; of a sequence, `dims` say nothing."""
+    shape = None if dims is None or kind.is_sequence else TensorShape(dim=[_dimension(dim) for dim in dims])
+    tensor = Type(tensor_type=TensorType(elem_type=kind.elem_type, shape=shape))
+    return ValueInfo(name=name, type=Type(sequence_type=SequenceType(elem_type=tensor)) if kind.is_sequence else tensor)
+
+
+def _dimension(dim: int | str | None) -> Dimension:
+    if isinstance(dim, int):
+        return Dimension(dim_value=dim)
+    return Dimension(dim_param=dim)
+
+
+def declared(value: ValueInfo) -> ValueType:
+    """What a .rten file says of a value; dims that are 0 or "unknown" are those that other writers do not know."""
+    if value.type is None:
+        return UNKNOWN
+    elem_type, dims = declared_type(value.type)
+    return ValueType(elem_type, dims and tuple(None if not dim or dim in UNKNOWN_DIM_NAMES else dim for dim in dims))
+
+
+class _Use(NamedTuple):
+    """One input of a node that uses a value."""
+
+    node: Node
+    graph: Graph
+    place: int
+    letters: str  # of all inputs of the node
+
+    @property
+    def letter(self) -> str:
+        """The letter of this input."""
+        return self.letters[self.place]
+
+
+def found_by_use(name: str, graph: Graph) -> Kind | None:
+    """What an input of a graph must be for the nodes that use it; those that only pass it on are followed."""
+    known = {tensor.name or "": tensor.data_type for tensor in graph.initializer}
+    known.update((value.name or "", declared(value).elem_type) for value in graph.input)
+    is_sequence = False
+    elem_type = None
+    pending = [(name, graph, True)]  # and whether it is the value itself, not a sequence with it or an element of it
+    for value, place, is_itself in pending:
+        for use in _uses(value, place):
+            is_sequence |= is_itself and use.letter == "S"
+            alike = "SE" if use.letter in "SE" else use.letter if use.letter.isupper() else ""
+            others = [other for other, letter in zip(use.node.input, use.letters, strict=True) if letter in alike]
+            elem_type = elem_type or next(filter(None, map(known.get, others)), None)
+            if use.letter in INTEGER_LETTERS:
+                elem_type = elem_type or INT32
+            followed = [(other, inner, is_itself and same) for other, inner, same in _passed_on(use, alike)]
+            pending += [entry for entry in followed if entry not in pending]
+    if is_sequence:
+        return Kind(elem_type or FLOAT, is_sequence)
+    return Kind(elem_type) if elem_type else None
+
+
+def _uses(name: str, graph: Graph) -> Iterator[_Use]:
+    """Where a value is used, in subgraphs too."""
+    for node in graph.node:
+        letters = SIGNATURES.get(node.op_type or "", UNTYPED).letters(len(node.input))
+        yield from (_Use(node, graph, place, letters) for place, used in enumerate(node.input) if used == name)
+        for attribute in node.attribute:
+            if attribute.g is not None and name not in defined(attribute.g):
+                yield from _uses(name, attribute.g)
+
+
+def _passed_on(use: _Use, alike: str) -> Iterator[tuple[str, Graph, bool]]:
+    """What a value becomes that a node passes on, the graph that this is in, and whether it is the value itself."""
+    output = SIGNATURES.get(use.node.op_type or "", UNTYPED).output
+    if output and output in alike:
+        yield use.node.output[0], use.graph, output == use.letter
+    body = next((attribute.g for attribute in use.node.attribute if attribute.g is not None), None)
+    if use.node.op_type == "Loop" and body is not None and 2 <= use.place < len(body.input):
+        yield body.input[use.place].name or "", body, True

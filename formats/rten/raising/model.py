@@ -1,0 +1,77 @@
+"""The whole of a model in RTen's form, in ONNX's operators.
+
+RTen has four element types; what its files no longer tell of the model that they were made from is the loss
+"forgotten", and where it computes something else than ONNX is the loss "deviation".
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from formats.ir.model import Graph, Model, OperatorSetId
+from formats.ir.walk import graphs, nodes
+from formats.rten.losses import Losses
+from formats.rten.names import Names as NodeNames
+from formats.rten.raising.graphs import GraphRaiser, Surroundings
+from formats.rten.raising.interface import Interface
+from formats.rten.rewriting.context import Names
+from formats.tensordata.plan import FORGOTTEN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from formats.tensordata.plan import Loss
+
+# The operator set of the result: the oldest that has all that is used, since most programs run those. In the next one,
+# 22, some operators are new that onnxruntime 1.31 cannot run (Multinomial and other random numbers).
+VERSION: Final = 21
+NEWER: Final[Mapping[str, int]] = {"RotaryEmbedding": 23, "Attention": 24}
+IR_VERSIONS: Final = {21: 10, 23: 11, 24: 12}
+
+
+class Raised(NamedTuple):
+    """A model of ONNX's operators, and what is lost or was before."""
+
+    model: Model
+    losses: tuple[Loss, ...]
+
+
+def raise_model(model: Model, pin_types: Mapping[str, str] | None = None) -> Raised:
+    """The model in operators of ONNX; the given one is not changed, and weights are shared.
+
+    `pin_types` are the types of inputs and outputs where they should not be RTen's: "int64", "bool", "float16", ...
+
+    Raises: EncodeError for a model that is not well formed, and for types that are not possible.
+    """
+    losses = Losses()
+    graph = model.graph or Graph()
+    version = max((NEWER.get(node.op_type or "", VERSION) for _, node in nodes(model)), default=VERSION)
+    losses.add(FORGOTTEN, "of which operator sets the model was is not in a .rten file", "opset_import", str(version))
+    interface = Interface(graph, pin_types or {}, losses)
+    surroundings = Surroundings(Names(*_names(model)), NodeNames(), losses, version)
+    raiser = GraphRaiser(graph, surroundings, interface=interface)
+    for value in graph.input:
+        raiser.add_input(value, interface.of_input(value))
+    raiser.run()
+    raised = replace(
+        model,
+        ir_version=IR_VERSIONS[version],
+        opset_import=[OperatorSetId(domain="", version=version)],
+        graph=raiser.finish(),
+    )
+    return Raised(raised, losses.lines())
+
+
+def _names(model: Model) -> tuple[set[str], set[str]]:
+    """The names of all values, and those that are read."""
+    made: set[str] = set()
+    read: set[str] = set()
+    for _, graph in graphs(model):
+        made.update(value.name or "" for value in graph.input)
+        made.update(tensor.name or "" for tensor in graph.initializer)
+        read.update(value.name or "" for value in graph.output)
+        for node in graph.node:
+            made.update(node.output)
+            read.update(node.input)
+    return made | read, read

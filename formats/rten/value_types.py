@@ -1,0 +1,74 @@
+"""What can be known of a value: its element type and its dims.
+
+A dimension is a size, a name that stands for one size in the whole model, or unknown.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from formats.ir.model import Type
+
+FLOAT, UINT8, INT8, INT32, INT64, BOOL = 1, 2, 3, 6, 7, 9  # Spec: onnx.proto, TensorProto.DataType
+
+Dim = int | str | None
+Dims = tuple[Dim, ...]
+
+
+class ValueType(NamedTuple):
+    """What is known of a tensor, or of all tensors of a sequence: the ONNX number of the element type, and the dims.
+
+    `None` is unknown.
+    """
+
+    elem_type: int | None = None
+    dims: Dims | None = None
+
+
+UNKNOWN = ValueType()
+
+
+def declared_type(value_type: Type) -> ValueType:
+    """What a `Type` message says of a tensor, of the tensors of a sequence, or of what an optional may hold."""
+    if value_type.optional_type is not None and value_type.optional_type.elem_type is not None:
+        return declared_type(value_type.optional_type.elem_type)
+    if value_type.sequence_type is not None:
+        inner = value_type.sequence_type.elem_type
+        return UNKNOWN if inner is None else declared_type(inner)
+    tensor = value_type.tensor_type
+    if tensor is None:
+        return UNKNOWN
+    shape = tensor.shape
+    known = None if shape is None else tuple(_declared_dim(dim.dim_value, dim.dim_param) for dim in shape.dim)
+    return ValueType(tensor.elem_type or None, known)
+
+
+def nameless(value_type: ValueType) -> ValueType:
+    """The type without names of dimensions, which need not mean the same outside of a subgraph."""
+    elem_type, shape = value_type
+    return ValueType(elem_type, None if shape is None else tuple(d if isinstance(d, int) else None for d in shape))
+
+
+def _declared_dim(value: int | None, name: str | None) -> Dim:
+    if value is not None:
+        return value if value >= 0 else None
+    return name or None
+
+
+def merge(found: ValueType, declared: ValueType | None) -> ValueType:
+    """What inference found, completed by what was declared."""
+    if declared is None or found == declared:
+        return found
+    elem_type = found.elem_type or declared.elem_type
+    if found.dims is None:
+        return ValueType(elem_type, declared.dims)
+    if declared.dims is None or len(declared.dims) != len(found.dims):
+        return ValueType(elem_type, found.dims)
+    return ValueType(elem_type, tuple(map(_merge_dim, found.dims, declared.dims)))
+
+
+def _merge_dim(found: Dim, declared: Dim) -> Dim:
+    if found is None or (isinstance(declared, int) and not isinstance(found, int)):
+        return declared
+    return found

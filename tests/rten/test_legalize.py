@@ -1,0 +1,498 @@
+"""A legalised model computes what the given one does, in onnxruntime and in RTen, or says everything that stops it."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import helper, numpy_helper
+from rten_cases import CASES, Case, float32, floats, int64, node, one, run, to_proto
+
+from formats.errors import FormatError
+from formats.ir.model import Model
+from formats.onnxpb.codec import decode
+from formats.rten import CODEC, RtenOptions
+from formats.rten.legalize import MAX_NESTING, Legalized, legalize
+from formats.rten.operators import OPERATORS
+from formats.rten.rewriting.table import REWRITINGS
+from formats.tensordata.engine import to_bytes
+from formats.tensordata.source import Literal
+
+TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
+BY_NAME = {case.name: case for case in CASES}
+
+
+def legal(case: Case) -> Legalized:
+    """The legal form of a case that has one."""
+    result = legalize(case.model(), case.exact)
+    assert () == result.refusals
+    return result
+
+
+def operators(model: Model) -> list[str]:
+    """The operators of the outermost graph."""
+    assert model.graph is not None
+    return [found.op_type or "" for found in model.graph.node]
+
+
+def reasons(model: Model, exact: bool = False) -> list[str]:
+    """Why a model cannot be converted."""
+    return [refusal.reason for refusal in legalize(model, exact).refusals]
+
+
+def our(proto: onnx.ModelProto) -> Model:
+    """The model as we have it."""
+    return decode(Literal(proto.SerializeToString()), Model)
+
+
+def run_rten(model: Model, inputs: dict[str, Any], runtime: Any, path: Path, exact: bool = False) -> list[Any]:
+    """What RTen computes for a model."""
+    path.write_bytes(to_bytes(CODEC.plan(model, path, RtenOptions(exact=exact))))
+    return runtime.run(path, {name: np.asarray(value) for name, value in inputs.items()})
+
+
+def assert_same(wanted: list[Any], found: list[Any], steps: int = 0) -> None:
+    """The outputs have the same shapes and, but for rounding, the same elements."""
+    assert len(wanted) == len(found)
+    for one_wanted, one_found in zip(wanted, found, strict=True):
+        expected = np.asarray(one_wanted)
+        assert expected.shape == one_found.shape
+        tolerance = {"atol": steps, "rtol": 0} if steps else TOLERANCE
+        np.testing.assert_allclose(one_found.astype(float), expected.astype(float), **tolerance)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_legal_form_computes_the_same(case: Case) -> None:
+    """The legal form is valid ONNX, and onnxruntime computes the same with it."""
+    proto = to_proto(legal(case).model)
+    typed = copy.deepcopy(proto)
+    for value in typed.graph.output:
+        value.type.CopyFrom(helper.make_tensor_type_proto(1, []))  # which the checker wants, and does not check
+    onnx.checker.check_model(typed)
+    if case.onnxruntime:
+        assert_same(case.reference(), run(proto, case.inputs))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_rten_computes_the_same(case: Case, runtime: Any, tmp_path: Path) -> None:
+    """The real runtime computes with the legal form what the model says."""
+    found = run_rten(case.model(), dict(case.inputs), runtime, tmp_path / "m.rten", case.exact)
+    assert_same(case.reference(), found, case.steps)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_legal_models_stay(case: Case) -> None:
+    """Legalising twice is legalising once."""
+    once = legal(case).model
+    again = legalize(once, case.exact)
+    assert (once, ()) == (again.model, again.refusals)
+
+
+def test_shared_models(shared_model: Path) -> None:
+    """Exported models have a legal form, with and without exactness, and keep it."""
+    model = decode(Literal(shared_model.read_bytes()), Model)
+    for exact in (False, True):
+        result = legalize(model, exact)
+        assert () == result.refusals
+        assert result.model == legalize(result.model, exact).model
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_given_model_is_not_changed(case: Case) -> None:
+    """The model that is legalised is the same afterwards."""
+    model = case.model()
+    before = copy.deepcopy(model)
+    legalize(model, case.exact)
+    assert before == model
+
+
+def test_weights_are_shared() -> None:
+    """An initialiser that is used as it was is the same object, and no copy."""
+    model = BY_NAME["conv_1d_defaults"].model()
+    result = legalize(model).model
+    assert model.graph is not None
+    assert result.graph is not None
+    assert model.graph.initializer[0] is result.graph.initializer[0]
+
+
+def test_every_operator_of_rten_has_a_rule_of_inference() -> None:
+    """What is known of values does not end at an operator that RTen runs."""
+    from formats.rten.rules import RULES
+
+    later = {row.name for row in OPERATORS if row.later}
+    unknown = {row.name for row in OPERATORS} - set(RULES) - later - {"Scatter", "Upsample"}
+    assert set() == unknown
+
+
+def test_exactness_is_asked_for() -> None:
+    """What RTen computes in its own way is left alone by default."""
+    case = BY_NAME["arg_max_exact"]
+    assert (["ArgMax"], ["TopK"]) == (
+        operators(legalize(case.model()).model),
+        operators(legalize(case.model(), exact=True).model),
+    )
+
+
+# Functions
+
+
+def function(name: str, inputs: str, nodes: list[onnx.NodeProto], **rest: Any) -> onnx.FunctionProto:
+    """A function of the domain "local" with one output."""
+    imports = [helper.make_opsetid("", rest.pop("version", 13)), helper.make_opsetid("local", 1)]
+    return helper.make_function("local", name, inputs.split(), ["y"], nodes, imports, **rest)
+
+
+def reference(name: str, attribute: str, op_type: str, inputs: str, output: str) -> onnx.NodeProto:
+    """A node with an attribute that refers to one of the function."""
+    made = node(op_type, inputs, output)
+    made.attribute.append(onnx.AttributeProto(name=name, ref_attr_name=attribute, type=onnx.AttributeProto.FLOAT))
+    return made
+
+
+def calling(nodes: list[onnx.NodeProto], *functions: onnx.FunctionProto, version: int = 17) -> onnx.ModelProto:
+    """A model of a vector of four that calls functions."""
+    x, y = (helper.make_tensor_value_info(name, 1, [4]) for name in "xy")
+    graph = helper.make_graph(nodes, "g", [x], [y])
+    imports = [helper.make_opsetid("", version), helper.make_opsetid("local", 1)]
+    return helper.make_model(graph, opset_imports=imports, functions=functions, ir_version=10)
+
+
+def local(op_type: str, inputs: str, outputs: str = "y", **attributes: Any) -> onnx.NodeProto:
+    """A call of a function."""
+    return node(op_type, inputs, outputs, domain="local", **attributes)
+
+
+LEAKY = function("Leaky", "x", [reference("alpha", "slope", "LeakyRelu", "x", "y")], attributes=["slope"])
+SQUEEZED = function(
+    "Squeezed",
+    "x",
+    [node("Unsqueeze", "x", "t", axes=[0]), node("Abs", "t", "t2"), node("Squeeze", "t2", "y", axes=[0])],
+    version=11,
+)
+TWICE = function("Twice", "x", [local("Leaky", "x", "t", slope=0.5), local("Leaky", "t", "y", slope=0.25)])
+CHOICE = function(
+    "Choice",
+    "x",
+    [
+        node("ReduceSum", "x", "s", keepdims=0),
+        node("Greater", "s s", "c"),
+        node(
+            "If",
+            "c",
+            "y",
+            then_branch=helper.make_graph([node("Neg", "x", "a")], "t", [], [onnx.ValueInfoProto(name="a")]),
+            else_branch=helper.make_graph([node("Exp", "x", "a")], "e", [], [onnx.ValueInfoProto(name="a")]),
+        ),
+    ],
+)
+OPTIONAL = function("Bounded", "x low high", [node("Clip", "x low high", "y")])
+
+
+@pytest.mark.parametrize(
+    ("nodes", "functions", "wanted"),
+    [
+        ([local("Leaky", "x", slope=0.3)], [LEAKY], float32(-0.6, 1, -0.3, 2)),
+        ([local("Squeezed", "x")], [SQUEEZED], float32(2, 1, 1, 2)),
+        ([local("Twice", "x", "t"), local("Twice", "t")], [LEAKY, TWICE], float32(-1 / 32, 1, -1 / 64, 2)),
+        ([local("Choice", "x", "t"), local("Choice", "t")], [CHOICE], np.exp(np.exp(float32(-2, 1, -1, 2)))),
+        ([node("ReduceMin", "x", "h", keepdims=0), local("Bounded", "x _ h")], [OPTIONAL], float32(-2, -2, -2, -2)),
+        ([node("Neg", "x", "y/t"), local("Squeezed", "y/t")], [SQUEEZED], float32(2, 1, 1, 2)),
+    ],
+    ids=["attribute", "older operator set", "nested", "subgraphs", "omitted input", "taken names"],
+)
+def test_functions_are_inlined(
+    nodes: list[onnx.NodeProto], functions: list[onnx.FunctionProto], wanted: Any, runtime: Any, tmp_path: Path
+) -> None:
+    """A call becomes the function's nodes, of the function's operator set."""
+    proto = calling(nodes, *functions)
+    inputs = {"x": float32(-2, 1, -1, 2)}
+    result = legalize(our(proto))
+    assert ([], ()) == (result.model.functions, result.refusals)
+    assert_same([wanted], run(to_proto(result.model), inputs))
+    assert_same([wanted], run_rten(our(proto), inputs, runtime, tmp_path / "m.rten"))
+
+
+def test_functions_have_defaults() -> None:
+    """An attribute that a call leaves out has the function's default."""
+    with_default = copy.deepcopy(LEAKY)
+    del with_default.attribute[:]
+    with_default.attribute_proto.append(helper.make_attribute("slope", 0.75))
+    result = legalize(our(calling([local("Leaky", "x")], with_default))).model
+    assert 0.75 == to_proto(result).graph.node[0].attribute[0].f
+
+
+def test_overloads_are_told_apart() -> None:
+    """A call names the overload that it means."""
+    functions = []
+    for overload, op_type in (("a", "Neg"), ("b", "Abs")):
+        made = function("F", "x", [node(op_type, "x")])
+        made.overload = overload
+        functions.append(made)
+    call = local("F", "x")
+    call.overload = "b"
+    assert ["Abs"] == operators(legalize(our(calling([call], *functions))).model)
+
+
+def test_functions_hide_operators() -> None:
+    """A function with the name of a standard operator, in another domain, is the function."""
+    assert ["Abs"] == operators(
+        legalize(our(calling([local("Neg", "x")], function("Neg", "x", [node("Abs", "x")])))).model
+    )
+
+
+def test_recursion_is_refused() -> None:
+    """A function that leads to itself has no end."""
+    there = function("There", "x", [local("Back", "x")])
+    back = function("Back", "x", [local("There", "x")])
+    assert ["it is a function that calls itself"] == reasons(our(calling([local("There", "x")], there, back)))
+
+
+def test_multiplying_functions_are_refused() -> None:
+    """Functions that call each other twice, over and over, would fill the memory."""
+    functions = [function("F0", "x", [node("Abs", "x", "t"), node("Abs", "t")])]
+    for number in range(1, 40):
+        name = f"F{number - 1}"
+        functions.append(function(f"F{number}", "x", [local(name, "x", "t"), local(name, "t")]))
+    assert "make more than" in reasons(our(calling([local("F39", "x")], *functions)))[0]
+
+
+# Graphs
+
+
+def test_nodes_may_come_in_any_order() -> None:
+    """A node before the one that it needs is accepted, also where a subgraph needs it."""
+    branch = helper.make_graph([node("Neg", "b", "n")], "t", [], [onnx.ValueInfoProto(name="n")])
+    nodes = [
+        node("If", "c", "y", then_branch=branch, else_branch=branch),
+        node("Greater", "s s", "c"),
+        node("ReduceSum", "b", "s", keepdims=0),
+        node("Abs", "a", "b"),
+        node("Exp", "x", "a"),
+    ]
+    result = legalize(our(calling(nodes)))
+    assert (["Exp", "Abs", "ReduceSum", "Greater", "If"], ()) == (operators(result.model), result.refusals)
+
+
+def test_cycles_are_refused() -> None:
+    """Nodes that need each other never run."""
+    nodes = [node("Add", "x b", "a"), node("Neg", "a", "b"), node("Neg", "x")]
+    (refusal,) = legalize(our(calling(nodes))).refusals
+    assert ("graph.node[0]", "it is part of a cycle") == (refusal.where, refusal.reason)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "held"),
+    [
+        ({"value": numpy_helper.from_array(float32(1, 2, 3, 4))}, [1, 2, 3, 4]),
+        ({"value_float": 2.5}, [2.5] * 4),
+        ({"value_floats": [1.0, 0.0, 3.0, 0.0]}, [1, 0, 3, 0]),
+        (
+            {
+                "sparse_value": helper.make_sparse_tensor(
+                    numpy_helper.from_array(float32(5, 7), "v"), numpy_helper.from_array(int64(1, 3), "i"), [4]
+                )
+            },
+            [0, 5, 0, 7],
+        ),
+    ],
+)
+def test_constants_become_initialisers(attributes: dict[str, Any], held: list[float]) -> None:
+    """A Constant node, in whichever form, is an initialiser."""
+    proto = calling([node("Constant", "", "k", **attributes), node("Add", "x k")])
+    result = legalize(our(proto)).model
+    assert ["Add"] == operators(result)
+    assert_same([np.array(held, np.float32)], run(to_proto(result), {"x": np.zeros(4, np.float32)}))
+
+
+def test_sparse_initialisers_become_dense() -> None:
+    """A sparse initialiser is an ordinary one."""
+    proto = calling([node("Add", "x k")])
+    sparse = helper.make_sparse_tensor(
+        numpy_helper.from_array(float32(5, 7), "k"), numpy_helper.from_array(int64(1, 3), "i"), [4]
+    )
+    proto.graph.sparse_initializer.append(sparse)
+    result = to_proto(legalize(our(proto)).model)
+    assert [] == list(result.graph.sparse_initializer)
+    assert_same([float32(0, 5, 0, 7)], run(result, {"x": np.zeros(4, np.float32)}))
+
+
+def test_initialisers_are_no_inputs_of_old_files() -> None:
+    """Before IR version 4 every initialiser was an input as well, and nobody meant it."""
+    proto = BY_NAME["clip_bytes"].proto()
+    proto.ir_version = 3
+    proto.graph.input.extend(helper.make_tensor_value_info(name, 3, []) for name in ("l", "h"))
+    assert ["x"] == [value.name for value in to_proto(legalize(our(proto)).model).graph.input]
+
+
+def body(inputs: list[str], nodes: list[onnx.NodeProto], outputs: list[str]) -> onnx.GraphProto:
+    """A subgraph whose inputs and outputs say nothing of their types, except the counter and the flag of a loop."""
+    known = {"i": helper.make_tensor_value_info("i", 7, []), "go": helper.make_tensor_value_info("go", 9, [])}
+    values = [[known.get(name) or onnx.ValueInfoProto(name=name) for name in names] for names in (inputs, outputs)]
+    return helper.make_graph(nodes, "body", *values)
+
+
+STEP = body(["s", "v"], [node("Add", "s v", "t"), node("Mul", "t v", "u")], ["t", "u"])
+SUBGRAPHS = [
+    Case("scan", 13, [node("Scan", "s x", "f c", body=STEP, num_scan_inputs=1)], {"s": floats(3), "x": floats(5, 3)},
+         outputs=("f", "c")),
+    Case("scan_backwards", 13,
+         [node("Scan", "s x", "f c", body=STEP, num_scan_inputs=1, scan_input_axes=[1], scan_output_axes=[1],
+               scan_input_directions=[1], scan_output_directions=[1])],
+         {"s": floats(3), "x": floats(3, 5)}, outputs=("f", "c")),
+    Case("loop_of_old_forms", 11,
+         [node("Loop", "n _ x", "f c", body=body(["i", "go", "a"],
+               [node("Identity", "go", "on"), node("Unsqueeze", "a", "b", axes=[0]),
+                node("Softmax", "b", "d"), node("Squeeze", "d", "e", axes=[0]), node("Identity", "e", "k")],
+               ["on", "e", "k"]))],
+         {"n": np.asarray(3), "x": floats(2, 3)}, outputs=("f", "c")),
+    Case("branches_see_outer_types", 14,
+         [node("Cast", "x", "b", to=2),
+          node("If", "c", "y", then_branch=body([], [node("Max", "b b", "p")], ["p"]),
+               else_branch=body([], [node("Sub", "b b", "p")], ["p"]))],
+         {"c": np.asarray(True), "x": np.abs(floats(4)) * 9}),
+    Case("sequence_map", 17,
+         [node("SplitToSequence", "x", "s", axis=0),
+          node("SequenceMap", "s k", "m", body=helper.make_graph([node("Add", "a b", "r")], "body",
+               [helper.make_tensor_value_info("a", 1, None), helper.make_tensor_value_info("b", 1, None)],
+               [helper.make_tensor_value_info("r", 1, None)])),
+          node("ConcatFromSequence", "m", axis=0)],
+         {"x": floats(3, 2), "k": floats(2)}, onnxruntime=True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SUBGRAPHS, ids=lambda case: case.name)
+def test_subgraphs(case: Case, runtime: Any, tmp_path: Path) -> None:
+    """Bodies and branches are legalised too, knowing the values around them; scans become loops."""
+    result = legal(case)
+    assert result.model == legalize(result.model).model
+    wanted = case.reference()
+    assert_same(wanted, run(to_proto(result.model), case.inputs))
+    assert_same(wanted, run_rten(case.model(), dict(case.inputs), runtime, tmp_path / "m.rten"))
+
+
+def test_deep_nesting_is_refused() -> None:
+    """Graphs in graphs are followed as far as RTen follows them."""
+    inner = [node("Neg", "x", "y")]
+    for _ in range(MAX_NESTING + 1):
+        branch = body([], inner, ["y"])
+        inner = [node("If", "c", "y", then_branch=branch, else_branch=branch)]
+    case = Case("deep", 13, inner, {"x": floats(2), "c": np.asarray(True)})
+    assert {f"it is nested in more than {MAX_NESTING} graphs, which RTen does not load"} == set(reasons(case.model()))
+
+
+# Refusals
+
+
+def test_all_refusals_are_collected() -> None:
+    """Every node that stops the conversion is named, with its place, version and what can be done."""
+    nodes = [
+        node("Unique", "x", "u"),
+        node("Relu", "u", "r", domain="elsewhere"),
+        node("Cast", "r", "s", to=8),
+        node("CumSum", "x a", "y", exclusive=1),
+    ]
+    case = Case("refused", 17, nodes, {"x": floats(4), "a": np.asarray(0)})
+    found = legalize(case.model()).refusals
+    assert [
+        ("Unique", "", 17, "graph.node[0]", "it is an operator that RTen has not", ""),
+        ("Relu", "elsewhere", 1, "graph.node[1]", "it is an operator that RTen has not", ""),
+        ("Cast", "", 17, "graph.node[2]", "it casts to STRING, which RTen has not", ""),
+        (
+            "CumSum",
+            "",
+            17,
+            "graph.node[3]",
+            "it needs the value of 'a', which is known only when the model runs",
+            "make it constant",
+        ),
+    ] == [tuple(refusal) for refusal in found]
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        (one("training", 15, "BatchNormalization", {"x": floats(1, 2)}, "x v v v v", training_mode=1,
+             CONSTANTS={"v": floats(2)}), "training form"),
+        (one("old_training", 6, "Dropout", {"x": floats(2)}), "training form"),
+        (one("dropout", 13, "Dropout", {"x": floats(2)}, "x r t",
+             CONSTANTS={"r": np.float32(0.5), "t": np.asarray(True)}), "training mode"),
+        (one("strings", 13, "Identity", {"x": np.array(["a"], object)}), "STRING"),
+        (one("indices", 12, "MaxPool", {"x": floats(1, 1, 4)}, kernel_shape=[2], OUTPUTS=("y", "i")), "indices"),
+        (one("integer_einsum", 12, "Einsum", {"x": int64(1)}, equation="i->i"), "integers"),
+        (one("blocks", 21, "QuantizeLinear", {"x": floats(4)}, "x s", axis=0, block_size=2,
+             CONSTANTS={"s": floats(2)}), "blocks"),
+        (one("half_byte", 21, "QuantizeLinear", {"x": floats(4)}, "x s", output_dtype=22,
+             CONSTANTS={"s": np.float32(1)}), "INT4"),
+        (one("reverse", 10, "ReverseSequence", {"x": floats(2, 2, 2), "n": int64(1, 2)}, batch_axis=0, time_axis=2),
+         "time axis 2"),
+        (one("cubic", 13, "Resize", {"x": floats(1, 1, 4, 4), "s": float32(1, 1, 2, 2)}, "x _ s", mode="cubic"),
+         "known only when the model runs"),
+        (one("same_lower", 11, "AveragePool", {"x": floats(1, 1, 4)}, kernel_shape=[3], strides=[2],
+             auto_pad="SAME_LOWER", SYMBOLIC=True), "SAME_LOWER for unknown sizes"),
+        (one("few_inputs", 13, "CumSum", {"x": floats(2)}), "lacks its input 1"),
+    ],
+    ids=lambda value: value.name if isinstance(value, Case) else "",
+)  # fmt: skip
+def test_refusals(case: Case, words: str) -> None:
+    """What cannot be written is refused, with the reason."""
+    (reason,) = reasons(case.model(), case.exact)
+    assert words in reason
+
+
+def test_newer_operator_sets_are_refused() -> None:
+    """An operator set that nobody knew when this was written may mean other things by the same words."""
+    proto = calling([node("Neg", "x")], version=999)
+    assert ["the model is of operator set 999, newer than 28, the newest that is known"] == reasons(our(proto))
+
+
+def test_exact_suppression_is_refused() -> None:
+    """There is no exact form of RTen's non-maximum suppression."""
+    case = one("nms", 11, "NonMaxSuppression", {"b": floats(1, 3, 4), "s": floats(1, 2, 3)})
+    assert ([], 1) == (reasons(case.model()), len(reasons(case.model(), exact=True)))
+
+
+# Hostile models
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_malformed_nodes_are_refused(data: st.DataObject) -> None:
+    """Whatever is missing from a node or wrong in it, the result is a legal form, a refusal or one of our errors."""
+    case = data.draw(st.sampled_from(CASES))
+    proto = case.proto()
+    target = proto.graph.node[0]
+    for _ in range(data.draw(st.integers(1, 3))):
+        kind = data.draw(st.sampled_from(["input", "output", "attribute", "value", "type"]))
+        field = {"input": target.input, "output": target.output}.get(kind, target.attribute)
+        if not len(field):
+            continue
+        index = data.draw(st.integers(0, len(field) - 1))
+        if kind == "value":
+            number = data.draw(st.sampled_from([-(1 << 63), -7, -1, 0, 1, 3, 1 << 20, (1 << 63) - 1]))
+            name = target.attribute[index].name
+            values = data.draw(st.sampled_from([number, [number], [number] * 5, float(number), "other", []]))
+            if values != []:
+                target.attribute[index].CopyFrom(helper.make_attribute(name, values))
+        elif kind == "type":
+            kept = target.attribute[index].name
+            target.attribute[index].Clear()
+            target.attribute[index].name = kept
+        else:
+            del field[index]
+    try:
+        legalize(our(proto), case.exact)
+    except FormatError:
+        pass
+
+
+def test_rewritings_are_of_known_domains() -> None:
+    """Only standard operators and those of onnxruntime are known; there is one way to spell the standard domain."""
+    assert {"", "com.microsoft"} == set(REWRITINGS)
+    assert [] == [name for name, count in Counter(case.name for case in CASES).items() if count > 1]

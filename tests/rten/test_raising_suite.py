@@ -1,0 +1,82 @@
+"""From ONNX to RTen and back: every operator test of ONNX still gives the outputs that it should."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+from corpus import backend_cases
+from evaluation import difference, evaluate
+
+from formats.errors import UnsupportedError
+from formats.onnxpb import CODEC as ONNX
+from formats.onnxpb import OnnxOptions
+from formats.rten import CODEC, RtenOptions
+from formats.rten.raising.model import raise_model
+from formats.tensordata.engine import to_bytes
+from formats.tensordata.source import Literal
+
+TOLERANCE = 2e-4  # some references have four digits
+
+# Where the .rten file computes something else, which its ONNX form repeats.
+WRONG_IN_RTEN = {
+    "test_argmax_keepdims_example": "the last of equal extremes instead of the first",
+    "test_argmax_negative_axis_keepdims_example": "the last of equal extremes instead of the first",
+    "test_argmax_no_keepdims_example": "the last of equal extremes instead of the first",
+    "test_bernoulli": "random numbers",
+    "test_bernoulli_double": "random numbers",
+    "test_bernoulli_double_expanded": "random numbers",
+    "test_bernoulli_expanded": "random numbers",
+    "test_bernoulli_seed": "random numbers",
+    "test_bernoulli_seed_expanded": "random numbers",
+    "test_reduce_max_empty_set_bool": "the least integer instead of false",
+}
+# Where onnxruntime computes something else from the ONNX form, and from the original as well.
+WRONG_IN_ONNXRUNTIME = {
+    "test_resize_downsample_scales_linear_align_corners": "the length of the axis before it is rounded",
+}
+# Where nothing is known of an input: the .rten file does not say that it is a sequence, and no operator needs one.
+WITHOUT_TYPES = {
+    "test_identity_opt",
+    "test_identity_sequence",
+    "test_optional_get_element_optional_sequence",
+    "test_optional_get_element_optional_tensor",
+    "test_optional_get_element_sequence",
+}
+MINIMUM_RIGHT = 1500
+
+
+def outcome(case, path):
+    """Return "refused", "right", or in words what is wrong."""
+    try:
+        plan = CODEC.plan(ONNX.read(Literal(case.model), None), path, RtenOptions())
+    except UnsupportedError:
+        return "refused"
+    raised = raise_model(CODEC.read(Literal(to_bytes(plan)), None))
+    data = to_bytes(ONNX.plan(raised.model, path, OnnxOptions()))
+    try:
+        if case.id not in WITHOUT_TYPES:
+            onnx.checker.check_model(onnx.load_from_string(data), full_check=True)
+        outputs = evaluate(data, case.inputs)
+    except Exception as error:  # noqa: BLE001 - of all cases at once, whatever it is
+        return f"{type(error).__name__}: {error}"
+    pairs = zip(outputs, case.outputs.values(), strict=True)
+    return next((text for pair in pairs if (text := difference(*pair, TOLERANCE))), "right")
+
+
+@pytest.fixture(scope="module")
+def outcomes():
+    """What became of every operator test of ONNX."""
+    return {case.id: outcome(case, Path("m")) for case in backend_cases()}
+
+
+def test_all_is_right(outcomes):
+    """What RTen can say is valid ONNX again that gives the right outputs, unless the .rten file does not."""
+    wrong = {id: text for id, text in outcomes.items() if text not in ("right", "refused")}
+    assert {} == {id: text for id, text in wrong.items() if id not in {**WRONG_IN_RTEN, **WRONG_IN_ONNXRUNTIME}}
+
+
+def test_most_are_there(outcomes):
+    """As many operator tests as ever make the journey."""
+    assert MINIMUM_RIGHT <= sum(text == "right" for text in outcomes.values())

@@ -1,0 +1,324 @@
+"""The real RTen runtime runs what the codec writes, and computes what ONNX says."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from corpus import BackendCase, backend_cases, backend_files
+from runtime.runner import RunnerError
+
+from formats.errors import FormatError
+from formats.ir.model import Graph
+from formats.onnxpb import CODEC as ONNX
+from formats.rten import CODEC, RtenOptions
+from formats.rten.attribute_tables import encode_attributes
+from formats.rten.attributes import make_node
+from formats.rten.builder import build
+from formats.rten.operators import OPERATORS, Kind
+from formats.rten.refusal import RefusalError
+from formats.tensordata.engine import to_bytes
+from formats.tensordata.source import Literal
+
+# What the largest deviation may be, relative to the largest magnitude of the reference. The runtime computes in
+# float32 what a half type rounds after every operator: 11 bits of it, of bfloat16 8, accumulate over a model's depth.
+# In a quantised model a float that differs in its last bit can be rounded to the next of 256 steps, and the steps of
+# several layers add up; a wrong scale or zero point would be off by the whole magnitude.
+TOLERANCE = 1e-4
+TOLERANCES = {"fp16": 1e-2, "qdq8": 5e-2, "dynq8": 5e-2}
+TYPE_TOLERANCES = {"float16": 2e-3, "bfloat16": 2e-2}
+
+
+def held(array):
+    """Return the array in the type in which RTen holds its elements, for those where only we know which."""
+    array = np.asarray(array)
+    if array.dtype.kind == "V":
+        return array.astype({"int": np.int8, "uin": np.uint8}.get(array.dtype.name[:3], np.float32))
+    if array.dtype in (np.int16, np.uint16, np.uint32, np.uint64, np.int64):
+        return array.clip(-(1 << 31) if array.dtype.kind == "i" else 0, (1 << 31) - 1).astype(np.int32)
+    return array
+
+
+def fed(value):
+    """Return an input in the types of the runtime."""
+    return [held(element) for element in value] if isinstance(value, list) else held(value)
+
+
+def difference(got, wanted, tolerance):
+    """Return in words how two outputs differ, "" if they agree."""
+    if isinstance(wanted, list):
+        if not isinstance(got, list) or len(got) != len(wanted):
+            return f"a sequence of {len(wanted)} became {got!r:.60}"
+        return next((text for pair in zip(got, wanted, strict=True) if (text := difference(*pair, tolerance))), "")
+    wanted = np.asarray(wanted)
+    if got.shape != wanted.shape:
+        return f"shape {wanted.shape} became {got.shape}"
+    if "float" not in wanted.dtype.name:
+        integers = held(wanted).astype(np.int64)
+        return "" if np.array_equal(got, integers) else f"{integers.ravel()[:6]} became {got.ravel()[:6]}"
+    tolerance = max(tolerance, TYPE_TOLERANCES.get(wanted.dtype.name, 0))
+    wanted = wanted.astype(np.float32)
+    finite = np.isfinite(wanted)
+    if not np.array_equal(got[~finite], wanted[~finite], equal_nan=True):
+        return f"infinities or NaNs differ: {wanted.ravel()[:6]} became {got.ravel()[:6]}"
+    largest = np.abs(wanted[finite]).max(initial=np.finfo(np.float32).tiny)
+    error = np.abs(got[finite] - wanted[finite]).max(initial=0) / largest
+    return "" if error <= tolerance else f"error {error:.1e}: {wanted.ravel()[:6]} became {got.ravel()[:6]}"
+
+
+def converted(data, path, **options):
+    """Write the .rten form of an .onnx file, and return its bytes."""
+    model = ONNX.read(Literal(data), None)
+    made = to_bytes(CODEC.plan(model, path, RtenOptions(**options)))
+    path.write_bytes(made)
+    return made
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_shared_models(shared_model, version, runtime, tmp_path):
+    """Every exported model gives the outputs that onnxruntime gives, from both versions of file."""
+    data = shared_model.read_bytes()
+    reference = np.load(shared_model.with_suffix(".npz"))
+    path = tmp_path / "m.rten"
+    made = converted(data, path, rten_version=version)
+    inputs = {key.removeprefix("in_"): reference[key] for key in reference.files if key.startswith("in_")}
+    outputs = runtime.run(path, inputs)
+    wanted = [reference[f"out_{number}"] for number in range(len(outputs))]
+    tolerance = TOLERANCES.get(shared_model.stem.rpartition(".")[2], TOLERANCE)
+    assert [""] * len(reference.files[len(inputs) :]) == [
+        difference(*pair, tolerance) for pair in zip(outputs, wanted, strict=True)
+    ]
+    again = CODEC.read(Literal(made), path)
+    assert made == to_bytes(CODEC.plan(again, path, RtenOptions(rten_version=version)))
+    assert made == converted(data, path, rten_version=version)
+
+
+def test_files_of_the_other_converter(shared_model, runtime, tmp_path, monkeypatch):
+    """What rten-convert makes of a model is read and written again, and then computes exactly the same."""
+    converter = pytest.importorskip("rten_convert.converter")
+    theirs, ours = tmp_path / "theirs.rten", tmp_path / "ours.rten"
+    monkeypatch.setattr("sys.argv", ["rten-convert", "--no-infer-shapes", str(shared_model), str(theirs)])
+    try:
+        converter.main()
+    except converter.ConversionError:
+        assert "dyn23" in shared_model.stem  # which has an Attention operator that it does not know
+        return
+    model = CODEC.read(Literal(theirs.read_bytes()), theirs)
+    ours.write_bytes(to_bytes(CODEC.plan(model, ours, RtenOptions())))
+    assert model == CODEC.read(Literal(ours.read_bytes()), ours)
+    reference = np.load(shared_model.with_suffix(".npz"))
+    inputs = {key.removeprefix("in_"): reference[key] for key in reference.files if key.startswith("in_")}
+    results = []
+    for path in (theirs, ours):
+        try:
+            results.append([output.tolist() for output in runtime.run(path, inputs)])
+        except RunnerError as error:  # of some models it makes files that do not load
+            results.append(error.stage)
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("optimize", [True, False])
+def test_subgraphs(make, runtime, tmp_path, optimize):
+    """Branches give out captured values and constants directly, and a loop its condition; the runtime agrees."""
+    outer = make.graph(outputs=["x"])
+    inner = make.graph(
+        [make.node("If", ["c"], ["m"], then_branch=outer, else_branch=make.graph(outputs=["k"]))],
+        outputs=["m"],
+        constants=[make.tensor("k", [7.0])],
+    )
+    body = make.graph(
+        [make.node("Add", ["a", "x"], ["b"])],
+        [make.value("i", 7, []), make.value("go", 9, []), "a"],
+        [make.value("go", 9, []), "b", "a"],
+    )
+    nodes = [
+        make.node("If", ["c"], ["y"], then_branch=inner, else_branch=make.graph(outputs=["w"])),
+        make.node("Loop", ["n", "", "y"], ["z", "all"], body=body),
+    ]
+    graph = make.graph(
+        nodes,
+        [make.value("c", 9, []), make.value("x", 1, ["size"])],
+        ["y", "z", "all", "x", "w"],
+        [make.tensor("w", [5.0]), make.tensor("n", 3, "int64")],
+    )
+    path = tmp_path / "m.rten"
+    path.write_bytes(to_bytes(CODEC.plan(make.model(graph), path, RtenOptions())))
+    for condition, y in ((True, 2.0), (False, 5.0)):
+        inputs = {"c": np.array(condition), "x": np.array([2.0], np.float32)}
+        outputs = runtime.run(path, inputs, optimize=optimize)
+        wanted = [[y], [y + 6], [[y], [y + 2], [y + 4]], [2.0], [5.0]]
+        assert wanted == [output.tolist() for output in outputs]
+
+
+def test_constants_of_all_kinds(make, runtime, tmp_path):
+    """Small and large, scalar and empty constants of every type arrive."""
+    rng = np.random.default_rng(0)
+    arrays = {}
+    for dtype in ("float32", "float16", "float64", "int8", "uint8", "int32", "int64", "bool", "int16", "uint16"):
+        for shape in ((), (3,), (0, 4), (17, 3)):
+            arrays[f"{dtype}{len(arrays)}"] = (rng.random(shape) * 100).astype(dtype)
+    constants = [make.tensor(name, array, array.dtype) for name, array in arrays.items()]
+    graph = make.graph(outputs=[make.value(t.name, t.data_type) for t in constants], constants=constants)
+    path = tmp_path / "m.rten"
+    for version in (1, 2):
+        path.write_bytes(to_bytes(CODEC.plan(make.model(graph), path, RtenOptions(rten_version=version))))
+        outputs = runtime.run(path, {})
+        assert [""] * len(arrays) == [
+            difference(got, wanted, 1e-7) for got, wanted in zip(outputs, arrays.values(), strict=True)
+        ]
+
+
+def test_unknown_dimensions_are_independent(make, runtime, tmp_path):
+    """Inputs whose sizes the model does not know may have different ones, with shapes computed at load."""
+    values = [make.value(name, 1, [None, "?", -1]) for name in ("a", "b")]
+    for value in values:
+        value.type.tensor_type.shape.dim[0].dim_value = None
+    nodes = [make.node("Shape", [name], [f"{name}_shape"]) for name in ("a", "b")]
+    nodes.append(make.node("Sub", ["a_shape", "b_shape"], ["y"]))
+    path = tmp_path / "m.rten"
+    model = make.model(make.graph(nodes, values, [make.value("y", 7, [3])]))
+    path.write_bytes(to_bytes(CODEC.plan(model, path, RtenOptions())))
+    inputs = {"a": np.zeros((1, 2, 3), np.float32), "b": np.zeros((4, 4, 4), np.float32)}
+    assert [[-3, -2, -1]] == [output.tolist() for output in runtime.run(path, inputs)]
+
+
+def test_names_do_not_collide(make, runtime, tmp_path):
+    """Operators named like inputs and captured values do not hide them."""
+    branch = make.graph([make.node("Abs", ["h"], ["t"])], outputs=["t"])
+    nodes = [
+        make.node("Neg", ["x"], ["h"]),
+        make.node("If", ["c"], ["y"], then_branch=branch, else_branch=branch),
+        make.node("Identity", ["y"], ["z"]),
+    ]
+    for node, name in zip(nodes, ("x", "h", "c"), strict=True):
+        node.name = name
+    graph = make.graph(nodes, ["x", make.value("c", 9, [])], ["z"])
+    path = tmp_path / "m.rten"
+    path.write_bytes(to_bytes(CODEC.plan(make.model(graph), path, RtenOptions())))
+    assert [4.0] == runtime.run(path, {"x": np.array([4.0], np.float32), "c": np.array(True)})[0].tolist()
+
+
+REQUIRED = {
+    Kind.INT: 1,
+    Kind.INTS: [1, 1],
+    Kind.STRING: "a->a",
+    Kind.CHOICE: 1,
+    Kind.GRAPH: Graph(),
+}
+
+
+def attribute_table(row):
+    """Return the attribute table of a node with no more attributes than it needs."""
+    required = {field.onnx_name: REQUIRED[field.kind] for field in row.fields if field.required}
+    problems = []
+    table = encode_attributes(row, make_node(row.name, [], [], **required), lambda *_: {"nodes": []}, problems)
+    assert [] == problems
+    return table
+
+
+@pytest.fixture
+def stage(runtime, tmp_path):
+    """Loads an operator with so many inputs, and tells where it failed and why."""
+
+    def run(row, inputs, attrs):
+        operator = {"type": row.name, "inputs": tuple(range(inputs)), "outputs": (inputs,), "attrs": attrs}
+        nodes = [{"name": f"v{number}", "data": ("ValueNode", {})} for number in range(inputs + 1)]
+        nodes.append({"data": ("OperatorNode", operator)})
+        graph = {"nodes": nodes, "inputs": tuple(range(inputs)), "outputs": (inputs,)}
+        path = tmp_path / "m.rten"
+        path.write_bytes(b"".join(build({"schema_version": 1, "graph": graph})))
+        try:
+            runtime.run(path, {})
+        except RunnerError as error:
+            return error.stage, error.message
+        return "", ""
+
+    return run
+
+
+@pytest.mark.parametrize("row", OPERATORS, ids=lambda row: row.name)
+def test_rows_agree_with_the_loader(row, stage):
+    """The loader knows the operator, takes as many inputs as its row says, and the attribute table as it says."""
+    attrs = attribute_table(row)
+    where, reason = stage(row, 12 if row.inputs is None else row.inputs, attrs)
+    if row.later:
+        assert ("load", "not supported") == (where, reason[-len("not supported") :])
+        return
+    assert "load" != where, reason
+    if row.inputs is not None:
+        where, reason = stage(row, row.inputs + 1, attrs)
+        assert ("load", True) == (where, f"maximum is {row.inputs}" in reason)
+    if row.attrs:
+        where, reason = stage(row, 1 if row.inputs else 0, None)
+        assert ("load" == where) == (not row.optional), reason
+
+
+# Where the runtime computes something else than ONNX's reference although the operator is the right one.
+DEVIATIONS = (
+    "test_argm",  # the last of equal extremes instead of the first
+    "test_averagepool_2d_ceil_last_window_starts_on_pad",  # the reference is rounded to four digits
+    "test_bernoulli",  # random numbers
+    "test_dynamicquantizelinear",  # half a step is rounded after a multiplication in float32
+    "test_nonmaxsuppression",  # boxes of several classes compete, and corners are not put in order
+    "test_sign",  # the sign of zero is one
+    "simple/test_sign",
+)
+MINIMUM_RIGHT = 1510
+MINIMUM_RIGHT_FILES = 115
+
+
+def outcomes_of(cases, runtime, path):
+    """Return what became of the cases: by outcome, the ids with a reason."""
+    outcomes = {"right": {}, "wrong": {}, "refused": {}, "failed": {}, "error": {}}
+    for case in cases:
+        try:
+            converted(case.model, path)
+            outputs = runtime.run(path, {name: fed(value) for name, value in case.inputs.items()})
+        except RefusalError as error:
+            outcomes["refused"][case.id] = str(error)
+        except RunnerError as error:
+            outcomes["failed"][case.id] = str(error)
+        except FormatError as error:
+            outcomes["error"][case.id] = str(error)
+        else:
+            pairs = zip(outputs, case.outputs.values(), strict=True)
+            differences = [text for pair in pairs if (text := difference(*pair, TOLERANCE))]
+            outcomes["wrong" if differences else "right"][case.id] = "; ".join(differences)
+    return outcomes
+
+
+def unexpected(outcomes):
+    """Return what is neither right nor refused nor a known deviation of the runtime."""
+    wrong = {name: text for name, text in outcomes["wrong"].items() if not name.startswith(DEVIATIONS)}
+    return wrong | outcomes["failed"] | outcomes["error"]
+
+
+def file_cases():
+    """The files that come with `onnx`, written long ago, those that have inputs and outputs beside them."""
+    for name, path in backend_files():
+        data = path.parent / "test_data_set_0"
+        if data.exists():
+            model = onnx.load(path)
+            constants = {tensor.name for tensor in model.graph.initializer}
+            inputs = [value.name for value in model.graph.input if value.name not in constants]
+            yield BackendCase(
+                name,
+                path.read_bytes(),
+                {value: stored(data / f"input_{number}.pb") for number, value in enumerate(inputs)},
+                {value.name: stored(data / f"output_{number}.pb") for number, value in enumerate(model.graph.output)},
+            )
+
+
+def stored(path):
+    """Return the tensor in a file, strings as bytes."""
+    return onnx.numpy_helper.to_array(onnx.TensorProto.FromString(path.read_bytes()))
+
+
+@pytest.mark.parametrize(
+    ("cases", "minimum"), [(backend_cases, MINIMUM_RIGHT), (file_cases, MINIMUM_RIGHT_FILES)], ids=["nodes", "files"]
+)
+def test_backend(cases, minimum, runtime, tmp_path):
+    """The operator tests of ONNX, and its old files, come out right or are refused; no fewer are right than ever."""
+    outcomes = outcomes_of(cases(), runtime, tmp_path / "m.rten")
+    assert {} == unexpected(outcomes)
+    assert minimum <= len(outcomes["right"])
