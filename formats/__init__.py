@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from formats.conversion import ConversionReport, WrittenFile, convert, dumps, load, loads, save
+    from formats.conversion import ConversionReport, WrittenFile, convert, dumps, load, loads, raise_model, save
     from formats.errors import (
         CryptError,
         DecodeError,
@@ -134,6 +134,7 @@ __all__ = [
     "inspect",
     "load",
     "loads",
+    "raise_model",
     "save",
 ]
 

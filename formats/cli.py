@@ -8,7 +8,6 @@ import sys
 import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -17,6 +16,7 @@ from typer.core import TyperCommand
 from formats import __version__
 from formats.errors import FormatError
 from formats.messages import describe, error_to_json, printable, summary
+from formats.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,7 +29,6 @@ EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_SIGNAL = 128  # and the number of the signal, as shells have it
 STOPPING_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
-PROGRESS_DELAY_SECONDS = 0.5
 SIZE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 EXAMPLES = """\
 \b
@@ -175,6 +174,7 @@ Dst = Annotated[Path, typer.Argument(metavar="DST", parser=Path)]
 From = Annotated[str | None, option("--from", **FORMAT, help="Read SRC as FORMAT: {formats}.")]
 To = Annotated[str | None, option("--to", **FORMAT, help="Write DST as FORMAT.")]
 Force = Annotated[bool, option("-f", "--force", help="Replace files that exist.")]
+Lenient = Annotated[bool, option("--lenient", help="Read an .onnxz file that another zip tool made.")]
 Strict = Annotated[bool, option("--strict", help="Refuse a conversion that loses something.")]
 Threads = Annotated[
     int | None, option("--threads", metavar="N", parser=parse_count, help="Use N threads; as many as help by default.")
@@ -239,6 +239,7 @@ def convert(
     to_format: To = None,
     force: Force = False,
     strict: Strict = False,
+    lenient: Lenient = False,
     threads: Threads = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -266,6 +267,7 @@ def convert(
         "from_format": from_format,
         "to_format": to_format,
         "strict": strict,
+        "lenient": lenient,
         "overwrite": force,
         "threads": threads,
         "external_data": False if inline else True if external_data == "" else external_data,
@@ -325,7 +327,9 @@ def stoppable() -> Iterator[None]:
 
 
 @contextmanager
-def reported_errors(as_json: bool, debug: bool) -> Iterator[None]:
+def reported_errors(
+    as_json: bool, debug: bool, *, program: str = "convert", failure: int = EXIT_FAILURE
+) -> Iterator[None]:
     """Every error becomes a line on stderr, a JSON object on stdout if wanted, and an exit code."""
     try:
         yield
@@ -336,11 +340,11 @@ def reported_errors(as_json: bool, debug: bool) -> Iterator[None]:
             import traceback
 
             traceback.print_exc()
-        typer.echo(printable(f"convert: error: {describe(error)}".split("\n")), err=True)
+        typer.echo(printable(f"{program}: error: {describe(error)}".split("\n")), err=True)
         if as_json:
             with suppress(OSError):  # it may be what failed
                 typer.echo(json.dumps({"error": error_to_json(error)}, indent=2))
-        raise typer.Exit(exit_code(error)) from error
+        raise typer.Exit(exit_code(error, failure)) from error
 
 
 def run(src: Path, dst: Path, options: dict[str, Any], output: str) -> None:
@@ -358,43 +362,10 @@ def run(src: Path, dst: Path, options: dict[str, Any], output: str) -> None:
         typer.echo(text)
 
 
-class Progress:
-    """A bar on stderr, once the work has taken so long that somebody may wonder."""
-
-    def __init__(self) -> None:
-        self._started = perf_counter()
-        self._bar: Any = None
-
-    def __call__(self, done: int, total: int) -> None:
-        """Show that `done` of `total` bytes are done."""
-        if self._bar is None:
-            if perf_counter() - self._started < PROGRESS_DELAY_SECONDS or done >= total:
-                return
-            self._bar = new_bar()
-        self._bar.update(self._bar.task_ids[0], completed=done, total=total, refresh=True)
-
-    def close(self) -> None:
-        """The bar is gone."""
-        if self._bar is not None:
-            self._bar.stop()
-
-
-def new_bar() -> Any:
-    """A bar for bytes that is on the terminal until it is stopped."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
-
-    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=Console(stderr=True), auto_refresh=False, transient=True)
-    bar.add_task("")
-    bar.start()
-    return bar
-
-
-def exit_code(error: BaseException) -> int:
+def exit_code(error: BaseException, failure: int = EXIT_FAILURE) -> int:
     """The exit code that tells what kind of error it was."""
     if isinstance(error, Stopped):
         return EXIT_SIGNAL + error.number
     from formats.conversion import OptionError
 
-    return EXIT_USAGE if isinstance(error, OptionError) else EXIT_FAILURE
+    return EXIT_USAGE if isinstance(error, OptionError) else failure

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,6 +13,7 @@ from formats import registry
 from formats.errors import EncodeError, FormatError, UnsupportedError
 from formats.tensordata.engine import EngineOptions, execute, to_bytes
 from formats.tensordata.osio import File
+from formats.tensordata.plan import FORGOTTEN
 from formats.tensordata.source import Literal
 
 if TYPE_CHECKING:
@@ -43,6 +44,15 @@ class WrittenFile(NamedTuple):
     nbytes: int
 
 
+class Opened(NamedTuple):
+    """A model, the whole file that it was read from, and what a lenient reader passed over."""
+
+    codec: Codec
+    source: Source
+    model: Model
+    notes: tuple[Loss, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class ConversionReport:
     """What was written, and what the target could not hold; `source` is absent for a model saved from memory."""
@@ -54,6 +64,7 @@ class ConversionReport:
     files: tuple[WrittenFile, ...]  # the model last
     seconds: float
     losses: tuple[Loss, ...] = ()
+    notes: tuple[Loss, ...] = ()  # what a lenient reader passed over
 
     @property
     def nbytes(self) -> int:
@@ -71,18 +82,38 @@ class ConversionReport:
             "nbytes": self.nbytes,
             "seconds": round(self.seconds, 6),
             "losses": [loss._asdict() for loss in self.losses],
+            "notes": [note._asdict() for note in self.notes],
         }
 
 
-def load(path: str | os.PathLike[str], *, format: str | None = None) -> Model:
+@dataclass(frozen=True, slots=True)
+class RaisingOptions:
+    """How a model in the operators of its format becomes one in ONNX's.
+
+    `pin_types`: of inputs and outputs by name, where they should not be those of the format, such as "int64", "bool"
+    or "float16".
+    """
+
+    pin_types: Mapping[str, str] | None = None
+
+
+class _Options(NamedTuple):
+    """What a caller has chosen, by who it is for."""
+
+    engine: EngineOptions
+    target: Any
+    raising: RaisingOptions
+
+
+def load(path: str | os.PathLike[str], *, format: str | None = None, lenient: bool = False) -> Model:
     """The model in a file; its weights stay there until they are asked for.
 
-    The format is that of the content, or else of the extension, unless `format` names one.
+    The format is that of the content, or else of the extension, unless `format` names one. With `lenient`, what is
+    not as the format wants it, but clear, is passed over, such as an archive that was made with a zip tool.
 
     Raises: FormatError where it cannot be read; OSError where the file cannot.
     """
-    _, _, model = read_model(Path(path), format)
-    return model
+    return open_model(Path(path), format, lenient=lenient).model
 
 
 def loads(data: bytes | bytearray | memoryview, *, format: str | None = None) -> Model:
@@ -100,7 +131,8 @@ def save(
     """The model is written to `path`, and its companion files beside it; the model itself is not changed.
 
     The format is that of the extension unless `format` names one. `options` are those of the format (`OnnxOptions`,
-    ...) and of the engine (`threads`, `overwrite`, ...). Where something is lost, `strict` refuses instead.
+    ...) and of the engine (`threads`, `overwrite`, ...). Where something is lost, `strict` refuses instead. A model
+    that was read from a `.rten` file is written to other formats in ONNX's operators, with `RaisingOptions`.
 
     Raises: TypeError for an option that the format does not have; UnsupportedError and other FormatErrors for a model
     that it cannot hold; OSError where the files cannot be written. Nothing was written then.
@@ -108,9 +140,9 @@ def save(
     started = perf_counter()
     destination = Path(path)
     target = _target(destination, format)
-    engine, chosen = _split(target, options)
+    chosen = _split(target, options)
     plan = _plan(model, target, destination, chosen)
-    _write(plan, engine, strict)
+    _write(plan, chosen.engine, strict)
     return _report(plan, target, destination, started)
 
 
@@ -122,11 +154,11 @@ def dumps(model: Model, format: str, **options: Any) -> bytes:
     target = registry.by_name(format)
     if "external_data" in _names(target.options):
         options.setdefault("external_data", False)
-    engine, chosen = _split(target, options)
+    chosen = _split(target, options)
     plan = _plan(model, target, Path("model").with_suffix(target.extensions[0]), chosen)
     if len(plan.files) > 1:
         raise EncodeError(f"these options make {len(plan.files)} files; bytes are of one")
-    return to_bytes(plan, engine)
+    return to_bytes(plan, chosen.engine)
 
 
 def convert(
@@ -136,6 +168,7 @@ def convert(
     from_format: str | None = None,
     to_format: str | None = None,
     strict: bool = False,
+    lenient: bool = False,
     **options: Any,
 ) -> ConversionReport:
     """The model in the file `src` is written to `dst`; `load` and `save` in one, without a weight in memory.
@@ -148,14 +181,30 @@ def convert(
     path, destination = Path(src), Path(dst)
     target = _target(destination, to_format)
     _split(target, options)  # a mistake in the options should not wait for the model
-    origin, source, model = read_model(path, from_format)
-    if origin.name == "onnx" and "source_hash" in _names(target.options):
-        options.setdefault("source_hash", source)
-    engine, chosen = _split(target, options)
+    opened = open_model(path, from_format, lenient=lenient)
+    if opened.codec.name == "onnx" and "source_hash" in _names(target.options):
+        options.setdefault("source_hash", opened.source)
+    chosen = _split(target, options)
     with _located(path):
-        plan = _plan(model, target, destination, chosen)
-        _write(plan, engine, strict)
-    return _report(plan, target, destination, started, path, origin)
+        plan = _plan(opened.model, target, destination, chosen)
+        _write(plan, chosen.engine, strict)
+    report = _report(plan, target, destination, started)
+    return replace(report, source=path, source_format=opened.codec.name, notes=opened.notes)
+
+
+def raise_model(model: Model, **options: Any) -> tuple[Model, tuple[Loss, ...]]:
+    """The model in ONNX's operators, as `save` would write it to an `.onnx` file, and what is lost on the way.
+
+    It is `model` itself unless that was read from a `.rten` file. `options` are `RaisingOptions`.
+
+    Raises: FormatError for a model that is not well formed, or where a type is not possible.
+    """
+    own = _own_codec(model)
+    if own is None:
+        return model, ()
+    if own.raise_model is None:
+        raise UnsupportedError(f"the operators are those of {own.title}, which cannot be expressed in ONNX's")
+    return own.raise_model(model, RaisingOptions(**options).pin_types or {})
 
 
 def read_model(path: Path, name: str | None = None) -> tuple[Codec, Source, Model]:
@@ -163,10 +212,20 @@ def read_model(path: Path, name: str | None = None) -> tuple[Codec, Source, Mode
 
     Raises: as `load` does.
     """
+    return open_model(path, name)[:3]
+
+
+def open_model(path: Path, name: str | None = None, *, lenient: bool = False) -> Opened:
+    """The model in a file in the format `name`, or in the one that is recognised, and what was found on the way.
+
+    Raises: as `load` does.
+    """
     source = File.open(path).span()
     with _located(path):
         codec = _codec(source, path, name)
-        return codec, source, codec.read(source, path)
+        if lenient and codec.read_lenient is not None:
+            return Opened(codec, source, *codec.read_lenient(source, path))
+        return Opened(codec, source, codec.read(source, path))
 
 
 def _codec(source: Source, path: Path | None, name: str | None) -> Codec:
@@ -180,19 +239,26 @@ def _target(destination: Path, name: str | None) -> Codec:
     return registry.for_writing(destination) if name is None else registry.by_name(name)
 
 
-def _plan(model: Model, target: Codec, destination: Path, options: Any) -> WritePlan:
+def _plan(model: Model, target: Codec, destination: Path, chosen: _Options) -> WritePlan:
+    if _own_codec(model) in (None, target):
+        if chosen.raising.pin_types:
+            raise OptionError("types can be pinned of models in other operators than the target's only", target.title)
+        return target.plan(model, destination, chosen.target)
+    raised, losses = raise_model(model, pin_types=chosen.raising.pin_types)
+    plan = target.plan(raised, destination, chosen.target)
+    return replace(plan, losses=(*losses, *plan.losses))
+
+
+def _own_codec(model: Model) -> Codec | None:
+    """The codec in whose own operators the model is."""
     domains = {entry.domain for entry in model.opset_import}
-    for codec in registry.built_in():
-        if codec is not target and codec.domain in domains and codec.domain is not None:
-            raise UnsupportedError(
-                f"the operators are those of {codec.title}; writing them as {target.title} is not supported yet"
-            )
-    return target.plan(model, destination, options)
+    return next((codec for codec in registry.built_in() if codec.domain is not None and codec.domain in domains), None)
 
 
 def _write(plan: WritePlan, engine: EngineOptions, strict: bool) -> None:
-    if strict and plan.losses:
-        raise UnsupportedError(f"strict refuses what would be lost: {_listed(plan.losses)}")
+    losses = tuple(loss for loss in plan.losses if loss.kind != FORGOTTEN)
+    if strict and losses:
+        raise UnsupportedError(f"strict refuses what would be lost: {_listed(losses)}")
     execute(plan, engine)
 
 
@@ -202,18 +268,11 @@ def _listed(losses: tuple[Loss, ...]) -> str:
     return f"{shown}; and {more} more" if more > 0 else shown
 
 
-def _report(
-    plan: WritePlan,
-    target: Codec,
-    destination: Path,
-    started: float,
-    source: Path | None = None,
-    origin: Codec | None = None,
-) -> ConversionReport:
+def _report(plan: WritePlan, target: Codec, destination: Path, started: float) -> ConversionReport:
     return ConversionReport(
-        source=source,
+        source=None,
         destination=destination,
-        source_format=origin.name if origin else None,
+        source_format=None,
         target_format=target.name,
         files=tuple(WrittenFile(file.path, file.nbytes) for file in plan.files),
         seconds=perf_counter() - started,
@@ -225,18 +284,16 @@ def _names(options: type) -> set[str]:
     return {field.name for field in fields(options)}
 
 
-def _split(target: Codec, options: Mapping[str, Any]) -> tuple[EngineOptions, Any]:
-    """The options of the engine and those of the target format."""
-    of_engine, of_target = _names(EngineOptions), _names(target.options)
-    unknown = sorted(options.keys() - of_engine - of_target)
+def _split(target: Codec, options: Mapping[str, Any]) -> _Options:
+    """The options of the engine, of the target format, and of raising."""
+    kinds = (EngineOptions, target.options, RaisingOptions)
+    of_target, others = _names(target.options), _names(EngineOptions) | _names(RaisingOptions)
+    unknown = sorted(options.keys() - of_target - others)
     if unknown:
-        known = f"{', '.join(sorted(of_target))}; and of every format {', '.join(sorted(of_engine))}"
+        known = f"{', '.join(sorted(of_target))}; and of every format {', '.join(sorted(others))}"
         raise OptionError(f"{target.title} has no option {', '.join(unknown)}; it has {known}", target.title, unknown)
     try:
-        return (
-            EngineOptions(**{name: value for name, value in options.items() if name in of_engine}),
-            target.options(**{name: value for name, value in options.items() if name in of_target}),
-        )
+        return _Options(*(kind(**{name: options[name] for name in _names(kind) & options.keys()}) for kind in kinds))
     except ValueError as error:
         raise OptionError(f"{target.title}: {error}", target.title) from error
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.conversion import read_model
 from formats.ir import dtypes, walk
+from formats.tensordata.source import FileSpan
 
 if TYPE_CHECKING:
     import os
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Model, Tensor, TensorShape, Type, ValueInfo
     from formats.tensordata.source import Source
+
+
+MAX_ALIGNMENT = 4096  # a page: beyond, nobody cares
 
 
 class ModelFile(NamedTuple):
@@ -33,13 +37,19 @@ class Value(NamedTuple):
 
 
 class TensorEntry(NamedTuple):
-    """A constant tensor; `nbytes` counts its elements in raw form, however they are stored."""
+    """A constant tensor; `nbytes` counts its elements in raw form, however they are stored.
+
+    `file` and `file_offset` say where in a file they begin; there is neither for tensors so small that they were read
+    with the model, and for strings.
+    """
 
     where: str
     name: str
     data_type: str
     dims: tuple[int, ...]
     nbytes: int
+    file: Path | None = None
+    file_offset: int | None = None
 
 
 class Total(NamedTuple):
@@ -76,6 +86,13 @@ class Inspection:
         """The size of all files together, in bytes."""
         return sum(file.nbytes for file in self.files)
 
+    @property
+    def alignments(self) -> dict[int, int]:
+        """The number of tensors by the largest power of two that divides their file offset, 4,096 at most."""
+        offsets = (entry.file_offset for entry in self.tensors if entry.file_offset is not None)
+        counts = Counter(min(offset & -offset or MAX_ALIGNMENT, MAX_ALIGNMENT) for offset in offsets)
+        return dict(sorted(counts.items(), reverse=True))
+
     def to_json(self) -> dict[str, Any]:
         """The inspection in strings, numbers, lists and dictionaries."""
         return {
@@ -92,7 +109,11 @@ class Inspection:
             "outputs": [value._asdict() for value in self.outputs],
             "operators": dict(self.operators),
             "data_types": {name: total._asdict() for name, total in self.data_types.items()},
-            "tensors": [{**entry._asdict(), "dims": list(entry.dims)} for entry in self.tensors],
+            "alignments": {str(alignment): count for alignment, count in self.alignments.items()},
+            "tensors": [
+                {**entry._asdict(), "dims": list(entry.dims), "file": None if entry.file is None else str(entry.file)}
+                for entry in self.tensors
+            ],
         }
 
 
@@ -119,6 +140,13 @@ def inspect(path: str | os.PathLike[str], *, format: str | None = None) -> Inspe
         data_types=_totals(tensors),
         tensors=tensors,
     )
+
+
+def span_of(tensor: Tensor) -> FileSpan | None:
+    """The range of a file that a tensor's elements are in, as they are stored; `None` where it is no single one."""
+    fields = ("external_source", "raw_data", *dict.fromkeys(row.field for row in dtypes.DATA_TYPES))
+    found = [value for value in (getattr(tensor, field) for field in fields) if isinstance(value, FileSpan)]
+    return found[0] if len(found) == 1 and found[0].nbytes else None
 
 
 def type_text(value_type: Type | None) -> str:
@@ -173,7 +201,9 @@ def _entry(where: str, tensor: Tensor) -> TensorEntry:
     row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
     nbytes = row.nbytes(tensor.dims) if row and row.bits else sum(len(value) for value in tensor.string_data)
     name = dtypes.type_name(tensor.data_type)
-    return TensorEntry(where, tensor.name or "", name, tuple(tensor.dims), max(nbytes, 0))
+    span = span_of(tensor)
+    place = (None, None) if span is None else (span.file.path, span.file_offset)
+    return TensorEntry(where, tensor.name or "", name, tuple(tensor.dims), max(nbytes, 0), *place)
 
 
 def _totals(tensors: tuple[TensorEntry, ...]) -> dict[str, Total]:

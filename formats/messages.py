@@ -34,6 +34,9 @@ def summary(report: ConversionReport) -> list[str]:
         details = "; ".join(loss.detail for loss in report.losses[:LOSSES_IN_SUMMARY])
         more = len(report.losses) - LOSSES_IN_SUMMARY
         lines.append(f"note: {details}{f'; and {more} more (--json lists all)' if more > 0 else ''}")
+    if report.notes:
+        details = "; ".join(note.detail for note in report.notes)
+        lines.append(f"note: passed over: {details}")
     return lines
 
 

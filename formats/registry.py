@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from formats.errors import UnknownFormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from formats.ir.model import Model
-    from formats.tensordata.plan import WritePlan
+    from formats.tensordata.plan import Loss, WritePlan
     from formats.tensordata.source import Source
 
 HEAD_BYTES = 4096
@@ -58,11 +58,13 @@ class Codec:
     `sniff` gets the first bytes of a file (up to `HEAD_BYTES`) and its size in bytes. `read` gets the whole file as a
     source and its path, against which companion files are resolved (`None` for bytes in memory). `plan` gets a
     model, the destination and an instance of `options`, a frozen dataclass in which everything has a default.
-    `domain` is that of the operators of models in a form of this format's own, which no other can hold.
+    `domain` is that of the operators of models in a form of this format's own, which no other can hold; `raise_model`
+    gives such a model in ONNX's operators, with given types of inputs and outputs by name, and what is lost.
 
     What only some formats have: `regions` are the parts that a file of the format consists of, where there are more
     than tensors in a model. `checksums` are those that the model in a file tells; it gets the file, the model that
-    was read from it, and the file that the model was converted from, where that is known.
+    was read from it, and the file that the model was converted from, where that is known. `read_lenient` also takes
+    what `read` refuses although its meaning is clear, and tells what that was.
     """
 
     name: str
@@ -73,8 +75,10 @@ class Codec:
     read: Callable[[Source, Path | None], Model]
     plan: Callable[[Model, Path, Any], WritePlan]
     domain: str | None = None
+    raise_model: Callable[[Model, Mapping[str, str]], tuple[Model, tuple[Loss, ...]]] | None = None
     regions: Callable[[Source], Iterable[Region]] | None = None
     checksums: Callable[[Source, Model, Source | None], Iterable[Checksum]] | None = None
+    read_lenient: Callable[[Source, Path | None], tuple[Model, tuple[Loss, ...]]] | None = None
 
 
 @cache

@@ -18,7 +18,7 @@ import onnx
 import pytest
 from typer.testing import CliRunner
 
-from formats import __version__, cli, conversion, registry
+from formats import __version__, cli, conversion, progress, registry
 from formats.tensordata import osio
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -627,14 +627,14 @@ def test_progress_waits_before_it_shows(monkeypatch: pytest.MonkeyPatch) -> None
     """The bar appears half a second after the start, not before, and not for work that is done."""
     clock = [0.0]
     bars: list[str] = []
-    monkeypatch.setattr(cli, "perf_counter", lambda: clock[0])
-    monkeypatch.setattr(cli, "new_bar", lambda: bars.append("bar"))
-    progress = cli.Progress()
+    monkeypatch.setattr(progress, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(progress, "new_bar", lambda: bars.append("bar"))
+    bar = progress.Progress()
     clock[0] = 0.49
-    progress(1, 10)
+    bar(1, 10)
     clock[0] = 5.0
-    progress(10, 10)
-    progress.close()
+    bar(10, 10)
+    bar.close()
     assert [] == bars
 
 

@@ -264,15 +264,56 @@ def test_long_lists_of_losses_are_cut(tiny_model: Path, tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize("extension", ["onnx", "onnxz"])
-def test_rten_operators_are_not_written_as_onnx(tiny_model: Path, tmp_path: Path, extension: str) -> None:
-    """A model in RTen's own operators is refused by the other formats, with the path it came from."""
-    source = tmp_path / "a.rten"
+def test_rten_operators_become_those_of_onnx(tiny_model: Path, tmp_path: Path, extension: str) -> None:
+    """A model in RTen's own operators is written to other formats in ONNX's, by each of the verbs alike."""
+    source, destination = tmp_path / "a.rten", tmp_path / f"b.{extension}"
     formats.convert(tiny_model, source)
-    with pytest.raises(formats.UnsupportedError, match="the operators are those of RTen") as caught:
-        formats.convert(source, tmp_path / f"b.{extension}")
-    assert source == caught.value.path
+    report = formats.convert(source, destination)
+    assert {"forgotten"} == {loss.kind for loss in report.losses}
+    written = formats.load(destination)
+    assert {None} == {node.domain for node in written.graph.node}  # type: ignore[union-attr]
+    raised, losses = formats.raise_model(formats.load(source))
+    assert report.losses == losses
+    assert raised.graph.node == written.graph.node  # type: ignore[union-attr]
+    assert formats.dumps(formats.load(source), extension) == formats.dumps(raised, extension)
+    formats.save(formats.load(source), tmp_path / f"c.{extension}")
+    assert destination.read_bytes() == (tmp_path / f"c.{extension}").read_bytes()
+
+
+def test_strict_has_nothing_against_what_was_forgotten_before(tiny_model: Path, tmp_path: Path) -> None:
+    """That a .rten file does not tell all is no loss of the conversion from it."""
+    formats.convert(tiny_model, tmp_path / "a.rten")
+    assert formats.convert(tmp_path / "a.rten", tmp_path / "b.onnx", strict=True).losses
+
+
+def test_types_can_be_pinned(tiny_model: Path, tmp_path: Path) -> None:
+    """Inputs and outputs of a model from RTen get the types that are asked for."""
+    formats.convert(tiny_model, tmp_path / "a.rten")
+    formats.convert(tmp_path / "a.rten", tmp_path / "b.onnx", pin_types={"x": "float16", "y": "DOUBLE"})
+    graph = onnx.load(tmp_path / "b.onnx").graph
+    assert [10, 11] == [value.type.tensor_type.elem_type for value in (*graph.input, *graph.output)]
+
+
+def test_types_are_pinned_of_models_from_rten_only(tiny_model: Path, tmp_path: Path) -> None:
+    """An ONNX model says its types, and those of a .rten file are what RTen has."""
+    formats.convert(tiny_model, tmp_path / "a.rten")
+    for source, destination in (("tiny.onnx", "b.onnx"), ("tiny.onnx", "b.rten"), ("a.rten", "b.rten")):
+        with pytest.raises(OptionError, match="types can be pinned of models in other operators"):
+            formats.convert(tmp_path / source, tmp_path / destination, pin_types={"x": "int64"})
+    with pytest.raises(formats.EncodeError, match="no input or output is called 'z'; there are"):
+        formats.convert(tmp_path / "a.rten", tmp_path / "b.onnx", pin_types={"z": "int64"})
+
+
+def test_operators_of_a_codec_that_cannot_raise_are_refused(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model in a format's own operators is refused by all others when that format has no way to ONNX's."""
+    from formats import registry
+
+    codec = dataclasses.replace(registry.by_name("rten"), raise_model=None)
+    monkeypatch.setattr(registry, "built_in", lambda: (codec,))
+    model = formats.load(tiny_model)
+    model.opset_import[0].domain = "rten"
     with pytest.raises(formats.UnsupportedError, match="the operators are those of RTen"):
-        formats.dumps(formats.load(source), extension)
+        formats.raise_model(model)
 
 
 def test_form_of_rten_is_told_by_its_domain() -> None:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from formats.registry import Codec, Match
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from formats.ir.model import Model
-    from formats.tensordata.plan import WritePlan
+    from formats.registry import Checksum, Region
+    from formats.tensordata.plan import Loss, WritePlan
     from formats.tensordata.source import Source
 
 MAX_ALIGNMENT = 1 << 16
@@ -23,13 +25,16 @@ class ArchiveOptions:
 
     `alignment`: of every tensor in the file, in bytes; a power of two up to 65,536. `size_threshold`: the size in bytes
     from which a tensor gets an entry of its own. An entry costs about 200 bytes, and tools that look at the unpacked
-    graph only, such as shape inference, need the small tensors in it: hence the usual 1,024 of ONNX.
+    graph only, such as shape inference, need the small tensors in it: hence the usual 1,024 of ONNX. `dedup`: tensors
+    with equal bytes share an entry. Planning then reads those tensors that have the size of another; without it, only
+    tensors that are one range of one file share.
 
     Raises: ValueError for another alignment, or a negative threshold.
     """
 
     alignment: int = 64
     size_threshold: int = 1024
+    dedup: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.alignment <= MAX_ALIGNMENT or self.alignment & (self.alignment - 1):
@@ -54,6 +59,13 @@ def read(source: Source, path: Path | None) -> Model:
     return read_model(source)
 
 
+def read_lenient(source: Source, path: Path | None) -> tuple[Model, tuple[Loss, ...]]:
+    """The model in `source`, which any zip tool may have made, and notes on what `read` refuses."""
+    from formats.onnxzip.archive import read_loose_model
+
+    return read_loose_model(source)
+
+
 def plan(model: Model, destination: Path, options: ArchiveOptions) -> WritePlan:
     """How to write `model` to the one file `destination`."""
     from formats.onnxzip.archive import plan_model
@@ -61,4 +73,29 @@ def plan(model: Model, destination: Path, options: ArchiveOptions) -> WritePlan:
     return plan_model(model, destination, options)
 
 
-CODEC = Codec("onnxz", "ONNX archive", (".onnxz",), ArchiveOptions, sniff, read, plan)
+def regions(source: Source) -> Iterator[Region]:
+    """The headers, padding, payloads and end of the archive in `source`."""
+    from formats.onnxzip.description import regions_of
+
+    return regions_of(source)
+
+
+def checksums(source: Source, model: Model, original: Source | None) -> Iterator[Checksum]:
+    """The CRC-32 of each entry."""
+    from formats.onnxzip.description import checksums_of
+
+    return checksums_of(source)
+
+
+CODEC = Codec(
+    "onnxz",
+    "ONNX archive",
+    (".onnxz",),
+    ArchiveOptions,
+    sniff,
+    read,
+    plan,
+    regions=regions,
+    checksums=checksums,
+    read_lenient=read_lenient,
+)

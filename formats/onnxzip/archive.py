@@ -19,13 +19,16 @@ from formats.ir.model import Model, StringStringEntry, Tensor
 from formats.ir.storage import EXTERNAL, with_raw_data, without_data
 from formats.onnxpb.codec import decode, encode
 from formats.onnxzip import records
+from formats.onnxzip.contents import Contents
+from formats.onnxzip.lenient import KIND as LENIENT
+from formats.onnxzip.lenient import model_entry, read_loose_entries
 from formats.onnxzip.names import MODEL_NAME, EntryNames
 from formats.onnxzip.reader import read_entries
 from formats.tensordata.plan import Digest, FilePlan, LateWrite, Loss, PlacedWrite, WritePlan, lay_out
 from formats.tensordata.source import Concat, place_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from formats.onnxzip import ArchiveOptions
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
 MODEL_ALIGNMENT = 64  # at most: nobody maps the graph
 DEFAULT = 0  # TensorProto.DataLocation
+MAX_DIGITS = 20
 _PLACE_KEYS = ("location", "offset", "length")
 _TYPED_FIELDS = tuple(dict.fromkeys(row.field for row in DATA_TYPES))
 
@@ -48,22 +52,37 @@ def plan_model(model: Model, destination: Path, options: ArchiveOptions) -> Writ
     """
     if model.graph is None:
         raise EncodeError("the model has no graph, so nothing could read its archive")
-    packing = _Packing(options)
-    stored = {id(tensor): packing.store(tensor, where) for where, tensor in walk.tensors(model)}
-    writes, _ = lay_out(encode(model, lambda tensor: stored[id(tensor)]))
-    packing.add(MODEL_NAME, Concat.of(*(write.source for write in writes)), min(options.alignment, MODEL_ALIGNMENT))
-    return WritePlan((_file_plan(destination, packing.members),), losses=tuple(packing.losses))
+    packing = Packing(options)
+    packing.pack(model)
+    return WritePlan((packing.file_plan(destination),), losses=tuple(packing.losses))
 
 
-class _Packing:
-    """The entries of an archive that is being laid out, each with its payload."""
+class Packing:
+    """The entries of an archive that is being laid out: those that are there already, then new ones with payloads.
 
-    def __init__(self, options: ArchiveOptions) -> None:
+    `kept` are the former; `places` says which sources are the payloads of which of them.
+    """
+
+    def __init__(
+        self,
+        options: ArchiveOptions,
+        kept: Sequence[Entry] = (),
+        places: Mapping[tuple[object, ...], Entry] | None = None,
+    ) -> None:
         self.options = options
+        self.kept = kept
         self.members: list[tuple[Entry, Source]] = []
         self.losses: list[Loss] = []
-        self._names = EntryNames()
-        self._by_place: dict[tuple[object, ...], Entry] = {}
+        self._names = EntryNames(entry.name for entry in kept)
+        self._by_place = dict(places or {})
+        self._contents = Contents()
+
+    def pack(self, model: Model) -> None:
+        """Add the tensors of the model that get an entry, and the model itself."""
+        stored = {id(tensor): self.store(tensor, where) for where, tensor in walk.tensors(model)}
+        writes, _ = lay_out(encode(model, lambda tensor: stored[id(tensor)]))
+        graph = Concat.of(*(write.source for write in writes))
+        self.add(MODEL_NAME, graph, min(self.options.alignment, MODEL_ALIGNMENT))
 
     def store(self, tensor: Tensor, where: str) -> Tensor:
         """The tensor to write in the graph in place of `tensor`: the same one, or one that refers to an entry.
@@ -83,24 +102,45 @@ class _Packing:
             raise
         if external:
             self._report(tensor, where)
-        if not source.nbytes or source.nbytes < self.options.size_threshold:
+        is_small = not source.nbytes or source.nbytes < self.options.size_threshold
+        if is_small and place_of(source) not in self._by_place:
             return with_raw_data(tensor, source) if external else tensor
         return _referring(tensor, self._entry_of(tensor, where, source))
 
     def add(self, name: str, source: Source, alignment: int) -> Entry:
         """A new entry behind those there are."""
-        position = self.members[-1][0].end if self.members else 0
+        position = self.members[-1][0].end if self.members else self.kept[-1].end if self.kept else 0
         entry = records.place(name, source.nbytes, position, alignment)
         self.members.append((entry, source))
         return entry
+
+    def file_plan(self, destination: Path) -> FilePlan:
+        """New payloads as they are; their headers and the directory when the checksums of the payloads are known."""
+        entries = [*self.kept, *(entry for entry, _ in self.members)]
+        writes = tuple(
+            PlacedWrite(entry.payload_offset, source, Digest(entry.name, "crc32"), entry.name)
+            for entry, source in self.members
+        )
+        headers = [
+            LateWrite(entry.file_offset, entry.header_nbytes, partial(_render_header, entry), entry.name)
+            for entry, _ in self.members
+        ]
+        end = entries[-1].end
+        directory_nbytes = len(records.directory(entries))
+        directory = LateWrite(end, directory_nbytes, partial(_render_directory, entries), "directory")
+        return FilePlan(destination, end + directory_nbytes, writes, (*headers, directory))
 
     def _entry_of(self, tensor: Tensor, where: str, source: Source) -> Entry:
         """The entry with the bytes of `source`; the same range of the same file is stored once."""
         place = place_of(source)
         entry = self._by_place.get(place)
         if entry is None:
-            name = self._names.add(tensor.name or "", where)
-            entry = self._by_place[place] = self.add(name, source, self.options.alignment)
+            first = self._contents.first(source) if self.options.dedup else source
+            entry = self._by_place.get(place_of(first))
+            if entry is None:
+                name = self._names.add(tensor.name or "", where)
+                entry = self.add(name, source, self.options.alignment)
+            self._by_place[place] = entry
         return entry
 
     def _report(self, tensor: Tensor, where: str) -> None:
@@ -137,24 +177,9 @@ def _referring(tensor: Tensor, entry: Entry) -> Tensor:
     return replace(without_data(tensor), data_location=EXTERNAL, external_data=external_data)
 
 
-def _file_plan(destination: Path, members: Sequence[tuple[Entry, Source]]) -> FilePlan:
-    """Payloads as they are; headers and directory when the checksums of the payloads are known."""
-    entries = [entry for entry, _ in members]
-    writes = tuple(
-        PlacedWrite(entry.payload_offset, source, Digest(entry.name, "crc32"), entry.name) for entry, source in members
-    )
-    headers = [
-        LateWrite(entry.file_offset, entry.header_nbytes, partial(_render_header, entry), entry.name)
-        for entry in entries
-    ]
-    end = entries[-1].end
-    directory_nbytes = len(records.directory(entries))
-    directory = LateWrite(end, directory_nbytes, partial(_render_directory, entries), "directory")
-    return FilePlan(destination, end + directory_nbytes, writes, (*headers, directory))
-
-
 def _with_checksum(entry: Entry, digests: Mapping[str, bytes]) -> Entry:
-    return entry._replace(crc32=int.from_bytes(digests[entry.name], "big"))
+    digest = digests.get(entry.name)  # there is none for one that is kept
+    return entry if digest is None else entry._replace(crc32=int.from_bytes(digest, "big"))
 
 
 def _render_header(entry: Entry, digests: Mapping[str, bytes]) -> bytes:
@@ -175,48 +200,112 @@ def read_model(source: Source) -> Model:
     entries don't fit.
     """
     *entries, graph = read_entries(source)
-    try:
-        model = decode(source.slice(graph.payload_offset, graph.nbytes), Model)
-    except DecodeError as error:
-        if error.file_offset is not None:
-            error.file_offset += graph.payload_offset
-        raise
-    if model.graph is None:
-        raise DecodeError("the message has no graph, so it is not an ONNX model", file_offset=graph.payload_offset)
-    by_name = {entry.name: entry for entry in entries}
-    unused = dict.fromkeys(by_name)
-    for where, tensor in walk.tensors(model):
-        if tensor.data_location == EXTERNAL:
-            try:
-                entry = _entry_for(tensor, by_name)
-                _attach(tensor, source.slice(entry.payload_offset, entry.nbytes))
-            except TensorDataError as error:
-                raise ExternalDataError(error.message, where=where) from None
-            unused.pop(entry.name, None)
+    model = _decode(source, graph.payload_offset, graph.nbytes)
+    payloads = {entry.name: source.slice(entry.payload_offset, entry.nbytes) for entry in entries}
+    unused = _attach_all(model, payloads, _whole_entry)
     if unused:
-        names = ", ".join(list(unused)[:3])
+        names = ", ".join(unused[:3])
         raise DecodeError(f"{len(unused)} entries belong to no tensor ({names}): unexplained data are not allowed")
     return model
 
 
-def _entry_for(tensor: Tensor, by_name: Mapping[str, Entry]) -> Entry:
-    """The entry that the tensor's external data name, where they name nothing else.
+def read_loose_model(source: Source) -> tuple[Model, tuple[Loss, ...]]:
+    """The model of an archive that a person made with any zip tool, and notes on what `read_model` refuses.
+
+    Tensors may be parts of entries, and entries may be in a directory together with the graph, and be unused.
+
+    Raises: as `read_model` does, where it is not clear what is meant.
+    """
+    entries, notes = read_loose_entries(source)
+    graph = model_entry(entries)
+    model = _decode(source, graph.payload_offset, graph.nbytes)
+    directory = graph.name.removesuffix(MODEL_NAME)
+    payloads = {
+        entry.name.removeprefix(directory): source.slice(entry.payload_offset, entry.nbytes)
+        for entry in entries
+        if entry is not graph
+    }
+    unused = _attach_all(model, payloads, _part_of_entry)
+    if directory:
+        notes.append(Loss(LENIENT, "", f"the model is in the directory {directory!r:.80}"))
+    if unused:
+        notes.append(Loss(LENIENT, unused[0], f"{len(unused)} entries belong to no tensor"))
+    return model, tuple(notes)
+
+
+def _decode(source: Source, file_offset: int, nbytes: int) -> Model:
+    """The model in a range of the archive, its tensors not yet with their data."""
+    try:
+        model = decode(source.slice(file_offset, nbytes), Model)
+    except DecodeError as error:
+        if error.file_offset is not None:
+            error.file_offset += file_offset
+        raise
+    if model.graph is None:
+        raise DecodeError("the message has no graph, so it is not an ONNX model", file_offset=file_offset)
+    return model
+
+
+def _attach_all(
+    model: Model,
+    payloads: Mapping[str, Source],
+    find: Callable[[Mapping[str, str], Mapping[str, Source]], Source],
+) -> list[str]:
+    """The names of the entries that no tensor has, after each tensor got the bytes that it refers to."""
+    unused = dict.fromkeys(payloads)
+    for where, tensor in walk.tensors(model):
+        if tensor.data_location == EXTERNAL:
+            places = {str(entry.key): entry.value or "" for entry in tensor.external_data}
+            try:
+                if len(places) != len(tensor.external_data):
+                    raise ExternalDataError("external data have a key twice; allowed is each once")
+                _attach(tensor, find(places, payloads))
+            except TensorDataError as error:
+                raise ExternalDataError(error.message, where=where) from None
+            unused.pop(places["location"], None)
+    return list(unused)
+
+
+def _entry_at(places: Mapping[str, str], payloads: Mapping[str, Source]) -> Source:
+    location = places.get("location", "")
+    payload = payloads.get(location)
+    if payload is None:
+        raise ExternalDataError(f"the data are in {location!r:.80}, which is no entry of the archive")
+    return payload
+
+
+def _whole_entry(places: Mapping[str, str], payloads: Mapping[str, Source]) -> Source:
+    """The entry that external data name, where they name nothing else.
 
     Raises: ExternalDataError.
     """
-    places = {entry.key: entry.value or "" for entry in tensor.external_data}
-    if len(places) != len(tensor.external_data) or not places.keys() <= set(_PLACE_KEYS):
-        keys = ", ".join(str(entry.key) for entry in tensor.external_data)
+    if not places.keys() <= set(_PLACE_KEYS):
+        keys = ", ".join(places)
         raise ExternalDataError(f"external data have the keys {keys}; allowed are {', '.join(_PLACE_KEYS)}, each once")
-    location = places.get("location", "")
-    entry = by_name.get(location)
-    if entry is None:
-        raise ExternalDataError(f"the data are in {location!r:.80}, which is no entry of the archive")
+    payload = _entry_at(places, payloads)
     if places.get("offset", "0") != "0":
         raise ExternalDataError(f"offset is {places['offset']!r:.40}: a tensor has an entry from its first byte on")
-    if places.get("length", str(entry.nbytes)) != str(entry.nbytes):
-        raise ExternalDataError(f"length is {places['length']!r:.40}, entry {location} has {entry.nbytes} bytes")
-    return entry
+    if places.get("length", str(payload.nbytes)) != str(payload.nbytes):
+        location, length = places["location"], places["length"]
+        raise ExternalDataError(f"length is {length!r:.40}, entry {location} has {payload.nbytes} bytes")
+    return payload
+
+
+def _part_of_entry(places: Mapping[str, str], payloads: Mapping[str, Source]) -> Source:
+    """The range of an entry that external data name.
+
+    Raises: ExternalDataError.
+    """
+    payload = _entry_at(places, payloads)
+    offset, length = places.get("offset") or "0", places.get("length") or ""
+    for number in (offset, length or "0"):
+        if not (number.isascii() and number.isdecimal()) or len(number) > MAX_DIGITS:
+            raise ExternalDataError(f"{number!r:.40} is no number of bytes")
+    nbytes = int(length) if length else max(payload.nbytes - int(offset), 0)
+    if int(offset) + nbytes > payload.nbytes:
+        message = f"{nbytes} bytes from {offset} on are not in entry {places['location']} of {payload.nbytes} bytes"
+        raise ExternalDataError(message)
+    return payload.slice(int(offset), nbytes)
 
 
 def _attach(tensor: Tensor, source: Source) -> None:

@@ -6,6 +6,10 @@ A name is a C identifier, so that it is a file name on every system, a variable 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 MODEL_NAME = "__MODEL_PROTO"
 MAX_NAME_BYTES = 255  # what file systems allow
@@ -28,8 +32,8 @@ def is_entry_name(name: str) -> bool:
 class EntryNames:
     """Gives every tensor a name that no other has, also when case is ignored."""
 
-    def __init__(self) -> None:
-        self._taken = set(DEVICE_NAMES)
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = {*DEVICE_NAMES, *(name.lower() for name in taken)}
         self._next_suffix: dict[str, int] = {}
 
     def add(self, *wishes: str) -> str:

@@ -102,7 +102,7 @@ def execute(plan: WritePlan, options: EngineOptions | None = None) -> Result:
                 OutputFile(file.path, file.nbytes, overwrite=options.overwrite, capabilities=options.capabilities)
             )
             ending.callback(settle, outputs[-1])
-        digests = _transfer(plan, outputs, options)
+        digests = transfer(plan, outputs, options)
         for source_file in {found for source in _sources(plan) for found in source.files()}:
             source_file.check_unchanged()
         for output in outputs:
@@ -115,7 +115,7 @@ def to_bytes(plan: WritePlan, options: EngineOptions | None = None) -> bytes:
     check_plan(plan)
     (file,) = plan.files
     memory = Memory(file.nbytes)
-    _transfer(plan, [memory], options or EngineOptions())
+    transfer(plan, [memory], options or EngineOptions())
     return bytes(memory.buffer)
 
 
@@ -123,7 +123,7 @@ def materialise(sources: Sequence[Source], options: EngineOptions | None = None)
     """The bytes of each source, read into memory of its own by several threads; writable."""
     targets = [Memory(source.nbytes) for source in sources]
     files = tuple(_file_in_memory(source) for source in sources)
-    _transfer(WritePlan(files), targets, options or EngineOptions())
+    transfer(WritePlan(files), targets, options or EngineOptions())
     return [memoryview(target.buffer) for target in targets]
 
 
@@ -139,8 +139,8 @@ def _sources(plan: WritePlan) -> Iterator[Source]:
         yield source
 
 
-def _transfer(plan: WritePlan, targets: Sequence[Target], options: EngineOptions) -> dict[str, bytes]:
-    """The digests, when the targets hold what the plan says."""
+def transfer(plan: WritePlan, targets: Sequence[Target], options: EngineOptions) -> dict[str, bytes]:
+    """The digests, when the targets, one for each file, hold what the plan says."""
     wanted = [write.digest for file in plan.files for write in file.writes if write.digest]
     wanted += [digest for digest, _ in plan.digests]
     digesters = {digest.key: new_digester(digest.algorithm) for digest in wanted}

@@ -149,6 +149,10 @@ class File:
                 self._mapping = self._new_mapping()
             return memoryview(self._mapping)[offset : offset + nbytes]
 
+    def is_same(self, other: File) -> bool:
+        """Whether both are the same file with the same content, opened twice."""
+        return self._identity == other._identity
+
     def span(self) -> FileSpan:
         """The whole file as a source."""
         return FileSpan(self, 0, self.nbytes)
@@ -210,75 +214,16 @@ class File:
         return f"File({str(self.path)!r}, {self.nbytes} bytes)"
 
 
-class OutputFile:
-    """A new file that takes the place of its destination only when it is complete.
+class _Writable:
+    """A file that is open for writing; several threads may."""
 
-    Until `publish` it has no name where the system can do that, so that nothing is left even by a process that is
-    killed; else it is a hidden file beside the destination. Where the destination is a link, its target is what
-    will be replaced. Writing is safe from several threads; the other methods are for one.
-    """
+    __slots__ = ("_capabilities", "_descriptor", "_lock", "path")
 
-    __slots__ = (
-        "_backup",
-        "_capabilities",
-        "_descriptor",
-        "_destination",
-        "_lock",
-        "_overwrite",
-        "_placed",
-        "_revocable",
-        "_same",
-        "_temporary",
-        "nbytes",
-        "path",
-    )
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        nbytes: int,
-        *,
-        overwrite: bool = False,
-        capabilities: Capabilities = SYSTEM,
-    ) -> None:
-        """A file of `nbytes` zeros on its way to `path`.
-
-        Raises: FileExistsError where there is a file and not `overwrite`, or something else than a file; other
-        OSErrors where the directory, the permission or the space for it is missing.
-        """
+    def __init__(self, path: str | os.PathLike[str], capabilities: Capabilities) -> None:
         self.path = Path(path)
-        self.nbytes = nbytes
         self._capabilities = capabilities
-        self._overwrite = overwrite
-        self._destination = Path(os.path.realpath(path)) if self.path.is_symlink() else self.path
-        self._temporary: Path | None = None  # the name of the new file before it has its own
-        self._backup: Path | None = None  # the name of the old file while the publication may be revoked
-        self._placed = False
-        self._revocable = False
         self._lock = Lock()
-        mode = self._replaced_mode()
-        self._descriptor: int | None = self._create()
-        try:
-            status = os.fstat(self._fd)
-            self._same = (status.st_dev, status.st_ino)
-            if mode is not None and hasattr(os, "fchmod"):
-                os.fchmod(self._fd, mode)
-            self._reserve()
-        except BaseException as error:
-            self.discard()
-            _locate(error, self.path)
-            raise
-
-    @property
-    def published(self) -> bool:
-        """Whether the destination is this file."""
-        if self._placed:
-            return True
-        try:  # an interruption may have come between the deed and the note of it
-            status = self._destination.stat()
-        except OSError:
-            return False
-        return (status.st_dev, status.st_ino) == self._same
+        self._descriptor: int | None = None
 
     def pwrite(self, offset: int, data: memoryview | bytes | bytearray) -> None:
         """Write all of `data` at `offset` (from the start of the file)."""
@@ -315,6 +260,88 @@ class OutputFile:
                     _locate(error, self.path)
                     raise
         return done
+
+    @property
+    def _fd(self) -> int:
+        assert self._descriptor is not None, "the file is open until it is published or discarded"
+        return self._descriptor
+
+    def _pwrite_some(self, offset: int, data: memoryview) -> int:
+        if self._capabilities.positional:
+            return os.pwrite(self._fd, data, offset)
+        with self._lock:
+            os.lseek(self._fd, offset, os.SEEK_SET)
+            return os.write(self._fd, data)
+
+    def _close_descriptor(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+class OutputFile(_Writable):
+    """A new file that takes the place of its destination only when it is complete.
+
+    Until `publish` it has no name where the system can do that, so that nothing is left even by a process that is
+    killed; else it is a hidden file beside the destination. Where the destination is a link, its target is what
+    will be replaced. Writing is safe from several threads; the other methods are for one.
+    """
+
+    __slots__ = (
+        "_backup",
+        "_destination",
+        "_overwrite",
+        "_placed",
+        "_revocable",
+        "_same",
+        "_temporary",
+        "nbytes",
+    )
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        nbytes: int,
+        *,
+        overwrite: bool = False,
+        capabilities: Capabilities = SYSTEM,
+    ) -> None:
+        """A file of `nbytes` zeros on its way to `path`.
+
+        Raises: FileExistsError where there is a file and not `overwrite`, or something else than a file; other
+        OSErrors where the directory, the permission or the space for it is missing.
+        """
+        super().__init__(path, capabilities)
+        self.nbytes = nbytes
+        self._overwrite = overwrite
+        self._destination = Path(os.path.realpath(path)) if self.path.is_symlink() else self.path
+        self._temporary: Path | None = None  # the name of the new file before it has its own
+        self._backup: Path | None = None  # the name of the old file while the publication may be revoked
+        self._placed = False
+        self._revocable = False
+        mode = self._replaced_mode()
+        self._descriptor = self._create()
+        try:
+            status = os.fstat(self._fd)
+            self._same = (status.st_dev, status.st_ino)
+            if mode is not None and hasattr(os, "fchmod"):
+                os.fchmod(self._fd, mode)
+            self._reserve()
+        except BaseException as error:
+            self.discard()
+            _locate(error, self.path)
+            raise
+
+    @property
+    def published(self) -> bool:
+        """Whether the destination is this file."""
+        if self._placed:
+            return True
+        try:  # an interruption may have come between the deed and the note of it
+            status = self._destination.stat()
+        except OSError:
+            return False
+        return (status.st_dev, status.st_ino) == self._same
 
     def publish(self, *, revocable: bool = False, fsync: bool = False) -> None:
         """Give the file its place, atomically; `discard` undoes that as long as `close` was not called if `revocable`.
@@ -363,11 +390,6 @@ class OutputFile:
         if self._temporary is not None:
             self._temporary.unlink(missing_ok=True)
             self._temporary = None
-
-    @property
-    def _fd(self) -> int:
-        assert self._descriptor is not None, "the file is open until it is published or discarded"
-        return self._descriptor
 
     def _replaced_mode(self) -> int | None:
         """The permissions of the file that will be replaced, if there is one; refuses what must not be replaced."""
@@ -420,13 +442,6 @@ class OutputFile:
                 if error.errno not in UNSUPPORTED:
                     raise
 
-    def _pwrite_some(self, offset: int, data: memoryview) -> int:
-        if self._capabilities.positional:
-            return os.pwrite(self._fd, data, offset)
-        with self._lock:
-            os.lseek(self._fd, offset, os.SEEK_SET)
-            return os.write(self._fd, data)
-
     def _name(self, path: Path) -> None:
         """Give the new file the name `path`, which nothing else has.
 
@@ -477,10 +492,33 @@ class OutputFile:
                 return
         self._destination.replace(backup)
 
-    def _close_descriptor(self) -> None:
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
+
+class ExistingFile(_Writable):
+    """A file that is there and is changed where it is; whoever does that makes sure that it can be undone."""
+
+    __slots__ = ()
+
+    def __init__(self, path: str | os.PathLike[str], *, capabilities: Capabilities = SYSTEM) -> None:
+        super().__init__(path, capabilities)
+        self._descriptor = os.open(path, WRITE_FLAGS)
+
+    def truncate(self, nbytes: int) -> None:
+        """Cut the file to `nbytes` bytes."""
+        os.ftruncate(self._fd, nbytes)
+
+    def sync(self) -> None:
+        """Return when the content has reached the disk."""
+        os.fsync(self._fd)
+
+    def close(self) -> None:
+        """The file is closed."""
+        self._close_descriptor()
+
+
+def remove(path: Path) -> None:
+    """The file is gone, also from the disk."""
+    path.unlink()
+    _sync_directory(path.parent)
 
 
 def _open_regular(path: Path) -> int:

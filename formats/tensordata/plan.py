@@ -7,7 +7,7 @@ one model with everything that the engine needs to know.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from formats.tensordata.source import Literal, Source
 
@@ -25,6 +25,7 @@ class Align(NamedTuple):
 
 
 Segment: TypeAlias = bytes | Source | Align
+FORGOTTEN: Final = "forgotten"  # the kind of a loss that was there before, when the source was made
 
 
 class Loss(NamedTuple):

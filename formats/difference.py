@@ -1,0 +1,269 @@
+"""In what two models differ: structure by structure and weight by weight, wherever and however they are stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from formats.conversion import read_model
+from formats.errors import FormatError, LimitError
+from formats.ir import dtypes
+from formats.ir.model import (
+    Attribute,
+    Dimension,
+    Function,
+    Node,
+    OperatorSetId,
+    SparseTensor,
+    StringStringEntry,
+    Tensor,
+    ValueInfo,
+)
+from formats.ir.storage import without_data
+from formats.tensordata.source import Source
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterator, Sequence
+
+MAX_TEXT = 60
+# What tells an entry of a list from its neighbours, so that one more at the front is not a difference in all of them.
+_KEYS: dict[type[Any], Callable[[Any], Any]] = {
+    Attribute: lambda entry: entry.name,
+    Function: lambda entry: (entry.domain, entry.name, entry.overload),
+    Node: lambda entry: tuple(entry.output),
+    OperatorSetId: lambda entry: entry.domain or "",
+    SparseTensor: lambda entry: entry.values and entry.values.name,
+    StringStringEntry: lambda entry: entry.key,
+    Tensor: lambda entry: entry.name,
+    ValueInfo: lambda entry: entry.name,
+}
+_UNORDERED = (Attribute, OperatorSetId, StringStringEntry)
+_STORAGE = ("raw_data", "external_data", "data_location", *dict.fromkeys(row.field for row in dtypes.DATA_TYPES))
+
+
+class Difference(NamedTuple):
+    """One place in which two models differ, and how."""
+
+    kind: str  # a stable word for programs: "changed", "only first", "only second", "order", "weights", "storage"
+    where: str  # a dotted place in the first model, or in the second where the first has none
+    detail: str  # one sentence for people
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """In what two model files differ; `differences` are the first of `count`, in the order of the message's fields."""
+
+    paths: tuple[Path, Path]
+    formats: tuple[str, str]
+    count: int
+    differences: tuple[Difference, ...]
+
+    @property
+    def equal(self) -> bool:
+        """Whether the models are the same."""
+        return not self.count
+
+    def to_json(self) -> dict[str, Any]:
+        """The comparison in strings, numbers, lists and dictionaries."""
+        return {
+            "paths": [str(path) for path in self.paths],
+            "formats": list(self.formats),
+            "equal": self.equal,
+            "count": self.count,
+            "differences": [difference._asdict() for difference in self.differences],
+        }
+
+
+def compare(
+    first: str | os.PathLike[str], second: str | os.PathLike[str], *, storage: bool = False, limit: int = 100
+) -> Comparison:
+    """In what the models in two files differ, with the first `limit` differences; formats may be different.
+
+    Weights are equal where their bytes are, in raw form; how they are stored counts only with `storage`.
+
+    Raises: FormatError where one of them cannot be read; OSError where a file cannot.
+    """
+    paths = Path(first), Path(second)
+    codecs, models = zip(*((codec, model) for codec, _, model in map(read_model, paths)), strict=True)
+    count, kept = 0, []
+    try:
+        for difference in differences(models[0], models[1], storage=storage):
+            count += 1
+            if count <= limit:
+                kept.append(difference)
+    except RecursionError:
+        raise LimitError("graphs are nested too deep to be compared", path=paths[0]) from None
+    return Comparison(paths, (codecs[0].name, codecs[1].name), count, tuple(kept))
+
+
+def differences(first: Any, second: Any, *, storage: bool = False) -> Iterator[Difference]:
+    """In what two messages of the same class differ; an empty string is as good as an absent one."""
+    return _Walk(storage).messages("", first, second)
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """Two messages side by side."""
+
+    storage: bool
+
+    def messages(self, where: str, first: Any, second: Any) -> Iterator[Difference]:
+        """The differences of two messages."""
+        if isinstance(first, Tensor):
+            yield from self.tensors(where, first, second)
+            return
+        message_class: Any = type(first)
+        strict = message_class is Dimension  # an unknown dim is another one than 0
+        for name in _field_names(message_class):
+            mine, theirs = getattr(first, name), getattr(second, name)
+            if mine is theirs:
+                continue
+            place = f"{where}.{name}" if where else name
+            if isinstance(mine, list):
+                yield from self.lists(place, mine, theirs)
+            elif _is_message(mine) and _is_message(theirs):
+                yield from self.messages(place, mine, theirs)
+            elif mine != theirs and (strict or _value(mine, theirs) != _value(theirs, mine)):
+                yield Difference("changed", place, f"{_text(mine)} became {_text(theirs)}")
+
+    def lists(self, where: str, first: list[Any], second: list[Any]) -> Iterator[Difference]:
+        """The differences of two lists; entries with a name are found by it, others by their place."""
+        sample = (first or second or [None])[0]
+        if not _is_message(sample):
+            if first != second:
+                yield Difference("changed", where, f"{_text(first)} became {_text(second)}")
+            return
+        key = _KEYS.get(type(sample))
+        mine, theirs = _by_key(first, key), _by_key(second, key)
+        if mine is None or theirs is None:
+            mine, theirs = dict(enumerate(first)), dict(enumerate(second))
+        places = {k: index for index, k in enumerate(mine)}
+        for k, entry in mine.items():
+            place = _place(where, places[k], entry)
+            if k in theirs:
+                yield from self.messages(place, entry, theirs[k])
+            else:
+                yield Difference("only first", place, f"{_describe(entry)} is only in the first")
+        for index, (k, entry) in enumerate(theirs.items()):
+            if k not in mine:
+                yield Difference(
+                    "only second", _place(where, index, entry), f"{_describe(entry)} is only in the second"
+                )
+        common = [k for k in mine if k in theirs]
+        if not isinstance(sample, _UNORDERED) and common != [k for k in theirs if k in mine]:
+            yield Difference("order", where, f"the {len(common)} entries in common are in another order")
+
+    def tensors(self, where: str, first: Tensor, second: Tensor) -> Iterator[Difference]:
+        """The differences of two tensors, their elements in raw form."""
+        bare = [without_data(tensor) for tensor in (first, second)]
+        for name in ("dims", "data_type", "segment", "name", "doc_string", "metadata_props", "unknown_fields"):
+            mine, theirs = getattr(bare[0], name), getattr(bare[1], name)
+            if mine != theirs and (mine or theirs):
+                shown = [dtypes.type_name(value) for value in (mine, theirs)] if name == "data_type" else [mine, theirs]
+                yield Difference("changed", f"{where}.{name}", f"{_text(shown[0])} became {_text(shown[1])}")
+        if (first.dims, first.data_type) == (second.dims, second.data_type):
+            detail = _compare_elements(first, second)
+            if detail:
+                yield Difference("weights", where, detail)
+        if self.storage:
+            mine, theirs = _storage(first), _storage(second)
+            if mine != theirs:
+                yield Difference("storage", where, f"stored as {mine}, and as {theirs} in the second")
+
+
+@cache
+def _field_names(message_class: Any) -> tuple[str, ...]:
+    return tuple(entry.name for entry in fields(message_class))
+
+
+def _compare_elements(first: Tensor, second: Tensor) -> str:
+    """How the elements of two tensors of the same type and shape differ; "" where they don't."""
+    if first.string_data or second.string_data:
+        return "" if first.string_data == second.string_data else "the strings differ"
+    mine, theirs = _elements(first), _elements(second)
+    if isinstance(mine, str) or isinstance(theirs, str):  # what is wrong with them
+        return (
+            ""
+            if mine == theirs
+            else f"one has elements that cannot be read: {mine if isinstance(mine, str) else theirs}"
+        )
+    if mine == theirs:
+        return ""
+    row = dtypes.BY_NUMBER[first.data_type or 0]
+    return _describe_elements(mine, theirs, row.bits // 8, dtypes.count(first.dims))
+
+
+def _elements(tensor: Tensor) -> Source | str:
+    """The elements in raw form, or why there are none."""
+    try:
+        return tensor.source()
+    except FormatError as error:
+        return error.message
+
+
+def _describe_elements(first: Source, second: Source, element_bytes: int, elements: int) -> str:
+    """Where two sources of the same size differ, and in how many elements."""
+    import numpy
+
+    unit = element_bytes or 1
+    step = (1 << 20) // unit * unit
+    count, place = 0, -1
+    for start in range(0, first.nbytes, step):
+        size = min(step, first.nbytes - start)
+        mine, theirs = (numpy.frombuffer(side.read(start, size), numpy.uint8) for side in (first, second))
+        unlike = (mine != theirs).reshape(-1, unit).any(axis=1)
+        if place < 0 and unlike.any():
+            place = start // unit + int(unlike.argmax())
+        count += int(unlike.sum())
+    if not element_bytes:
+        return f"{count} of {first.nbytes} bytes of packed elements differ, the first is byte {place}"
+    return f"{count} of {elements} elements differ, the first is element {place}"
+
+
+def _by_key(entries: Sequence[Any], key: Callable[[Any], Any] | None) -> dict[Any, Any] | None:
+    """The entries by their keys, where they have keys and each another one."""
+    if key is None:
+        return None
+    found = {key(entry): entry for entry in entries}
+    return found if len(found) == len(entries) and None not in found and () not in found else None
+
+
+def _is_message(value: Any) -> bool:
+    return hasattr(value, "unknown_fields")
+
+
+def _value(value: Any, other: Any) -> Any:
+    """The value, the absent one of a scalar field as the default of its type."""
+    return type(other)() if value is None and isinstance(other, (str, bytes, int, float)) else value
+
+
+def _storage(tensor: Tensor) -> str:
+    """The fields that hold a tensor's elements, or say where they are."""
+    held = [name for name in _STORAGE if getattr(tensor, name)]
+    return " and ".join(held) or "nothing"
+
+
+def _place(where: str, index: int, entry: Any) -> str:
+    return f'{where}["{entry.name or ""}"]' if isinstance(entry, Attribute) else f"{where}[{index}]"
+
+
+def _describe(entry: Any) -> str:
+    """An entry of a list in a few words."""
+    if isinstance(entry, OperatorSetId):
+        return f"version {entry.version} of {entry.domain or 'ai.onnx'}"
+    if isinstance(entry, Node):
+        return f"{entry.op_type} -> {', '.join(entry.output)}"[:MAX_TEXT]
+    name = getattr(entry, "name", None) or getattr(entry, "key", None) or getattr(entry, "domain", None)
+    kind = type(entry).message.removesuffix("Proto")
+    return f"{kind} {name!r:.{MAX_TEXT}}" if name else f"a {kind}"
+
+
+def _text(value: Any) -> str:
+    """A value, shortened."""
+    if value is None:
+        return "nothing"
+    text = f"a {type(value).message.removesuffix('Proto')}" if _is_message(value) else repr(value)
+    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 3]}..."

@@ -1,0 +1,220 @@
+"""Where everything is in the files of a model, and a picture of it."""
+# ruff: noqa: A002 - `format` is the word that users know from `load`
+
+from __future__ import annotations
+
+from collections import Counter
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from formats.conversion import read_model
+from formats.inspection import span_of
+from formats.ir import dtypes, walk
+from formats.messages import in_units
+from formats.registry import Region
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from formats.tensordata.osio import File
+
+MAX_PADDING_BYTES = 1 << 16  # what no alignment leaves over is called unused
+COLOURS = {  # of a kind of bytes; tensors alternate between two, so that one can be told from the next
+    "header": ("#52616b", "headers"),
+    "model": ("#e0a030", "model: graph, names, small tensors"),
+    "tensor": ("#2a9d8f", "tensors"),
+    "padding": ("#d5dbe0", "padding"),
+    "directory": ("#8a5fb0", "directory"),
+    "unused": ("#d1495b", "used by nothing"),
+}
+SECOND_TENSOR_COLOUR = "#1f7a70"
+WIDTH, MARGIN, BAR_HEIGHT, ROW_STEP, BORDER = 960, 90, 26, 34, 20  # in pixels
+REGIONS_PER_ROW, MAX_ROWS = 10, 16
+PIXELS_PER_LETTER = 6.4
+DETAIL_BYTES = 512  # of the beginning and of the end of a file, drawn enlarged
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<style>body {{ margin: 2em auto; width: {width}px; font-family: system-ui, sans-serif }}</style></head>
+<body>
+{picture}
+</body></html>
+"""
+
+
+class FileLayout(NamedTuple):
+    """A file, and the regions that it consists of, from its first byte to its last."""
+
+    path: Path
+    nbytes: int
+    regions: tuple[Region, ...]
+
+
+def layout(path: str | os.PathLike[str], *, format: str | None = None) -> tuple[FileLayout, ...]:
+    """What the files of a model consist of, the model file first.
+
+    Raises: FormatError where it cannot be read; OSError where a file cannot.
+    """
+    codec, source, model = read_model(Path(path), format)
+    parts = codec.regions(source) if codec.regions else (Region(0, source.nbytes, "model", "model"),)
+    tensors: dict[File, dict[tuple[int, int], Region]] = {file: {} for file in source.files()}
+    for _, tensor in walk.tensors(model):
+        span = span_of(tensor)
+        if span is not None:
+            label = f"{tensor.name or 'tensor'}: {dtypes.type_name(tensor.data_type)} {tensor.dims}"
+            region = Region(span.file_offset, span.nbytes, "tensor", label)
+            tensors.setdefault(span.file, {}).setdefault((region.file_offset, region.nbytes), region)
+    own, *others = tensors
+    files = [(own, tuple(parts)), *((file, ()) for file in sorted(others, key=lambda file: file.path))]
+    return tuple(
+        FileLayout(file.path, file.nbytes, tuple(_regions(file.nbytes, given, tensors[file].values())))
+        for file, given in files
+    )
+
+
+def _regions(nbytes: int, parts: Iterable[Region], tensors: Iterable[Region]) -> Iterator[Region]:
+    """The file's parts without gaps, cut where there are tensors in them."""
+    rest = sorted(tensors, reverse=True)
+    for part in _filled(sorted(parts), nbytes):
+        position = part.file_offset
+        while rest and rest[-1].end <= part.end:
+            tensor = rest.pop()
+            if tensor.file_offset >= position:  # else it overlaps the one before
+                yield from _piece(part, position, tensor.file_offset)
+                yield tensor
+                position = tensor.end
+        yield from _piece(part, position, part.end)
+
+
+def _filled(parts: Iterable[Region], nbytes: int) -> Iterator[Region]:
+    """The parts of a file of that size, with what is between them as padding."""
+    position = 0
+    for part in (*parts, Region(nbytes, 0, "padding", "")):
+        if position < part.file_offset:
+            yield Region(position, part.file_offset - position, "padding", "padding")
+        yield part
+        position = part.end
+
+
+def _piece(part: Region, start: int, end: int) -> Iterator[Region]:
+    """The range of a part, if there is anything in it."""
+    if start < end:
+        unused = part.kind == "padding" and end - start >= MAX_PADDING_BYTES
+        kind, label = ("unused", "used by nothing") if unused else (part.kind, part.label)
+        yield Region(start, end - start, kind, label)
+
+
+# The picture
+
+
+def to_html(files: Sequence[FileLayout]) -> str:
+    """The picture as a page of its own."""
+    return PAGE.format(title=_escaped(files[0].path.name), width=WIDTH + 2 * BORDER, picture=to_svg(files))
+
+
+def to_svg(files: Sequence[FileLayout]) -> str:
+    """A picture of the files' bytes: each as rows of bars in proportion, its two ends enlarged, and a legend."""
+    drawing = _Drawing()
+    for file in files:
+        drawing.title(f"{file.path.name}: {file.nbytes:,} bytes, {_tensor_count(file)}")
+        rows = max(1, min(MAX_ROWS, -(-len(file.regions) // REGIONS_PER_ROW)))
+        step = max(-(-file.nbytes // rows), 1)
+        for start in range(0, max(file.nbytes, 1), step):
+            drawing.row(file.regions, start, step, in_units(start) if start else "0")
+        if len(file.regions) > 1 and file.nbytes > 4 * DETAIL_BYTES:
+            drawing.text(0, f"the first and the last {DETAIL_BYTES} bytes:", 12)
+            for start in (0, file.nbytes - DETAIL_BYTES):
+                drawing.row(file.regions, start, DETAIL_BYTES, f"{start:,}")
+        drawing.y += 16
+    drawing.legend(files)
+    return drawing.svg()
+
+
+def _tensor_count(file: FileLayout) -> str:
+    count = sum(region.kind == "tensor" for region in file.regions)
+    return f"{count} tensor{'s' * (count != 1)}"
+
+
+class _Drawing:
+    """SVG elements from top to bottom; `y` is where the next one goes."""
+
+    def __init__(self) -> None:
+        self.y = 10
+        self._elements: list[str] = []
+
+    def title(self, text: str) -> None:
+        """A line in larger letters."""
+        self.text(0, text, 16, "bold")
+
+    def text(self, x: float, text: str, size: int, weight: str = "normal") -> None:
+        """A line of its own."""
+        self.y += size + 4
+        self._elements.append(
+            f'<text x="{x}" y="{self.y}" font-size="{size}" font-weight="{weight}">{_escaped(text)}</text>'
+        )
+        self.y += 8
+
+    def row(self, regions: Sequence[Region], start: int, step: int, label: str) -> None:
+        """The `step` bytes from `start` on as one bar, each region at least one pixel wide where there is room."""
+        scale = (WIDTH - MARGIN) / step
+        self._elements.append(
+            f'<text x="{MARGIN - 8}" y="{self.y + 17}" font-size="11" text-anchor="end" fill="#555">{label}</text>'
+        )
+        drawn, tensors = float(MARGIN), 0
+        for region in regions:
+            tensors += region.kind == "tensor"
+            low, high = max(region.file_offset, start), min(region.end, start + step)
+            left, right = (MARGIN + (offset - start) * scale for offset in (low, high))
+            if low < high and right > drawn:
+                left = max(left, drawn)
+                drawn = max(right, left + 1.0)
+                self._bar(region, left, drawn - left, second=tensors % 2 == 0)
+        self.y += ROW_STEP
+
+    def _bar(self, region: Region, left: float, width: float, *, second: bool) -> None:
+        colour = SECOND_TENSOR_COLOUR if second and region.kind == "tensor" else COLOURS[region.kind][0]
+        title = f"{region.label}; {region.nbytes:,} bytes from byte {region.file_offset:,} on"
+        self._elements.append(
+            f'<rect x="{left:.2f}" y="{self.y}" width="{width:.2f}" height="{BAR_HEIGHT}" fill="{colour}">'
+            f"<title>{_escaped(title)}</title></rect>"
+        )
+        letters = int((width - 8) / PIXELS_PER_LETTER)
+        name = region.label.partition(":")[0] if region.kind == "tensor" else region.label
+        if letters >= 4:
+            shown = name if len(name) <= letters else f"{name[: letters - 1]}…"
+            fill = "#222" if region.kind in ("padding", "model") else "#fff"
+            self._elements.append(
+                f'<text x="{left + 4:.2f}" y="{self.y + 17}" font-size="11" fill="{fill}" pointer-events="none">'
+                f"{_escaped(shown)}</text>"
+            )
+
+    def legend(self, files: Sequence[FileLayout]) -> None:
+        """What the colours mean, with the bytes of each kind."""
+        totals: Counter[str] = Counter()
+        for file in files:
+            for region in file.regions:
+                totals[region.kind] += region.nbytes
+        whole = max(sum(totals.values()), 1)
+        for kind, (colour, meaning) in COLOURS.items():
+            if totals[kind]:
+                self._elements.append(f'<rect x="0" y="{self.y + 2}" width="16" height="16" fill="{colour}"/>')
+                share = 100 * totals[kind] / whole
+                self.text(24, f"{meaning}: {totals[kind]:,} bytes, {share:.{1 if share >= 0.1 else 4}f} %", 12)
+
+    def svg(self) -> str:
+        """The whole picture."""
+        return "\n".join(
+            (
+                f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH + 2 * BORDER}" height="{self.y + BORDER}" '
+                f'viewBox="{-BORDER} 0 {WIDTH + 2 * BORDER} {self.y + BORDER}" font-family="system-ui, sans-serif">',
+                f'<rect x="{-BORDER}" width="100%" height="100%" fill="#fff"/>',
+                *self._elements,
+                "</svg>\n",
+            )
+        )
+
+
+def _escaped(text: str) -> str:
+    """The text as XML can hold it, which has no place for most control characters."""
+    return escape("".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text))

@@ -1,0 +1,100 @@
+"""What `formats` says of models as lines of text. Nothing is printed here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from formats.messages import in_units
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from formats.difference import Comparison
+    from formats.inspection import Inspection, TensorEntry
+    from formats.verification import Verification
+
+MAX_FINDINGS = 20
+MAX_CELL = 48
+
+
+def inspection_lines(seen: Inspection, tensors: int) -> Iterator[str]:
+    """What is in a model, with the first `tensors` tensors."""
+    yield f"{seen.path}  {seen.format}, {in_units(seen.nbytes)}"
+    facts = {
+        "producer": " ".join(filter(None, (seen.producer_name, seen.producer_version))),
+        "ir version": "" if seen.ir_version is None else str(seen.ir_version),
+        "opsets": _counts({name or "ai.onnx": version for name, version in seen.opsets.items()}, " "),
+        "metadata": ", ".join(f"{key}={value!r:.{MAX_CELL}}" for key, value in seen.metadata.items()),
+        "inputs": ", ".join(f"{value.name}: {value.type}" for value in seen.inputs),
+        "outputs": ", ".join(f"{value.name}: {value.type}" for value in seen.outputs),
+        "operators": f"{sum(seen.operators.values())} nodes: {_counts(seen.operators, ' x ')}",
+        "alignment": ", ".join(f"{count} at multiples of {alignment}" for alignment, count in seen.alignments.items()),
+    }
+    width = max(map(len, facts))
+    yield from (f"  {name:{width}}  {value}" for name, value in facts.items() if value)
+    yield ""
+    yield from _table(("file", "bytes"), [(str(file.path), f"{file.nbytes:,}") for file in seen.files])
+    yield ""
+    totals = [(name, f"{total.tensors:,}", f"{total.nbytes:,}") for name, total in seen.data_types.items()]
+    count, nbytes = len(seen.tensors), sum(entry.nbytes for entry in seen.tensors)
+    yield from _table(("data type", "tensors", "bytes"), [*totals, ("all", f"{count:,}", f"{nbytes:,}")])
+    if seen.tensors and tensors:
+        yield ""
+        yield from _table(
+            ("tensor", "data type", "dims", "bytes", "offset", "file"),
+            [_tensor_row(entry) for entry in seen.tensors[:tensors]],
+        )
+        if count > tensors:
+            yield f"  and {count - tensors:,} more (--tensors {count} or --json lists all)"
+
+
+def verification_lines(result: Verification) -> Iterator[str]:
+    """What was checked and found."""
+    for title, findings in (("error", result.errors), ("note", result.notes)):
+        for finding in findings[:MAX_FINDINGS]:
+            yield f"{title}: {': '.join(filter(None, (finding.where, finding.detail)))}"
+        if len(findings) > MAX_FINDINGS:
+            yield f"and {len(findings) - MAX_FINDINGS} more (--json lists all)"
+    found = "ok" if result.ok else f"{len(result.errors)} error{'s' * (len(result.errors) != 1)}"
+    checked = f"{result.tensors} tensors"
+    if result.checksums or result.read_bytes:
+        checked += f", {result.checksums} checksum{'s' * (result.checksums != 1)} of {in_units(result.read_bytes)}"
+    yield f"{result.path}: {found}" + (f"  {result.format}, {checked}" if result.format else "")
+
+
+def comparison_lines(result: Comparison) -> Iterator[str]:
+    """In what two models differ."""
+    for difference in result.differences:
+        yield f"{difference.where}: {difference.detail}"
+    if result.count > len(result.differences):
+        yield f"and {result.count - len(result.differences)} more differences"
+    first, second = result.paths
+    found = "equal" if result.equal else f"{result.count} difference{'s' * (result.count != 1)}"
+    yield f"{first} and {second}: {found}"
+
+
+def _counts(counts: Mapping[str, int], joint: str) -> str:
+    return ", ".join(f"{name}{joint}{count}" for name, count in counts.items())
+
+
+def _tensor_row(entry: TensorEntry) -> tuple[str, ...]:
+    offset = "" if entry.file_offset is None else f"{entry.file_offset:,}"
+    dims = "x".join(map(str, entry.dims)) or "scalar"
+    file = "" if entry.file is None else entry.file.name
+    return _shortened(entry.name or entry.where), entry.data_type, dims, f"{entry.nbytes:,}", offset, file
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MAX_CELL else f"{text[: MAX_CELL // 2 - 2]}...{text[-MAX_CELL // 2 + 1 :]}"
+
+
+def _table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """The rows under their heads, columns of numbers aligned to the right."""
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    numeric = [head in ("bytes", "offset", "tensors") for head in heads]
+    for row in (heads, *rows):
+        cells = (
+            f"{cell:>{width}}" if is_number else f"{cell:{width}}"
+            for cell, width, is_number in zip(row, widths, numeric, strict=True)
+        )
+        yield f"  {'  '.join(cells)}".rstrip()

@@ -1,0 +1,35 @@
+"""What an archive says of its own bytes: where everything is, and the checksums.
+
+Spec: docs/onnxz.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from formats.onnxzip.names import MODEL_NAME
+from formats.onnxzip.reader import read_entries
+from formats.registry import Checksum, Region
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from formats.tensordata.source import Source
+
+
+def regions_of(source: Source) -> Iterator[Region]:
+    """The headers, padding, payloads and end of the archive in `source`, from the first to the last byte."""
+    end = 0
+    for entry in read_entries(source):
+        padding_offset = entry.file_offset + entry.header_nbytes - entry.extra_nbytes
+        yield Region(entry.file_offset, padding_offset - entry.file_offset, "header", f"header of {entry.name}")
+        yield Region(padding_offset, entry.extra_nbytes, "padding", f"padding of {entry.name}")
+        yield Region(entry.payload_offset, entry.nbytes, "model" if entry.name == MODEL_NAME else "tensor", entry.name)
+        end = entry.end
+    yield Region(end, source.nbytes - end, "directory", "directory and end record")
+
+
+def checksums_of(source: Source) -> Iterator[Checksum]:
+    """The CRC-32 of each entry."""
+    for entry in read_entries(source):
+        yield Checksum(entry.name, "crc32", f"{entry.crc32:08x}", source.slice(entry.payload_offset, entry.nbytes))

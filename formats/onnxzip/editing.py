@@ -1,0 +1,146 @@
+"""Archives that are changed where they are: weights that stay are not written again.
+
+Entries that the model still uses stay as long as no entry before them goes; behind them, new entries, the graph and the
+directory are written anew. Where that would leave a hole, the archive is written as a whole, beside the old one.
+
+Spec: docs/onnxz.md, "Editing".
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from formats.errors import DecodeError
+from formats.ir import walk
+from formats.ir.storage import EXTERNAL
+from formats.onnxzip import records
+from formats.onnxzip.archive import Packing, plan_model, read_model
+from formats.onnxzip.description import checksums_of
+from formats.onnxzip.reader import read_entries
+from formats.tensordata.engine import EngineOptions, execute
+from formats.tensordata.osio import File, remove
+from formats.tensordata.plan import Digest, FilePlan, Loss, PlacedWrite, WritePlan
+from formats.tensordata.source import FileSpan, Literal
+from formats.tensordata.tail import put_back, replace_tail, undo_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from formats.ir.model import Model
+    from formats.onnxzip import ArchiveOptions
+    from formats.onnxzip.records import Entry
+    from formats.tensordata.source import Source
+
+MAX_MOVED_BYTES = 64 << 20  # of what is in the part that is overwritten and still needed, and so passes through memory
+
+
+class Update(NamedTuple):
+    """What an update did: the bytes that it wrote, whether in place, and what was lost."""
+
+    written_bytes: int
+    in_place: bool
+    losses: tuple[Loss, ...]
+
+
+def update(model: Model, path: Path, options: ArchiveOptions, engine: EngineOptions) -> Update:
+    """The archive at `path` holds `model`, which was read from it and changed.
+
+    Models that were read from the archive before lose their weights then; read them again. The new content is on the
+    disk. A process that is killed leaves the old archive, the new one, or one that every reader refuses and `repair`
+    puts back.
+
+    Raises: DecodeError where there is no archive at `path`; FileExistsError where an earlier update was interrupted;
+    EncodeError and TensorDataError as in writing. The archive is as it was then.
+    """
+    undo = undo_path(path)
+    if undo.exists():
+        raise FileExistsError(17, "an update was interrupted; repair the archive first", str(undo))
+    file = File.open(undo.with_name(undo.name.removeprefix(".").removesuffix(".undo")))
+    kept, places = _kept(model, file)
+    packing = Packing(options, kept, places)
+    packing.pack(model)
+    plan = packing.file_plan(file.path)
+    start = kept[-1].end if kept else 0
+    moved = _without_tail(plan, file, start)
+    if moved is None or not kept:
+        whole = plan_model(model, path, options)
+        execute(whole, EngineOptions(**{**_fields(engine), "overwrite": True}))
+        return Update(whole.nbytes, False, whole.losses)
+    replace_tail(file, start, moved, engine)
+    return Update(plan.nbytes - start, True, tuple(packing.losses))
+
+
+def repair(path: Path) -> bool:
+    """The archive at `path` is complete, and no undo file is left; whether it was put back to what it was.
+
+    Raises: DecodeError where it is damaged and there is no undo file, or a damaged one.
+    """
+    undo = undo_path(path)
+    if not undo.exists():
+        read_model(File.open(path).span())
+        return False
+    if _is_complete(path):
+        remove(undo)
+        return False
+    put_back(path)
+    return True
+
+
+def _kept(model: Model, file: File) -> tuple[list[Entry], dict[tuple[object, ...], Entry]]:
+    """The entries that can stay where they are, and the places in the model's own view of the file that are theirs."""
+    source = file.span()
+    by_range = {(entry.payload_offset, entry.nbytes): entry for entry in read_entries(source)[:-1]}
+    used: set[str] = set()
+    places: dict[tuple[object, ...], Entry] = {}
+    for span in _spans(model):
+        entry = by_range.get((span.file_offset, span.nbytes)) if span.file.is_same(file) else None
+        if entry is not None:
+            used.add(entry.name)
+            places[id(span.file), span.file_offset, span.nbytes] = entry
+    kept: list[Entry] = []
+    for entry in by_range.values():
+        header = source.read(entry.file_offset, entry.header_nbytes)
+        if entry.name not in used or header != records.local_header(entry):  # such as another tool writes it
+            break
+        kept.append(entry)
+    names = {entry.name for entry in kept}
+    return kept, {place: entry for place, entry in places.items() if entry.name in names}
+
+
+def _spans(model: Model) -> Iterator[FileSpan]:
+    for _, tensor in walk.tensors(model):
+        source = tensor.external_source if tensor.data_location == EXTERNAL else tensor.raw_data
+        if isinstance(source, FileSpan):
+            yield source
+
+
+def _without_tail(plan: FilePlan, file: File, start: int) -> FilePlan | None:
+    """The plan with everything in memory that it takes from what it overwrites; `None` where that is too much."""
+    writes, moved_bytes = [], 0
+    for write in plan.writes:
+        source: Source = write.source
+        if any(other.is_same(file) for other in source.files()):
+            moved_bytes += source.nbytes
+            if moved_bytes > MAX_MOVED_BYTES:
+                return None
+            source = Literal(source.read())
+        writes.append(PlacedWrite(write.file_offset, source, write.digest, write.label))
+    return FilePlan(plan.path, plan.nbytes, tuple(writes), plan.late_writes)
+
+
+def _is_complete(path: Path) -> bool:
+    """Whether a strict reader takes the archive, and all its checksums hold."""
+    source = File.open(path).span()
+    try:
+        read_model(source)
+        checksums = list(checksums_of(source))
+        digests = tuple((Digest(where, "crc32"), payload) for where, _, _, payload in checksums)
+        found = execute(WritePlan((), digests=digests)).digests
+    except DecodeError:
+        return False
+    return all(found[where].hex() == expected for where, _, expected, _ in checksums)
+
+
+def _fields(engine: EngineOptions) -> dict[str, object]:
+    return {name: getattr(engine, name) for name in EngineOptions.__dataclass_fields__}

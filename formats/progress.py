@@ -1,0 +1,41 @@
+"""A bar that shows how far a long job is."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+PROGRESS_DELAY_SECONDS = 0.5
+
+
+class Progress:
+    """A bar on stderr, once the work has taken so long that somebody may wonder."""
+
+    def __init__(self) -> None:
+        self._started = perf_counter()
+        self._bar: Any = None
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show that `done` of `total` bytes are done."""
+        if self._bar is None:
+            if perf_counter() - self._started < PROGRESS_DELAY_SECONDS or done >= total:
+                return
+            self._bar = new_bar()
+        self._bar.update(self._bar.task_ids[0], completed=done, total=total, refresh=True)
+
+    def close(self) -> None:
+        """The bar is gone."""
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def new_bar() -> Any:
+    """A bar for bytes that is on the terminal until it is stopped."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=Console(stderr=True), auto_refresh=False, transient=True)
+    bar.add_task("")
+    bar.start()
+    return bar

@@ -1,0 +1,109 @@
+"""The end of a file is replaced where it is, in a way that can be undone until it is done.
+
+What will be overwritten is first copied to an undo file beside it. Then the file is cut, its new end written, and the
+undo file removed: so a file without an undo file is complete, and one with it can be put back as it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from formats.errors import DecodeError
+from formats.tensordata.engine import EngineOptions, execute, transfer
+from formats.tensordata.osio import ExistingFile, File, remove
+from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan, check_plan
+from formats.tensordata.source import Concat, Literal
+
+if TYPE_CHECKING:
+    from formats.tensordata.source import FileSpan, Source
+
+MAGIC = b"UNDOTAIL"
+_HEADER = struct.Struct("<8sQ32s")  # magic, where the tail begins, SHA-256 of the tail, which follows
+
+
+class Undo(NamedTuple):
+    """What was at the end of a file: the bytes from `file_offset` on."""
+
+    file_offset: int
+    tail: Source
+
+
+def undo_path(path: Path) -> Path:
+    """The undo file of the file at `path`, which may be a link to it."""
+    real = Path(os.path.realpath(path))
+    return real.with_name(f".{real.name}.undo")
+
+
+def replace_tail(file: File, file_offset: int, plan: FilePlan, options: EngineOptions) -> None:
+    """The bytes of `file` from `file_offset` on are what the plan says, on the disk.
+
+    The offsets of the plan are those of the file. No source of it may be in what is replaced. On any failure the file
+    is as it was; a process that ends in between leaves the undo file.
+
+    Raises: FileExistsError where there is an undo file; errors of reading and writing as they are.
+    """
+    whole = WritePlan((plan,))
+    check_plan(whole)
+    with closing(ExistingFile(file.path)) as target:
+        undo = undo_path(file.path)
+        _save(file.span().slice(file_offset, file.nbytes - file_offset), file_offset, undo)
+        try:
+            file.check_unchanged()
+            target.truncate(file_offset)
+            transfer(whole, [target], options)
+            target.sync()
+        except BaseException:
+            _restore(target, load_undo(undo))
+            remove(undo)
+            raise
+        remove(undo)
+
+
+def put_back(path: Path) -> None:
+    """The file at `path` is as its undo file says, and that one is gone."""
+    undo = undo_path(path)
+    saved = load_undo(undo)
+    with closing(ExistingFile(path)) as target:
+        _restore(target, saved)
+    remove(undo)
+
+
+def load_undo(path: Path) -> Undo:
+    """What an undo file holds.
+
+    Raises: DecodeError where it is damaged.
+    """
+    source = File.open(path).span()
+    magic, file_offset, expected = _HEADER.unpack(source.read(0, _HEADER.size))
+    tail = source.slice(_HEADER.size, source.nbytes - _HEADER.size)
+    if magic != MAGIC or _sha256(tail) != expected:
+        raise DecodeError("this is no undo file, or it is damaged", path=path)
+    return Undo(file_offset, tail)
+
+
+def _save(tail: FileSpan, file_offset: int, path: Path) -> None:
+    header = Literal(_HEADER.pack(MAGIC, file_offset, _sha256(tail)))
+    content = Concat.of(header, tail)
+    plan = FilePlan(path, content.nbytes, (PlacedWrite(0, content),))
+    execute(WritePlan((plan,)), EngineOptions(threads=1, fsync=True))
+
+
+def _restore(target: ExistingFile, saved: Undo) -> None:
+    target.truncate(saved.file_offset)
+    position = saved.file_offset
+    for piece in saved.tail.chunks():
+        target.pwrite(position, piece)
+        position += len(piece)
+    target.sync()
+
+
+def _sha256(source: Source) -> bytes:
+    digest = hashlib.sha256()
+    for piece in source.chunks():
+        digest.update(piece)
+    return digest.digest()

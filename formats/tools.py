@@ -1,0 +1,172 @@
+"""The command `formats`, with `convert` and what looks at models without changing them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from formats import __version__, cli
+from formats.cli import FORMAT, ConvertCommand, Debug, Json, Threads, option, parse_count
+from formats.messages import printable
+from formats.progress import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+EXIT_WRONG = 1  # the file is not what it says; the models differ
+EXIT_TROUBLE = 2  # they could not be compared, as `cmp` and `diff` have it
+TENSORS_IN_TABLE = 20
+DIFFERENCES = 100
+SETTINGS: dict[str, Any] = {"cls": ConvertCommand, "context_settings": {"help_option_names": ["-h", "--help"]}}
+COUNT: dict[str, Any] = {"metavar": "N", "parser": parse_count}
+
+File = Annotated[Path, typer.Argument(metavar="FILE", parser=Path)]
+First = Annotated[Path, typer.Argument(metavar="A", parser=Path)]
+Second = Annotated[Path, typer.Argument(metavar="B", parser=Path)]
+FileFormat = Annotated[str | None, option("--from", **FORMAT, help="Read FILE as FORMAT: {formats}.")]
+Data = Annotated[bool, option("--data", help="Read everything and check the checksums that there are.")]
+Original = Annotated[
+    Path | None,
+    option("--source", metavar="MODEL.onnx", parser=Path, help="The file that FILE was converted from; needs --data."),
+]
+Layout = Annotated[
+    Path | None,
+    option("--layout", metavar="OUT.svg|OUT.html", parser=Path, help="Draw where everything is in the files."),
+]
+Force = Annotated[bool, option("-f", "--force", help="Replace OUT if it exists.")]
+Tensors = Annotated[int | None, option("--tensors", **COUNT, help=f"List N tensors; {TENSORS_IN_TABLE} by default.")]
+Storage = Annotated[bool, option("--storage", help="Compare how weights are stored, too.")]
+Limit = Annotated[int | None, option("--limit", **COUNT, help=f"Tell N differences; {DIFFERENCES} by default.")]
+
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("convert", epilog=cli.EXAMPLES, **SETTINGS)(cli.convert)
+
+
+def print_version(wanted: bool) -> None:
+    """The version is printed, and that is all."""
+    if wanted:
+        typer.echo(f"formats {__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", is_eager=True, callback=print_version, help="Print the version and exit.")
+]
+
+
+@app.callback()
+def formats(version: Version = False) -> None:
+    """Look at models, check, compare and convert them: .onnx, .onnxz and .rten."""
+
+
+@app.command(**SETTINGS)
+def inspect(
+    file: File,
+    from_format: FileFormat = None,
+    tensors: Tensors = None,
+    layout: Layout = None,
+    force: Force = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Print what is in the model FILE; no weight is read."""
+    if layout is not None and layout.suffix.lower() not in (".svg", ".html"):
+        raise typer.BadParameter(f"{layout} does not end in .svg or .html")
+    with cli.reported_errors(as_json, debug, program="formats"), cli.stoppable():
+        from formats import inspection
+        from formats.listing import inspection_lines
+
+        seen = inspection.inspect(file, format=from_format)
+        if layout is not None:
+            draw(file, layout, from_format, force)
+        show(seen.to_json() if as_json else inspection_lines(seen, TENSORS_IN_TABLE if tensors is None else tensors))
+
+
+@app.command(**SETTINGS)
+def verify(
+    file: File,
+    from_format: FileFormat = None,
+    data: Data = False,
+    source: Original = None,
+    threads: Threads = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Check that the model FILE is what it says; the exit code is 1 where it is not.
+
+    Checked are the structure, the size and place of every tensor, and with --data all checksums.
+    """
+    if source is not None and not data:
+        raise typer.BadParameter("--source is of use with --data only")
+    progress = Progress() if sys.stderr.isatty() and not as_json else None
+    with cli.reported_errors(as_json, debug, program="formats"), cli.stoppable():
+        from formats import verification
+        from formats.listing import verification_lines
+        from formats.tensordata.engine import EngineOptions
+
+        engine = EngineOptions(threads=threads or 0, progress=progress)
+        try:
+            result = verification.verify(file, format=from_format, data=data, original=source, engine=engine)
+        finally:
+            if progress is not None:
+                progress.close()
+        show(result.to_json() if as_json else verification_lines(result))
+    if not result.ok:
+        raise typer.Exit(EXIT_WRONG)
+
+
+@app.command(**SETTINGS)
+def diff(
+    first: First,
+    second: Second,
+    storage: Storage = False,
+    limit: Limit = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Print in what the models A and B differ; the exit code is 0 where they are equal, 1 where they are not.
+
+    Formats may be different: weights are compared by content. Where a file cannot be read, the exit code is 2.
+    """
+    with cli.reported_errors(as_json, debug, program="formats", failure=EXIT_TROUBLE), cli.stoppable():
+        from formats import difference
+        from formats.listing import comparison_lines
+
+        result = difference.compare(first, second, storage=storage, limit=DIFFERENCES if limit is None else limit)
+        show(result.to_json() if as_json else comparison_lines(result))
+    if not result.equal:
+        raise typer.Exit(EXIT_WRONG)
+
+
+def show(report: dict[str, Any] | Iterable[str]) -> None:
+    """A report for programs is printed as JSON, one for people as lines."""
+    typer.echo(json.dumps(report, indent=2) if isinstance(report, dict) else printable(report))
+
+
+def draw(file: Path, picture: Path, from_format: str | None, overwrite: bool) -> None:
+    """A picture of where everything is in the files of a model is written, as SVG or HTML."""
+    from formats import layout
+    from formats.tensordata.engine import EngineOptions, execute
+    from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan
+    from formats.tensordata.source import Literal
+
+    files = layout.layout(file, format=from_format)
+    text = layout.to_html(files) if picture.suffix.lower() == ".html" else layout.to_svg(files)
+    data = text.encode()
+    plan = WritePlan((FilePlan(picture, len(data), (PlacedWrite(0, Literal(data)),)),))
+    execute(plan, EngineOptions(overwrite=overwrite))
+
+
+def main() -> None:
+    """The command `formats`, as a process of its own."""
+    app(prog_name="formats")

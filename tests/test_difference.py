@@ -1,0 +1,178 @@
+"""Models are equal whatever file they are in, and differences are found at their places."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import formats
+from formats import Attribute, Dimension, Graph, Model, Node, OperatorSetId, StringStringEntry, Tensor, TensorShape
+from formats.difference import compare, differences
+
+
+def model() -> Model:
+    """A model with one of everything that the differences are about."""
+    weights = [formats.from_numpy(np.arange(6, dtype="float32").reshape(2, 3) + n, name) for n, name in enumerate("ab")]
+    inner = Graph(node=[Node(op_type="Neg", input=["a"], output=["n"])])
+    nodes = [
+        Node(op_type="Add", input=["a", "b"], output=["c"], attribute=[Attribute(name="k", type=2, i=1)]),
+        Node(op_type="If", input=["c"], output=["d"], attribute=[Attribute(name="body", type=5, g=inner)]),
+    ]
+    props = [StringStringEntry("x", "1"), StringStringEntry("y", "2")]
+    imports = [OperatorSetId("", 17), OperatorSetId("me", 1)]
+    graph = Graph(name="g", node=nodes, initializer=weights)
+    return Model(ir_version=8, opset_import=imports, graph=graph, metadata_props=props)
+
+
+def graph_of(whole: Model) -> Graph:
+    """The graph of a model."""
+    assert whole.graph is not None
+    return whole.graph
+
+
+def set_attribute(whole: Model) -> None:
+    """Give an attribute another value."""
+    graph_of(whole).node[0].attribute[0].i = 2
+
+
+def set_inner(whole: Model) -> None:
+    """Change a node of a subgraph."""
+    inner = graph_of(whole).node[1].attribute[0].g
+    assert inner is not None
+    inner.node[0].op_type = "Abs"
+
+
+def set_weight(whole: Model) -> None:
+    """Change one element of a weight."""
+    array = graph_of(whole).initializer[1].numpy().copy()
+    array[1, 0] = -7
+    graph_of(whole).initializer[1] = formats.from_numpy(array, "b")
+
+
+def set_dims(whole: Model) -> None:
+    """Give a weight another shape."""
+    graph_of(whole).initializer[0].dims = [3, 2]
+
+
+def add_node(whole: Model) -> None:
+    """Put a node in front of all others."""
+    graph_of(whole).node.insert(0, Node(op_type="Relu", input=["a"], output=["z"]))
+
+
+def drop_weight(whole: Model) -> None:
+    """Remove a weight."""
+    del graph_of(whole).initializer[0]
+
+
+def swap_nodes(whole: Model) -> None:
+    """Reverse the nodes."""
+    graph_of(whole).node.reverse()
+
+
+def set_opset(whole: Model) -> None:
+    """Use another version of ONNX's operators."""
+    whole.opset_import[0].version = 18
+
+
+def set_metadata(whole: Model) -> None:
+    """Change a text."""
+    whole.metadata_props[1].value = "3"
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (set_attribute, [("changed", 'graph.node[0].attribute["k"].i')]),
+        (set_inner, [("changed", 'graph.node[1].attribute["body"].g.node[0].op_type')]),
+        (set_weight, [("weights", "graph.initializer[1]")]),
+        (set_dims, [("changed", "graph.initializer[0].dims")]),
+        (add_node, [("only second", "graph.node[0]")]),
+        (drop_weight, [("only first", "graph.initializer[0]")]),
+        (swap_nodes, [("order", "graph.node")]),
+        (set_opset, [("changed", "opset_import[0].version")]),
+        (set_metadata, [("changed", "metadata_props[1].value")]),
+    ],
+)
+def test_changes_are_found_at_their_places(change: Callable[[Model], None], expected: list[tuple[str, str]]) -> None:
+    """One change is one difference, at the place of what changed."""
+    second = model()
+    change(second)
+    assert expected == [difference[:2] for difference in differences(model(), second)]
+
+
+def test_elements_that_differ_are_counted() -> None:
+    """A difference of weights says how many elements differ, and which is the first."""
+    second = model()
+    set_weight(second)
+    (difference,) = differences(model(), second)
+    assert "1 of 6 elements differ, the first is element 3" == difference.detail
+
+
+def test_order_of_names_without_order_does_not_count() -> None:
+    """Metadata, opsets and attributes have no order."""
+    second = model()
+    second.metadata_props.reverse()
+    second.opset_import.reverse()
+    assert [] == list(differences(model(), second))
+
+
+def test_absent_is_the_default_but_for_dims() -> None:
+    """An empty text is as good as none; a dim of 0 is another than one that is not known."""
+    second = model()
+    second.producer_name, graph_of(second).node[0].domain = "", ""
+    assert [] == list(differences(model(), second))
+    shapes = [TensorShape(dim=[Dimension(dim_value=value)]) for value in (None, 0)]
+    assert ["dim[0].dim_value"] == [difference.where for difference in differences(*shapes)]
+
+
+@pytest.mark.parametrize("target", ["a.onnxz", "a.onnx", "a.json", "a.textproto"])
+def test_formats_do_not_count(shared_model: Path, tmp_path: Path, target: str) -> None:
+    """A real model is equal to itself in another format, or with its weights in another file."""
+    options = {"external_data": True, "size_threshold": 0} if target == "a.onnx" else {}
+    formats.convert(shared_model, tmp_path / target, **options)
+    result = compare(shared_model, tmp_path / target)
+    assert (0, True) == (result.count, result.equal)
+
+
+def test_storage_counts_on_request(tiny_model: Path, tmp_path: Path) -> None:
+    """Where weights are stored is a difference only when it is asked for."""
+    formats.convert(tiny_model, tmp_path / "a.onnx", external_data="w.data")
+    assert compare(tiny_model, tmp_path / "a.onnx").equal
+    (difference,) = compare(tiny_model, tmp_path / "a.onnx", storage=True).differences
+    assert "stored as raw_data, and as external_data and data_location in the second" == difference.detail
+
+
+def test_typed_fields_equal_raw_data() -> None:
+    """Weights in a typed field are equal to the same ones as raw data."""
+    from formats.tensordata.source import Literal
+
+    pair = [
+        Tensor(dims=[2], data_type=7, **data)
+        for data in (  # type: ignore[arg-type]
+            {"int64_data": Literal(b"\x01\x7f")},
+            {"raw_data": Literal(b"\1" + bytes(7) + b"\x7f" + bytes(7))},
+        )
+    ]
+    assert [] == list(differences(*pair))
+    assert ["storage"] == [difference.kind for difference in differences(*pair, storage=True)]
+
+
+def test_output_is_bounded(tmp_path: Path) -> None:
+    """Only the first differences are kept, and all are counted."""
+    for number in range(2):
+        nodes = [Node(op_type="Relu", name=str(number), output=[str(n)]) for n in range(50)]
+        formats.save(Model(ir_version=8, graph=Graph(node=nodes)), tmp_path / f"{number}.onnx")
+    result = compare(tmp_path / "0.onnx", tmp_path / "1.onnx", limit=3)
+    assert (50, 3, False) == (result.count, len(result.differences), result.equal)
+    assert 50 == json.loads(json.dumps(result.to_json()))["count"]
+
+
+def test_a_model_is_equal_to_its_copy() -> None:
+    """A deep copy of a model does not differ from it."""
+    whole = model()
+    assert [] == list(differences(whole, copy.deepcopy(whole)))

@@ -1,0 +1,132 @@
+"""Facts about the command `formats`: what it prints, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import formats
+from formats import tools
+
+
+def invoke(*arguments: str | Path) -> Any:
+    """What the command says and returns, run in this process."""
+    return CliRunner().invoke(tools.app, [*map(str, arguments)], prog_name="formats")
+
+
+@pytest.fixture
+def archive(tiny_model: Path, tmp_path: Path) -> Path:
+    """The tiny model as an archive."""
+    formats.convert(tiny_model, tmp_path / "a.onnxz")
+    return tmp_path / "a.onnxz"
+
+
+def test_inspection_is_a_table(archive: Path) -> None:
+    """`inspect` tells format, inputs, operators, files, and each tensor with its place."""
+    done = invoke("inspect", archive)
+    assert 0 == done.exit_code
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    for line in ("opsets ai.onnx 17", "inputs x: float[n,32]", "operators 1 nodes: MatMul x 1", "all 1 4,096"):
+        assert line in lines
+    assert "w FLOAT 32x32 4,096 64 a.onnxz" in lines
+    assert f"{archive} {archive.stat().st_size:,}" in lines
+
+
+def test_table_of_tensors_is_bounded(shared_models: list[Path]) -> None:
+    """`inspect` lists as many tensors as are asked for, and tells how many there are more."""
+    path = next(path for path in shared_models if path.stem == "gpt2.dyn")
+    count = len(formats.inspect(path).tensors)
+    shown = invoke("inspect", path, "--tensors", "3").stdout.splitlines()
+    assert f"  and {count - 3} more (--tensors {count} or --json lists all)" == shown[-1]
+    assert re.match(r"  tensor +data type +dims +bytes +offset +file$", shown[-5])
+
+
+def test_inspection_is_json(archive: Path) -> None:
+    """`inspect --json` prints the inspection of the library."""
+    assert formats.inspect(archive).to_json() == json.loads(invoke("inspect", archive, "--json").stdout)
+    (tensor,) = formats.inspect(archive).to_json()["tensors"]
+    assert (str(archive), 64) == (tensor["file"], tensor["file_offset"])
+    assert {64: 1} == formats.inspect(archive).alignments
+
+
+@pytest.mark.parametrize(("name", "begin"), [("a.svg", "<svg "), ("a.html", "<!doctype html>")])
+def test_layout_is_drawn(archive: Path, tmp_path: Path, name: str, begin: str) -> None:
+    """`--layout` writes a picture, replaces a file only when asked to, and never another kind of file."""
+    picture = tmp_path / name
+    assert 0 == invoke("inspect", archive, "--layout", picture).exit_code
+    assert picture.read_text(encoding="utf-8").startswith(begin)
+    assert 1 == invoke("inspect", archive, "--layout", picture).exit_code
+    assert 0 == invoke("inspect", archive, "--layout", picture, "-f").exit_code
+    assert 2 == invoke("inspect", archive, "--layout", tmp_path / "a.onnx").exit_code
+
+
+def test_verification_has_exit_codes(archive: Path) -> None:
+    """`verify` ends with 0 for a file that is right, 1 for one that is not and for none at all."""
+    done = invoke("verify", archive, "--data")
+    assert (0, True) == (done.exit_code, "a.onnxz: ok  onnxz, 1 tensors, 2 checksums of" in done.stdout)
+    data = bytearray(archive.read_bytes())
+    data[1000] ^= 1
+    archive.write_bytes(data)
+    assert 0 == invoke("verify", archive).exit_code
+    done = invoke("verify", archive, "--data")
+    assert (1, True) == (done.exit_code, done.stdout.startswith("error: w: the crc32 of its 4096 bytes is "))
+    assert 1 == json.loads(invoke("verify", archive, "--data", "--json").stdout)["errors"].__len__()
+    assert 1 == invoke("verify", archive.with_name("none")).exit_code
+    assert 2 == invoke("verify", archive, "--source", archive).exit_code
+
+
+def test_verification_needs_little_memory(tmp_path: Path, python: Any) -> None:
+    """The checksums of a large archive are computed a piece at a time."""
+    if not Path("/proc/self/status").exists():
+        pytest.skip("only Linux tells the memory of a process in its own file")
+    code = (
+        "import numpy, formats\n"
+        "array = numpy.zeros(192 << 20, 'uint8')\n"
+        "graph = formats.Graph(initializer=[formats.from_numpy(array, 'w')])\n"
+        "formats.save(formats.Model(graph=graph), 'big.onnxz')\n"
+    )
+    assert 0 == python("-c", code).returncode
+    measured = (
+        "from formats.verification import verify\nassert verify('big.onnxz', data=True).ok\n"
+        "print([line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')][0])"
+    )
+    assert int(python("-c", measured).stdout) < 128 << 10
+    os.remove(tmp_path / "big.onnxz")
+
+
+def test_comparison_has_exit_codes(archive: Path, tiny_model: Path, tmp_path: Path) -> None:
+    """`diff` ends with 0 for equal models, 1 for others, 2 where one cannot be read or arguments are wrong."""
+    done = invoke("diff", archive, tiny_model)
+    assert (0, f"{archive} and {tiny_model}: equal\n") == (done.exit_code, done.stdout)
+    model = formats.load(tiny_model)
+    model.producer_name = "somebody"
+    formats.save(model, tmp_path / "b.onnx")
+    done = invoke("diff", archive, tmp_path / "b.onnx")
+    assert (1, "producer_name: nothing became 'somebody'") == (done.exit_code, done.stdout.splitlines()[0])
+    report = json.loads(invoke("diff", archive, tmp_path / "b.onnx", "--json").stdout)
+    assert (False, 1) == (report["equal"], report["count"])
+    assert 2 == invoke("diff", archive, tmp_path / "none").exit_code
+    assert 2 == invoke("diff", archive).exit_code
+    (tmp_path / "bad.onnxz").write_bytes(archive.read_bytes()[:-1])
+    done = invoke("diff", archive, tmp_path / "bad.onnxz")
+    assert (2, True) == (done.exit_code, done.stderr.startswith("formats: error: "))
+
+
+def test_conversion_is_a_verb(tiny_model: Path, tmp_path: Path) -> None:
+    """`formats convert` is the command `convert`."""
+    done = invoke("convert", tiny_model, tmp_path / "c.onnxz", "--alignment", "4096")
+    assert (0, True) == (done.exit_code, (tmp_path / "c.onnxz").exists())
+    assert {4096: 1} == formats.inspect(tmp_path / "c.onnxz").alignments
+
+
+def test_help_lists_the_verbs() -> None:
+    """`formats --help` and no arguments list what it can do."""
+    for verb in ("convert", "inspect", "verify", "diff"):
+        assert f"\n  {verb} " in invoke("--help").stdout
+    assert f"formats {formats.__version__}\n" == invoke("--version").stdout
