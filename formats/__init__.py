@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from formats.bridge import from_onnx, from_onnx_ir, onnxruntime_session, to_onnx, to_onnx_ir
     from formats.conversion import ConversionReport, WrittenFile, convert, dumps, load, loads, raise_model, save
+    from formats.difference import Comparison, compare
     from formats.errors import (
         CryptError,
         DecodeError,
@@ -67,6 +69,7 @@ if TYPE_CHECKING:
     from formats.ir.storage import from_numpy
     from formats.tensordata.plan import Loss
     from formats.tensordata.source import Source
+    from formats.verification import Verification, verify
 
 # Where the names below are defined, light modules first.
 _MODULES = (
@@ -78,11 +81,15 @@ _MODULES = (
     "tensordata.source",
     "conversion",
     "inspection",
+    "verification",
+    "difference",
+    "bridge",
 )
 
 __all__ = [
     "DATA_TYPES",
     "Attribute",
+    "Comparison",
     "ConversionReport",
     "CryptError",
     "DataType",
@@ -125,17 +132,25 @@ __all__ = [
     "UnknownFormatError",
     "UnsupportedError",
     "ValueInfo",
+    "Verification",
     "WireError",
     "WrittenFile",
     "__version__",
+    "compare",
     "convert",
     "dumps",
     "from_numpy",
+    "from_onnx",
+    "from_onnx_ir",
     "inspect",
     "load",
     "loads",
+    "onnxruntime_session",
     "raise_model",
     "save",
+    "to_onnx",
+    "to_onnx_ir",
+    "verify",
 ]
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from formats import conversion, registry
+from formats import conversion
 from formats.errors import EncodeError
 from formats.ir import dtypes, walk
 from formats.ir.model import MESSAGE_CLASSES, Model, StringStringEntry, Tensor
@@ -69,16 +69,12 @@ def to_onnx(model: Any) -> Any:
 
     Raises: EncodeError where the model is not consistent; TensorDataError or OSError where weights cannot be read.
     """
-    return _to_onnx(_raised(unwrap(model)), _inlined)
+    return _to_onnx(_raised(model), _inlined)
 
 
-def _raised(model: Model) -> Model:
-    """The model in the operators of ONNX, if it is in those of another format."""
-    domains = {entry.domain for entry in model.opset_import}
-    for codec in registry.built_in():
-        if codec.domain is not None and codec.domain in domains and codec.raise_model is not None:
-            return codec.raise_model(model, {})[0]
-    return model
+def _raised(model: Any) -> Model:
+    """The model of the IR, in the operators of ONNX."""
+    return conversion.raise_model(unwrap(model))[0]
 
 
 def _to_onnx(model: Model, stored: Callable[[Tensor], Tensor]) -> Any:
@@ -178,7 +174,7 @@ def to_onnx_ir(model: Any) -> Any:
     """
     import onnx_ir
 
-    model = _raised(unwrap(model))
+    model = _raised(model)
     tensors = model.graph.initializer if model.graph else []
     shared = {id(tensor) for tensor in tensors if not tensor.string_data and tensor.source().nbytes >= SMALL_BYTES}
     proto = _to_onnx(model, lambda tensor: without_data(tensor) if id(tensor) in shared else _inlined(tensor))
@@ -228,7 +224,7 @@ def onnxruntime_session(
     import onnxruntime
 
     is_path = isinstance(model_or_path, (str, os.PathLike))
-    model = _raised(conversion.load(model_or_path) if is_path else unwrap(model_or_path))
+    model = _raised(conversion.load(model_or_path) if is_path else model_or_path)
     weights = _Weights()
     for _, graph in walk.graphs(model):
         weights.move(graph, is_main=graph is model.graph)

@@ -119,7 +119,7 @@ class _Walk:
         strict = message_class is Dimension  # an unknown dim is another one than 0
         for name in _field_names(message_class):
             mine, theirs = getattr(first, name), getattr(second, name)
-            if mine is theirs:
+            if mine is theirs or (not mine and not theirs and isinstance(mine, list)):
                 continue
             place = f"{where}.{name}" if where else name
             if isinstance(mine, list):

@@ -148,6 +148,17 @@ def diff(
         raise typer.Exit(EXIT_WRONG)
 
 
+@app.command(**SETTINGS)
+def repair(file: File, as_json: Json = False, debug: Debug = False) -> None:
+    """Put the archive FILE back to what it was before an update that was interrupted."""
+    with cli.reported_errors(as_json, debug, program="formats"), cli.stoppable():
+        from formats import onnxzip
+
+        put_back = onnxzip.repair(file)
+        found = "put back to what it was" if put_back else "complete"
+        show({"path": str(file), "put_back": put_back} if as_json else [f"{file}: {found}"])
+
+
 def show(report: dict[str, Any] | Iterable[str]) -> None:
     """A report for programs is printed as JSON, one for people as lines."""
     typer.echo(json.dumps(report, indent=2) if isinstance(report, dict) else printable(report))

@@ -57,7 +57,7 @@ def _converted(value: Any, dtype: np.dtype[Any]) -> Any:
     array = np.asarray(value, order="C")
     if dtype == np.int32 and array.dtype.kind in "iu":
         array = array.clip(INT32.min if array.dtype.kind == "i" else 0, INT32.max)
-    return array.astype(dtype)
+    return np.asarray(array, dtype)
 
 
 def difference(got: Any, wanted: Any, tolerance: float) -> str:

@@ -72,11 +72,14 @@ def identify(block: Block) -> str:
 
 
 @pytest.mark.parametrize("line", sorted({*commands(all_blocks("console")), *examples()}))
-def test_commands_run(line: str, folder: Path, command: Python) -> None:
+def test_commands_run(line: str, folder: Path, command: Python, python: Python) -> None:
     """Every command of a console block or of the help works; those that prepare a machine name what exists."""
     program, *arguments = shlex.split(line)
     if program == "convert":
         done = command(*arguments, "--force")
+        assert (0, "") == (done.returncode, done.stderr)
+    elif program == "formats":
+        done = python("-c", "from formats.tools import main; main()", *arguments)
         assert (0, "") == (done.returncode, done.stderr)
     elif line.startswith("python schemas/"):
         done = subprocess.run([sys.executable, *arguments, "--check"], cwd=ROOT, capture_output=True, check=False)

@@ -159,6 +159,8 @@ def _parse(f: Readable, format: str | None, options: ParseOptions) -> Model:
     model = codec.read(source, None if beside else path)
     if beside:
         _locate(model, path, options)
+    elif codec.raise_model is not None:
+        model, _ = codec.raise_model(model, {})
     if options.skip_raw_data:
         _skip(model, options.raw_data_threshold)
     if options.load_external_data:

@@ -5,7 +5,9 @@ Weights are shared, not copied: sources never change.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import fields
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from formats.onnxpb.descriptor import DESCRIPTORS
 from formats.tensordata.source import Concat
@@ -50,17 +52,53 @@ def merge(target: Any, source: Any) -> None:
 
 def copied(message: T) -> T:
     """A message equal to `message` that shares nothing with it but sources."""
+    shapes = _shapes(type(message))
     new = type(message)()
-    merge(new, message)
+    for name in shapes.values:
+        value = getattr(message, name)
+        if value is not None:
+            setattr(new, name, value)
+    for name in shapes.lists:
+        value = getattr(message, name)
+        if value:
+            setattr(new, name, value[:])
+    for name in shapes.messages:
+        value = getattr(message, name)
+        if value is not None:
+            setattr(new, name, copied(value))
+    for name in shapes.message_lists:
+        value = getattr(message, name)
+        if value:
+            setattr(new, name, [copied(item) for item in value])
     return new
+
+
+class _Shapes(NamedTuple):
+    """The names of a message's fields by what they hold; those that do not change count as values."""
+
+    values: tuple[str, ...]
+    lists: tuple[str, ...]
+    messages: tuple[str, ...]
+    message_lists: tuple[str, ...]
+
+
+@cache
+def _shapes(message_class: type[Any]) -> _Shapes:
+    rows = DESCRIPTORS[message_class.message].fields_by_name
+    names: tuple[list[str], ...] = ([], [], [], [])
+    for field in fields(message_class):
+        row = rows.get(field.name)
+        is_list = row is not None and row.is_repeated and not row.in_place
+        names[is_list + 2 * (row is not None and row.message_type is not None)].append(field.name)
+    return _Shapes(*map(tuple, names))
 
 
 def same(one: Any, other: Any) -> bool:
     """Whether two messages of one class have the same fields set to the same values, bit for bit."""
     if one.unknown_fields != other.unknown_fields:
         return False
-    fields = DESCRIPTORS[one.message].fields
-    return all(_same_values(getattr(one, field.name), getattr(other, field.name), field) for field in fields)
+    rows = DESCRIPTORS[one.message].fields
+    return all(_same_values(getattr(one, row.name), getattr(other, row.name), row) for row in rows)
 
 
 def _same_values(left: Any, right: Any, field: FieldDescriptor) -> bool:

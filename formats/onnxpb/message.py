@@ -11,7 +11,7 @@ Spec: google.protobuf.message (protobuf 7).
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
-from weakref import WeakValueDictionary
+from weakref import ref
 
 from formats.onnxpb.codec import decode, encode
 from formats.onnxpb.merging import copied, merge, same
@@ -29,25 +29,48 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound="Message")
 
+FEW = 1024  # parts in use, up to which there is no need to look which still are
+
 
 class Parts:
     """The parts of one model that are in use, so that the same part is the same object each time.
 
-    `known` has messages by the id of their IR object, and by that of the outer IR object and the field's name the
+    Messages are known by the id of their IR object, and by that of the outer IR object and the field's name the
     containers and the messages that are not set. `decoded` is the packed payload that was last decoded.
     """
 
-    __slots__ = ("decoded", "known")
+    __slots__ = ("_known", "_limit", "decoded")
 
     def __init__(self) -> None:
-        self.known: WeakValueDictionary[Any, Any] = WeakValueDictionary()
+        self._known: dict[Any, ref[Any]] = {}
+        self._limit = FEW
         self.decoded: tuple[Source | None, list[Any]] = (None, [])
+
+    def get(self, key: Any) -> Any:
+        """The part that is known by `key`, or `None`."""
+        known = self._known.get(key)
+        return None if known is None else known()
+
+    def set(self, key: Any, part: Any) -> None:
+        """Know a part by `key` for as long as it is in use."""
+        self._known[key] = ref(part)
+        if len(self._known) > self._limit:
+            self._known = {key: known for key, known in self._known.items() if known() is not None}
+            self._limit = max(2 * len(self._known), FEW)
+
+    def forget(self, key: Any) -> None:
+        """What is known by `key` goes on by itself."""
+        known = self._known.pop(key, None)
+        part = None if known is None else known()
+        if part is not None:
+            part._release()
 
     def message(self, message_class: type[M], ir: Any) -> M:
         """The message over `ir`."""
-        found = self.known.get(id(ir))
+        found = self.get(id(ir))
         if found is None:
-            found = self.known[id(ir)] = message_class._of(ir, self)
+            found = message_class._of(ir, self)
+            self.set(id(ir), found)
         return cast("M", found)
 
 
@@ -63,20 +86,19 @@ class Message:
         """A message with the given fields: values, messages or dictionaries of their fields, iterables of those."""
         if arguments:
             raise TypeError("No positional arguments allowed")
-        self._bind(self.DESCRIPTOR.ir_class(), None)
+        self._ir: Any = self.DESCRIPTOR.ir_class()
+        self._parts: Parts | None = None
+        self._parent: tuple[Message, Submessage] | None = None  # where it goes when it is changed
         self._fill(values)
 
     @classmethod
     def _of(cls: type[M], ir: Any, parts: Parts | None = None) -> M:
         """The message over an object of the IR."""
         self = cls.__new__(cls)
-        self._bind(ir, parts)
-        return self
-
-    def _bind(self, ir: Any, parts: Parts | None) -> None:
         self._ir = ir
         self._parts = parts
-        self._parent: tuple[Message, Submessage] | None = None
+        self._parent = None
+        return self
 
     def _fill(self, values: Mapping[str, Any]) -> None:
         for name, value in values.items():

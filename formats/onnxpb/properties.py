@@ -45,9 +45,7 @@ class Property:
 
     def _release(self, message: Message) -> None:
         if message._parts is not None:
-            part = message._parts.known.pop((id(message._ir), self.name), None)
-            if part is not None:
-                part._release()
+            message._parts.forget((id(message._ir), self.name))
 
     def _clear_siblings(self, message: Message) -> None:
         for sibling in self.descriptor.siblings:
@@ -102,10 +100,11 @@ class Submessage(Property):
         if ir is not None:
             return parts.message(self._class, ir)
         key = (id(message._ir), self.name)
-        found = parts.known.get(key)
+        found = parts.get(key)
         if found is None:
-            found = parts.known[key] = self._class._of(self._class.DESCRIPTOR.ir_class(), parts)
+            found = self._class._of(self._class.DESCRIPTOR.ir_class(), parts)
             found._parent = (message, self)
+            parts.set(key, found)
         return found
 
     @property
@@ -115,10 +114,10 @@ class Submessage(Property):
     def attach(self, message: Message, inner: Message) -> None:
         """Set the field to a message that was looked at while it was not set, unless another was set since."""
         parts = message._known_parts()
-        parts.known.pop((id(message._ir), self.name), None)
+        parts.forget((id(message._ir), self.name))
         if getattr(message._ir, self.name) is None:
             setattr(message._ir, self.name, inner._ir)
-            parts.known[id(inner._ir)] = inner
+            parts.set(id(inner._ir), inner)
             self._clear_siblings(message)
 
     def fill(self, message: Message, value: Any) -> None:
@@ -144,17 +143,13 @@ class RepeatedProperty(Property):
     def __get__(self, message: Message | None, owner: Any = None) -> Any:
         if message is None:
             return self
-        known = message._known_parts().known
+        parts = message._known_parts()
         key = (id(message._ir), self.name)
-        found = known.get(key)
+        found = parts.get(key)
         if found is None or not found._is_current(message._ir):
-            found = known[key] = self._container(message)
+            found = self._container(message, self.descriptor)
+            parts.set(key, found)
         return found
-
-    def _container(self, message: Message) -> Repeated:
-        if self.descriptor.message_type:
-            return RepeatedMessages(message, self.descriptor)
-        return (RepeatedNumbers if self.descriptor.in_place else RepeatedScalars)(message, self.descriptor)
 
     def fill(self, message: Message, value: Any) -> None:
         """Append what a constructor was given; for messages also dictionaries of their fields."""

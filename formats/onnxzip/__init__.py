@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from formats.errors import DecodeError
 from formats.registry import Codec, Match
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator
-    from pathlib import Path
 
     from formats.ir.model import Model
+    from formats.onnxzip.editing import Update
     from formats.registry import Checksum, Region
+    from formats.tensordata.engine import EngineOptions
     from formats.tensordata.plan import Loss, WritePlan
     from formats.tensordata.source import Source
 
@@ -56,7 +60,14 @@ def read(source: Source, path: Path | None) -> Model:
     """The model in `source`, every tensor's bytes being the range of `source` that holds them."""
     from formats.onnxzip.archive import read_model
 
-    return read_model(source)
+    try:
+        return read_model(source)
+    except DecodeError as error:
+        from formats.tensordata.tail import undo_path
+
+        if path is not None and undo_path(path).exists():
+            error.message += "; an update of it was interrupted, which `formats repair` undoes"
+        raise
 
 
 def read_lenient(source: Source, path: Path | None) -> tuple[Model, tuple[Loss, ...]]:
@@ -71,6 +82,36 @@ def plan(model: Model, destination: Path, options: ArchiveOptions) -> WritePlan:
     from formats.onnxzip.archive import plan_model
 
     return plan_model(model, destination, options)
+
+
+def update(
+    model: Model,
+    path: str | os.PathLike[str],
+    options: ArchiveOptions | None = None,
+    engine: EngineOptions | None = None,
+) -> Update:
+    """The archive at `path` holds `model`, which was read from it and changed; weights that stay are not written again.
+
+    Models that were read from the archive before cannot reach their weights any more: read it again. A process that
+    is killed meanwhile leaves the old archive, the new one, or one that every reader refuses until `repair`.
+
+    Raises: DecodeError where there is no archive at `path`; FileExistsError where an earlier update was interrupted;
+    other FormatErrors and OSErrors as in writing. The archive is as it was then.
+    """
+    from formats.onnxzip import editing
+    from formats.tensordata.engine import EngineOptions
+
+    return editing.update(model, Path(path), options or ArchiveOptions(), engine or EngineOptions())
+
+
+def repair(path: str | os.PathLike[str]) -> bool:
+    """The archive at `path` is complete, whatever was interrupted; whether it was put back to what it was before.
+
+    Raises: DecodeError where it is damaged otherwise.
+    """
+    from formats.onnxzip import editing
+
+    return editing.repair(Path(path))
 
 
 def regions(source: Source) -> Iterator[Region]:

@@ -8,7 +8,9 @@ Spec: docs/onnxz.md, "Editing".
 
 from __future__ import annotations
 
-from pathlib import Path
+import errno
+import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError
@@ -18,7 +20,7 @@ from formats.onnxzip import records
 from formats.onnxzip.archive import Packing, plan_model, read_model
 from formats.onnxzip.description import checksums_of
 from formats.onnxzip.reader import read_entries
-from formats.tensordata.engine import EngineOptions, execute
+from formats.tensordata.engine import execute
 from formats.tensordata.osio import File, remove
 from formats.tensordata.plan import Digest, FilePlan, Loss, PlacedWrite, WritePlan
 from formats.tensordata.source import FileSpan, Literal
@@ -26,10 +28,12 @@ from formats.tensordata.tail import put_back, replace_tail, undo_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from formats.ir.model import Model
     from formats.onnxzip import ArchiveOptions
     from formats.onnxzip.records import Entry
+    from formats.tensordata.engine import EngineOptions
     from formats.tensordata.source import Source
 
 MAX_MOVED_BYTES = 64 << 20  # of what is in the part that is overwritten and still needed, and so passes through memory
@@ -55,8 +59,8 @@ def update(model: Model, path: Path, options: ArchiveOptions, engine: EngineOpti
     """
     undo = undo_path(path)
     if undo.exists():
-        raise FileExistsError(17, "an update was interrupted; repair the archive first", str(undo))
-    file = File.open(undo.with_name(undo.name.removeprefix(".").removesuffix(".undo")))
+        raise FileExistsError(errno.EEXIST, "an update was interrupted; `formats repair` must come first", str(undo))
+    file = File.open(os.path.realpath(path))
     kept, places = _kept(model, file)
     packing = Packing(options, kept, places)
     packing.pack(model)
@@ -65,7 +69,7 @@ def update(model: Model, path: Path, options: ArchiveOptions, engine: EngineOpti
     moved = _without_tail(plan, file, start)
     if moved is None or not kept:
         whole = plan_model(model, path, options)
-        execute(whole, EngineOptions(**{**_fields(engine), "overwrite": True}))
+        execute(whole, replace(engine, overwrite=True, fsync=True))
         return Update(whole.nbytes, False, whole.losses)
     replace_tail(file, start, moved, engine)
     return Update(plan.nbytes - start, True, tuple(packing.losses))
@@ -140,7 +144,3 @@ def _is_complete(path: Path) -> bool:
     except DecodeError:
         return False
     return all(found[where].hex() == expected for where, _, expected, _ in checksums)
-
-
-def _fields(engine: EngineOptions) -> dict[str, object]:
-    return {name: getattr(engine, name) for name in EngineOptions.__dataclass_fields__}

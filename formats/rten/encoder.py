@@ -166,7 +166,10 @@ class Encoder:
 
     def _value(self, value: ValueInfo | None, *, with_shape: bool) -> Table:
         """The table of a value: what is known of its type, which the runtime takes for granted."""
-        tensor = value.type.tensor_type if value and value.type else None
+        kind = value.type if value else None
+        if kind is not None and kind.optional_type is not None:
+            kind = kind.optional_type.elem_type
+        tensor = kind.tensor_type if kind else None
         if value is None or tensor is None:
             return {}
         table: Table = {}

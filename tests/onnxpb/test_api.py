@@ -194,6 +194,17 @@ def test_other_formats(name: str | None, extension: str, tmp_path: Path) -> None
         assert BYTES == drop_in.load_model_from_string(path.read_bytes(), name).SerializeToString()
 
 
+def test_other_operators(tmp_path: Path) -> None:
+    """A model of RTen is read as one of ONNX, which the checker of `onnx` accepts."""
+    x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    drop_in.save(drop_in.load(model.SerializeToString()), tmp_path / "m.rten")
+    found = onnx.ModelProto.FromString(drop_in.load(tmp_path / "m.rten").SerializeToString())
+    onnx.checker.check_model(found)
+    assert ["Relu"] == [node.op_type for node in found.graph.node]
+
+
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     """Bytes of something else are an error with a reason, and so are options that do not exist."""
     for data in (b"PK", b"\xff" * 10, b"\x00", os.urandom(2) + b"\xff\xff"):

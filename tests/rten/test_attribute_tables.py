@@ -114,7 +114,7 @@ def test_graphs():
         ("Resize", {"mode": "cubic"}, "the attribute mode is 'cubic', and RTen has only 'nearest', 'linear'"),
         ("Resize", {"antialias": 1}, "the attribute antialias = 1 has no counterpart in RTen"),
         ("Conv", {"auto_pad": "SAME_LOWER"}, "the attribute auto_pad is 'SAME_LOWER', and RTen has only"),
-        ("AveragePool", {"kernel_shape": [2, 2], "dilations": [2, 1]}, "the attribute dilations = (2, 1) has no counterpart"),
+        ("AveragePool", {"kernel_shape": [2, 2], "dilations": [2, 1]}, "dilations = (2, 1) has no counterpart"),
         ("MaxPool", {}, "the attribute kernel_shape is missing"),
         ("Concat", {"axis": 1.5}, "the attribute axis is 1.5, of another type"),
         ("Concat", {"axis": 1 << 40}, "the attribute axis is 1099511627776, outside of -2147483648 to 2147483647"),

@@ -96,7 +96,7 @@ class GraphRaiser:
             if found is not None:
                 return found
             raiser = raiser._outer
-        raise EncodeError(f"the value {name!r} is used and produced by nothing", where=self._where)
+        raise EncodeError(f"the value {name!r} is used and produced by nothing")
 
     def add_input(self, value: ValueInfo, kind: Kind, *, is_scalar: bool = False) -> None:
         """Take the next input of the graph, which has that type in RTen; in a subgraph it is the one in ONNX."""
@@ -184,6 +184,9 @@ class GraphRaiser:
             node, where = self._graph.node[index], f"{self._where}.node[{index}]"
             try:
                 self._node(node, where)
+            except EncodeError as error:
+                error.where = error.where or where
+                raise
             except (Refused, *MALFORMED) as error:
                 raise EncodeError(f"the operator {node.op_type} is not well formed: {error}", where=where) from error
 

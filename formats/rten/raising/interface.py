@@ -29,11 +29,10 @@ class Interface:
         self._losses = losses
         self._wanted: dict[str, int] = {}
         self._pins = {name: _number(text, name) for name, text in pin_types.items()}
-        self._places = {
-            value.name or "": f"graph.{field}[{index}]"
-            for field in ("output", "input")
-            for index, value in enumerate(getattr(graph, field))
-        }
+        self._places: dict[str, str] = {}
+        for field in ("input", "output"):
+            for index, value in enumerate(getattr(graph, field)):
+                self._places.setdefault(value.name or "", f"graph.{field}[{index}]")
         for name in self._pins:
             if name not in self._places:
                 raise EncodeError(f"no input or output is called {name!r}; there are {', '.join(self._places)}")
@@ -48,13 +47,13 @@ class Interface:
         name = value.name or ""
         if elem_type is not None:
             return Kind(elem_type)
-        found = found_by_use(name, self._graph)
-        pinned = self._pins.get(name)
-        if pinned is not None:
-            return Kind(HOLDERS[pinned].number, found.is_sequence if found else False)
-        if found is None:
-            self._losses.add("assumed_type", "inputs of unknown type become float32", self._places[name], name)
-        return found or Kind(FLOAT)
+        elem_type, is_sequence = found_by_use(name, self._graph)
+        if name in self._pins:
+            elem_type = HOLDERS[self._pins[name]].number
+        elif elem_type is None:
+            detail = "inputs of which nothing is known are taken for float32"
+            self._losses.add("assumed_type", detail, self._places[name], name)
+        return Kind(elem_type or FLOAT, is_sequence)
 
     def wanted(self, name: str, kind: Kind) -> int:
         """The element type in ONNX of an input or output that is `kind` in the graph: the pinned one, or RTen's.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.ir.model import Dimension, SequenceType, TensorShape, TensorType, Type, ValueInfo
 from formats.rten.dims import ValueType
-from formats.rten.infer import FLOAT, INT32, UNKNOWN, declared_type
+from formats.rten.infer import INT32, UNKNOWN, declared_type
 from formats.rten.order import defined
 from formats.rten.raising.signatures import INTEGER_LETTERS, SIGNATURES, UNTYPED
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Graph, Node
     from formats.rten.dims import Dims
 
+CARRIERS = ("Identity", "Loop")  # what passes on both tensors and sequences
 UNKNOWN_DIM_NAMES = ("unknown", "?")  # what other writers call every dimension of which they know nothing
 
 
@@ -61,16 +62,20 @@ class _Use(NamedTuple):
         return self.letters[self.place]
 
 
-def found_by_use(name: str, graph: Graph) -> Kind | None:
-    """What an input of a graph must be for the nodes that use it; those that only pass it on are followed."""
+def found_by_use(name: str, graph: Graph) -> tuple[int | None, bool]:
+    """What an input of a graph must be for the nodes that use it: its element type, and whether it is a sequence.
+
+    Nodes that only pass it on are followed. Where none does more, it is a sequence: files say the type of tensors.
+    """
     known = {tensor.name or "": tensor.data_type for tensor in graph.initializer}
     known.update((value.name or "", declared(value).elem_type) for value in graph.input)
-    is_sequence = False
     elem_type = None
+    is_sequence = is_tensor = False
     pending = [(name, graph, True)]  # and whether it is the value itself, not a sequence with it or an element of it
     for value, place, is_itself in pending:
         for use in _uses(value, place):
             is_sequence |= is_itself and use.letter == "S"
+            is_tensor |= is_itself and use.node.op_type not in CARRIERS
             alike = "SE" if use.letter in "SE" else use.letter if use.letter.isupper() else ""
             others = [other for other, letter in zip(use.node.input, use.letters, strict=True) if letter in alike]
             elem_type = elem_type or next(filter(None, map(known.get, others)), None)
@@ -78,9 +83,7 @@ def found_by_use(name: str, graph: Graph) -> Kind | None:
                 elem_type = elem_type or INT32
             followed = [(other, inner, is_itself and same) for other, inner, same in _passed_on(use, alike)]
             pending += [entry for entry in followed if entry not in pending]
-    if is_sequence:
-        return Kind(elem_type or FLOAT, is_sequence)
-    return Kind(elem_type) if elem_type else None
+    return elem_type, is_sequence or not is_tensor
 
 
 def _uses(name: str, graph: Graph) -> Iterator[_Use]:

@@ -47,7 +47,8 @@ def raise_model(model: Model, pin_types: Mapping[str, str] | None = None) -> Rai
     losses = Losses()
     graph = model.graph or Graph()
     version = max((NEWER.get(node.op_type or "", VERSION) for _, node in nodes(model)), default=VERSION)
-    losses.add(FORGOTTEN, "of which operator sets the model was is not in a .rten file", "opset_import", str(version))
+    detail = "a .rten file does not say of which operator set the model was"
+    losses.add(FORGOTTEN, detail, "opset_import", f"now {version}")
     interface = Interface(graph, pin_types or {}, losses)
     surroundings = Surroundings(Names(*_names(model)), NodeNames(), losses, version)
     raiser = GraphRaiser(graph, surroundings, interface=interface)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 NEWEST = 24  # the operator set that rewritten nodes are of; the forms that they use are the same in all later ones
 
-# Element types by what holds them in RTen. Spec: rten.md, section 3.1.
+# Element types by what holds them in RTen. Spec: RTen 0.25.0, schema.fbs, DataType.
 FLOATS = frozenset({1, 10, 11, 16})
 INTS = frozenset({4, 5, 6, 7, 9, 12, 13})
 BYTES = frozenset({2, 3, 21, 22})

@@ -1,0 +1,323 @@
+"""Archives that are changed in place: what is written, what stays, and what an interruption leaves."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import formats
+from formats import Graph, Model, Node, onnxzip
+from formats.errors import DecodeError, FormatError
+from formats.onnxzip.reader import read_entries
+from formats.tensordata import osio, tail
+from formats.tensordata.engine import EngineOptions
+from formats.tensordata.source import Literal
+from formats.verification import verify
+
+NAMES = ("a", "b", "c")
+
+
+def weight(name: str, seed: int = 0, size: int = 5000) -> formats.Tensor:
+    """A tensor of random bytes."""
+    array = np.random.default_rng([*name.encode(), seed]).integers(0, 256, size, "uint8")
+    return formats.from_numpy(array, name)
+
+
+def archive(folder: Path) -> Path:
+    """An archive of three weights and a graph with some text and a small tensor."""
+    graph = Graph(
+        name="g", node=[Node(op_type="Relu", doc_string="x" * 300_000)], initializer=[weight(name) for name in NAMES]
+    )
+    graph.initializer.append(weight("small", size=900))
+    path = folder / "m.onnxz"
+    formats.save(Model(ir_version=10, graph=graph), path, overwrite=True)
+    return path
+
+
+def graph_of(model: Model) -> Graph:
+    """The graph of a model."""
+    assert model.graph is not None
+    return model.graph
+
+
+def offsets(path: Path) -> dict[str, int]:
+    """Where the payloads are, by name."""
+    return {entry.name: entry.payload_offset for entry in read_entries(Literal(path.read_bytes()))}
+
+
+def rename(model: Model) -> None:
+    """Change the graph only."""
+    graph_of(model).node[0].name = "renamed"
+
+
+def add(model: Model) -> None:
+    """Add weights, one with a name that is taken."""
+    graph_of(model).initializer += [weight("new"), weight("A", 1), weight("tiny", size=3)]
+
+
+def replace_last(model: Model) -> None:
+    """Give the last weight other bytes."""
+    graph_of(model).initializer[2] = weight("c", 2, 9000)
+
+
+def drop_last(model: Model) -> None:
+    """Remove the last weight."""
+    del graph_of(model).initializer[2]
+
+
+def drop_middle(model: Model) -> None:
+    """Remove a weight that others follow."""
+    del graph_of(model).initializer[1]
+
+
+def drop_first(model: Model) -> None:
+    """Remove the first weight."""
+    del graph_of(model).initializer[0]
+
+
+def swap(model: Model) -> None:
+    """Bring the weights into another order."""
+    graph_of(model).initializer.reverse()
+
+
+CHANGES = [
+    pytest.param(rename, NAMES, id="rename"),
+    pytest.param(add, NAMES, id="add"),
+    pytest.param(replace_last, NAMES[:2], id="replace the last"),
+    pytest.param(drop_last, NAMES[:2], id="drop the last"),
+    pytest.param(drop_middle, NAMES[:1], id="drop one in the middle"),
+    pytest.param(drop_first, (), id="drop the first"),
+    pytest.param(swap, NAMES, id="swap"),
+]
+
+
+@pytest.mark.parametrize(("change", "stay"), CHANGES)
+def test_archive_holds_the_changed_model(
+    tmp_path: Path, change: Callable[[Model], None], stay: tuple[str, ...]
+) -> None:
+    """After an update a strict reader gives the changed model; what can stay is where it was, and was not written."""
+    path = archive(tmp_path)
+    before, inode = offsets(path), path.stat().st_ino
+    model, expected = formats.load(path), formats.loads(path.read_bytes())
+    change(model)
+    change(expected)
+    result = onnxzip.update(model, path)
+    assert expected == formats.load(path)
+    assert (True, ()) == (verify(path, data=True).ok, verify(path).notes)
+    after = offsets(path)
+    assert {name: before[name] for name in stay} == {name: after[name] for name in stay}
+    assert (bool(stay), bool(stay)) == (result.in_place, path.stat().st_ino == inode)
+    first = before[stay[-1]] + 5000 if stay else 0
+    assert path.stat().st_size - first == result.written_bytes
+    assert ["m.onnxz"] == os.listdir(tmp_path)
+    with zipfile.ZipFile(path) as opened:
+        assert opened.testzip() is None
+
+
+def test_updates_add_up(tmp_path: Path) -> None:
+    """Many updates of one archive, each of what the last one left, end in what they say together."""
+    path = archive(tmp_path)
+    expected = formats.loads(path.read_bytes())
+    state = random.Random(3)
+    for _ in range(20):
+        change = state.choice((rename, add, replace_last, drop_last, swap))
+        model = formats.load(path)
+        change(model)
+        change(expected)
+        onnxzip.update(model, path)
+        assert expected == formats.load(path)
+    assert verify(path, data=True).ok
+
+
+def test_archives_of_other_tools_are_written_anew(tmp_path: Path) -> None:
+    """An archive whose headers are not ours becomes one of ours as a whole."""
+    path = archive(tmp_path)
+    with zipfile.ZipFile(path) as opened:
+        contents = {info.filename: opened.read(info) for info in opened.infolist()}
+    with zipfile.ZipFile(path, "w") as opened:
+        for name, data in contents.items():
+            opened.writestr(name, data)
+    model = formats.load(path)
+    rename(model)
+    assert not onnxzip.update(model, path).in_place
+    assert "renamed" == graph_of(formats.load(path)).node[0].name
+    assert all(offset % 64 == 0 for offset in offsets(path).values())
+
+
+def test_models_from_elsewhere_are_written_as_a_whole(tmp_path: Path, tiny_model: Path) -> None:
+    """A model that was not read from the archive replaces all of it."""
+    path = archive(tmp_path)
+    result = onnxzip.update(formats.load(tiny_model), path)
+    assert (False, formats.load(tiny_model)) == (result.in_place, formats.load(path))
+
+
+def test_links_lead_to_the_archive(tmp_path: Path) -> None:
+    """An update through a link changes what the link leads to."""
+    (tmp_path / "folder").mkdir()
+    real = archive(tmp_path / "folder")
+    link = tmp_path / "link.onnxz"
+    link.symlink_to(real)
+    model = formats.load(link)
+    rename(model)
+    assert onnxzip.update(model, link).in_place
+    assert link.is_symlink()
+    assert formats.load(real) == formats.load(link)
+    assert ["m.onnxz"] == os.listdir(tmp_path / "folder")
+
+
+def test_stale_models_are_refused(tmp_path: Path) -> None:
+    """A model whose archive was changed since it was read cannot be written to it."""
+    path = archive(tmp_path)
+    model, stale = formats.load(path), formats.load(path)
+    rename(model)
+    onnxzip.update(model, path)
+    content = path.read_bytes()
+    with pytest.raises(FormatError, match="changed"):
+        onnxzip.update(stale, path)
+    assert content == path.read_bytes()
+
+
+@pytest.mark.parametrize("change", [rename, add, drop_last])
+def test_errors_leave_the_archive_as_it_was(
+    tmp_path: Path, change: Callable[[Model], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever write fails, the archive is what it was, and nothing is left beside it."""
+    path = archive(tmp_path)
+    content, write = path.read_bytes(), osio.ExistingFile.pwrite
+    for limit in range(1, 4):
+        count = [0]
+
+        def fail(self: Any, offset: int, data: Any, count: list[int] = count, limit: int = limit) -> None:
+            count[0] += 1
+            if count[0] == limit and isinstance(self, osio.ExistingFile):
+                raise OSError(28, "no space left on device")
+            write(self, offset, data)
+
+        model = formats.load(path)
+        change(model)
+        with monkeypatch.context() as patch:
+            patch.setattr(osio.ExistingFile, "pwrite", fail)
+            try:
+                onnxzip.update(model, path, engine=EngineOptions(threads=1))
+            except OSError:
+                assert content == path.read_bytes()
+            else:
+                content = path.read_bytes()
+        assert ["m.onnxz"] == os.listdir(tmp_path)
+
+
+STEPS = [(tail, "_save"), (osio.ExistingFile, "truncate"), (osio.ExistingFile, "pwrite"), (osio.ExistingFile, "sync")]
+STEPS.append((tail, "remove"))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes that end at a given call are forked")
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(("holder", "name"), STEPS, ids=[name for _, name in STEPS])
+def test_every_step_can_be_the_last(tmp_path: Path, holder: Any, name: str, when: str) -> None:
+    """A process that ends before or after any step leaves the old archive, the new one, or one to be repaired."""
+    path = archive(tmp_path)
+    old = path.read_bytes()
+    model = formats.load(path)
+    rename(model)
+    child = os.fork()
+    if not child:
+        step = getattr(holder, name)
+
+        def last(*arguments: Any) -> None:
+            if when == "after":
+                step(*arguments)
+            os._exit(9)
+
+        setattr(holder, name, last)
+        onnxzip.update(model, path)
+        os._exit(0)
+    assert 9 << 8 == os.waitpid(child, 0)[1]
+    check_and_repair(path, old)
+
+
+def check_and_repair(path: Path, old: bytes) -> str:
+    """What an interrupted update left, which is as promised: "old", "new", or "refused" before a repair."""
+    undo = tail.undo_path(path)
+    found = "refused"
+    try:
+        found = "new" if graph_of(formats.load(path)).node[0].name == "renamed" else "old"
+    except FormatError as error:
+        assert undo.exists()
+        assert "`formats repair` undoes" in str(error)
+    if undo.exists():
+        with pytest.raises((FileExistsError, DecodeError)):
+            onnxzip.update(Model(graph=Graph()), path)
+    was_put_back = onnxzip.repair(path)
+    assert verify(path, data=True).ok
+    assert [path.name] == os.listdir(path.parent)
+    if found != "new":
+        assert old == path.read_bytes()
+    assert was_put_back == (found == "refused")
+    return found
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes that are killed are forked")
+def test_kill_at_any_moment(tmp_path: Path) -> None:
+    """A process that is killed at a random moment leaves the old archive, the new one, or one that can be repaired."""
+    state = random.Random(5)
+    results = set()
+    (tmp_path / "old").mkdir()
+    first = archive(tmp_path / "old")
+    old = first.read_bytes()
+    for number in range(int(os.environ.get("FORMATS_KILLS", "25"))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        path = Path(shutil.copy(first, folder))
+        child = os.fork()
+        if not child:
+            model = formats.load(path)
+            rename(model)
+            onnxzip.update(model, path)
+            os._exit(0)
+        time.sleep(state.uniform(0, 0.03))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        results.add(check_and_repair(path, old))
+        shutil.rmtree(folder)
+    assert results <= {"old", "new", "refused"}
+
+
+def test_damaged_undo_files_are_refused(tmp_path: Path) -> None:
+    """An archive is not put back to what a damaged undo file says."""
+    path = archive(tmp_path)
+    path.write_bytes(path.read_bytes()[:-1])
+    for content in (b"", b"UNDOTAIL" + bytes(40), b"UNDOTAIL" + bytes(50)):
+        tail.undo_path(path).write_bytes(content)
+        with pytest.raises(DecodeError):
+            onnxzip.repair(path)
+    tail.undo_path(path).unlink()
+    with pytest.raises(DecodeError):
+        onnxzip.repair(path)
+
+
+def test_command_repairs(tmp_path: Path) -> None:
+    """`formats repair` puts an archive back, and says of a complete one that it is."""
+    from typer.testing import CliRunner
+
+    from formats import tools
+
+    path = archive(tmp_path)
+    old = path.read_bytes()
+    start = offsets(path)["c"] + 5000
+    done = CliRunner().invoke(tools.app, ["repair", str(path)])
+    assert (0, f"{path}: complete\n") == (done.exit_code, done.stdout)
+    tail._save(osio.File.open(path).span().slice(start, len(old) - start), start, tail.undo_path(path))
+    path.write_bytes(old[: start + 10])
+    done = CliRunner().invoke(tools.app, ["repair", str(path)])
+    assert (0, f"{path}: put back to what it was\n") == (done.exit_code, done.stdout)
+    assert old == path.read_bytes()
