@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         ValueInfo,
     )
     from formats.ir.storage import from_numpy
+    from formats.onnxpb.keys import Key
     from formats.tensordata.plan import Loss
     from formats.tensordata.source import Source
     from formats.verification import Verification, verify
@@ -84,6 +85,7 @@ _MODULES = (
     "verification",
     "difference",
     "bridge",
+    "onnxpb.keys",
 )
 
 __all__ = [
@@ -103,6 +105,7 @@ __all__ = [
     "Graph",
     "Inspection",
     "IntIntListEntry",
+    "Key",
     "LimitError",
     "Loss",
     "MapType",

@@ -91,8 +91,8 @@ def _inlined(tensor: Tensor) -> Tensor:
 
 def _from_protobuf(proto: Any, message_class: type[Any]) -> Any:
     """The object of the IR for a message: by way of its bytes, or by its fields where these are too many."""
-    if proto.ByteSize() <= PROTOBUF_LIMIT_BYTES:
-        return decode(Literal(proto.SerializeToString()), message_class)
+    if (data := _serialized(proto)) is not None:
+        return decode(Literal(data), message_class)
     message, rest = message_class(), type(proto)()
     for row in MESSAGES[message_class.message]:
         value = getattr(proto, row.name)
@@ -110,6 +110,17 @@ def _from_protobuf(proto: Any, message_class: type[Any]) -> Any:
             setattr(rest, row.name, value)
     merge(message, decode(Literal(rest.SerializeToString()), message_class))
     return message
+
+
+def _serialized(proto: Any) -> bytes | None:
+    """The bytes of a message, or `None` where they are too many for protobuf."""
+    from google.protobuf.message import EncodeError as TooLargeError
+
+    try:
+        data: bytes = proto.SerializeToString()
+    except TooLargeError:
+        return None
+    return data if len(data) <= PROTOBUF_LIMIT_BYTES else None
 
 
 def _to_protobuf(message: Any, proto: Any, stored: Callable[[Tensor], Tensor]) -> None:

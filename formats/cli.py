@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 from formats import __version__
-from formats.errors import FormatError
+from formats.arguments import attach_value, parse_count, parse_format, parse_metadata, parse_size, read_key
 from formats.messages import describe, error_to_json, printable, summary
 from formats.progress import Progress
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 GENERAL, RTEN = "Options", "Options for .rten"
 ONNX, MOVED, ARCHIVE = "Options for .onnx", "Options for .onnx and .onnxz", "Options for .onnxz"
+CRYPT = "Options for .onnxc, as SRC or DST"
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_SIGNAL = 128  # and the number of the signal, as shells have it
 STOPPING_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
-SIZE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 EXAMPLES = """\
 \b
 Examples:
@@ -95,65 +95,6 @@ class ConvertCommand(TyperCommand):
                 formatter.write_dl(records)
 
 
-def attach_value(args: list[str], option: str, with_value: set[str]) -> list[str]:
-    """The arguments with the value of `option` attached to it, an empty one where it has none.
-
-    What follows the option is its value only where two other positional arguments, SRC and DST, are left. The options
-    `with_value` are always followed by one.
-    """
-    if option not in args:
-        return args
-    positional, previous, options_end = [], "", False
-    for index, arg in enumerate(args):
-        if options_end or (not arg.startswith("-") and previous not in with_value):
-            positional.append(index)
-        options_end = options_end or arg == "--"
-        previous = arg
-    place = args.index(option)
-    has_value = place + 1 in positional and len(positional) > 2
-    value = args[place + 1] if has_value else ""
-    return [*args[:place], f"{option}={value}", *args[place + 1 + has_value :]]
-
-
-def parse_size(text: str) -> int:
-    """The number of bytes that a text such as `64K` stands for."""
-    digits = text.rstrip("KMGBkmgb")
-    unit = SIZE_UNITS.get(text[len(digits) :].upper())
-    if not (digits.isascii() and digits.isdecimal()) or unit is None:
-        raise typer.BadParameter(f"{text!r} is not a size such as 4096, 64K or 1MB")
-    return int(digits) * unit
-
-
-def parse_count(text: str) -> int:
-    """The whole number that a text stands for."""
-    if not (text.isascii() and text.isdecimal()):
-        raise typer.BadParameter(f"{text!r} is not a whole number")
-    return int(text)
-
-
-def parse_format(text: str) -> str:
-    """The name of a format that there is."""
-    from formats import registry
-
-    try:
-        return registry.by_name(text).name
-    except FormatError as error:
-        raise typer.BadParameter(error.message) from error
-
-
-def parse_metadata(text: str) -> dict[str, str]:
-    """The strings of a JSON file by their keys."""
-    try:
-        metadata = json.loads(Path(text).read_bytes())
-    except OSError as error:
-        raise typer.BadParameter(describe(error)) from error
-    except (ValueError, RecursionError) as error:
-        raise typer.BadParameter(f"{text}: not JSON: {error}") from error
-    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise typer.BadParameter(f"{text}: expected a JSON object whose values are strings")
-    return metadata
-
-
 def print_version(wanted: bool) -> None:
     """The version is printed, and that is all."""
     if wanted:
@@ -210,6 +151,23 @@ Alignment = Annotated[
     int | None, option("--alignment", **SIZE, help="Put each of them at a multiple of SIZE; 64 by default.")
 ]
 Dedup = Annotated[bool, option("--dedup", panel=ARCHIVE, help="Store weights that are equal once.")]
+KeyFile = Annotated[
+    str | None, option("--key-file", metavar="FILE", panel=CRYPT, help="Take the key from FILE, without its line end.")
+]
+KeyEnv = Annotated[
+    str | None, option("--key-env", metavar="NAME", panel=CRYPT, help="Take the key from an environment variable.")
+]
+AskKey = Annotated[bool, option("--ask-key", panel=CRYPT, help="Ask for the key on the terminal.")]
+Encryption = Annotated[
+    int | None,
+    option(
+        "--encryption",
+        metavar="1|2|3",
+        parser=parse_count,
+        panel=CRYPT,
+        help="Encrypt with AES-256-CBC, which cannot tell tampering; ChaCha20-Poly1305; or AES-256-GCM, the default.",
+    ),
+]
 Metadata = Annotated[
     Any,
     option("--metadata", metavar="FILE", parser=parse_metadata, panel=RTEN, help="Add the strings of a JSON object."),
@@ -252,6 +210,10 @@ def convert(
     size_threshold: Threshold = None,
     alignment: Alignment = None,
     dedup: Dedup = False,
+    key_file: KeyFile = None,
+    key_env: KeyEnv = None,
+    ask_key: AskKey = False,
+    encryption: Encryption = None,
     metadata: Metadata = None,
     onnx_hash: OnnxHash = None,
     exact: Exact = False,
@@ -263,6 +225,8 @@ def convert(
     """
     if inline and external_data is not None:
         raise typer.BadParameter("--inline and --external-data exclude each other")
+    if (key_file is not None) + (key_env is not None) + ask_key > 1:
+        raise typer.BadParameter("--key-file, --key-env and --ask-key exclude each other")
     options = {
         "from_format": from_format,
         "to_format": to_format,
@@ -276,6 +240,7 @@ def convert(
         "size_threshold": size_threshold,
         "alignment": alignment,
         "dedup": dedup or None,
+        "variant": encryption,
         "metadata": metadata,
         "onnx_hash": onnx_hash,
         "exact": exact or None,
@@ -283,6 +248,8 @@ def convert(
     }
     given = {name: value for name, value in options.items() if value is not None}
     with reported_errors(as_json, debug), stoppable():
+        if key_file is not None or key_env is not None or ask_key:
+            given["key"] = read_key(key_file, key_env)
         run(src, dst, given, "json" if as_json else "" if quiet else "text")
 
 

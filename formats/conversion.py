@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from formats.ir.model import Model
+    from formats.onnxpb.keys import Key
     from formats.registry import Codec
     from formats.tensordata.plan import Loss, WritePlan
     from formats.tensordata.source import Source
@@ -105,24 +106,27 @@ class _Options(NamedTuple):
     raising: RaisingOptions
 
 
-def load(path: str | os.PathLike[str], *, format: str | None = None, lenient: bool = False) -> Model:
+def load(
+    path: str | os.PathLike[str], *, format: str | None = None, lenient: bool = False, key: Key | None = None
+) -> Model:
     """The model in a file; its weights stay there until they are asked for.
 
     The format is that of the content, or else of the extension, unless `format` names one. With `lenient`, what is
-    not as the format wants it, but clear, is passed over, such as an archive that was made with a zip tool.
+    not as the format wants it, but clear, is passed over, such as an archive that was made with a zip tool. `key`
+    opens an encrypted model.
 
     Raises: FormatError where it cannot be read; OSError where the file cannot.
     """
-    return open_model(Path(path), format, lenient=lenient).model
+    return open_model(Path(path), format, lenient=lenient, key=key).model
 
 
-def loads(data: bytes | bytearray | memoryview, *, format: str | None = None) -> Model:
+def loads(data: bytes | bytearray | memoryview, *, format: str | None = None, key: Key | None = None) -> Model:
     """The model in `data`, which must not change while the model is in use: its weights stay there.
 
     Raises: FormatError where it cannot be read.
     """
     source = Literal(memoryview(data).cast("B"))
-    return _codec(source, None, format).read(source, None)
+    return _codec(source, None, format, key).read(source, None)
 
 
 def save(
@@ -169,19 +173,23 @@ def convert(
     to_format: str | None = None,
     strict: bool = False,
     lenient: bool = False,
+    key: Key | None = None,
     **options: Any,
 ) -> ConversionReport:
     """The model in the file `src` is written to `dst`; `load` and `save` in one, without a weight in memory.
 
-    With `overwrite=True`, `dst` may be a file that exists, `src` itself included.
+    With `overwrite=True`, `dst` may be a file that exists, `src` itself included. `key` is that of whichever of the
+    two is encrypted.
 
     Raises: as `load` and `save` do.
     """
     started = perf_counter()
     path, destination = Path(src), Path(dst)
     target = _target(destination, to_format)
+    if key is not None and "key" in _names(target.options):
+        options["key"] = key
     _split(target, options)  # a mistake in the options should not wait for the model
-    opened = open_model(path, from_format, lenient=lenient)
+    opened = open_model(path, from_format, lenient=lenient, key=key)
     if opened.codec.name == "onnx" and "source_hash" in _names(target.options):
         options.setdefault("source_hash", opened.source)
     chosen = _split(target, options)
@@ -215,24 +223,26 @@ def read_model(path: Path, name: str | None = None) -> tuple[Codec, Source, Mode
     return open_model(path, name)[:3]
 
 
-def open_model(path: Path, name: str | None = None, *, lenient: bool = False) -> Opened:
+def open_model(path: Path, name: str | None = None, *, lenient: bool = False, key: Key | None = None) -> Opened:
     """The model in a file in the format `name`, or in the one that is recognised, and what was found on the way.
 
     Raises: as `load` does.
     """
     source = File.open(path).span()
     with _located(path):
-        codec = _codec(source, path, name)
+        codec = _codec(source, path, name, key)
         if lenient and codec.read_lenient is not None:
             return Opened(codec, source, *codec.read_lenient(source, path))
         return Opened(codec, source, codec.read(source, path))
 
 
-def _codec(source: Source, path: Path | None, name: str | None) -> Codec:
+def _codec(source: Source, path: Path | None, name: str | None, key: Key | None = None) -> Codec:
     if name is not None:
-        return registry.by_name(name)
-    head = source.read(0, min(registry.HEAD_BYTES, source.nbytes))
-    return registry.for_reading(head, source.nbytes, path)
+        codec = registry.by_name(name)
+    else:
+        head = source.read(0, min(registry.HEAD_BYTES, source.nbytes))
+        codec = registry.for_reading(head, source.nbytes, path)
+    return codec.with_key(key) if key is not None and codec.with_key is not None else codec
 
 
 def _target(destination: Path, name: str | None) -> Codec:

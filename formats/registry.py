@@ -64,7 +64,8 @@ class Codec:
     What only some formats have: `regions` are the parts that a file of the format consists of, where there are more
     than tensors in a model. `checksums` are those that the model in a file tells; it gets the file, the model that
     was read from it, and the file that the model was converted from, where that is known. `read_lenient` also takes
-    what `read` refuses although its meaning is clear, and tells what that was.
+    what `read` refuses although its meaning is clear, and tells what that was. `with_key` gives the codec that reads
+    what is encrypted with a key.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Codec:
     regions: Callable[[Source], Iterable[Region]] | None = None
     checksums: Callable[[Source, Model, Source | None], Iterable[Checksum]] | None = None
     read_lenient: Callable[[Source, Path | None], tuple[Model, tuple[Loss, ...]]] | None = None
+    with_key: Callable[[Any], Codec] | None = None
 
 
 @cache

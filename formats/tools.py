@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from formats import __version__, cli
-from formats.cli import FORMAT, ConvertCommand, Debug, Json, Threads, option, parse_count
+from formats.arguments import parse_count
+from formats.cli import FORMAT, ConvertCommand, Debug, Json, Threads, option
 from formats.messages import printable
 from formats.progress import Progress
 

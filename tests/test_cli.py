@@ -19,6 +19,8 @@ import pytest
 from typer.testing import CliRunner
 
 from formats import __version__, cli, conversion, progress, registry
+from formats.arguments import parse_size
+from formats.onnxpb.keys import Key
 from formats.tensordata import osio
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -239,7 +241,7 @@ def test_formats_can_be_forced(digits: Path, monkeypatch: pytest.MonkeyPatch) ->
 )
 def test_sizes_have_units(text: str, nbytes: int) -> None:
     """K, M and G are powers of 1024, and of 1000 with a B."""
-    assert nbytes == cli.parse_size(text)
+    assert nbytes == parse_size(text)
 
 
 @pytest.mark.parametrize(
@@ -649,3 +651,31 @@ def test_weights_in_several_files(digits: Path, command: Command, tmp_path: Path
         done = command(str(digits), str(folder / "a.onnx"), "--external-data", "--size-threshold", "1", *flags)
         assert (0, "") == (done.returncode, done.stderr)
         assert set(names) <= {path.name for path in folder.iterdir()}
+
+
+def test_encrypted_models(digits: Path, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key from a file or the environment encrypts a model and opens it again; a wrong one, or none, is refused."""
+    (tmp_path / "key").write_text("secret\n")
+    (tmp_path / "wrong").write_text("Secret\n")
+    monkeypatch.setenv("MODEL_KEY", "secret")
+    encrypted, back = str(tmp_path / "a.onnxc"), str(tmp_path / "b.onnx")
+    for variant in ("1", "2", "3"):
+        done = command(str(digits), encrypted, "-f", "--key-file", str(tmp_path / "key"), "--encryption", variant)
+        assert (0, "") == (done.returncode, done.stderr)
+        assert f"ONNXCRY{variant}".encode() == Path(encrypted).read_bytes()[:8]
+        assert 0 == command(encrypted, back, "-f", "--key-env", "MODEL_KEY").returncode
+        assert digits.read_bytes() == Path(back).read_bytes()
+        for flags, words in (((), "no key was given"), (("--key-file", str(tmp_path / "wrong")), "the key is wrong")):
+            done = command(encrypted, str(tmp_path / "c.onnx"), *flags)
+            assert (1, True) == (done.returncode, words in done.stderr)
+            assert not (tmp_path / "c.onnx").exists()
+    assert 1 == command(str(digits), str(tmp_path / "d.onnxc")).returncode
+    assert 2 == command(encrypted, back, "--key-env", "A", "--key-file", "B").returncode
+
+
+def test_key_from_the_terminal(digits: Path, tmp_path: Path) -> None:
+    """A key can be typed."""
+    encrypted = tmp_path / "a.onnxc"
+    done = CliRunner().invoke(cli.app, [str(digits), str(encrypted), "--ask-key"], input="secret\n")
+    assert 0 == done.exit_code
+    assert digits.read_bytes() == conversion.dumps(conversion.load(encrypted, key=Key.of("secret")), "onnx")

@@ -126,7 +126,7 @@ def crypt_codec(key: Key | None = None) -> Codec:
 
         return plan_model(model, destination, options)
 
-    return Codec("onnxc", "encrypted ONNX", (".onnxc",), CryptOptions, sniff, read, plan)
+    return Codec("onnxc", "encrypted ONNX", (".onnxc",), CryptOptions, sniff, read, plan, with_key=crypt_codec)
 
 
 CRYPT_CODEC = crypt_codec()

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 Readable: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]"
 Writable: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
+Tensors: TypeAlias = "list[tuple[str, Tensor]]"  # each with its place in the model
 M = TypeVar("M", bound="Message")
 T = TypeVar("T")
 
@@ -157,18 +158,18 @@ def _parse(f: Readable, format: str | None, options: ParseOptions) -> Model:
     codec = _codec(source, path, format)
     beside = codec.name in BESIDE
     model = codec.read(source, None if beside else path)
-    if beside:
-        _locate(model, path, options)
-    elif codec.raise_model is not None:
+    if codec.raise_model is not None:
         model, _ = codec.raise_model(model, {})
+    tensors = list(walk.tensors(model))
+    if beside:
+        _locate(tensors, path, options)
     if options.skip_raw_data:
-        _skip(model, options.raw_data_threshold)
+        _skip(tensors, options.raw_data_threshold)
     if options.load_external_data:
-        for _, tensor in walk.tensors(model):
-            if tensor.external_source is not None:
-                _inline(tensor)
+        for _, tensor in tensors:
+            _inline(tensor)
     if options.num_threads is not None:
-        _materialise(model, options.num_threads)
+        _materialise(tensors, options.num_threads)
     return model
 
 
@@ -194,43 +195,44 @@ def _codec(source: Source, path: Path | None, format: str | None) -> Codec:
         return CODEC
 
 
-def _locate(model: Model, path: Path | None, options: ParseOptions) -> None:
+def _locate(tensors: Tensors, path: Path | None, options: ParseOptions) -> None:
     """Every external tensor knows where its bytes are; where they are not to be loaded, if they are there."""
-    tensors = [(where, tensor) for where, tensor in walk.tensors(model) if tensor.data_location == EXTERNAL]
+    outside = [(where, tensor) for where, tensor in tensors if tensor.data_location == EXTERNAL]
     base = path
     if options.location is not None:
         base = path.parent / options.location if path else Path(options.location)
         named = StringStringEntry("location", base.name)
-        for _, tensor in tensors:
+        for _, tensor in outside:
             others = [entry for entry in tensor.external_data if entry.key != "location"]
             tensor.external_data = [named, *others]
     if base is None:
         return
     files = DataFiles(base)
-    for where, tensor in tensors:
+    for where, tensor in outside:
         with nullcontext() if options.load_external_data else suppress(ExternalDataError, OSError):
             tensor.external_source = files.find(tensor, where)
 
 
 def _inline(tensor: Tensor) -> None:
     """The external data of a tensor are its raw data, as `onnx` leaves it after loading them."""
-    tensor.raw_data, tensor.external_source = tensor.external_source, None
-    tensor.external_data, tensor.data_location = [], DEFAULT
+    if tensor.external_source is not None:
+        tensor.raw_data, tensor.external_source = tensor.external_source, None
+        tensor.external_data, tensor.data_location = [], DEFAULT
 
 
-def _skip(model: Model, threshold: int) -> None:
-    for _, tensor in walk.tensors(model):
+def _skip(tensors: Tensors, threshold: int) -> None:
+    for _, tensor in tensors:
         for name in (*WEIGHTS, "external_source"):
             source = getattr(tensor, name)
             if source is not None and source.nbytes >= threshold:
                 setattr(tensor, name, None)
 
 
-def _materialise(model: Model, threads: int) -> None:
+def _materialise(tensors: Tensors, threads: int) -> None:
     """All weights are in memory."""
     places = [
         (tensor, name, source)
-        for _, tensor in walk.tensors(model)
+        for _, tensor in tensors
         for name in WEIGHTS
         if (source := getattr(tensor, name)) is not None and not isinstance(source, Literal)
     ]

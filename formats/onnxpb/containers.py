@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import struct
 from abc import abstractmethod
-from collections.abc import Iterable, MutableSequence
+from collections.abc import MutableSequence
 from contextlib import suppress
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from formats.onnxpb.fields import INTEGER_RANGES
 from formats.onnxpb.merging import copied
 from formats.onnxpb.wire import encode_varint
 from formats.tensordata.source import Literal, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     import numpy as np
 
@@ -79,12 +80,13 @@ class Repeated(MutableSequence[Any]):
         return item
 
     def _all_stored(self, values: Any) -> list[Any]:
-        if not isinstance(values, Iterable):
-            raise TypeError("must assign iterable")
-        return [self._stored(value) for value in values]
+        return [self._stored(value) for value in _iterable(values)]
 
     def __len__(self) -> int:
         return len(self._read())
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self._shown, self._read())
 
     def __getitem__(self, key: Any) -> Any:
         found = self._read()[key]
@@ -185,11 +187,17 @@ class RepeatedList(Repeated):
     def _is_current(self, message: Any) -> bool:
         return getattr(message, self._field.name) is self._items
 
+    def __len__(self) -> int:
+        return len(self._items)
+
 
 class RepeatedScalars(RepeatedList):
     """A repeated field of numbers, texts or bytes that the IR holds as a list."""
 
     __slots__ = ()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._items)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         import numpy
@@ -238,11 +246,12 @@ class RepeatedNumbers(Repeated):
         return message is self._ir
 
     def _all_stored(self, values: Any) -> list[Any]:
-        if not isinstance(values, Iterable):
-            raise TypeError("must assign iterable")
-        items = list(values)
-        if self._field.kind in _STRUCT_CODES and set(map(type, items)) == {float}:
-            layout = f"<{len(items)}{_STRUCT_CODES[self._field.kind]}"
+        items, kind = list(_iterable(values)), self._field.kind
+        types, allowed = set(map(type, items)), INTEGER_RANGES.get(kind)
+        if allowed and types == {int} and min(items) in allowed and max(items) in allowed:
+            return items
+        if kind in _STRUCT_CODES and types == {float}:
+            layout = f"<{len(items)}{_STRUCT_CODES[kind]}"
             with suppress(OverflowError):  # one is too large, and becomes infinite
                 return list(struct.unpack(layout, struct.pack(layout, *items)))
         return super()._all_stored(items)
@@ -335,6 +344,13 @@ class Growing(Source):
     def view(self) -> memoryview:
         """The bytes; while somebody has them, the next append makes a new buffer."""
         return memoryview(self._buffer)[: self.nbytes].toreadonly()
+
+
+def _iterable(values: Any) -> Iterator[Any]:
+    try:
+        return iter(values)
+    except TypeError:
+        raise TypeError(f"expected an iterable, got {type(values).__name__}") from None
 
 
 def _decoded(source: Source, kind: str) -> np.ndarray[Any, Any]:

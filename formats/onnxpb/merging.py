@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from formats.onnxpb.descriptor import DESCRIPTORS
 from formats.tensordata.source import Concat
@@ -52,8 +52,8 @@ def merge(target: Any, source: Any) -> None:
 
 def copied(message: T) -> T:
     """A message equal to `message` that shares nothing with it but sources."""
-    shapes = _shapes(type(message))
-    new = type(message)()
+    message_class: Any = type(message)
+    shapes, new = _shapes(message_class), message_class()
     for name in shapes.values:
         value = getattr(message, name)
         if value is not None:
@@ -70,7 +70,7 @@ def copied(message: T) -> T:
         value = getattr(message, name)
         if value:
             setattr(new, name, [copied(item) for item in value])
-    return new
+    return cast("T", new)
 
 
 class _Shapes(NamedTuple):

@@ -11,6 +11,8 @@ from formats.onnxpb.containers import Repeated, RepeatedMessages, RepeatedNumber
 from formats.tensordata.source import Literal, Source
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from formats.onnxpb.descriptor import FieldDescriptor
     from formats.onnxpb.message import Message
 
@@ -18,11 +20,14 @@ if TYPE_CHECKING:
 class Property:
     """One field as a property of a message class."""
 
-    __slots__ = ("descriptor", "name")
+    __slots__ = ("check", "default", "descriptor", "name", "siblings")
 
     def __init__(self, descriptor: FieldDescriptor) -> None:
         self.descriptor = descriptor
         self.name = descriptor.name
+        self.default = descriptor.default_value
+        self.check = cast("Callable[[Any], Any]", descriptor.check)
+        self.siblings = descriptor.siblings
 
     def __get__(self, message: Message | None, owner: Any = None) -> Any:
         raise NotImplementedError
@@ -48,7 +53,7 @@ class Property:
             message._parts.forget((id(message._ir), self.name))
 
     def _clear_siblings(self, message: Message) -> None:
-        for sibling in self.descriptor.siblings:
+        for sibling in self.siblings:
             setattr(message._ir, sibling, None)
 
 
@@ -61,10 +66,10 @@ class Scalar(Property):
         if message is None:
             return self
         value = getattr(message._ir, self.name)
-        return self.descriptor.default_value if value is None else value
+        return self.default if value is None else value
 
     def __set__(self, message: Message, value: Any) -> None:
-        stored = self.descriptor.check(value)  # type: ignore[misc]
+        stored = self.check(value)
         message._touch()
         setattr(message._ir, self.name, stored)
         self._clear_siblings(message)
@@ -79,7 +84,7 @@ class Place(Property):
         if message is None:
             return self
         source = getattr(message._ir, self.name)
-        return self.descriptor.default_value if source is None else source.read()
+        return self.default if source is None else source.read()
 
     def __set__(self, message: Message, value: Any) -> None:
         stored = Literal(self.descriptor.check(value))  # type: ignore[misc]
@@ -138,7 +143,15 @@ class Submessage(Property):
 class RepeatedProperty(Property):
     """A container."""
 
-    __slots__ = ()
+    __slots__ = ("_container",)
+
+    def __init__(self, descriptor: FieldDescriptor) -> None:
+        super().__init__(descriptor)
+        self._container: type[Repeated] = RepeatedScalars
+        if descriptor.message_type:
+            self._container = RepeatedMessages
+        elif descriptor.in_place:
+            self._container = RepeatedNumbers
 
     def __get__(self, message: Message | None, owner: Any = None) -> Any:
         if message is None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import EncodeError
-from formats.ir.dtypes import type_name
+from formats.ir.dtypes import count, type_name
 from formats.ir.model import Graph, Node, ValueInfo
 from formats.rten.attributes import find, make_node
 from formats.rten.dims import ValueType
@@ -156,7 +156,7 @@ class GraphRaiser:
     def _constant(self, name: str, tensor: Tensor, elem_type: int | None, rank: int | None, *, bounds: bool) -> str:
         """The name of a constant of this graph in a type and with `rank` axes; under its own in the first type."""
         bounds = bounds and elem_type == INT64 and has_limits(tensor)
-        rank = None if len(tensor.dims) == rank else rank
+        rank = None if len(tensor.dims) == rank or count(tensor.dims) != 1 else rank
         key = (name, elem_type, rank, bounds)
         if key not in self._views:
             local = self._local(name)

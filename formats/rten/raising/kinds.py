@@ -99,7 +99,7 @@ def _uses(name: str, graph: Graph) -> Iterator[_Use]:
 def _passed_on(use: _Use, alike: str) -> Iterator[tuple[str, Graph, bool]]:
     """What a value becomes that a node passes on, the graph that this is in, and whether it is the value itself."""
     output = SIGNATURES.get(use.node.op_type or "", UNTYPED).output
-    if output and output in alike:
+    if output and output in alike and use.node.output:
         yield use.node.output[0], use.graph, output == use.letter
     body = next((attribute.g for attribute in use.node.attribute if attribute.g is not None), None)
     if use.node.op_type == "Loop" and body is not None and 2 <= use.place < len(body.input):
