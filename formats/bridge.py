@@ -114,7 +114,7 @@ def _from_protobuf(proto: Any, message_class: type[Any]) -> Any:
 
 def _serialized(proto: Any) -> bytes | None:
     """The bytes of a message, or `None` where they are too many for protobuf."""
-    from google.protobuf.message import EncodeError as TooLargeError
+    from google.protobuf.message import EncodeError as TooLargeError  # type: ignore[import-untyped]
 
     try:
         data: bytes = proto.SerializeToString()

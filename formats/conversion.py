@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats import registry
+from formats.collector import collector_paused
 from formats.errors import EncodeError, FormatError, UnsupportedError
 from formats.tensordata.engine import EngineOptions, execute, to_bytes
 from formats.tensordata.osio import File
@@ -194,7 +195,8 @@ def convert(
         options.setdefault("source_hash", opened.source)
     chosen = _split(target, options)
     with _located(path):
-        plan = _plan(opened.model, target, destination, chosen)
+        with collector_paused():
+            plan = _plan(opened.model, target, destination, chosen)
         _write(plan, chosen.engine, strict)
     report = _report(plan, target, destination, started)
     return replace(report, source=path, source_format=opened.codec.name, notes=opened.notes)
@@ -229,7 +231,7 @@ def open_model(path: Path, name: str | None = None, *, lenient: bool = False, ke
     Raises: as `load` does.
     """
     source = File.open(path).span()
-    with _located(path):
+    with _located(path), collector_paused():
         codec = _codec(source, path, name, key)
         if lenient and codec.read_lenient is not None:
             return Opened(codec, source, *codec.read_lenient(source, path))

@@ -37,8 +37,9 @@ MANY_PARAMETERS = {"formats.cli.convert": "typer wants a parameter for every opt
 
 # Of a layer, what it may import within the package; the layers are the longest prefixes that fit. CONTRIBUTING.md has
 # it in short: cli -> conversion -> registry -> codecs -> { tensordata, ir } -> errors.
-FOUNDATION = ("formats.errors", "formats.ir", "formats.tensordata")
+FOUNDATION = ("formats.collector", "formats.errors", "formats.ir", "formats.tensordata")
 ALLOWED = {
+    "formats.collector": (),
     "formats.errors": (),
     "formats.tensordata": ("formats.errors", "formats.tensordata"),
     "formats.ir": ("formats.errors", "formats.ir"),

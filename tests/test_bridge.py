@@ -217,6 +217,23 @@ def test_session_from_a_file(write: Callable[[onnx.ModelProto, Path], Path], tmp
     assert before == sorted(os.walk(tmp_path))
 
 
+def test_session_of_real_models(shared_model: Path, tmp_path: Path) -> None:
+    """An exporter's model computes bit for bit the same from an archive and with its weights in a data file."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(shared_model, options)
+    with np.load(shared_model.with_suffix(".npz")) as arrays:
+        inputs = {value.name: arrays[f"in_{value.name}"] for value in session.get_inputs()}
+    expected = session.run(None, inputs)
+    formats.save(formats.load(shared_model), tmp_path / "m.onnxz")
+    formats.save(formats.load(shared_model), tmp_path / "m.onnx", external_data=True)
+    for name in ("m.onnxz", "m.onnx"):
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        found = bridge.onnxruntime_session(tmp_path / name, sess_options=options).run(None, inputs)
+        assert all(np.array_equal(*pair) for pair in zip(expected, found, strict=True))
+
+
 def test_session_from_memory() -> None:
     """A model in memory, a wrapped one, and one with weights in files and in memory both, are as good as a file."""
     given = add_model(weight("a"), weight("b", 1), branch=weight("c", 2))

@@ -62,7 +62,8 @@ def folder(tiny_model: Path, tmp_path: Path) -> Path:
     (tmp_path / "examples" / "digits.onnx").write_bytes((ROOT / "examples" / "digits.onnx").read_bytes())
     (tmp_path / "out").mkdir()
     tiny_model.rename(tmp_path / "model.onnx")
-    formats.convert(tmp_path / "model.onnx", tmp_path / "model.onnxz")
+    for extension in ("onnxz", "rten"):
+        formats.convert(tmp_path / "model.onnx", tmp_path / f"model.{extension}")
     return tmp_path
 
 
@@ -104,7 +105,8 @@ def test_example_of_the_package_runs(folder: Path, python: Python) -> None:
     """The example in the docstring of the package runs."""
     lines = (formats.__doc__ or "").splitlines()
     code = "\n".join(line[4:] for line in lines if line.startswith("    "))
-    (folder / "model.onnxz").unlink()
+    for extension in ("onnxz", "rten"):
+        (folder / f"model.{extension}").unlink()
     done = python("-c", code)
     assert (0, "") == (done.returncode, done.stderr)
     assert (folder / "model.rten").exists()

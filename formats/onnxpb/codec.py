@@ -9,14 +9,13 @@ Spec: Protocol Buffers, "Encoding"; onnx.proto.
 
 from __future__ import annotations
 
-import gc
 import struct
-from contextlib import contextmanager
 from dataclasses import fields
 from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from formats.collector import collector_paused
 from formats.errors import EncodeError, FormatError, LimitError, TruncatedError, WireError
 from formats.ir.model import MESSAGE_CLASSES, Tensor
 from formats.onnxpb.schema import MESSAGES
@@ -24,7 +23,7 @@ from formats.onnxpb.wire import Buffer, WireType, decode_varint, encode_varint, 
 from formats.tensordata.source import Concat, Literal, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from formats.onnxpb.schema import Field
     from formats.tensordata.plan import Segment
@@ -115,19 +114,6 @@ def _add_rows(table: _Table, field: Field, in_place: bool, tables: dict[str, _Ta
     table.rows.append((encode_varint(tag), main))
 
 
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """The garbage collector rests: a tree of new objects has no cycles to find, and looking doubles the time."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
 # Decoding
 
 
@@ -139,7 +125,7 @@ def decode(source: Source, message_class: type[T]) -> T:
     message = message_class()
     decoder = _Decoder(source)
     table = _tables()[message_class.message]  # type: ignore[attr-defined]
-    with _collector_paused():
+    with collector_paused():
         if isinstance(source, Literal):
             data: Buffer = source.data
             decoder.fields(message, table, data, 0, len(data), 0, 0)
@@ -413,7 +399,7 @@ def encode(message: Any, replace: Callable[[Tensor], Tensor] | None = None) -> l
     Raises: EncodeError where a field holds what its type cannot.
     """
     backwards: list[Segment] = []
-    with _collector_paused():
+    with collector_paused():
         try:
             _encode(message, _tables()[type(message).message], backwards, replace)
         except RecursionError:

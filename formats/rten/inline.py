@@ -6,12 +6,13 @@ Spec: onnx.proto, FunctionProto; IR.md, Model local functions.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING
 
 from formats.rten.attributes import AttributeType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from formats.ir.model import Attribute, Function, Graph, Node, Tensor, ValueInfo
     from formats.rten.rewriting.context import Names
@@ -27,6 +28,30 @@ def key_of(domain: str | None, name: str | None, overload: str | None) -> Key:
 def functions_of(functions: Iterable[Function]) -> dict[Key, Function]:
     """The functions of a model by what they are called by."""
     return {key_of(function.domain, function.name, function.overload): function for function in functions}
+
+
+def expanded_size(key: Key, functions: Mapping[Key, Function], sizes: dict[Key, float], depth: int) -> float:
+    """The number of nodes that a call becomes; infinite where functions call each other more than `depth` deep.
+
+    `sizes` are those known already, and get more.
+    """
+    if key not in sizes:
+        sizes[key] = inf  # also what a function that leads back to itself has
+        if depth:
+            calls = [inner for node in functions[key].node for inner in _calls(node)]
+            sizes[key] = sum(
+                expanded_size(call, functions, sizes, depth - 1) if call in functions else 1 for call in calls
+            )
+    return sizes[key]
+
+
+def _calls(node: Node) -> Iterator[Key]:
+    """What a node and the nodes of its subgraphs are called by."""
+    yield key_of(node.domain, node.op_type, node.overload)
+    for attribute in node.attribute:
+        if attribute.g is not None:
+            for inner in attribute.g.node:
+                yield from _calls(inner)
 
 
 def expand(call: Node, function: Function, names: Names) -> list[Node]:

@@ -8,6 +8,7 @@ the node's place in the given model, and the rest is legalised all the same.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import isinf
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import EncodeError
@@ -17,7 +18,7 @@ from formats.rten import operators
 from formats.rten.attributes import get_int, get_ints
 from formats.rten.constants import constant_tensor, densify
 from formats.rten.infer import MALFORMED, Scope
-from formats.rten.inline import expand, functions_of, key_of
+from formats.rten.inline import expand, expanded_size, functions_of, key_of
 from formats.rten.operators import STANDARD_DOMAINS
 from formats.rten.order import topological
 from formats.rten.refusal import Refusal
@@ -107,7 +108,8 @@ class _Legalizer:
         self._exact = exact
         self._functions = functions_of(model.functions)
         self._names = Names(*_names(model))
-        self._room = MAX_NODES
+        self._sizes: dict[Key, float] = {}
+        self._room: float = MAX_NODES
 
     def graph(
         self,
@@ -214,13 +216,13 @@ class _Legalizer:
         """The legal nodes of a function."""
         key = key_of(node.domain, node.op_type, node.overload)
         function = self._functions[key]
-        if key in place.calls:
-            raise Refused("is a function that calls itself")
-        if len(place.calls) >= MAX_CALLS:
-            raise Refused(f"is a function called from more than {MAX_CALLS} others")
-        self._room -= len(function.node)
-        if self._room < 0:
-            raise Refused(f"is one of functions that make more than {MAX_NODES} nodes, which RTen does not load")
+        if not place.calls:
+            size = expanded_size(key, self._functions, self._sizes, MAX_CALLS)
+            if isinf(size):
+                raise Refused(f"is a function that calls itself, or others more than {MAX_CALLS} deep")
+            self._room -= size
+            if self._room < 0:
+                raise Refused(f"is a function that makes {size:.1g} nodes, of which RTen loads {MAX_NODES} in all")
         versions = dict(place.versions)
         versions.update((entry.domain or "", entry.version or 1) for entry in function.opset_import)
         versions[""] = versions.pop("ai.onnx", versions.get("", NEWEST))

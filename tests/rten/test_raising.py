@@ -17,7 +17,7 @@ from evaluation import difference, evaluate
 import formats
 from formats.errors import EncodeError
 from formats.ir.model import Model, OperatorSetId, StringStringEntry, ValueInfo
-from formats.ir.walk import nodes
+from formats.ir.walk import graphs, nodes
 from formats.onnxpb import CODEC as ONNX
 from formats.onnxpb import OnnxOptions
 from formats.rten import CODEC
@@ -467,6 +467,38 @@ def test_shared_models_come_back(shared_model, tmp_path):
     assert data == (tmp_path / "d.onnx").read_bytes()
     assert onnx.load_from_string(data) == onnx.load(tmp_path / "c.onnx")
     assert_right(shared_model, data)
+
+
+def test_files_without_types_are_right(shared_model, tmp_path):
+    """A file that says nothing of the values of a model, as old ones do, makes the same nodes."""
+    formats.convert(shared_model, tmp_path / "a.rten")
+    model = formats.load(tmp_path / "a.rten")
+    typed = raise_model(model).model.graph
+    untyped = deepcopy(model)
+    for _, graph in graphs(untyped):
+        graph.value_info.clear()
+        for value in (*graph.input, *graph.output):
+            value.type = None
+    found, lost = raise_model(untyped)
+    assert typed.node == found.graph.node
+    assert elem_types(typed.input) == elem_types(found.graph.input)
+    assert elem_types(typed.output) == elem_types(found.graph.output)
+    assert {"forgotten", "assumed_type", "deviation"} >= {loss.kind for loss in lost}
+
+
+def test_damaged_files_are_format_errors(digits, tmp_path):
+    """Whatever a damaged file says, it is refused or becomes some model, with no other error."""
+    formats.convert(digits, tmp_path / "a.rten", rten_version=1)
+    whole = (tmp_path / "a.rten").read_bytes()
+    rng = np.random.default_rng(3)
+    raised = 0
+    for _ in range(1500):
+        data = bytearray(whole)
+        data[rng.integers(min(len(data), 3000))] = rng.integers(256)
+        with contextlib.suppress(formats.FormatError):
+            raise_model(CODEC.read(Literal(bytes(data)), None))
+            raised += 1
+    assert raised > 100
 
 
 def converted_by_peer(*arguments):
