@@ -76,6 +76,17 @@ def parse_metadata(text: str) -> dict[str, str]:
     return metadata
 
 
+def parse_pins(texts: list[str]) -> dict[str, str]:
+    """The types by name of what reads `NAME=TYPE`; a name may have equals signs in it."""
+    pins = {}
+    for text in texts:
+        name, separator, type_name = text.rpartition("=")
+        if not (separator and name and type_name):
+            raise typer.BadParameter(f"{text!r} is not a name and a type such as input_ids=int64")
+        pins[name] = type_name
+    return pins
+
+
 def read_key(file: str | None, variable: str | None) -> Key:
     """The key in a file or an environment variable, or else the one that is typed."""
     from formats.onnxpb.keys import Key

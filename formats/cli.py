@@ -14,7 +14,15 @@ import typer
 from typer.core import TyperCommand
 
 from formats import __version__
-from formats.arguments import attach_value, parse_count, parse_format, parse_metadata, parse_size, read_key
+from formats.arguments import (
+    attach_value,
+    parse_count,
+    parse_format,
+    parse_metadata,
+    parse_pins,
+    parse_size,
+    read_key,
+)
 from formats.messages import describe, error_to_json, printable, summary
 from formats.progress import Progress
 
@@ -25,7 +33,7 @@ if TYPE_CHECKING:
 
 GENERAL, RTEN = "Options", "Options for .rten"
 ONNX, MOVED, ARCHIVE = "Options for .onnx", "Options for .onnx and .onnxz", "Options for .onnxz"
-CRYPT = "Options for .onnxc, as SRC or DST"
+CRYPT, FROM_RTEN = "Options for .onnxc, as SRC or DST", "Options for .rten as SRC"
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_SIGNAL = 128  # and the number of the signal, as shells have it
@@ -181,6 +189,15 @@ OnnxHash = Annotated[
     ),
 ]
 Exact = Annotated[bool, option("--exact", panel=RTEN, help="Avoid operators that RTen computes otherwise than ONNX.")]
+Pin = Annotated[
+    list[str] | None,
+    option(
+        "--pin",
+        metavar="NAME=TYPE",
+        panel=FROM_RTEN,
+        help="Give an input or output a type that .rten files lack, such as int64; for each of them again.",
+    ),
+]
 RtenVersion = Annotated[
     int | None,
     option("--rten-version", metavar="1|2", parser=parse_count, panel=RTEN, help="Version of the file; 2 by default."),
@@ -218,6 +235,7 @@ def convert(
     onnx_hash: OnnxHash = None,
     exact: Exact = False,
     rten_version: RtenVersion = None,
+    pin: Pin = None,
 ) -> None:
     """Convert the model SRC to DST.
 
@@ -245,6 +263,7 @@ def convert(
         "onnx_hash": onnx_hash,
         "exact": exact or None,
         "rten_version": rten_version,
+        "pin_types": parse_pins(pin) if pin else None,
     }
     given = {name: value for name, value in options.items() if value is not None}
     with reported_errors(as_json, debug), stoppable():

@@ -116,6 +116,9 @@ def load(
     not as the format wants it, but clear, is passed over, such as an archive that was made with a zip tool. `key`
     opens an encrypted model.
 
+    The model of a `.rten` file is in RTen's operators, so that it can be written as it was; `raise_model` puts it into
+    those of ONNX, as `save` and `convert` do on the way to other formats.
+
     Raises: FormatError where it cannot be read; OSError where the file cannot.
     """
     return open_model(Path(path), format, lenient=lenient, key=key).model

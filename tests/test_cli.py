@@ -679,3 +679,24 @@ def test_key_from_the_terminal(digits: Path, tmp_path: Path) -> None:
     done = CliRunner().invoke(cli.app, [str(digits), str(encrypted), "--ask-key"], input="secret\n")
     assert 0 == done.exit_code
     assert digits.read_bytes() == conversion.dumps(conversion.load(encrypted, key=Key.of("secret")), "onnx")
+
+
+def test_types_that_rten_lacks_are_pinned(command: Command, tmp_path: Path) -> None:
+    """Inputs of a .rten file become int64 again in the .onnx file where that is asked for."""
+    ids = onnx.helper.make_tensor_value_info("a=ids", onnx.TensorProto.INT64, [2])
+    other = onnx.helper.make_tensor_value_info("b", onnx.TensorProto.INT64, [2])
+    total = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.INT64, [2])
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Add", ["a=ids", "b"], ["y"])], "g", [ids, other], [total])
+    source = tmp_path / "a.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), source)
+    rten, back = str(tmp_path / "a.rten"), str(tmp_path / "b.onnx")
+    assert 0 == command(str(source), rten).returncode
+    done = command(rten, back, "--pin", "a=ids=int64", "--pin", "y=int64")
+    assert (0, "") == (done.returncode, done.stderr)
+    graph = onnx.load(back).graph
+    onnx.checker.check_model(onnx.load(back), full_check=True)
+    types = [value.type.tensor_type.elem_type for value in (*graph.input, *graph.output)]
+    assert [onnx.TensorProto.INT64, onnx.TensorProto.INT32, onnx.TensorProto.INT64] == types
+    for flags in (("--pin", "x"), ("--pin", "b=int65"), ("--pin", "nobody=int64")):
+        assert command(rten, str(tmp_path / "c.onnx"), *flags).returncode in (1, 2)
+    assert not (tmp_path / "c.onnx").exists()

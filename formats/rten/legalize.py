@@ -87,7 +87,7 @@ class _Place(NamedTuple):
     versions: Mapping[str, int]
     where: str
     surroundings: _Surroundings
-    calls: tuple[Key, ...] = ()  # the functions that the node is inside of
+    is_inlined: bool = False  # the node is of a function, whose size has been looked at
     step: int = 0
 
 
@@ -118,7 +118,7 @@ class _Legalizer:
         outer: _Surroundings | None,
         where: str,
         input_types: Sequence[ValueType],
-        calls: tuple[Key, ...] = (),
+        is_inlined: bool = False,
     ) -> Graph:
         """The graph with legal nodes; `input_types` are what the node around a subgraph knows of its inputs."""
         scope = Scope(outer.scope if outer else None)
@@ -133,7 +133,7 @@ class _Legalizer:
         nodes: list[Node] = []
         for index in self._order(graph, where):
             node = graph.node[index]
-            nodes += self._node(node, _Place(versions, f"{where}.node[{index}]", surroundings, calls))
+            nodes += self._node(node, _Place(versions, f"{where}.node[{index}]", surroundings, is_inlined))
         outputs = graph.output if outer is None else [_typed(value, scope) for value in graph.output]
         legal = replace(
             graph, node=nodes, initializer=[*tensors, *constants.tensors], sparse_initializer=[], output=outputs
@@ -216,7 +216,7 @@ class _Legalizer:
         """The legal nodes of a function."""
         key = key_of(node.domain, node.op_type, node.overload)
         function = self._functions[key]
-        if not place.calls:
+        if not place.is_inlined:
             size = expanded_size(key, self._functions, self._sizes, MAX_CALLS)
             if isinf(size):
                 raise Refused(f"is a function that calls itself, or others more than {MAX_CALLS} deep")
@@ -226,7 +226,7 @@ class _Legalizer:
         versions = dict(place.versions)
         versions.update((entry.domain or "", entry.version or 1) for entry in function.opset_import)
         versions[""] = versions.pop("ai.onnx", versions.get("", NEWEST))
-        inner = place._replace(versions=versions, calls=(*place.calls, key))
+        inner = place._replace(versions=versions, is_inlined=True)
         nodes = expand(node, function, self._names)
         return [legal for index in topological(nodes) for legal in self._node(nodes[index], inner)]
 
@@ -241,7 +241,9 @@ class _Legalizer:
         for attribute in node.attribute:
             if attribute.g is not None:
                 where = f'{place.where}.attribute["{attribute.name}"].g'
-                graph = self.graph(attribute.g, place.versions, place.surroundings, where, input_types, place.calls)
+                graph = self.graph(
+                    attribute.g, place.versions, place.surroundings, where, input_types, place.is_inlined
+                )
                 attribute = replace(attribute, g=graph)
             attributes.append(attribute)
         return replace(node, attribute=attributes)

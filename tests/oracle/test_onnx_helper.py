@@ -254,6 +254,7 @@ def test_value_infos() -> None:
     check(sparse)
 
 
+@pytest.mark.filterwarnings("ignore:Deprecated since")
 def test_nodes_graphs_and_models() -> None:
     """Nodes, graphs, functions, models and training information are the same."""
     check(

@@ -30,7 +30,6 @@ WRONG_IN_RTEN = {
     "test_bernoulli_expanded": "random numbers",
     "test_bernoulli_seed": "random numbers",
     "test_bernoulli_seed_expanded": "random numbers",
-    "test_reduce_max_empty_set_bool": "the least integer instead of false",
 }
 # Where onnxruntime computes something else from the ONNX form, and from the original as well.
 WRONG_IN_ONNXRUNTIME = {

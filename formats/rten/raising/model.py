@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.ir.model import Graph, Model, OperatorSetId
 from formats.ir.walk import graphs, nodes
+from formats.rten.attributes import get_int
 from formats.rten.losses import Losses
 from formats.rten.names import Names as NodeNames
 from formats.rten.raising.graphs import GraphRaiser, Surroundings
@@ -21,13 +22,15 @@ from formats.tensordata.plan import FORGOTTEN
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from formats.ir.model import Node
     from formats.tensordata.plan import Loss
 
 # The operator set of the result: the oldest that has all that is used, since most programs run those. In the next one,
 # 22, some operators are new that onnxruntime 1.31 cannot run (Multinomial and other random numbers).
 VERSION: Final = 21
+CEIL_MODE: Final = 22  # where windows that begin in the padding at the end stopped to count
 NEWER: Final[Mapping[str, int]] = {"RotaryEmbedding": 23, "Attention": 24}
-IR_VERSIONS: Final = {21: 10, 23: 11, 24: 12}
+IR_VERSIONS: Final = {21: 10, 22: 10, 23: 11, 24: 12}
 
 
 class Raised(NamedTuple):
@@ -46,7 +49,7 @@ def raise_model(model: Model, pin_types: Mapping[str, str] | None = None) -> Rai
     """
     losses = Losses()
     graph = model.graph or Graph()
-    version = max((NEWER.get(node.op_type or "", VERSION) for _, node in nodes(model)), default=VERSION)
+    version = max((_version(node) for _, node in nodes(model)), default=VERSION)
     detail = "a .rten file does not say of which operator set the model was"
     losses.add(FORGOTTEN, detail, "opset_import", f"now {version}")
     interface = Interface(graph, pin_types or {}, losses)
@@ -62,6 +65,11 @@ def raise_model(model: Model, pin_types: Mapping[str, str] | None = None) -> Rai
         graph=raiser.finish(),
     )
     return Raised(raised, losses.lines())
+
+
+def _version(node: Node) -> int:
+    """The operator set that a node needs."""
+    return CEIL_MODE if get_int(node, "ceil_mode") else NEWER.get(node.op_type or "", VERSION)
 
 
 def _names(model: Model) -> tuple[set[str], set[str]]:
