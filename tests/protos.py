@@ -29,15 +29,15 @@ def message_type(name: str) -> Any:
 
 
 @st.composite
-def protos(draw: st.DrawFn) -> tuple[str, Any]:
-    """The name of any message, and one with random fields."""
+def protos(draw: st.DrawFn, *, allow_nan: bool = True) -> tuple[str, Any]:
+    """The name of any message, and one with random fields, among which not-a-numbers may be."""
     name = draw(st.sampled_from(sorted(MESSAGES)))
     message = message_type(name)()
-    _fill(draw, message, name, 3)
+    _fill(draw, message, name, 3, allow_nan)
     return name, message
 
 
-def _fill(draw: st.DrawFn, message: Any, name: str, depth: int) -> None:
+def _fill(draw: st.DrawFn, message: Any, name: str, depth: int, allow_nan: bool) -> None:
     oneofs: set[str] = set()
     for row in MESSAGES[name]:
         if (row.kind == "message" and depth == 0) or row.oneof in oneofs or not draw(st.booleans()):
@@ -45,19 +45,21 @@ def _fill(draw: st.DrawFn, message: Any, name: str, depth: int) -> None:
         if row.oneof:
             oneofs.add(row.oneof)
         for _ in range(draw(st.integers(1, 3)) if row.label == "repeated" else 1):
-            _set(draw, message, row, depth)
+            _set(draw, message, row, depth, allow_nan)
 
 
-def _set(draw: st.DrawFn, message: Any, row: Field, depth: int) -> None:
+def _set(draw: st.DrawFn, message: Any, row: Field, depth: int, allow_nan: bool) -> None:
     """Set or append one value."""
     target = getattr(message, row.name)
     if row.kind == "message":
         inner = target.add() if row.label == "repeated" else target
         inner.SetInParent()
-        _fill(draw, inner, row.type_name, depth - 1)
+        _fill(draw, inner, row.type_name, depth - 1, allow_nan)
         return
     known = SCALARS.get(row.kind)
     value = draw(st.sampled_from(sorted(ENUMS[row.type_name].values())) if known is None else known)
+    if value != value and not allow_nan:
+        value = 0.0
     if row.label == "repeated":
         target.append(value)
     else:

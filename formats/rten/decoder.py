@@ -8,10 +8,10 @@ Spec: RTen 0.25.0, schema.fbs and the graph builder of the .rten loader.
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import DecodeError, FormatError, LimitError, TruncatedError
+from formats.ir.dtypes import count
 from formats.ir.model import Dimension, Graph, Node, Tensor, TensorShape, TensorType, Type, ValueInfo
 from formats.rten.attribute_tables import decode_attributes
 from formats.rten.elements import BY_CONSTANT_TYPE, BY_MEMBER, BY_VALUE_TYPE
@@ -160,13 +160,13 @@ class Decoder:
             element = BY_CONSTANT_TYPE.get(table.get("dtype", ""))
             if element is None:
                 raise DecodeError(f"the constant {name!r} is outside the model section and has no element type")
-            source = self._external(name, offset, prod(dims) * element.nbytes)
+            source = self._external(name, offset, count(dims) * element.nbytes)
             return Tensor(name=name, dims=list(dims), data_type=element.number, raw_data=source)
         if "data" not in table:
             raise DecodeError(f"the constant {name!r} has no data")
         member, data = table["data"]
         element, span = BY_MEMBER[member], data["data"]
-        if prod(dims) * element.nbytes != span.nbytes:
+        if count(dims) * element.nbytes != span.nbytes:
             raise LimitError(f"the constant {name!r} has {span.nbytes} bytes for the shape {list(dims)}")
         return Tensor(name=name, dims=list(dims), data_type=element.number, raw_data=self._span(span))
 

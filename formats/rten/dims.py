@@ -12,9 +12,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from formats.rten.attributes import get_int, get_ints, get_string
-from formats.rten.value_types import Dim as Dim
-from formats.rten.value_types import Dims as Dims
-from formats.rten.value_types import ValueType as ValueType
+from formats.rten.value_types import Dim, Dims, ValueType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

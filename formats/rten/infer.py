@@ -16,11 +16,6 @@ from formats.rten.operators import STANDARD_DOMAINS
 from formats.rten.rules import RULES
 from formats.rten.value_types import (
     BOOL,
-    FLOAT,
-    INT8,
-    INT32,
-    INT64,
-    UINT8,
     UNKNOWN,
     Dims,
     ValueType,
@@ -35,8 +30,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from formats.ir.model import Node, Tensor, ValueInfo
-
-__all__ = ["BOOL", "FLOAT", "INT8", "INT32", "INT64", "MALFORMED", "UINT8", "UNKNOWN", "Scope", "declared_type"]
 
 MAKERS_OF_NATURALS = ("Abs", "SequenceLength", "Size")  # whose results are never negative
 MAKERS_OF_SEQUENCES = ("SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SplitToSequence")

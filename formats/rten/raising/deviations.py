@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from formats.rten.attributes import get_int, get_ints, get_string
-from formats.rten.infer import FLOAT
+from formats.rten.value_types import FLOAT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

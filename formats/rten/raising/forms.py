@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from formats.rten.attributes import get_int, get_ints, get_string
-from formats.rten.infer import FLOAT, INT32
+from formats.rten.value_types import FLOAT, INT32
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

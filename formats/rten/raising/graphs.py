@@ -14,8 +14,7 @@ from formats.errors import EncodeError
 from formats.ir.dtypes import count, type_name
 from formats.ir.model import Graph, Node, ValueInfo
 from formats.rten.attributes import find, make_node
-from formats.rten.dims import ValueType
-from formats.rten.infer import BOOL, FLOAT, INT32, INT64, MALFORMED, Scope
+from formats.rten.infer import MALFORMED, Scope
 from formats.rten.order import defined, mentioned, topological
 from formats.rten.raising.constants import converted, has_limits, is_truth
 from formats.rten.raising.deviations import DEVIATIONS
@@ -23,6 +22,7 @@ from formats.rten.raising.forms import FORMS
 from formats.rten.raising.kinds import Kind, declared, value_info
 from formats.rten.raising.signatures import INTEGERS, RANKS, SIGNATURES, UNTYPED, integer_type
 from formats.rten.rewriting.context import Constants, Context, Names, Refused
+from formats.rten.value_types import BOOL, FLOAT, INT32, INT64, ValueType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

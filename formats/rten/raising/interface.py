@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from formats.errors import EncodeError
 from formats.ir.dtypes import DATA_TYPES, type_name
 from formats.rten.elements import HOLDERS
-from formats.rten.infer import FLOAT, INT32
 from formats.rten.raising.kinds import Kind, declared, found_by_use
+from formats.rten.value_types import FLOAT, INT32
 from formats.tensordata.plan import FORGOTTEN
 
 if TYPE_CHECKING:
