@@ -11,16 +11,62 @@ Spec: onnx.proto (IR version 14).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy as np
 
     from formats.tensordata.source import Source
 
 
-@dataclass(slots=True)
-class StringStringEntry:
+class Undecoded(Protocol):
+    """The elements of a repeated field, left in the file until somebody reads the field."""
+
+    @property
+    def largest_nbytes(self) -> int:
+        """The size of the largest element in bytes."""
+
+    @property
+    def has_references(self) -> bool:
+        """Whether some element may hold a tensor with external data."""
+
+    @property
+    def segments(self) -> list[Source]:
+        """The elements as they are in the file, tags included."""
+
+    def decode(self) -> list[Any]:
+        """The elements.
+
+        Raises: DecodeError.
+        """
+
+
+class Message:
+    """What all messages have in common: a repeated field comes into being when it is first read.
+
+    A decoder sets the fields that it finds and no others. What is missing is `None` or an empty list, or what
+    `undecoded` says, so that neither the many empty lists of a message nor lists that nobody reads cost anything.
+    """
+
+    message: ClassVar[str]
+    undecoded: ClassVar[Mapping[str, Undecoded]] = MappingProxyType({})  # an instance may have its own
+
+    if not TYPE_CHECKING:  # a type checker shall see the fields, and no others
+
+        def __getattr__(self, name: str) -> list[Any]:
+            """A repeated field that nobody has read yet."""
+            row = type(self).__dataclass_fields__.get(name)
+            if row is None or row.default_factory is not list:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            left = self.undecoded.get(name)
+            return self.__dict__.setdefault(name, left.decode() if left else [])
+
+
+@dataclass
+class StringStringEntry(Message):
     """A key and a value."""
 
     message: ClassVar[str] = "StringStringEntryProto"
@@ -29,8 +75,8 @@ class StringStringEntry:
     unknown_fields: bytes = b""
 
 
-@dataclass(slots=True)
-class OperatorSetId:
+@dataclass
+class OperatorSetId(Message):
     """The version of an operator set that a model uses; the domain "" is ONNX's own."""
 
     message: ClassVar[str] = "OperatorSetIdProto"
@@ -39,8 +85,8 @@ class OperatorSetId:
     unknown_fields: bytes = b""
 
 
-@dataclass(slots=True)
-class Dimension:
+@dataclass
+class Dimension(Message):
     """One dimension of a shape: a size, a name, or unknown when neither is there."""
 
     message: ClassVar[str] = "TensorShapeProto.Dimension"
@@ -50,8 +96,8 @@ class Dimension:
     unknown_fields: bytes = b""
 
 
-@dataclass(slots=True)
-class TensorShape:
+@dataclass
+class TensorShape(Message):
     """A shape of known rank."""
 
     message: ClassVar[str] = "TensorShapeProto"
@@ -59,8 +105,8 @@ class TensorShape:
     unknown_fields: bytes = b""
 
 
-@dataclass(slots=True)
-class TensorType:
+@dataclass
+class TensorType(Message):
     """The type of a tensor value."""
 
     message: ClassVar[str] = "TypeProto.Tensor"
@@ -69,8 +115,8 @@ class TensorType:
     unknown_fields: bytes = b""
 
 
-@dataclass(slots=True)
-class SequenceType:
+@dataclass
+class SequenceType(Message):
     """The type of a sequence value."""
 
     message: ClassVar[str] = "TypeProto.Sequence"
@@ -78,8 +124,8 @@ class SequenceType:
     unknown_fields: bytes = b""
 
 
-@dataclass(slots=True)
-class MapType:
+@dataclass
+class MapType(Message):
     """The type of a map value."""
 
     message: ClassVar[str] = "TypeProto.Map"
@@ -88,8 +134,8 @@ class MapType:
     unknown_fields: bytes = b""
 
 
-@dataclass(slots=True)
-class OptionalType:
+@dataclass
+class OptionalType(Message):
     """The type of a value that may be absent."""
 
     message: ClassVar[str] = "TypeProto.Optional"
@@ -97,8 +143,8 @@ class OptionalType:
     unknown_fields: bytes = b""
 
 
-@dataclass(slots=True)
-class SparseTensorType:
+@dataclass
+class SparseTensorType(Message):
     """The type of a sparse tensor value."""
 
     message: ClassVar[str] = "TypeProto.SparseTensor"
@@ -107,8 +153,8 @@ class SparseTensorType:
     unknown_fields: bytes = b""
 
 
-@dataclass(slots=True)
-class OpaqueType:
+@dataclass
+class OpaqueType(Message):
     """A type that only its domain understands."""
 
     message: ClassVar[str] = "TypeProto.Opaque"
@@ -117,8 +163,8 @@ class OpaqueType:
     unknown_fields: bytes = b""
 
 
-@dataclass(slots=True)
-class Type:
+@dataclass
+class Type(Message):
     """The type of a value; at most one of the fields ending in `_type` is set."""
 
     message: ClassVar[str] = "TypeProto"
@@ -132,8 +178,8 @@ class Type:
     unknown_fields: bytes = b""
 
 
-@dataclass(slots=True)
-class ValueInfo:
+@dataclass
+class ValueInfo(Message):
     """The name and type of a value."""
 
     message: ClassVar[str] = "ValueInfoProto"
@@ -144,8 +190,8 @@ class ValueInfo:
     unknown_fields: bytes = b""
 
 
-@dataclass(slots=True)
-class TensorSegment:
+@dataclass
+class TensorSegment(Message):
     """The range of elements that a tensor holds, where a large tensor is stored in several."""
 
     message: ClassVar[str] = "TensorProto.Segment"
@@ -154,8 +200,8 @@ class TensorSegment:
     unknown_fields: bytes = b""
 
 
-@dataclass(slots=True)
-class Tensor:
+@dataclass
+class Tensor(Message):
     """A constant tensor.
 
     The elements are in `raw_data`, in one of the typed fields (`float_data`, ...: the packed payload as it is on the
@@ -204,8 +250,8 @@ class Tensor:
         return to_numpy(self)
 
 
-@dataclass(slots=True)
-class SparseTensor:
+@dataclass
+class SparseTensor(Message):
     """A sparse constant tensor in coordinate form."""
 
     message: ClassVar[str] = "SparseTensorProto"
@@ -215,8 +261,8 @@ class SparseTensor:
     unknown_fields: bytes = b""
 
 
-@dataclass(slots=True)
-class Attribute:
+@dataclass
+class Attribute(Message):
     """A named parameter of a node; `type` says which field holds the value."""
 
     message: ClassVar[str] = "AttributeProto"
@@ -241,8 +287,8 @@ class Attribute:
     unknown_fields: bytes = b""
 
 
-@dataclass(slots=True)
-class IntIntListEntry:
+@dataclass
+class IntIntListEntry(Message):
     """An integer and the integers that it stands for."""
 
     message: ClassVar[str] = "IntIntListEntryProto"
@@ -251,8 +297,8 @@ class IntIntListEntry:
     unknown_fields: bytes = b""
 
 
-@dataclass(slots=True)
-class SimpleShardedDim:
+@dataclass
+class SimpleShardedDim(Message):
     """A part of a dimension, split evenly."""
 
     message: ClassVar[str] = "SimpleShardedDimProto"
@@ -262,8 +308,8 @@ class SimpleShardedDim:
     unknown_fields: bytes = b""
 
 
-@dataclass(slots=True)
-class ShardedDim:
+@dataclass
+class ShardedDim(Message):
     """How one axis of a tensor is split over devices."""
 
     message: ClassVar[str] = "ShardedDimProto"
@@ -272,8 +318,8 @@ class ShardedDim:
     unknown_fields: bytes = b""
 
 
-@dataclass(slots=True)
-class ShardingSpec:
+@dataclass
+class ShardingSpec(Message):
     """How one tensor of a node is split over devices."""
 
     message: ClassVar[str] = "ShardingSpecProto"
@@ -284,8 +330,8 @@ class ShardingSpec:
     unknown_fields: bytes = b""
 
 
-@dataclass(slots=True)
-class NodeDeviceConfiguration:
+@dataclass
+class NodeDeviceConfiguration(Message):
     """How a node runs under one device configuration of the model."""
 
     message: ClassVar[str] = "NodeDeviceConfigurationProto"
@@ -295,8 +341,8 @@ class NodeDeviceConfiguration:
     unknown_fields: bytes = b""
 
 
-@dataclass(slots=True)
-class DeviceConfiguration:
+@dataclass
+class DeviceConfiguration(Message):
     """A named set of devices."""
 
     message: ClassVar[str] = "DeviceConfigurationProto"
@@ -306,8 +352,8 @@ class DeviceConfiguration:
     unknown_fields: bytes = b""
 
 
-@dataclass(slots=True)
-class Node:
+@dataclass
+class Node(Message):
     """One operator call; an empty name in `input` or `output` is an omitted optional one."""
 
     message: ClassVar[str] = "NodeProto"
@@ -324,8 +370,8 @@ class Node:
     unknown_fields: bytes = b""
 
 
-@dataclass(slots=True)
-class TensorAnnotation:
+@dataclass
+class TensorAnnotation(Message):
     """The names of the tensors that hold a value's quantisation parameters."""
 
     message: ClassVar[str] = "TensorAnnotation"
@@ -334,8 +380,8 @@ class TensorAnnotation:
     unknown_fields: bytes = b""
 
 
-@dataclass(slots=True)
-class Graph:
+@dataclass
+class Graph(Message):
     """A list of nodes with its constants, inputs and outputs."""
 
     message: ClassVar[str] = "GraphProto"
@@ -352,8 +398,8 @@ class Graph:
     unknown_fields: bytes = b""
 
 
-@dataclass(slots=True)
-class Function:
+@dataclass
+class Function(Message):
     """An operator defined by the model itself."""
 
     message: ClassVar[str] = "FunctionProto"
@@ -372,8 +418,8 @@ class Function:
     unknown_fields: bytes = b""
 
 
-@dataclass(slots=True)
-class TrainingInfo:
+@dataclass
+class TrainingInfo(Message):
     """How a model is initialised and trained."""
 
     message: ClassVar[str] = "TrainingInfoProto"
@@ -384,8 +430,8 @@ class TrainingInfo:
     unknown_fields: bytes = b""
 
 
-@dataclass(slots=True)
-class Model:
+@dataclass
+class Model(Message):
     """A model: a graph, the operator sets that it uses, and who made it."""
 
     message: ClassVar[str] = "ModelProto"
@@ -401,6 +447,49 @@ class Model:
     training_info: list[TrainingInfo] = field(default_factory=list)
     functions: list[Function] = field(default_factory=list)
     configuration: list[DeviceConfiguration] = field(default_factory=list)
+    unknown_fields: bytes = b""
+
+
+@dataclass
+class Sequence(Message):
+    """A list of values; `elem_type` says which field holds them. No part of a model, as the next two."""
+
+    message: ClassVar[str] = "SequenceProto"
+    name: str | None = None
+    elem_type: int | None = None
+    tensor_values: list[Tensor] = field(default_factory=list)
+    sparse_tensor_values: list[SparseTensor] = field(default_factory=list)
+    sequence_values: list[Sequence] = field(default_factory=list)
+    map_values: list[Map] = field(default_factory=list)
+    optional_values: list[Optional] = field(default_factory=list)
+    unknown_fields: bytes = b""
+
+
+@dataclass
+class Map(Message):
+    """Keys, and as many values in the same order."""
+
+    message: ClassVar[str] = "MapProto"
+    name: str | None = None
+    key_type: int | None = None
+    keys: list[int] = field(default_factory=list)
+    string_keys: list[bytes] = field(default_factory=list)
+    values: Sequence | None = None
+    unknown_fields: bytes = b""
+
+
+@dataclass
+class Optional(Message):
+    """A value that may be absent; `elem_type` says which field holds it."""
+
+    message: ClassVar[str] = "OptionalProto"
+    name: str | None = None
+    elem_type: int | None = None
+    tensor_value: Tensor | None = None
+    sparse_tensor_value: SparseTensor | None = None
+    sequence_value: Sequence | None = None
+    map_value: Map | None = None
+    optional_value: Optional | None = None
     unknown_fields: bytes = b""
 
 
@@ -433,4 +522,7 @@ MESSAGE_CLASSES: tuple[type[Any], ...] = (
     Function,
     TrainingInfo,
     Model,
+    Sequence,
+    Map,
+    Optional,
 )

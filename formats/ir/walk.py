@@ -7,6 +7,7 @@ message's fields and the same every time.
 from __future__ import annotations
 
 from dataclasses import fields
+from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.errors import EncodeError
@@ -22,7 +23,9 @@ from formats.ir.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from formats.ir.model import Undecoded
 
 T = TypeVar("T")
 
@@ -45,12 +48,15 @@ def _inner_fields(message_class: type[Any]) -> tuple[str, ...]:
 _INNER_FIELDS: dict[Any, tuple[str, ...]] = {cls: _inner_fields(cls) for cls in _CONTAINERS}
 
 
-def visit(message: Any, wanted: type[T], where: str = "") -> Iterator[tuple[str, T]]:
+def visit(
+    message: Any, wanted: type[T], where: str = "", enter: Callable[[Undecoded], bool] | None = None
+) -> Iterator[tuple[str, T]]:
     """Every message of class `wanted` in `message`, itself included, as (where, message).
 
-    `where` is the dotted place of `message` itself, by default the root.
+    `where` is the dotted place of `message` itself, by default the root. Lists that are still undecoded are decoded,
+    unless `enter` says of one that it need not be.
 
-    Raises: EncodeError for a message that contains itself.
+    Raises: EncodeError for a message that contains itself; DecodeError where a list cannot be decoded.
     """
     stack: list[tuple[Any, Any, int]] = [(where, message, 0)]
     while stack:
@@ -64,7 +70,9 @@ def visit(message: Any, wanted: type[T], where: str = "") -> Iterator[tuple[str,
         depth += 1
         inner: list[tuple[Any, Any, int]] = []
         for name in _INNER_FIELDS.get(type(item), ()):
-            value = getattr(item, name)
+            value = vars(item).get(name)
+            if value is None and (left := item.undecoded.get(name)) and (enter is None or enter(left)):
+                value = getattr(item, name)
             if isinstance(value, list):
                 inner += (((place, name, index, entry), entry, depth) for index, entry in enumerate(value))
             elif value is not None:
@@ -87,6 +95,16 @@ def _dotted(place: Any) -> str:
 def tensors(message: Any) -> Iterator[tuple[str, Tensor]]:
     """Every tensor of a model or a part of one: initialisers, attributes, and the two halves of sparse tensors."""
     return visit(message, Tensor)
+
+
+def movable_tensors(message: Any, least_nbytes: float = inf) -> Iterator[tuple[str, Tensor]]:
+    """Every tensor that has external data or `least_nbytes` of its own, in bytes, and maybe others.
+
+    Nodes that are still undecoded stay so, unless there can be such a tensor in one of them.
+    """
+    return visit(
+        message, Tensor, enter=lambda left: left.has_references or left.largest_nbytes >= least_nbytes
+    )
 
 
 def graphs(message: Any) -> Iterator[tuple[str, Graph]]:

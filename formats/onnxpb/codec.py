@@ -1,8 +1,9 @@
 """Decodes and encodes any ONNX message from its rows in `schema.py`.
 
 Bytes that can be weights are never read: a field that the IR declares as a `Source` becomes a slice of the source
-being decoded, and is encoded as the segment that it is. A repeated scalar may arrive packed or not, a message that
-arrives in parts is merged, the last of a oneof wins, and what the rows don't know is kept in `unknown_fields`.
+being decoded, and is encoded as the segment that it is. Long lists of nodes and of value infos are treated so too,
+until somebody reads them. A repeated scalar may arrive packed or not, a message that arrives in parts is merged, the
+last of a oneof wins, and what the rows don't know is kept in `unknown_fields`.
 
 Spec: Protocol Buffers, "Encoding"; onnx.proto.
 """
@@ -10,231 +11,234 @@ Spec: Protocol Buffers, "Encoding"; onnx.proto.
 from __future__ import annotations
 
 import struct
-from dataclasses import fields
-from functools import cache
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.collector import collector_paused
 from formats.errors import EncodeError, FormatError, LimitError, TruncatedError, WireError
-from formats.ir.model import MESSAGE_CLASSES, Tensor
-from formats.onnxpb.schema import MESSAGES
-from formats.onnxpb.wire import Buffer, WireType, decode_varint, encode_varint, make_tag, skip_field
+from formats.ir.model import Tensor
+from formats.onnxpb.rows import (
+    BULK,
+    BYTES,
+    FIXED_WIDTH,
+    INTEGER,
+    LAST_MESSAGE,
+    LAST_TEXT,
+    LAST_WITH_LENGTH,
+    MESSAGE,
+    PACKED,
+    PLACE,
+    PLACES,
+    TAIL,
+    tables,
+)
+from formats.onnxpb.templates import template_of
+from formats.onnxpb.wire import WireType, decode_varint, encode_varint, skip_field
+from formats.registry import DEEPEST, MAX_DEPTH
 from formats.tensordata.source import Concat, Literal, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from formats.onnxpb.schema import Field
+    from formats.onnxpb.rows import Row, Table
+    from formats.onnxpb.templates import Template
     from formats.tensordata.plan import Segment
 
 T = TypeVar("T")
 
-MAX_DEPTH = 100  # messages within messages, the limit of the official parsers
 MAX_MESSAGES = 1 << 24  # two bytes can ask for an object of 200, so their number is bounded
 WHOLE_BYTES = 1 << 24  # a source up to this size is read in one piece
 WINDOW_BYTES = 1 << 16  # of a larger one, only fields up to this size are
 INLINE_BYTES = 1 << 10  # data this small is kept in memory: cheaper than a place in a file
+BULK_BYTES = 1 << 12  # a list this long is left undecoded: a shorter one is decoded in the time that it takes to ask
+TEMPLATE_BYTES = 1 << 9  # the rest of a node this small is looked up: in a large graph there was one like it
+MAX_TEMPLATES = 1 << 12
 
-_INTEGERS = {"int32": (32, True), "int64": (64, True), "uint64": (64, False), "enum": (32, True)}
-_FIXED = {"float": (WireType.I32, struct.Struct("<f")), "double": (WireType.I64, struct.Struct("<d"))}
-
-
-# What to do with a field; those of the first line come with a length.
-_MESSAGE, _STRING, _BYTES, _PACKED, _PLACE, _PLACES = range(6)
-_INTEGER, _FIXED_WIDTH, _PLACE_ONE = range(6, 9)
-_LAST_WITH_LENGTH = _PLACES
-
-
-class _Row(NamedTuple):
-    """A row of the schema, made ready: what to do with the payload of one tag."""
-
-    action: int
-    name: str
-    repeated: bool
-    inner: Any = None  # what the action needs: the table of a message, the width of an integer, a struct
-    siblings: tuple[str, ...] = ()  # the other members of the oneof
-
-
-class _Table:
-    """The rows of one message, by tag for decoding and by descending field number for encoding."""
-
-    def __init__(self, message_class: type[Any]) -> None:
-        self.message_class = message_class
-        self.by_tag: dict[int, _Row] = {}
-        self.rows: list[tuple[bytes, _Row]] = []
-
-
-@cache
-def _tables() -> dict[str, _Table]:
-    """The table of every message, by its name in onnx.proto."""
-    tables = {cls.message: _Table(cls) for cls in MESSAGE_CLASSES}
-    for name, table in tables.items():
-        in_place = {field.name for field in fields(table.message_class) if field.type == "Source | None"}
-        for field in sorted(MESSAGES[name], key=lambda field: -field.number):
-            _add_rows(table, field, field.name in in_place, tables)
-    return tables
-
-
-def _add_rows(table: _Table, field: Field, in_place: bool, tables: dict[str, _Table]) -> None:
-    repeated = field.label == "repeated"
-    siblings = tuple(
-        other.name
-        for other in MESSAGES[table.message_class.message]
-        if field.oneof and other.oneof == field.oneof and other is not field
-    )
-
-    def row(action: int, inner: Any = None) -> _Row:
-        return _Row(action, field.name, repeated, inner, siblings)
-
-    packed_tag = make_tag(field.number, WireType.LEN)
-    if field.kind in _INTEGERS or field.kind in _FIXED:
-        inner: Any
-        wire_type, inner = _FIXED.get(field.kind) or (WireType.VARINT, _INTEGERS[field.kind])
-        tag = make_tag(field.number, wire_type)
-        if in_place:
-            width = 0 if wire_type == WireType.VARINT else inner.size
-            table.by_tag[tag] = row(_PLACE_ONE, width)
-            table.by_tag[packed_tag] = main = row(_PLACES, width)
-            tag = packed_tag
-        else:
-            fixed = wire_type != WireType.VARINT
-            table.by_tag[tag] = main = row(_FIXED_WIDTH if fixed else _INTEGER, inner)
-            if repeated:
-                table.by_tag[packed_tag] = row(_PACKED, inner)
-    else:
-        tag = packed_tag
-        if field.kind == "message":
-            main = row(_MESSAGE, tables[field.type_name])
-        elif field.kind == "string":
-            main = row(_STRING)
-        else:
-            main = row(_PLACE if in_place else _BYTES)
-        table.by_tag[tag] = main
-    table.rows.append((encode_varint(tag), main))
+_EXTERNAL = b"\x70\x01"  # the field data_location with the value EXTERNAL, as whatever refers to other files has it
+_new = object.__new__
 
 
 # Decoding
 
 
-def decode(source: Source, message_class: type[T]) -> T:
+def decode(source: Source, message_class: type[T], max_depth: int = MAX_DEPTH) -> T:
     """The message that `source` holds, its weights as slices of `source`.
 
-    Raises: DecodeError with the file offset and the dotted place where the bytes are wrong.
+    Messages may be nested up to `max_depth`. A long list of nodes or value infos is decoded when it is first read.
+
+    Raises: DecodeError with the file offset and the dotted place where the bytes are wrong, here or at that first use.
     """
-    message = message_class()
-    decoder = _Decoder(source)
-    table = _tables()[message_class.message]  # type: ignore[attr-defined]
+    message = _new(message_class)
+    table = tables()[message_class.message]  # type: ignore[attr-defined]
     with collector_paused():
-        if isinstance(source, Literal):
-            data: Buffer = source.data
-            decoder.fields(message, table, data, 0, len(data), 0, 0)
-        elif source.nbytes <= WHOLE_BYTES:
-            data = source.read()
-            decoder.fields(message, table, data, 0, len(data), 0, 0)
-        else:
-            decoder.large(message, table, 0, source.nbytes, 0)
+        _Decoder(source, max_depth).merge(message.__dict__, table, 0, source.nbytes, 0)
     return message
 
 
+class _Undecoded:
+    """The elements of a repeated field as they are in the source: ranges of whole fields, in their order."""
+
+    def __init__(self, decoder: _Decoder, table: Table, name: str, depth: int) -> None:
+        self.source, self.max_depth = decoder.source, decoder.max_depth
+        self.table, self.name, self.depth = table, name, depth
+        self.ranges: list[tuple[int, int]] = []
+        self.largest_nbytes = 0
+        self.has_references = False
+
+    def add(self, start: int, stop: int, largest_nbytes: int, has_references: bool) -> None:
+        """Append the fields from `start` to `stop` of the source."""
+        if self.ranges and self.ranges[-1][1] == start:
+            start, _ = self.ranges.pop()
+        self.ranges.append((start, stop))
+        self.largest_nbytes = max(self.largest_nbytes, largest_nbytes)
+        self.has_references |= has_references
+
+    @property
+    def segments(self) -> list[Source]:
+        """The fields of the elements."""
+        return [self.source.slice(start, stop - start) for start, stop in self.ranges]
+
+    def decode(self) -> list[Any]:
+        """The elements.
+
+        Raises: DecodeError; TensorDataError where the file was changed since it was opened.
+        """
+        for file in self.source.files():
+            file.check_unchanged()
+        values: dict[str, Any] = {}
+        decoder = _Decoder(self.source, self.max_depth, at_once=True)
+        with collector_paused():
+            for start, stop in self.ranges:
+                decoder.merge(values, self.table, start, stop, self.depth)
+        elements: list[Any] = values[self.name]
+        return elements
+
+
 class _Decoder:
-    """The source being decoded, and how many messages it has asked for so far."""
+    """The source being decoded, and what was seen of it so far; `at_once` leaves nothing undecoded.
 
-    def __init__(self, source: Source) -> None:
+    A message is the dict of its fields while it is decoded.
+    """
+
+    def __init__(self, source: Source, max_depth: int, at_once: bool = False) -> None:
         self.source = source
+        self.max_depth = max_depth
+        self.at_once = at_once
         self.messages = 0
+        self.templates: dict[bytes, Template] = {}
 
-    def enter(self, depth: int) -> None:
-        """Count a message, against both limits."""
-        self.messages += 1
-        if depth > MAX_DEPTH:
-            raise LimitError(f"messages are nested deeper than {MAX_DEPTH}")
-        if self.messages > MAX_MESSAGES:
-            raise LimitError(f"the file holds more than {MAX_MESSAGES} messages")
+    def excess(self, depth: int) -> LimitError:
+        """What to raise where there are too many messages, or one is too deep."""
+        if depth > self.max_depth:
+            return LimitError(f"messages are nested deeper than {self.max_depth}; --max-depth allows up to {DEEPEST}")
+        return LimitError(f"the file holds more than {MAX_MESSAGES} messages")
 
-    def large(self, message: Any, table: _Table, start: int, end: int, depth: int) -> None:
-        """Merge the fields in the range `start` to `end` of the source into `message`, reading little of it.
+    def merge(self, values: dict[str, Any], table: Table, start: int, end: int, depth: int) -> None:
+        """Merge the fields in the range `start` to `end` of the source into `values`."""
+        if isinstance(self.source, Literal) and isinstance(self.source.data, bytes):
+            self.fields(values, table, self.source.data, start, end, 0, depth)
+        elif end - start <= WHOLE_BYTES:
+            self.fields(values, table, self.source.read(start, end - start), 0, end - start, start, depth)
+        else:
+            self.large(values, table, start, end, depth)
+
+    def large(self, values: dict[str, Any], table: Table, start: int, end: int, depth: int) -> None:
+        """Merge the fields in the range `start` to `end` of the source into `values`, reading little of it.
 
         A window moves over the range; fields that lie in it whole are decoded there.
         """
-        self.enter(depth)
+        if depth > self.max_depth:
+            raise self.excess(depth)
         position, window, window_start = start, b"", start
         while position < end:
             first = position - window_start
             stop = _whole_fields(window, first)
             if stop > first:
-                self.fields(message, table, window, first, stop, window_start, depth)
+                self.fields(values, table, window, first, stop, window_start, depth)
                 position = window_start + stop
             elif position > window_start or not window:
                 window, window_start = self.source.read(position, min(WINDOW_BYTES, end - position)), position
             else:
-                position = self.large_field(message, table, window, position, end, depth)
+                position = self.large_field(values, table, window, position, end, depth)
 
-    def large_field(self, message: Any, table: _Table, window: bytes, position: int, end: int, depth: int) -> int:
+    def large_field(
+        self, values: dict[str, Any], table: Table, window: bytes, position: int, end: int, depth: int
+    ) -> int:
         """Merge the field that begins with `window` at `position` of the source; the position after it.
 
         A message is entered, weights stay where they are, and anything else is read.
         """
-        name = ""
+        row = None
         try:
             tag, after = decode_varint(window, 0)
             row = table.by_tag.get(tag)
             if tag & 7 != WireType.LEN:  # a group, or a field that the end of the data cuts
                 data = self.source.read(position, end - position)
-                return position + self.fields(message, table, data, 0, skip_field(data, after, tag), position, depth)
+                return position + self.fields(values, table, data, 0, skip_field(data, after, tag), position, depth)
             size, after = decode_varint(window, after)
             begin, stop = position + after, position + after + size
             if stop > end:
                 raise TruncatedError(f"needed {size} bytes, {end - begin} left")
-            if row and row.action == _MESSAGE:
-                name = row.name
-                self.large(self.child(message, row), row.inner, begin, stop, depth + 1)
-            elif row and row.action in (_PLACE, _PLACES):
-                name = row.name
-                places = _Places(message)
-                places.add(row, self.source.slice(begin, size))
-                places.close()
+            if row and row.action in (MESSAGE, BULK):
+                if undecoded := self.undecoded(values, table, row, size, depth):
+                    undecoded.add(position, stop, size, has_references=True)  # for all that is known
+                elif row.name in values and not row.repeated:
+                    self.large(values[row.name].__dict__, row.inner, begin, stop, depth + 1)
+                else:
+                    inner = _new(row.inner.message_class)
+                    self.large(inner.__dict__, row.inner, begin, stop, depth + 1)
+                    _set(values, row, inner)
+            elif row and row.action in (PLACE, PLACES):
+                _place(values, row, [self.source.slice(begin, size)])
             else:
-                self.fields(
-                    message,
-                    table,
-                    self.source.read(position, stop - position),
-                    0,
-                    stop - position,
-                    position,
-                    depth,
-                )
+                data = self.source.read(position, stop - position)
+                self.fields(values, table, data, 0, stop - position, position, depth)
         except IndexError:
             raise TruncatedError("the data end inside a field", file_offset=position) from None
         except FormatError as error:
-            _locate(error, message, name, position)
+            _locate(error, values, row, position)
             raise
         return stop
 
-    def child(self, message: Any, row: _Row) -> Any:
-        """The message to decode into: a new one, or for a field that is not repeated the one already there."""
-        if row.repeated:
-            inner = row.inner.message_class()
-            getattr(message, row.name).append(inner)
-            return inner
-        _clear(message, row.siblings)
-        inner = getattr(message, row.name)
-        if inner is None:
-            inner = row.inner.message_class()
-            setattr(message, row.name, inner)
-        return inner
+    def undecoded(self, values: dict[str, Any], table: Table, row: Row, nbytes: int, depth: int) -> _Undecoded | None:
+        """Where to leave `nbytes` of elements of a field for later, if they are to be left."""
+        if self.at_once or row.action != BULK:
+            return None
+        left: dict[str, _Undecoded] = values.get("undecoded", {})
+        if row.name not in left and row.name not in values and nbytes >= BULK_BYTES:
+            left = values["undecoded"] = {**left, row.name: _Undecoded(self, table, row.name, depth)}
+        return left.get(row.name)
+
+    def leave(
+        self, values: dict[str, Any], table: Table, row: Row, data: bytes, start: int, end: int, place: tuple[int, int]
+    ) -> tuple[int, bool]:
+        """The end of the elements in a row that begin at `start` of `data`, and whether they are left for later.
+
+        `place` is the place of `data` in the source and its depth.
+        """
+        stop, largest = _run(data, start, end)
+        origin, depth = place
+        undecoded = self.undecoded(values, table, row, stop - start, depth)
+        if undecoded:
+            references = data.find(_EXTERNAL, start, stop) >= 0
+            undecoded.add(origin + start, origin + stop, largest, references)
+        return stop, bool(undecoded)
 
     def fields(
-        self, message: Any, table: _Table, data: Buffer, position: int, end: int, origin: int, depth: int
+        self, values: dict[str, Any], table: Table, data: bytes, position: int, end: int, origin: int, depth: int
     ) -> int:
-        """Merge the fields in `data[position:end]` into `message` and return `end`.
+        """Merge the fields in `data[position:end]` into `values` and return `end`.
 
         `data` starts at `origin` of the source. This is the inner loop of decoding.
         """
-        self.enter(depth)
-        rows = table.by_tag
-        places = None
-        name, start = "", position
+        self.messages += 1
+        if depth > self.max_depth or self.messages > MAX_MESSAGES:
+            raise self.excess(depth)
+        by_tag, first = table.by_tag, position
+        places: dict[str, tuple[Row, list[Source]]] = {}
+        run_end = 0  # the elements of a bulk field up to here are decoded one by one
+        start, row = position, None
+        value: Any
         try:
             while position < end:
                 start = position
@@ -242,14 +246,13 @@ class _Decoder:
                 position += 1
                 if tag >= 0x80:
                     tag, position = decode_varint(data, start)
-                row = rows.get(tag)
+                row = by_tag.get(tag)
                 if row is None:
-                    name = ""
                     position = skip_field(data, position, tag)
-                    message.unknown_fields += bytes(data[start:position])
+                    values["unknown_fields"] = values.get("unknown_fields", b"") + data[start:position]
                     continue
                 action, name, repeated, inner, siblings = row
-                if action <= _LAST_WITH_LENGTH:
+                if action <= LAST_WITH_LENGTH:
                     size = data[position]
                     position += 1
                     if size >= 0x80:
@@ -257,90 +260,128 @@ class _Decoder:
                     begin, position = position, position + size
                     if position > end:
                         raise TruncatedError(f"needed {size} bytes, {end - begin} left")
-                    if action == _MESSAGE:
-                        self.fields(self.child(message, row), inner, data, begin, position, origin, depth + 1)
+                    if action <= LAST_TEXT:
+                        if action == TAIL and start > first and end - start <= TEMPLATE_BYTES:
+                            fields = self.tail(table, data, start, end, origin, depth)
+                            if values.keys().isdisjoint(fields):
+                                values.update(fields)
+                                position = end
+                                continue
+                        try:
+                            value = data[begin:position].decode()
+                        except UnicodeDecodeError:
+                            value = data[begin:position].decode("utf-8", "surrogateescape")
+                    elif action <= LAST_MESSAGE:
+                        if action == BULK and start >= run_end:
+                            run_end, left = self.leave(values, table, row, data, start, end, (origin, depth))
+                            if left:
+                                position = run_end
+                                continue
+                        if name in values and not repeated:
+                            self.fields(values[name].__dict__, inner, data, begin, position, origin, depth + 1)
+                            continue
+                        value = _new(inner.message_class)
+                        value.__dict__ = fields = {}
+                        self.fields(fields, inner, data, begin, position, origin, depth + 1)
+                    elif action == BYTES:
+                        value = data[begin:position]
+                    elif action == PACKED:
+                        values.setdefault(name, []).extend(_unpack(data[begin:position], inner))
                         continue
-                    if action == _STRING:
-                        value: Any = str(data[begin:position], "utf-8", "surrogateescape")
-                    elif action == _BYTES:
-                        value = bytes(data[begin:position])
                     else:
-                        if action == _PACKED:
-                            getattr(message, name).extend(_unpack(data[begin:position], inner))
-                        else:
-                            places = places or _Places(message)
-                            places.add(row, self.slice(data, begin, size, origin))
-                        continue
-                elif action == _INTEGER:
+                        small = size <= INLINE_BYTES
+                        value = Literal(data[begin:position]) if small else self.source.slice(origin + begin, size)
+                        if action == PLACES:
+                            places.setdefault(name, (row, []))[1].append(value)
+                            continue
+                elif action == INTEGER:
                     value = data[position]
                     position += 1
                     if value >= 0x80:
                         value, position = decode_varint(data, position - 1)
                         value = _signed(value, inner)
-                elif action == _FIXED_WIDTH:
+                elif action == FIXED_WIDTH:
                     (value,) = inner.unpack_from(data, position)
                     position += inner.size
                 else:
                     begin, position = position, skip_field(data, position, tag)
-                    places = places or _Places(message)
-                    places.add(row, Literal(bytes(data[begin:position])))
+                    places.setdefault(name, (row, []))[1].append(Literal(data[begin:position]))
                     continue
                 if repeated:
-                    getattr(message, name).append(value)
+                    if name in values:
+                        values[name].append(value)
+                    else:
+                        values[name] = [value]
                 else:
-                    setattr(message, name, value)
-                    if siblings:
-                        _clear(message, siblings)
+                    values[name] = value
+                    for sibling in siblings:
+                        values.pop(sibling, None)
             if position > end:
                 raise TruncatedError("the message ends inside a field")
-            if places:
-                places.close()
+            for row, sources in places.values():
+                _place(values, row, sources)
         except (IndexError, struct.error):
             raise TruncatedError("the data end inside a field", file_offset=origin + start) from None
         except FormatError as error:
-            _locate(error, message, name, origin + start)
+            _locate(error, values, row, origin + start)
             raise
         return end
 
-    def slice(self, data: Buffer, position: int, size: int, origin: int) -> Source:
-        """The bytes at `position` of `data`, which starts at `origin` of the source, as a place."""
-        if size <= INLINE_BYTES:
-            return Literal(bytes(data[position : position + size]))
-        return self.source.slice(origin + position, size)
+    def tail(self, table: Table, data: bytes, start: int, end: int, origin: int, depth: int) -> dict[str, Any]:
+        """The fields in `data[start:end]`, the rest of a message, made from those of an equal one if there was one."""
+        rest = data[start:end]
+        template = self.templates.get(rest)
+        if template:
+            return template.copy()
+        fields: dict[str, Any] = {}
+        self.fields(fields, table, data, start, end, origin, depth)
+        if len(self.templates) < MAX_TEMPLATES and (template := template_of(fields)):
+            self.templates[rest] = template
+        return fields
 
 
-class _Places:
-    """The fields of one message that stay where they are; a repeated one may come in many parts."""
-
-    def __init__(self, message: Any) -> None:
-        self.message = message
-        self.parts: dict[str, list[Source]] = {}
-
-    def add(self, row: _Row, source: Source) -> None:
-        """Set a field, or append to a repeated one."""
-        if row.inner and source.nbytes % row.inner:
-            raise WireError(f"{source.nbytes} bytes are no whole number of {row.inner}-byte elements")
-        parts = self.parts.setdefault(row.name, [])
-        if row.action == _PLACE:
-            parts.clear()
-        elif not parts and (present := getattr(self.message, row.name)) is not None:
-            parts.extend(present.parts if isinstance(present, Concat) else (present,))
-        parts.append(source)
-
-    def close(self) -> None:
-        """Give the message what was collected, short neighbours joined."""
-        for name, parts in self.parts.items():
-            joined: list[Source] = []
-            for in_memory, group in groupby(parts, lambda part: isinstance(part, Literal)):
-                members = list(group)
-                joined += [Literal(b"".join(m.read() for m in members))] if in_memory and members[1:] else members
-            setattr(self.message, name, joined[0] if len(joined) == 1 else Concat.of(*joined))
+def _set(values: dict[str, Any], row: Row, value: Any) -> None:
+    """Set a field, or append to a repeated one."""
+    if row.repeated:
+        values.setdefault(row.name, []).append(value)
+    else:
+        values[row.name] = value
+        for sibling in row.siblings:
+            values.pop(sibling, None)
 
 
-def _clear(message: Any, names: tuple[str, ...]) -> None:
-    """Remove the other members of a oneof."""
-    for name in names:
-        setattr(message, name, None)
+def _place(values: dict[str, Any], row: Row, parts: list[Source]) -> None:
+    """Set a field that stays where it is, or append to a repeated one, which may come in parts; short ones are joined.
+
+    Raises: WireError.
+    """
+    if row.inner and any(part.nbytes % row.inner for part in parts):
+        sizes = ", ".join(str(part.nbytes) for part in parts[:3])
+        raise WireError(f"{sizes} bytes are no whole number of {row.inner}-byte elements")
+    present = values.get(row.name)
+    if present is not None and row.repeated:
+        parts = [*(present.parts if isinstance(present, Concat) else (present,)), *parts]
+    joined: list[Source] = []
+    for in_memory, group in groupby(parts, lambda part: isinstance(part, Literal)):
+        members = list(group)
+        joined += [Literal(b"".join(m.read() for m in members))] if in_memory and members[1:] else members
+    values[row.name] = joined[0] if len(joined) == 1 else Concat.of(*joined)
+
+
+def _run(data: bytes, position: int, end: int) -> tuple[int, int]:
+    """The end of the fields with the same one-byte tag from `position` on, and the size in bytes of the largest."""
+    tag, largest = data[position], 0
+    while position < end and data[position] == tag:
+        size, after = data[position + 1], position + 2
+        if size >= 0x80:
+            size, after = decode_varint(data, position + 1)
+        after += size
+        if after > end:
+            break
+        if size > largest:
+            largest = size
+        position = after
+    return position, largest
 
 
 def _whole_fields(data: bytes, position: int) -> int:
@@ -358,7 +399,7 @@ def _whole_fields(data: bytes, position: int) -> int:
     return stop
 
 
-def _unpack(data: Buffer, inner: Any) -> list[Any]:
+def _unpack(data: bytes, inner: Any) -> list[Any]:
     """The elements of a packed field."""
     if isinstance(inner, struct.Struct):
         if len(data) % inner.size:
@@ -378,13 +419,13 @@ def _signed(value: int, width: tuple[int, bool]) -> int:
     return value - (1 << bits) if signed and value >> (bits - 1) else value
 
 
-def _locate(error: FormatError, message: Any, name: str, file_offset: int) -> None:
-    """Tell the place of an error from `message`, in whose field `name` it arose."""
+def _locate(error: FormatError, values: dict[str, Any], row: Row | None, file_offset: int) -> None:
+    """Tell the place of an error in a message with the fields `values`, in whose field of `row` it arose."""
     if error.file_offset is None:
         error.file_offset = file_offset
-    if name:
-        value = getattr(message, name)
-        step = f"{name}[{len(value) - 1}]" if isinstance(value, list) and value else name
+    if row:
+        is_element = row.repeated and row.action in (MESSAGE, BULK)
+        step = f"{row.name}[{len(values.get(row.name, ()))}]" if is_element else row.name
         error.where = f"{step}.{error.where}" if error.where else step
 
 
@@ -394,47 +435,55 @@ def _locate(error: FormatError, message: Any, name: str, file_offset: int) -> No
 def encode(message: Any, replace: Callable[[Tensor], Tensor] | None = None) -> list[Segment]:
     """The bytes of a message, in the order of field numbers, as segments: weights stay sources.
 
-    `replace` is asked for every tensor, at any depth, and what it returns is written in its place.
+    `replace` is asked for every tensor, at any depth, and what it returns is written in its place. What is still
+    undecoded is written as it was read, and `replace` is not asked for its tensors.
 
     Raises: EncodeError where a field holds what its type cannot.
     """
     backwards: list[Segment] = []
     with collector_paused():
         try:
-            _encode(message, _tables()[type(message).message], backwards, replace)
+            _encode(message, tables()[type(message).message], backwards, replace)
         except RecursionError:
             raise EncodeError("the model is nested too deep, or contains itself") from None
     backwards.reverse()
     return backwards
 
 
-def _encode(message: Any, table: _Table, out: list[Segment], replace: Callable[[Tensor], Tensor] | None) -> int:
+def _encode(message: Any, table: Table, out: list[Segment], replace: Callable[[Tensor], Tensor] | None) -> int:
     """Append the encoded fields of `message` to `out`, last one first, and return their size in bytes.
 
     Backwards, a length is known when it is written, without a pass over the model in front.
     """
-    size = len(message.unknown_fields)
+    values, order, size = message.__dict__, table.order, len(message.unknown_fields)
     if size:
         out.append(message.unknown_fields)
-    for tag, row in table.rows:
-        value = getattr(message, row.name)
-        if value is None or (row.repeated and not value and isinstance(value, list)):
+    names = [name for name in values if name in order]
+    names += [name for name in message.undecoded if name not in values]
+    for name in sorted(names, key=order.__getitem__):
+        if name not in values:
+            segments = message.undecoded[name].segments
+            out += reversed(segments)
+            size += sum(segment.nbytes for segment in segments)
             continue
-        action, inner = row.action, row.inner
+        value = values[name]
+        if value is None:
+            continue
+        tag, (action, _, _, inner, _) = table.by_name[name]
         try:
             for item in reversed(value) if isinstance(value, list) else (value,):
-                if action == _STRING:
+                if action <= LAST_TEXT:
                     payload: Any = item.encode("utf-8", "surrogateescape")
                     nbytes = len(payload)
                     out.append(payload)
-                elif action == _MESSAGE:
+                elif action <= LAST_MESSAGE:
                     if replace and isinstance(item, Tensor):
                         item = replace(item)
                     nbytes = _encode(item, inner, out, replace)
-                elif action in (_INTEGER, _FIXED_WIDTH):
-                    payload = _encode_integer(item, inner) if action == _INTEGER else inner.pack(item)
-                    out.append(tag + payload)
-                    size += len(tag) + len(payload)
+                elif action in (INTEGER, FIXED_WIDTH):
+                    payload = tag + (_encode_integer(item, inner) if action == INTEGER else inner.pack(item))
+                    out.append(payload)
+                    size += len(payload)
                     continue
                 else:
                     payload = item if isinstance(item, Source) else bytes(item)
@@ -444,8 +493,8 @@ def _encode(message: Any, table: _Table, out: list[Segment], replace: Callable[[
                 out.append(prefix)
                 size += len(prefix) + nbytes
         except (TypeError, ValueError, AttributeError, OverflowError, struct.error) as error:
-            name = type(message).__name__
-            raise EncodeError(f"{row.name} of a {name} holds {value!r:.80}, which does not fit its type") from error
+            kind = type(message).__name__
+            raise EncodeError(f"{name} of a {kind} holds {value!r:.80}, which does not fit its type") from error
     return size
 
 

@@ -211,6 +211,31 @@ MESSAGES: dict[str, tuple[Field, ...]] = {
         Field(13, "overload", "string", "optional"),
         Field(14, "metadata_props", "message", "repeated", "StringStringEntryProto"),
     ),
+    "SequenceProto": (
+        Field(1, "name", "string", "optional"),
+        Field(2, "elem_type", "int32", "optional"),
+        Field(3, "tensor_values", "message", "repeated", "TensorProto"),
+        Field(4, "sparse_tensor_values", "message", "repeated", "SparseTensorProto"),
+        Field(5, "sequence_values", "message", "repeated", "SequenceProto"),
+        Field(6, "map_values", "message", "repeated", "MapProto"),
+        Field(7, "optional_values", "message", "repeated", "OptionalProto"),
+    ),
+    "MapProto": (
+        Field(1, "name", "string", "optional"),
+        Field(2, "key_type", "int32", "optional"),
+        Field(3, "keys", "int64", "repeated"),
+        Field(4, "string_keys", "bytes", "repeated"),
+        Field(5, "values", "message", "optional", "SequenceProto"),
+    ),
+    "OptionalProto": (
+        Field(1, "name", "string", "optional"),
+        Field(2, "elem_type", "int32", "optional"),
+        Field(3, "tensor_value", "message", "optional", "TensorProto"),
+        Field(4, "sparse_tensor_value", "message", "optional", "SparseTensorProto"),
+        Field(5, "sequence_value", "message", "optional", "SequenceProto"),
+        Field(6, "map_value", "message", "optional", "MapProto"),
+        Field(7, "optional_value", "message", "optional", "OptionalProto"),
+    ),
 }
 
 ENUMS: dict[str, dict[str, int]] = {
@@ -286,5 +311,21 @@ ENUMS: dict[str, dict[str, int]] = {
     "TensorProto.DataLocation": {
         "DEFAULT": 0,
         "EXTERNAL": 1,
+    },
+    "SequenceProto.DataType": {
+        "UNDEFINED": 0,
+        "TENSOR": 1,
+        "SPARSE_TENSOR": 2,
+        "SEQUENCE": 3,
+        "MAP": 4,
+        "OPTIONAL": 5,
+    },
+    "OptionalProto.DataType": {
+        "UNDEFINED": 0,
+        "TENSOR": 1,
+        "SPARSE_TENSOR": 2,
+        "SEQUENCE": 3,
+        "MAP": 4,
+        "OPTIONAL": 5,
     },
 }

@@ -50,6 +50,10 @@ def decode_varint(data: Buffer, position: int) -> tuple[int, int]:
 
     Raises: WireError where it is longer than 10 bytes or exceeds 64 bits; IndexError where the buffer ends in it.
     """
+    first = data[position]
+    second = data[position + 1] if first >= 0x80 else 0
+    if second < 0x80:  # as nearly all are
+        return (first & 0x7F | second << 7, position + 2) if first >= 0x80 else (first, position + 1)
     value = shift = 0
     for index in range(position, position + MAX_VARINT_BYTES):
         byte = data[index]

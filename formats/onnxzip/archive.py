@@ -24,6 +24,7 @@ from formats.onnxzip.lenient import KIND as LENIENT
 from formats.onnxzip.lenient import model_entry, read_loose_entries
 from formats.onnxzip.names import MODEL_NAME, EntryNames
 from formats.onnxzip.reader import read_entries
+from formats.registry import MAX_DEPTH
 from formats.tensordata.plan import Digest, FilePlan, LateWrite, Loss, PlacedWrite, WritePlan, lay_out
 from formats.tensordata.source import Concat, place_of
 
@@ -79,8 +80,9 @@ class Packing:
 
     def pack(self, model: Model) -> None:
         """Add the tensors of the model that get an entry, and the model itself."""
-        stored = {id(tensor): self.store(tensor, where) for where, tensor in walk.tensors(model)}
-        writes, _ = lay_out(encode(model, lambda tensor: stored[id(tensor)]))
+        tensors = walk.movable_tensors(model, self.options.size_threshold)
+        stored = {id(tensor): self.store(tensor, where) for where, tensor in tensors}
+        writes, _ = lay_out(encode(model, lambda tensor: stored.get(id(tensor), tensor)))
         graph = Concat.of(*(write.source for write in writes))
         self.add(MODEL_NAME, graph, min(self.options.alignment, MODEL_ALIGNMENT))
 
@@ -148,10 +150,10 @@ class Packing:
         keys = {entry.key for entry in tensor.external_data}.difference(_PLACE_KEYS)
         if "checksum" in keys:
             detail = "the checksum of the external data file does not hold for an archive"
-            self.losses.append(Loss("checksum", where, detail))
+            self.losses.append(Loss("checksum", where, detail, matters=False))
         if others := sorted(str(key) for key in keys - {"checksum"}):
             detail = f"an archive has no place for {', '.join(others)} of external data"
-            self.losses.append(Loss("external_data", where, detail))
+            self.losses.append(Loss("external_data", where, detail, matters=False))
 
 
 def _is_plain_raw(tensor: Tensor) -> bool:
@@ -193,14 +195,14 @@ def _render_directory(entries: Sequence[Entry], digests: Mapping[str, bytes]) ->
 # Reading
 
 
-def read_model(source: Source) -> Model:
+def read_model(source: Source, max_depth: int = MAX_DEPTH) -> Model:
     """The model of the archive in `source`; no tensor's bytes are read.
 
     Raises: DecodeError with the reason for which the archive is refused; ExternalDataError where the graph and the
     entries don't fit.
     """
     *entries, graph = read_entries(source)
-    model = _decode(source, graph.payload_offset, graph.nbytes)
+    model = _decode(source, graph.payload_offset, graph.nbytes, max_depth)
     payloads = {entry.name: source.slice(entry.payload_offset, entry.nbytes) for entry in entries}
     unused = _attach_all(model, payloads, _whole_entry)
     if unused:
@@ -209,7 +211,7 @@ def read_model(source: Source) -> Model:
     return model
 
 
-def read_loose_model(source: Source) -> tuple[Model, tuple[Loss, ...]]:
+def read_loose_model(source: Source, max_depth: int = MAX_DEPTH) -> tuple[Model, tuple[Loss, ...]]:
     """The model of an archive that a person made with any zip tool, and notes on what `read_model` refuses.
 
     Tensors may be parts of entries, and entries may be in a directory together with the graph, and be unused.
@@ -218,7 +220,7 @@ def read_loose_model(source: Source) -> tuple[Model, tuple[Loss, ...]]:
     """
     entries, notes = read_loose_entries(source)
     graph = model_entry(entries)
-    model = _decode(source, graph.payload_offset, graph.nbytes)
+    model = _decode(source, graph.payload_offset, graph.nbytes, max_depth)
     directory = graph.name.removesuffix(MODEL_NAME)
     payloads = {
         entry.name.removeprefix(directory): source.slice(entry.payload_offset, entry.nbytes)
@@ -233,10 +235,10 @@ def read_loose_model(source: Source) -> tuple[Model, tuple[Loss, ...]]:
     return model, tuple(notes)
 
 
-def _decode(source: Source, file_offset: int, nbytes: int) -> Model:
+def _decode(source: Source, file_offset: int, nbytes: int, max_depth: int) -> Model:
     """The model in a range of the archive, its tensors not yet with their data."""
     try:
-        model = decode(source.slice(file_offset, nbytes), Model)
+        model = decode(source.slice(file_offset, nbytes), Model, max_depth)
     except DecodeError as error:
         if error.file_offset is not None:
             error.file_offset += file_offset
@@ -253,7 +255,7 @@ def _attach_all(
 ) -> list[str]:
     """The names of the entries that no tensor has, after each tensor got the bytes that it refers to."""
     unused = dict.fromkeys(payloads)
-    for where, tensor in walk.tensors(model):
+    for where, tensor in walk.movable_tensors(model):
         if tensor.data_location == EXTERNAL:
             places = {str(entry.key): entry.value or "" for entry in tensor.external_data}
             try:

@@ -1,0 +1,97 @@
+"""The rows of `schema.py` made ready: what to do with each tag, and in what order fields are written."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import fields
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from formats.ir.model import MESSAGE_CLASSES
+from formats.onnxpb.schema import MESSAGES
+from formats.onnxpb.wire import WireType, encode_varint, make_tag
+
+if TYPE_CHECKING:
+    from formats.onnxpb.schema import Field
+
+# What to do with a field. Text comes first, then messages, then what else comes with a length.
+TEXT, TAIL, STRING, MESSAGE, BULK = range(5)
+BYTES, PACKED, PLACE, PLACES = range(5, 9)
+INTEGER, FIXED_WIDTH, PLACE_ONE = range(9, 12)
+LAST_TEXT, LAST_MESSAGE, LAST_WITH_LENGTH = STRING, BULK, PLACES
+
+_INTEGERS = {"int32": (32, True), "int64": (64, True), "uint64": (64, False), "enum": (32, True)}
+_FIXED = {"float": (WireType.I32, struct.Struct("<f")), "double": (WireType.I64, struct.Struct("<d"))}
+_BULK = ("NodeProto", "ValueInfoProto")  # a graph has thousands of them, and many uses of a model read none
+_TAIL = ("NodeProto", "op_type")  # from here on, behind the names of its own, a node is like many others
+
+
+class Row(NamedTuple):
+    """What to do with the payload of one tag."""
+
+    action: int
+    name: str
+    repeated: bool
+    inner: Any = None  # what the action needs: the table of a message, the width of an integer, a struct
+    siblings: tuple[str, ...] = ()  # the other members of the oneof
+
+
+class Table:
+    """The rows of one message, by tag for decoding and by name for encoding."""
+
+    def __init__(self, message_class: type[Any]) -> None:
+        self.message_class = message_class
+        self.by_tag: dict[int, Row] = {}
+        self.by_name: dict[str, tuple[bytes, Row]] = {}
+        self.order: dict[str, int] = {}  # ascending: the last to be written comes first
+
+
+@cache
+def tables() -> dict[str, Table]:
+    """The table of every message, by its name in onnx.proto."""
+    all_tables = {cls.message: Table(cls) for cls in MESSAGE_CLASSES}
+    for name, table in all_tables.items():
+        in_place = {field.name for field in fields(table.message_class) if field.type == "Source | None"}
+        for field in MESSAGES[name]:
+            table.order[field.name] = -field.number
+            _add_rows(table, field, field.name in in_place, all_tables)
+    return all_tables
+
+
+def _add_rows(table: Table, field: Field, in_place: bool, all_tables: dict[str, Table]) -> None:
+    repeated = field.label == "repeated"
+    siblings = tuple(
+        other.name
+        for other in MESSAGES[table.message_class.message]
+        if field.oneof and other.oneof == field.oneof and other is not field
+    )
+
+    def row(action: int, inner: Any = None) -> Row:
+        return Row(action, field.name, repeated, inner, siblings)
+
+    packed_tag = make_tag(field.number, WireType.LEN)
+    if field.kind in _INTEGERS or field.kind in _FIXED:
+        inner: Any
+        wire_type, inner = _FIXED.get(field.kind) or (WireType.VARINT, _INTEGERS[field.kind])
+        tag = make_tag(field.number, wire_type)
+        if in_place:
+            width = 0 if wire_type == WireType.VARINT else inner.size
+            table.by_tag[tag] = row(PLACE_ONE, width)
+            table.by_tag[packed_tag] = main = row(PLACES, width)
+            tag = packed_tag
+        else:
+            fixed = wire_type != WireType.VARINT
+            table.by_tag[tag] = main = row(FIXED_WIDTH if fixed else INTEGER, inner)
+            if repeated:
+                table.by_tag[packed_tag] = row(PACKED, inner)
+    else:
+        tag = packed_tag
+        if field.kind == "message":
+            main = row(BULK if repeated and field.type_name in _BULK else MESSAGE, all_tables[field.type_name])
+        elif field.kind == "string":
+            is_tail = (table.message_class.message, field.name) == _TAIL
+            main = row(TAIL if is_tail else STRING if siblings else TEXT)
+        else:
+            main = row(PLACE if in_place else BYTES)
+        table.by_tag[tag] = main
+    table.by_name[field.name] = (encode_varint(tag), main)

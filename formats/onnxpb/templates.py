@@ -1,0 +1,69 @@
+"""Fields that were decoded once and are copied from then on: in a large graph, most nodes are like many others."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from formats.ir.model import Message
+from formats.tensordata.source import Source
+
+_new = object.__new__
+
+
+class MessageTemplate(NamedTuple):
+    """A message whose fields hold no message: values that never change, and lists of such values."""
+
+    message_class: type[Any]
+    fields: dict[str, Any]
+    lists: tuple[str, ...]
+
+
+class Template(NamedTuple):
+    """Fields that hold values that never change, and lists of messages."""
+
+    fields: dict[str, Any]
+    messages: dict[str, list[MessageTemplate]]
+
+    def copy(self) -> dict[str, Any]:
+        """The fields, their lists and messages new."""
+        fields = self.fields.copy()
+        for name, templates in self.messages.items():
+            fields[name] = copies = []
+            for message_class, inner, lists in templates:
+                values = inner.copy()
+                for key in lists:
+                    values[key] = values[key][:]
+                message = _new(message_class)
+                message.__dict__ = values
+                copies.append(message)
+        return fields
+
+
+def template_of(fields: dict[str, Any]) -> Template | None:
+    """The template that makes `fields` again, or `None` where they are more than one can hold."""
+    template = Template({}, {})
+    for name, value in fields.items():
+        if isinstance(value, list):
+            templates = [_message_template(item) for item in value]
+            if None in templates:
+                return None
+            template.messages[name] = [item for item in templates if item]
+        elif isinstance(value, Message | Source):
+            return None
+        else:
+            template.fields[name] = value
+    return template
+
+
+def _message_template(message: Any) -> MessageTemplate | None:
+    if not isinstance(message, Message):
+        return None
+    fields: dict[str, Any] = {}
+    lists = []
+    for name, value in vars(message).items():
+        is_list = isinstance(value, list)
+        if isinstance(value[0] if is_list else value, Message | Source):
+            return None
+        fields[name] = value[:] if is_list else value
+        lists += [name] * is_list
+    return MessageTemplate(type(message), fields, tuple(lists))
