@@ -125,6 +125,7 @@ class _Decoder:
         self.max_depth = max_depth
         self.at_once = at_once
         self.messages = 0
+        self.in_tail = False
         self.templates: dict[bytes, Template] = {}
 
     def excess(self, depth: int) -> LimitError:
@@ -234,7 +235,8 @@ class _Decoder:
         self.messages += 1
         if depth > self.max_depth or self.messages > MAX_MESSAGES:
             raise self.excess(depth)
-        by_tag, first = table.by_tag, position
+        by_tag = table.by_tag
+        unknown: list[bytes] = []
         places: dict[str, tuple[Row, list[Source]]] = {}
         run_end = 0  # the elements of a bulk field up to here are decoded one by one
         start, row = position, None
@@ -249,7 +251,7 @@ class _Decoder:
                 row = by_tag.get(tag)
                 if row is None:
                     position = skip_field(data, position, tag)
-                    values["unknown_fields"] = values.get("unknown_fields", b"") + data[start:position]
+                    unknown.append(data[start:position])
                     continue
                 action, name, repeated, inner, siblings = row
                 if action <= LAST_WITH_LENGTH:
@@ -261,9 +263,9 @@ class _Decoder:
                     if position > end:
                         raise TruncatedError(f"needed {size} bytes, {end - begin} left")
                     if action <= LAST_TEXT:
-                        if action == TAIL and start > first and end - start <= TEMPLATE_BYTES:
+                        if action == TAIL and end - start <= TEMPLATE_BYTES and not self.in_tail:
                             fields = self.tail(table, data, start, end, origin, depth)
-                            if values.keys().isdisjoint(fields):
+                            if fields is not None and values.keys().isdisjoint(fields):
                                 values.update(fields)
                                 position = end
                                 continue
@@ -320,6 +322,8 @@ class _Decoder:
                 raise TruncatedError("the message ends inside a field")
             for row, sources in places.values():
                 _place(values, row, sources)
+            if unknown:
+                values["unknown_fields"] = b"".join((values.get("unknown_fields", b""), *unknown))
         except (IndexError, struct.error):
             raise TruncatedError("the data end inside a field", file_offset=origin + start) from None
         except FormatError as error:
@@ -327,14 +331,22 @@ class _Decoder:
             raise
         return end
 
-    def tail(self, table: Table, data: bytes, start: int, end: int, origin: int, depth: int) -> dict[str, Any]:
-        """The fields in `data[start:end]`, the rest of a message, made from those of an equal one if there was one."""
+    def tail(self, table: Table, data: bytes, start: int, end: int, origin: int, depth: int) -> dict[str, Any] | None:
+        """The fields in `data[start:end]`, the rest of a message, made from those of an equal one if there was one.
+
+        `None` where something is wrong with them, which decoding them in the message will tell with its place.
+        """
         rest = data[start:end]
-        template = self.templates.get(rest)
-        if template:
+        if template := self.templates.get(rest):
             return template.copy()
         fields: dict[str, Any] = {}
-        self.fields(fields, table, data, start, end, origin, depth)
+        self.in_tail = True
+        try:
+            self.fields(fields, table, data, start, end, origin, depth)
+        except FormatError:
+            return None
+        finally:
+            self.in_tail = False
         if len(self.templates) < MAX_TEMPLATES and (template := template_of(fields)):
             self.templates[rest] = template
         return fields

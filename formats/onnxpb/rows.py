@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from formats.onnxpb.schema import Field
 
 # What to do with a field. Text comes first, then messages, then what else comes with a length.
-TEXT, TAIL, STRING, MESSAGE, BULK = range(5)
-BYTES, PACKED, PLACE, PLACES = range(5, 9)
-INTEGER, FIXED_WIDTH, PLACE_ONE = range(9, 12)
-LAST_TEXT, LAST_MESSAGE, LAST_WITH_LENGTH = STRING, BULK, PLACES
+TEXT, TAIL, MESSAGE, BULK = range(4)
+BYTES, PACKED, PLACE, PLACES = range(4, 8)
+INTEGER, FIXED_WIDTH, PLACE_ONE = range(8, 11)
+LAST_TEXT, LAST_MESSAGE, LAST_WITH_LENGTH = TAIL, BULK, PLACES
 
 _INTEGERS = {"int32": (32, True), "int64": (64, True), "uint64": (64, False), "enum": (32, True)}
 _FIXED = {"float": (WireType.I32, struct.Struct("<f")), "double": (WireType.I64, struct.Struct("<d"))}
@@ -90,7 +90,7 @@ def _add_rows(table: Table, field: Field, in_place: bool, all_tables: dict[str, 
             main = row(BULK if repeated and field.type_name in _BULK else MESSAGE, all_tables[field.type_name])
         elif field.kind == "string":
             is_tail = (table.message_class.message, field.name) == _TAIL
-            main = row(TAIL if is_tail else STRING if siblings else TEXT)
+            main = row(TAIL if is_tail else TEXT)
         else:
             main = row(PLACE if in_place else BYTES)
         table.by_tag[tag] = main

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import typing
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -11,7 +12,7 @@ import onnx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from protos import protos
+from protos import CLASSES, encoded, protos
 
 from formats.errors import DecodeError, EncodeError, FormatError, LimitError, TruncatedError
 from formats.ir import model as ir
@@ -20,8 +21,6 @@ from formats.onnxpb import codec
 from formats.onnxpb.codec import decode, encode
 from formats.onnxpb.schema import MESSAGES
 from formats.tensordata.source import Literal, Source
-
-CLASSES = {cls.message: cls for cls in ir.MESSAGE_CLASSES}
 
 
 class Watched(Source):
@@ -48,11 +47,6 @@ class Watched(Source):
         return memoryview(self.data)
 
 
-def to_bytes(message: Any) -> bytes:
-    """The encoded message with its sources read."""
-    return b"".join(part.read() if isinstance(part, Source) else part for part in encode(message))
-
-
 def test_every_field_has_its_attribute() -> None:
     """The IR has one attribute for each row of the schema, of the right shape, and nothing else but its extras."""
     for name, rows in MESSAGES.items():
@@ -71,7 +65,7 @@ def test_any_message_round_trips(case: tuple[str, Any]) -> None:
     """Whatever `onnx` can build is decoded, and encoded to the bytes that `onnx` writes."""
     name, message = case
     data = message.SerializeToString()
-    assert data == to_bytes(decode(Literal(data), CLASSES[name]))
+    assert data == encoded(decode(Literal(data), CLASSES[name]))
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
@@ -96,7 +90,7 @@ def test_weights_are_not_read() -> None:
     assert model.graph is not None
     assert [1 << 20] * 20 == [tensor.raw_data.nbytes for tensor in model.graph.initializer if tensor.raw_data]
     assert source.nbytes_read < len(data) / 5
-    assert data == to_bytes(model)
+    assert data == encoded(model)
 
 
 def test_unpacked_elements_of_a_packed_field() -> None:
@@ -105,7 +99,7 @@ def test_unpacked_elements_of_a_packed_field() -> None:
     proto = onnx.TensorProto.FromString(data)
     tensor = decode(Literal(data), ir.Tensor)
     assert ([1.0, 2.0], [5, 150, 7]) == (list(proto.float_data), list(proto.int32_data))
-    assert proto.SerializeToString() == to_bytes(tensor)
+    assert proto.SerializeToString() == encoded(tensor)
 
 
 def test_packed_elements_of_an_unpacked_field() -> None:
@@ -113,7 +107,7 @@ def test_packed_elements_of_an_unpacked_field() -> None:
     data = b"\x42\x03\x01\x96\x01" + b"\x3a\x08\x00\x00\x80\x3f\x00\x00\x00\x40"
     attribute = decode(Literal(data), ir.Attribute)
     assert ([1, 150], [1.0, 2.0]) == (attribute.ints, attribute.floats)
-    assert onnx.AttributeProto.FromString(data).SerializeToString() == to_bytes(attribute)
+    assert onnx.AttributeProto.FromString(data).SerializeToString() == encoded(attribute)
 
 
 def test_parts_of_a_message_are_merged() -> None:
@@ -121,7 +115,7 @@ def test_parts_of_a_message_are_merged() -> None:
     first = onnx.ModelProto(graph=onnx.GraphProto(name="a", node=[onnx.NodeProto(name="n")]))
     second = onnx.ModelProto(graph=onnx.GraphProto(name="b", node=[onnx.NodeProto(name="m")]))
     data = first.SerializeToString() + second.SerializeToString()
-    assert onnx.ModelProto.FromString(data).SerializeToString() == to_bytes(decode(Literal(data), ir.Model))
+    assert onnx.ModelProto.FromString(data).SerializeToString() == encoded(decode(Literal(data), ir.Model))
 
 
 def test_last_member_of_a_oneof_wins() -> None:
@@ -131,7 +125,7 @@ def test_last_member_of_a_oneof_wins() -> None:
     assert ir.Dimension(dim_param="n") == dimension
     tensor_then_map = b"\x0a\x02\x08\x01" + b"\x2a\x02\x08\x07"
     expected = onnx.TypeProto.FromString(tensor_then_map).SerializeToString()
-    assert expected == to_bytes(decode(Literal(tensor_then_map), ir.Type))
+    assert expected == encoded(decode(Literal(tensor_then_map), ir.Type))
 
 
 def test_unknown_fields_survive() -> None:
@@ -140,7 +134,7 @@ def test_unknown_fields_survive() -> None:
     data = onnx.NodeProto(op_type="Relu").SerializeToString() + unknown
     node = decode(Literal(data), ir.Node)
     assert unknown == node.unknown_fields
-    assert data == to_bytes(node)
+    assert data == encoded(node)
 
 
 def test_known_number_with_another_wire_type_is_unknown() -> None:
@@ -148,19 +142,19 @@ def test_known_number_with_another_wire_type_is_unknown() -> None:
     data = b"\x22\x04Relu" + b"\x18\x07"
     node = decode(Literal(data), ir.Node)
     assert (b"\x18\x07", None) == (node.unknown_fields, node.name)
-    assert onnx.NodeProto.FromString(data).SerializeToString() == to_bytes(node)
+    assert onnx.NodeProto.FromString(data).SerializeToString() == encoded(node)
 
 
 def test_bytes_that_are_not_utf8_survive() -> None:
     """A string in another encoding is not changed."""
     data = b"\x1a\x03\xe9t\xe9"
-    assert data == to_bytes(decode(Literal(data), ir.Node))
+    assert data == encoded(decode(Literal(data), ir.Node))
 
 
 def test_empty_is_not_absent() -> None:
     """Presence is kept: an empty string is written, an absent one is not."""
-    assert b"\x1a\x00" == to_bytes(ir.Node(name=""))
-    assert b"" == to_bytes(ir.Node())
+    assert b"\x1a\x00" == encoded(ir.Node(name=""))
+    assert b"" == encoded(ir.Node())
 
 
 def test_canonical_sample_cut_anywhere() -> None:
@@ -195,7 +189,7 @@ def test_mutations_give_a_model_or_a_format_error() -> None:
             for _ in range(random_bytes.randint(1, 4)):
                 mutated[random_bytes.randrange(len(mutated))] = random_bytes.randrange(256)
             try:
-                to_bytes(decode(Watched(bytes(mutated)), ir.Model))
+                encoded(decode(Watched(bytes(mutated)), ir.Model))
             except FormatError:
                 pass
 
@@ -221,7 +215,7 @@ def nested(depth: int) -> bytes:
 
 def test_nesting_is_limited() -> None:
     """A hundred messages within each other are read, more are refused and overflow no stack."""
-    assert nested(50) == to_bytes(decode(Literal(nested(50)), ir.Type))
+    assert nested(50) == encoded(decode(Literal(nested(50)), ir.Type))
     with pytest.raises(LimitError, match="nested"):
         decode(Literal(nested(51)), ir.Type)
     with pytest.raises(LimitError):
@@ -298,4 +292,134 @@ def test_classes_are_those_of_the_schema() -> None:
     """Every message has exactly one class, and annotations resolve."""
     assert set(MESSAGES) == set(CLASSES)
     for cls in ir.MESSAGE_CLASSES:
-        typing.get_type_hints(cls, vars(ir) | {"Source": Source, "np": __import__("numpy")})
+        typing.get_type_hints(cls, vars(ir) | {"Mapping": Mapping, "Source": Source, "np": __import__("numpy")})
+
+
+def bulky_graph(count: int = 500) -> onnx.GraphProto:
+    """A graph with long lists of nodes, of which many are alike but for their names, and of value infos."""
+    nodes = [
+        onnx.helper.make_node("Conv", [f"x{i}", "w"], [f"x{i + 1}"], name=f"n{i}", pads=[1, 1, 1, 1], group=1)
+        for i in range(count)
+    ]
+    values = [onnx.helper.make_tensor_value_info(f"x{i}", onnx.TensorProto.FLOAT, [1, "n"]) for i in range(count)]
+    return onnx.GraphProto(name="g", node=nodes, value_info=values)
+
+
+def test_long_lists_are_left_in_the_file() -> None:
+    """Nodes and value infos of a large graph are written as they were read, and are all there when somebody looks."""
+    proto = bulky_graph()
+    data = proto.SerializeToString()
+    for source in (Literal(data), Watched(data)):
+        graph = decode(source, ir.Graph)
+        assert {"node", "value_info"} == graph.undecoded.keys() - vars(graph).keys()
+        assert data == encoded(graph)
+        assert {"node", "value_info"} == graph.undecoded.keys() - vars(graph).keys()
+        assert [node.name for node in proto.node] == [node.name for node in graph.node]
+        assert [value.name for value in proto.value_info] == [value.name for value in graph.value_info]
+        assert data == encoded(graph)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(protos(allow_nan=False))
+def test_leaving_lists_changes_nothing(case: tuple[str, Any]) -> None:
+    """However short the lists that are left undecoded, whole or in windows, the message is the same."""
+    name, message = case
+    data = message.SerializeToString()
+    expected = decode(Literal(data), CLASSES[name])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(codec, "BULK_BYTES", 0)
+        assert data == encoded(decode(Literal(data), CLASSES[name]))
+        assert expected == decode(Literal(data), CLASSES[name])
+        patch.setattr(codec, "WHOLE_BYTES", 0)
+        patch.setattr(codec, "WINDOW_BYTES", 8)
+        assert data == encoded(decode(Watched(data), CLASSES[name]))
+        assert expected == decode(Watched(data), CLASSES[name])
+
+
+def test_lists_that_come_in_parts() -> None:
+    """Nodes before and behind other fields are one list, in their order, left undecoded or not."""
+    long, short = bulky_graph().SerializeToString(), bulky_graph(1).SerializeToString()
+    for data in (long + short, short + long, long + long):
+        expected = onnx.GraphProto.FromString(data)
+        assert expected.SerializeToString() == encoded(decode(Literal(data), ir.Graph))
+        assert [node.name for node in expected.node] == [node.name for node in decode(Literal(data), ir.Graph).node]
+
+
+def test_a_list_that_is_replaced() -> None:
+    """A list that somebody sets takes the place of the one in the file, which need not be read for that."""
+    graph = decode(Literal(bulky_graph().SerializeToString()), ir.Graph)
+    graph.node = [ir.Node(op_type="Relu")]
+    graph.value_info.clear()
+    assert onnx.GraphProto(name="g", node=[onnx.NodeProto(op_type="Relu")]).SerializeToString() == encoded(graph)
+
+
+def test_nodes_that_are_alike_are_not_one() -> None:
+    """Changing a node, an attribute or a list in it changes no other node."""
+    graph = decode(Literal(bulky_graph().SerializeToString()), ir.Graph)
+    first, second, *_ = graph.node
+    first.attribute[0].ints.append(7)
+    first.attribute[1].i = 7
+    first.attribute.append(ir.Attribute())
+    first.input.append("more")
+    expected = bulky_graph().node[1].SerializeToString()
+    assert [expected, bulky_graph().node[2].SerializeToString()] == [encoded(second), encoded(graph.node[2])]
+
+
+def test_tensors_in_lists_left_in_the_file() -> None:
+    """Lists in which a tensor is large or external are decoded to find it; lists without such tensors are not."""
+    graph = bulky_graph()
+    small = onnx.helper.make_node("Constant", [], ["c"], value=onnx.TensorProto(raw_data=bytes(8), name="small"))
+    graph.node.append(small)
+    plain = decode(Literal(graph.SerializeToString()), ir.Graph)
+    assert [] == list(walk.movable_tensors(plain, 1024))
+    assert "node" not in vars(plain)
+    assert ["small"] == [tensor.name for _, tensor in walk.tensors(plain)]
+    large = onnx.helper.make_node("Constant", [], ["l"], value=onnx.TensorProto(raw_data=bytes(1024), name="large"))
+    graph.node.append(large)
+    found = list(walk.movable_tensors(decode(Literal(graph.SerializeToString()), ir.Graph), 1024))
+    assert [('node[501].attribute["value"].t', "large")] == [(where, t.name) for where, t in found if t.name != "small"]
+    graph.node[-1].attribute[0].t.CopyFrom(onnx.TensorProto(name="external", data_location=1))
+    assert "external" in [t.name for _, t in walk.movable_tensors(decode(Literal(graph.SerializeToString()), ir.Graph))]
+
+
+def test_a_list_that_cannot_be_decoded() -> None:
+    """What is wrong in a list that was left in the file is told when the list is read, with its place in the file."""
+    proto = bulky_graph()
+    data = bytearray(proto.SerializeToString())
+    at = data.index(b"n400") - 2
+    data[at + 1] = 0x7F  # the length of the name
+    graph = decode(Literal(bytes(data)), ir.Graph)
+    for _ in range(2):  # and again, if somebody asks again
+        with pytest.raises(TruncatedError, match="needed 127 bytes") as caught:
+            print(len(graph.node))
+        assert (at, "node[400].name") == (caught.value.file_offset, caught.value.where)
+
+
+def test_depth_is_limited() -> None:
+    """Messages nested deeper than allowed are refused, in lists left in the file as well."""
+    graph = bulky_graph()
+    inner = onnx.helper.make_node("If", ["c"], ["y"], then_branch=onnx.GraphProto(node=[onnx.NodeProto(name="deep")]))
+    graph.node.append(inner)
+    data = graph.SerializeToString()
+    assert "deep" == decode(Literal(data), ir.Graph, max_depth=4).node[-1].attribute[0].g.node[0].name  # type: ignore[union-attr]
+    with pytest.raises(LimitError, match="deeper than 3"):
+        print(decode(Literal(data), ir.Graph, max_depth=3).node)
+
+
+def test_a_node_that_comes_in_parts() -> None:
+    """Fields of a node that come twice, before and behind its operator, are merged, however often that comes."""
+    node = onnx.NodeProto(input=["a"], op_type="Conv", attribute=[onnx.AttributeProto(name="x", type=2, i=1)])
+    constant = onnx.NodeProto(op_type="Constant", attribute=[onnx.AttributeProto(name="value", t=onnx.TensorProto())])
+    for part in (node, constant):
+        data = part.SerializeToString() * 9
+        assert onnx.NodeProto.FromString(data).SerializeToString() == encoded(decode(Literal(data), ir.Node))
+
+
+def test_errors_behind_the_operator_of_a_node() -> None:
+    """An error in the part of a node that is looked up is told with its place, like any other."""
+    node = onnx.NodeProto(input=["a"], op_type="Conv", attribute=[onnx.AttributeProto(name="x", type=2, i=1)] * 2)
+    data = bytearray(node.SerializeToString())
+    data[-7] = 0x7F  # the length of the second name
+    with pytest.raises(TruncatedError) as caught:
+        decode(Literal(bytes(data)), ir.Node)
+    assert (len(data) - 8, "attribute[1].name") == (caught.value.file_offset, caught.value.where)
