@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """The garbage collector rests: a tree of new objects has no cycles to find, and looking doubles the time."""
+    """The garbage collector rests: a tree of new objects has no cycles to find, and looking doubles the time.
+
+    The new objects count as old ones afterwards, so that the next look at young ones does not make up for it.
+    """
     if not gc.isenabled():
         yield
         return
@@ -20,4 +23,7 @@ def collector_paused() -> Iterator[None]:
     try:
         yield
     finally:
+        if hasattr(gc, "freeze") and not gc.get_freeze_count():  # somebody else's frozen objects stay so
+            gc.freeze()
+            gc.unfreeze()
         gc.enable()
