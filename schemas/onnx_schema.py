@@ -6,16 +6,16 @@ Anything else of the language (imports, groups, maps, services, defaults) is ref
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from tokens import SchemaError, Token, TokenReader, tuple_entry
 
 FIXED = {"double", "fixed32", "fixed64", "float", "sfixed32", "sfixed64"}
 VARINT = {"bool", "int32", "int64", "sint32", "sint64", "uint32", "uint64"}
 SCALARS = FIXED | VARINT | {"bytes", "string"}
 PACKABLE = FIXED | VARINT | {"enum"}
 LABELS = ("optional", "required", "repeated")
-LINE_LENGTH = 120
 MAX_FIELD_NUMBER = (1 << 29) - 1
 PROTOBUF_OWN_NUMBERS = range(19000, 20000)
 
@@ -59,21 +59,6 @@ class Field(NamedTuple):
 '''
 
 
-class SchemaError(ValueError):
-    """The text is not a schema that this module can read; the message begins with the line."""
-
-    def __init__(self, line: int, message: str) -> None:
-        super().__init__(f"line {line}: {message}")
-
-
-class Token(NamedTuple):
-    """One word, number, string or mark; `line` counts from 1."""
-
-    kind: str
-    text: str
-    line: int
-
-
 class Field(NamedTuple):
     """One field; `kind` and the full `type_name` are known once the whole text is read."""
 
@@ -112,7 +97,7 @@ def generate(source_text: str) -> str:
     schema = parse(source_text)
     lines = ["MESSAGES: dict[str, tuple[Field, ...]] = {"]
     for name, message in schema.messages.items():
-        lines += _message_lines(name, [_row(row) for row in message.fields])
+        lines += tuple_entry(name, [_row(row) for row in message.fields])
     lines += ["}", "", "ENUMS: dict[str, dict[str, int]] = {"]
     for name, values in schema.enums.items():
         lines.append(f'    "{name}": {{')
@@ -133,14 +118,6 @@ def _row(row: Field) -> str:
     return f"Field({', '.join(arguments)})"
 
 
-def _message_lines(name: str, rows: list[str]) -> list[str]:
-    """Return one entry of `MESSAGES`, laid out as the formatter would: a short tuple of one on one line."""
-    one_line = f'    "{name}": ({", ".join(rows)}{"," if rows else ""}),'
-    if len(rows) < 2 and len(one_line) <= LINE_LENGTH:
-        return [one_line]
-    return [f'    "{name}": (', *(f"        {row}," for row in rows), "    ),"]
-
-
 def parse(source_text: str) -> Schema:
     """Return the messages and enums that the text declares, with every type name resolved.
 
@@ -153,26 +130,11 @@ def parse(source_text: str) -> Schema:
     return schema
 
 
-def _tokens(source_text: str) -> Iterator[Token]:
-    position, line = 0, 1
-    while position < len(source_text):
-        match = _TOKEN.match(source_text, position)
-        if match is None:
-            raise SchemaError(line, f"nothing in proto2 starts with {source_text[position : position + 8]!r}")
-        kind, text = str(match.lastgroup), match.group()
-        if kind != "space":
-            yield Token(kind, text, line)
-        line += text.count("\n")
-        position = match.end()
-    yield Token("end", "the end of the text", line)
-
-
-class _Parser:
-    """Reads declarations one after the other; `_next` is the token that none has taken yet."""
+class _Parser(TokenReader):
+    """Reads declarations one after the other."""
 
     def __init__(self, source_text: str) -> None:
-        self._tokens = _tokens(source_text)
-        self._next = next(self._tokens)
+        super().__init__(source_text, _TOKEN)
         self._schema = Schema()
 
     def schema(self) -> Schema:
@@ -187,25 +149,6 @@ class _Parser:
             else:
                 self._enum("")
         return self._schema
-
-    def _take(self, kind: str) -> Token:
-        """Return the next token, which must be of that kind, and step past it."""
-        token = self._next
-        if token.kind != kind:
-            raise SchemaError(token.line, f"found {token.text}, expected a {kind}")
-        self._next = next(self._tokens)
-        return token
-
-    def _expect(self, *allowed: str) -> str:
-        """Return the text of the next token, which must be one of these, and step past it."""
-        token = self._next
-        if token.text not in allowed:
-            raise SchemaError(token.line, f"found {token.text}, expected {' or '.join(allowed)}")
-        return self._take(token.kind).text
-
-    def _accept(self, text: str) -> bool:
-        """Step past the next token if it is that text; return whether it was."""
-        return self._next.text == text and self._expect(text) == text
 
     def _name(self) -> Token:
         token = self._take("word")

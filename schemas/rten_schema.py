@@ -7,14 +7,14 @@ its line.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from tokens import LINE_LENGTH, SchemaError, Token, TokenReader, tuple_entry
 
 INTEGERS = {"byte", "ubyte", "short", "ushort", "int", "uint", "long", "ulong"}
 FLOATS = {"float", "double"}
 SCALARS = INTEGERS | FLOATS | {"bool"}
-LINE_LENGTH = 120
 
 _TOKEN = re.compile(
     r"""(?P<space>[ \t\r\n]+|//[^\n]*)
@@ -62,21 +62,6 @@ class Enum(NamedTuple):
 '''
 
 
-class SchemaError(ValueError):
-    """The text is not a schema that this module can read; the message begins with the line."""
-
-    def __init__(self, line: int, message: str) -> None:
-        super().__init__(f"line {line}: {message}")
-
-
-class Token(NamedTuple):
-    """One word, number, string or mark; `line` counts from 1."""
-
-    kind: str
-    text: str
-    line: int
-
-
 class Field(NamedTuple):
     """One field as written: `default` is the text after the equals sign, empty if there is none."""
 
@@ -104,14 +89,14 @@ def generate(source_text: str) -> str:
     schema = parse(source_text)
     lines = ["TABLES: dict[str, tuple[Field, ...]] = {"]
     for name, fields in schema.tables.items():
-        lines += _tuple_lines(name, _rows(fields, schema))
+        lines += tuple_entry(name, _rows(fields, schema))
     lines += ["}", "", "ENUMS: dict[str, Enum] = {"]
     for name, (base, values) in schema.enums.items():
         lines += _enum_lines(name, base, [f'"{member}": {value}' for member, value in values.items()])
     lines += ["}", "", "# The tag of a member is its place, counted from 1."]
     lines += ["UNIONS: dict[str, tuple[str, ...]] = {"]
     for name, members in schema.unions.items():
-        lines += _tuple_lines(name, [f'"{member.text}"' for member in members])
+        lines += tuple_entry(name, [f'"{member.text}"' for member in members])
     lines += ["}", ""]
     return HEADER + "\n".join(lines)
 
@@ -144,14 +129,6 @@ def _default(row: Field, schema: Schema) -> str:
         return str(float(row.default or 0) if row.type in FLOATS else int(row.default or 0))
     except (KeyError, ValueError):
         raise SchemaError(row.line, f"{row.default} is not a {row.type}") from None
-
-
-def _tuple_lines(name: str, items: list[str]) -> list[str]:
-    """Return one entry of a dict of tuples, laid out as the formatter would: a tuple of one on one line."""
-    one_line = f'    "{name}": ({", ".join(items)}{"," if items else ""}),'
-    if len(items) < 2 and len(one_line) <= LINE_LENGTH:
-        return [one_line]
-    return [f'    "{name}": (', *(f"        {item}," for item in items), "    ),"]
 
 
 def _enum_lines(name: str, base: str, items: list[str]) -> list[str]:
@@ -192,26 +169,11 @@ def _check_field(row: Field, schema: Schema) -> None:
         raise SchemaError(row.line, f"{row.name} is a scalar and cannot be required")
 
 
-def _tokens(source_text: str) -> Iterator[Token]:
-    position, line = 0, 1
-    while position < len(source_text):
-        match = _TOKEN.match(source_text, position)
-        if match is None:
-            raise SchemaError(line, f"nothing in a schema starts with {source_text[position : position + 8]!r}")
-        kind, text = str(match.lastgroup), match.group()
-        if kind != "space":
-            yield Token(kind, text, line)
-        line += text.count("\n")
-        position = match.end()
-    yield Token("end", "the end of the text", line)
-
-
-class _Parser:
-    """Reads declarations one after the other; `_next` is the token that none has taken yet."""
+class _Parser(TokenReader):
+    """Reads declarations one after the other."""
 
     def __init__(self, source_text: str) -> None:
-        self._tokens = _tokens(source_text)
-        self._next = next(self._tokens)
+        super().__init__(source_text, _TOKEN)
         self._schema = Schema()
 
     def schema(self) -> Schema:
@@ -228,25 +190,6 @@ class _Parser:
                 self._take("word" if keyword == "root_type" else "string")
                 self._expect(";")
         return self._schema
-
-    def _take(self, kind: str) -> Token:
-        """Return the next token, which must be of that kind, and step past it."""
-        token = self._next
-        if token.kind != kind:
-            raise SchemaError(token.line, f"found {token.text}, expected a {kind}")
-        self._next = next(self._tokens)
-        return token
-
-    def _expect(self, *allowed: str) -> str:
-        """Return the text of the next token, which must be one of these, and step past it."""
-        token = self._next
-        if token.text not in allowed:
-            raise SchemaError(token.line, f"found {token.text}, expected {' or '.join(allowed)}")
-        return self._take(token.kind).text
-
-    def _accept(self, text: str) -> bool:
-        """Step past the next token if it is that text; return whether it was."""
-        return self._next.text == text and self._expect(text) == text
 
     def _declare(self) -> str:
         """Return the name of the table, enum or union that comes next, which must be new."""

@@ -2,48 +2,36 @@
 
 from __future__ import annotations
 
-import importlib
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
+import generate
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-MODULES = ("formats/onnxpb/schema.py", "formats/rten/schema.py")
+MODULES = [target for _, _, target in generate.TARGETS]
 
 
 @pytest.fixture
-def generate(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """Return schemas/generate.py as a module, imported as the script finds its neighbours."""
-    names = ("generate", "onnx_schema", "rten_schema")
-    monkeypatch.syspath_prepend(ROOT / "schemas")
-    yield importlib.import_module(names[0])
-    for name in names:
-        sys.modules.pop(name, None)
-
-
-@pytest.fixture
-def copied(generate: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder with the schema texts and modules, on which the script works instead."""
-    for name in ("schemas/onnx.proto", "schemas/rten.fbs", *MODULES):
+    for name in (*(source for source, _, _ in generate.TARGETS), *MODULES):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, tmp_path / name)
     monkeypatch.setattr(generate, "ROOT", tmp_path)
     return tmp_path
 
 
-def test_checked_in_modules_are_current(generate: ModuleType) -> None:
+def test_checked_in_modules_are_current() -> None:
     """Generating anew changes nothing."""
     assert generate.outdated() == {}
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_check_fails_for_a_stale_module_and_writing_cures_it(
-    generate: ModuleType, copied: Path, module: str, capsys: pytest.CaptureFixture[str]
+    copied: Path, module: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`--check` returns 1, names the module and writes nothing; without it the module becomes current."""
     wanted = (copied / module).read_bytes()
@@ -57,7 +45,7 @@ def test_check_fails_for_a_stale_module_and_writing_cures_it(
     assert generate.main(["--check"]) == 0
 
 
-def test_a_missing_module_is_written(generate: ModuleType, copied: Path) -> None:
+def test_a_missing_module_is_written(copied: Path) -> None:
     """A module that is not there is not current."""
     (copied / MODULES[0]).unlink()
     assert generate.main(["--check"]) == 1
@@ -65,9 +53,7 @@ def test_a_missing_module_is_written(generate: ModuleType, copied: Path) -> None
     assert (copied / MODULES[0]).read_bytes() == (ROOT / MODULES[0]).read_bytes()
 
 
-def test_a_malformed_text_is_reported_with_path_and_line(
-    generate: ModuleType, copied: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_malformed_text_is_reported_with_path_and_line(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The script ends with 1 and one sentence, and leaves the modules as they are."""
     (copied / "schemas/onnx.proto").write_text('syntax = "proto2";\npackage onnx;\nmessage {}\n', "utf-8")
     assert generate.main([]) == 1

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-import importlib
 import re
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
+import onnx_schema
 import pytest
+from tokens import SchemaError
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAD = 'syntax = "proto2";\npackage p;\n'
 
 
-@pytest.fixture
-def onnx_schema(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """Return schemas/onnx_schema.py as a module."""
-    monkeypatch.syspath_prepend(ROOT / "schemas")
-    yield importlib.import_module("onnx_schema")
-    sys.modules.pop("onnx_schema", None)
-
-
-def rows(schema: object, name: str) -> list[tuple[object, ...]]:
+def rows(schema: onnx_schema.Schema, name: str) -> list[tuple[object, ...]]:
     """Return the fields of a message without their lines."""
-    return [tuple(row)[:-1] for row in schema.messages[name].fields]  # type: ignore[attr-defined]
+    return [tuple(row)[:-1] for row in schema.messages[name].fields]
 
 
-def test_fields_come_in_order_of_number(onnx_schema: ModuleType) -> None:
+def test_fields_come_in_order_of_number() -> None:
     """Labels, packed and oneof are read, and the order in the text does not matter."""
     schema = onnx_schema.parse(
         HEAD + "message M { repeated int64 c = 0x10 [packed = true]; required bytes b = 3;\n"
@@ -42,7 +32,7 @@ def test_fields_come_in_order_of_number(onnx_schema: ModuleType) -> None:
     ]
 
 
-def test_the_innermost_type_of_a_name_is_meant(onnx_schema: ModuleType) -> None:
+def test_the_innermost_type_of_a_name_is_meant() -> None:
     """A nested declaration hides an outer one, also when it comes later."""
     schema = onnx_schema.parse(
         HEAD + "message T {} message M { optional T a = 1; optional M.T b = 2; enum T { Z = -1; }\n"
@@ -54,7 +44,7 @@ def test_the_innermost_type_of_a_name_is_meant(onnx_schema: ModuleType) -> None:
     assert schema.enums == {"M.T": {"Z": -1}}
 
 
-def test_comments_are_space(onnx_schema: ModuleType) -> None:
+def test_comments_are_space() -> None:
     """Both kinds of comment may stand between any two tokens."""
     schema = onnx_schema.parse(HEAD + "message/* { */M // }\n{ optional/**/int32 a\n= 1; /* \n */ }")
     assert rows(schema, "M") == [(1, "a", "int32", "optional", "", False, "")]
@@ -75,7 +65,7 @@ def test_comments_are_space(onnx_schema: ModuleType) -> None:
         (4, HEAD + "message M {\nextensions 4; }", "found extensions, expected message"),
         (4, HEAD + "message M {\noptional int32 a; }", "found ;, expected ="),
         (4, HEAD + "message M {\noptional int32 a = one; }", "found one, expected a number"),
-        (4, HEAD + "message M {\noptional int32 a = 010; }", "nothing in proto2 starts with '010"),
+        (4, HEAD + "message M {\noptional int32 a = 010; }", "nothing in a schema starts with '010"),
         (4, HEAD + "message M {\noptional int32 a = 0; }", "0 is not a number that a field can have"),
         (4, HEAD + "message M {\noptional int32 a = -1; }", "-1 is not a number"),
         (4, HEAD + "message M {\noptional int32 a = 19500; }", "19500 is not a number"),
@@ -91,22 +81,22 @@ def test_comments_are_space(onnx_schema: ModuleType) -> None:
         (4, HEAD + "message M { oneof o {\noptional int32 a = 1; } }", "found a, expected ="),
         (5, HEAD + "enum E {\nA = 0;\nB = 0; }", "E has B or 0 already"),
         (5, HEAD + "enum E {\nA = 0;\nA = 1; }", "E has A or 1 already"),
-        (3, HEAD + "/* never closed", "nothing in proto2 starts with '/* never"),
-        (3, HEAD + "\f", "nothing in proto2 starts with"),
+        (3, HEAD + "/* never closed", "nothing in a schema starts with '/* never"),
+        (3, HEAD + "\f", "nothing in a schema starts with"),
     ],
 )
-def test_malformed_text_is_refused_with_its_line(onnx_schema: ModuleType, line: int, text: str, found: str) -> None:
+def test_malformed_text_is_refused_with_its_line(line: int, text: str, found: str) -> None:
     """The message begins with the line, counted from 1, and says what stands there."""
-    with pytest.raises(onnx_schema.SchemaError) as caught:
+    with pytest.raises(SchemaError) as caught:
         onnx_schema.parse(text)
     assert str(caught.value).startswith(f"line {line}: ")
     assert found in str(caught.value)
 
 
-def test_the_real_text_cut_inside_a_declaration_is_refused(onnx_schema: ModuleType) -> None:
+def test_the_real_text_cut_inside_a_declaration_is_refused() -> None:
     """Wherever an opened declaration is not closed, that is a SchemaError at the last line and nothing else."""
     text = (ROOT / "schemas/onnx.proto").read_text("utf-8")
     for match in re.finditer("{", text):
-        with pytest.raises(onnx_schema.SchemaError, match="found the end of the text") as caught:
+        with pytest.raises(SchemaError, match="found the end of the text") as caught:
             onnx_schema.parse(text[: match.end()])
         assert str(caught.value).startswith(f"line {text.count(chr(10), 0, match.end()) + 1}: ")

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import re
-import sys
-from collections.abc import Iterator
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
+import rten_schema
 
 TEXT = """
 /// A comment.
@@ -36,24 +30,16 @@ file_identifier "TREE";
 """
 
 
-@pytest.fixture
-def rten_schema(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """Return schemas/rten_schema.py as a module."""
-    monkeypatch.syspath_prepend(ROOT / "schemas")
-    yield importlib.import_module("rten_schema")
-    sys.modules.pop("rten_schema", None)
-
-
-def generated(rten_schema: ModuleType, text: str) -> dict[str, Any]:
+def generated(text: str) -> dict[str, Any]:
     """Return the names that the module made from a text defines."""
     names: dict[str, Any] = {"__name__": "generated"}
     exec(rten_schema.generate(text), names)
     return names
 
 
-def test_everything_becomes_a_row(rten_schema: ModuleType) -> None:
+def test_everything_becomes_a_row() -> None:
     """A union takes two slots, an enum's default is its member 0, and null makes a scalar optional."""
-    names = generated(rten_schema, TEXT)
+    names = generated(TEXT)
     assert names["ENUMS"] == {"Color": ("ubyte", {"Red": 0, "Green": 5})}
     assert names["UNIONS"] == {"Either": ("Leaf", "Tree")}
     assert names["TABLES"] == {
@@ -73,7 +59,7 @@ def test_everything_becomes_a_row(rten_schema: ModuleType) -> None:
     }
 
 
-def test_long_enums_are_one_member_a_line(rten_schema: ModuleType) -> None:
+def test_long_enums_are_one_member_a_line() -> None:
     """What does not fit on a line is laid out as the formatter would."""
     members = [f"Member{number} = {number}" for number in range(9)]
     text = rten_schema.generate(f"enum Long : ushort {{ {', '.join(members)} }}")
@@ -109,7 +95,7 @@ def test_long_enums_are_one_member_a_line(rten_schema: ModuleType) -> None:
         ("table T { a: int (required); }", 1, "a is a scalar and cannot be required"),
     ],
 )
-def test_refused(rten_schema: ModuleType, text: str, line: int, message: str) -> None:
+def test_refused(text: str, line: int, message: str) -> None:
     """Mistakes, and what the language has beyond our subset, are named with their line."""
     with pytest.raises(ValueError, match=f"^line {line}: .*{re.escape(message)}"):
         rten_schema.generate(text)
