@@ -21,7 +21,8 @@ from formats.onnxzip.archive import Packing, plan_model, read_model
 from formats.onnxzip.description import checksums_of
 from formats.onnxzip.reader import read_entries
 from formats.tensordata.engine import execute
-from formats.tensordata.osio import File, remove
+from formats.tensordata.osio import File
+from formats.tensordata.output import remove
 from formats.tensordata.plan import Digest, FilePlan, Loss, PlacedWrite, WritePlan
 from formats.tensordata.source import FileSpan, Literal
 from formats.tensordata.tail import put_back, replace_tail, undo_path
@@ -113,7 +114,7 @@ def _kept(model: Model, file: File) -> tuple[list[Entry], dict[tuple[object, ...
 
 
 def _spans(model: Model) -> Iterator[FileSpan]:
-    for _, tensor in walk.tensors(model):
+    for _, tensor in walk.movable_tensors(model):
         source = tensor.external_source if tensor.data_location == EXTERNAL else tensor.raw_data
         if isinstance(source, FileSpan):
             yield source

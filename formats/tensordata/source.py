@@ -237,24 +237,23 @@ class Concat(Source):
 
     def readinto(self, offset: int, buffer: memoryview) -> None:
         """Read from every part that the range touches."""
-        self._check_range(offset, len(buffer))
-        start = 0
-        for part in self.parts:
-            low, high = max(offset, start), min(offset + len(buffer), start + part.nbytes)
-            if low < high:
-                part.readinto(low - start, buffer[low - offset : high - offset])
-            start += part.nbytes
+        done = 0
+        for part, start, nbytes in self._touched(offset, len(buffer)):
+            part.readinto(start, buffer[done : done + nbytes])
+            done += nbytes
 
     def slice(self, offset: int, nbytes: int) -> Concat:
         """The range, as the parts of it."""
+        return Concat.of(*(part.slice(start, size) for part, start, size in self._touched(offset, nbytes)))
+
+    def _touched(self, offset: int, nbytes: int) -> Iterator[tuple[Source, int, int]]:
+        """The parts that a range touches, each with where in it and for how many bytes."""
         self._check_range(offset, nbytes)
-        parts, start = [], 0
         for part in self.parts:
-            low, high = max(offset, start), min(offset + nbytes, start + part.nbytes)
-            if low < high:
-                parts.append(part.slice(low - start, high - low))
-            start += part.nbytes
-        return Concat.of(*parts)
+            start, end = max(offset, 0), min(offset + nbytes, part.nbytes)
+            if start < end:
+                yield part, start, end - start
+            offset -= part.nbytes
 
     def view(self) -> memoryview:
         """A copy of the parts, joined."""

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError
 from formats.tensordata.engine import EngineOptions, execute, transfer
-from formats.tensordata.osio import ExistingFile, File, remove
+from formats.tensordata.osio import File
+from formats.tensordata.output import ExistingFile, remove
 from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan, check_plan
 from formats.tensordata.source import Concat, Literal
 

@@ -24,7 +24,8 @@ from hypothesis import strategies as st
 from formats.errors import FormatError, TensorDataError, TruncatedError
 from formats.tensordata import engine, tasks
 from formats.tensordata.engine import EngineOptions, execute, materialise, to_bytes
-from formats.tensordata.osio import SYSTEM, File, OutputFile
+from formats.tensordata.osio import SYSTEM, File
+from formats.tensordata.output import OutputFile
 from formats.tensordata.plan import Align, Digest, FilePlan, LateWrite, PlacedWrite, WritePlan, lay_out
 from formats.tensordata.source import Concat, Literal, Source
 from formats.tensordata.transform import Transform, cast, varints

@@ -1,0 +1,365 @@
+"""Writing files that replace others only when they are complete, with every fallback forced."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from formats.tensordata.osio import SYSTEM, Capabilities, File
+from formats.tensordata.output import UNSUPPORTED, OutputFile
+
+WRITERS = {
+    "unnamed": SYSTEM,
+    "named": replace(SYSTEM, unnamed=False),
+    "no links": replace(SYSTEM, unnamed=False, hard_link=False),
+    "nothing": Capabilities(
+        positional=False,
+        vectored=False,
+        copy_range=False,
+        allocate=False,
+        unnamed=False,
+        hard_link=False,
+        unlinked_mapping=False,
+    ),
+}
+
+
+@pytest.fixture(params=WRITERS.values(), ids=WRITERS)
+def writer(request: pytest.FixtureRequest) -> Capabilities:
+    """Every way to write."""
+    return request.param
+
+
+def descriptors() -> int:
+    """How many files this process has open."""
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_new_file(tmp_path: Path, writer: Capabilities) -> None:
+    """Nothing has the name before publication; then the file is complete, and the only one there."""
+    destination = tmp_path / "model"
+    output = OutputFile(destination, 8, capabilities=writer)
+    output.pwrite(2, b"abc")
+    assert not destination.exists()
+    assert not output.published
+    output.publish(fsync=True)
+    assert output.published
+    output.close()
+    assert output.published
+    assert destination.read_bytes() == b"\0\0abc\0\0\0"
+    assert os.listdir(tmp_path) == ["model"]
+
+
+def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: Capabilities) -> None:
+    """A system that takes less than it is given gets the rest."""
+    monkeypatch.setattr("formats.tensordata.output.STEP_BYTES", 3)
+    output = OutputFile(tmp_path / "model", 10, capabilities=writer)
+    output.pwrite(0, b"0123456789")
+    output.publish()
+    assert (tmp_path / "model").read_bytes() == b"0123456789"
+
+
+def test_unnamed_file_survives_no_kill(tmp_path: Path) -> None:
+    """Nothing is left of a process that is killed while it writes."""
+    if not SYSTEM.unnamed:
+        pytest.skip("this system has no unnamed files")
+    code = (
+        "import os, signal, sys\n"
+        "from formats.tensordata.output import OutputFile\n"
+        "output = OutputFile(sys.argv[1], 100)\n"
+        "output.pwrite(0, b'abc')\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code, str(tmp_path / "model")], check=False)
+    assert -signal.SIGKILL == result.returncode
+    assert os.listdir(tmp_path) == []
+
+
+def test_discarding(tmp_path: Path, writer: Capabilities) -> None:
+    """Nothing is left of a file that was not published, twice discarded or not."""
+    before = descriptors()
+    output = OutputFile(tmp_path / "model", 8, capabilities=writer)
+    output.discard()
+    output.discard()
+    assert os.listdir(tmp_path) == []
+    assert before == descriptors()
+
+
+def test_existing_file_is_refused(tmp_path: Path, writer: Capabilities) -> None:
+    """Without leave to overwrite, an existing file is an error before anything is written."""
+    (tmp_path / "model").write_bytes(b"old")
+    with pytest.raises(FileExistsError, match="model"):
+        OutputFile(tmp_path / "model", 8, capabilities=writer)
+    assert os.listdir(tmp_path) == ["model"]
+
+
+def test_file_that_appears_meanwhile(tmp_path: Path, writer: Capabilities) -> None:
+    """A file that someone else made meanwhile is not overwritten without leave, and with leave it is."""
+    output = OutputFile(tmp_path / "model", 8, capabilities=writer)
+    (tmp_path / "model").write_bytes(b"theirs")
+    with pytest.raises(FileExistsError, match="model"):
+        output.publish(revocable=True)
+    output.discard()
+    assert (tmp_path / "model").read_bytes() == b"theirs"
+    (tmp_path / "model").unlink()
+    output = OutputFile(tmp_path / "model", 3, overwrite=True, capabilities=writer)
+    (tmp_path / "model").write_bytes(b"theirs")
+    output.publish()
+    assert (tmp_path / "model").read_bytes() == bytes(3)
+    assert os.listdir(tmp_path) == ["model"]
+
+
+def test_link_that_appears_meanwhile(tmp_path: Path, writer: Capabilities) -> None:
+    """A link to nowhere that someone made meanwhile is something that exists, too."""
+    output = OutputFile(tmp_path / "model", 8, capabilities=writer)
+    (tmp_path / "model").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(FileExistsError):
+        output.publish()
+    output.discard()
+    assert (tmp_path / "model").is_symlink()
+
+
+@pytest.mark.parametrize("existed", [True, False])
+def test_revoking(tmp_path: Path, writer: Capabilities, existed: bool) -> None:
+    """Discarding after a revocable publication brings back what was there before, the very same file."""
+    destination = tmp_path / "model"
+    if existed:
+        destination.write_bytes(b"old")
+        destination.chmod(0o640)
+    before = destination.stat().st_ino if existed else None
+    output = OutputFile(destination, 8, overwrite=True, capabilities=writer)
+    output.publish(revocable=True)
+    assert destination.read_bytes() == bytes(8)
+    output.discard()
+    assert os.listdir(tmp_path) == (["model"] if existed else [])
+    if existed:
+        assert (b"old", before) == (destination.read_bytes(), destination.stat().st_ino)
+
+
+def test_revocation_ends_with_closing(tmp_path: Path, writer: Capabilities) -> None:
+    """Closing makes a publication final and drops the old file."""
+    (tmp_path / "model").write_bytes(b"old")
+    output = OutputFile(tmp_path / "model", 8, overwrite=True, capabilities=writer)
+    output.publish(revocable=True)
+    output.close()
+    output.discard()
+    assert (tmp_path / "model").read_bytes() == bytes(8)
+    assert os.listdir(tmp_path) == ["model"]
+
+
+@pytest.mark.parametrize("step", ["link", "replace"])
+def test_failing_publication(tmp_path: Path, writer: Capabilities, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    """Whatever call of a revocable publication fails, discarding leaves the old file and nothing else."""
+    (tmp_path / "model").write_bytes(b"old")
+    output = OutputFile(tmp_path / "model", 8, overwrite=True, capabilities=writer)
+
+    def fail(*arguments: Any, **options: Any) -> None:
+        raise OSError(errno.EIO, "no more")
+
+    with monkeypatch.context() as patch:
+        if step == "link":
+            patch.setattr(os, "link", fail)
+        else:
+            real = Path.replace
+            patch.setattr(Path, "replace", lambda self, to: fail() if to.name == "model" else real(self, to))
+        if step == "link" and not writer.hard_link and not writer.unnamed:
+            output.publish(revocable=True)
+        else:
+            with pytest.raises(OSError, match="no more"):
+                output.publish(revocable=True)
+    output.discard()
+    assert (tmp_path / "model").read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["model"]
+
+
+def test_interruption_after_the_deed(tmp_path: Path, writer: Capabilities, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interruption right after the file got its name does not hide that it has it."""
+    output = OutputFile(tmp_path / "model", 8, capabilities=writer)
+    real = OutputFile._name
+
+    def interrupted(self: OutputFile, path: Path) -> None:
+        real(self, path)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(OutputFile, "_name", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        output.publish(revocable=True)
+    assert output.published
+    output.discard()
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0, 0o666)])
+def test_mode_of_a_new_file(tmp_path: Path, writer: Capabilities, mask: int, mode: int) -> None:
+    """A new file has the permissions that the umask leaves."""
+    old = os.umask(mask)
+    try:
+        output = OutputFile(tmp_path / "model", 1, capabilities=writer)
+        output.publish()
+    finally:
+        os.umask(old)
+    assert mode == stat.S_IMODE((tmp_path / "model").stat().st_mode)
+
+
+def test_mode_of_a_replaced_file(tmp_path: Path, writer: Capabilities) -> None:
+    """A file that replaces another has its permissions."""
+    (tmp_path / "model").touch()
+    (tmp_path / "model").chmod(0o604)
+    output = OutputFile(tmp_path / "model", 1, overwrite=True, capabilities=writer)
+    output.publish()
+    assert 0o604 == stat.S_IMODE((tmp_path / "model").stat().st_mode)
+
+
+def test_write_protected_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that its owner protected from writing is not replaced."""
+    (tmp_path / "model").touch(mode=0o444)
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # for tests run by root
+    with pytest.raises(PermissionError, match="model"):
+        OutputFile(tmp_path / "model", 1, overwrite=True)
+
+
+@pytest.mark.parametrize("dangling", [True, False])
+def test_destination_that_is_a_link(tmp_path: Path, writer: Capabilities, dangling: bool) -> None:
+    """A link stays a link, and its target is written, in the directory of the target."""
+    (tmp_path / "store").mkdir()
+    target = tmp_path / "store" / "blob"
+    if not dangling:
+        target.write_bytes(b"old")
+    (tmp_path / "model").symlink_to(Path("store") / "blob")
+    output = OutputFile(tmp_path / "model", 2, overwrite=True, capabilities=writer)
+    output.publish()
+    assert (tmp_path / "model").is_symlink()
+    assert target.read_bytes() == bytes(2)
+    assert os.listdir(tmp_path / "store") == ["blob"]
+
+
+def test_impossible_destinations(tmp_path: Path, writer: Capabilities) -> None:
+    """A missing directory is named; a directory, a pipe and a device are never replaced."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").touch()
+    with pytest.raises(FileNotFoundError) as caught:
+        OutputFile(tmp_path / "none" / "model", 1, capabilities=writer)
+    assert str(tmp_path / "none") == caught.value.filename
+    with pytest.raises(IsADirectoryError, match=tmp_path.name):
+        OutputFile(tmp_path, 1, overwrite=True, capabilities=writer)
+    with pytest.raises(FileExistsError, match="pipe"):
+        OutputFile(tmp_path / "pipe", 1, overwrite=True, capabilities=writer)
+    with pytest.raises(FileExistsError, match="null"):
+        OutputFile("/dev/null", 1, overwrite=True, capabilities=writer)
+    with pytest.raises(NotADirectoryError):
+        OutputFile(tmp_path / "file" / "model", 1, capabilities=writer)
+    assert sorted(os.listdir(tmp_path)) == ["file", "pipe"]
+
+
+def test_long_names_work(tmp_path: Path, writer: Capabilities) -> None:
+    """The hidden name does not make a name too long that is not."""
+    name = "m" * 255
+    output = OutputFile(tmp_path / name, 1, overwrite=True, capabilities=writer)
+    output.publish()
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_relative_destination(tmp_path: Path, writer: Capabilities, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path without a directory is in the current one."""
+    monkeypatch.chdir(tmp_path)
+    OutputFile("model", 1, capabilities=writer).publish()
+    assert os.listdir(tmp_path) == ["model"]
+
+
+def test_copying_in_the_kernel(tmp_path: Path, path: Path) -> None:
+    """A range goes from file to file; at the end of the source less is copied, and the count tells."""
+    file, output = File.open(path), OutputFile(tmp_path / "model", 1000)
+    assert 50 == output.copy_range(file, 100, 7, 50)
+    assert 10 == output.copy_range(file, 990, 500, 60)
+    output.publish()
+    content = (tmp_path / "model").read_bytes()
+    assert path.read_bytes()[100:150] == content[7:57]
+    assert path.read_bytes()[990:] == content[500:510]
+
+
+@pytest.mark.parametrize("code", sorted(UNSUPPORTED))
+def test_kernel_that_cannot_copy(tmp_path: Path, path: Path, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A filesystem that refuses is no error, also half-way: the count says where to go on."""
+    real, calls = os.copy_file_range, []
+
+    def refuse(*arguments: Any) -> int:
+        calls.append(arguments)
+        if len(calls) > 1:
+            raise OSError(code, "refused")
+        return real(*arguments)
+
+    monkeypatch.setattr("formats.tensordata.output.STEP_BYTES", 8)
+    monkeypatch.setattr(os, "copy_file_range", refuse)
+    output = OutputFile(tmp_path / "model", 1000)
+    assert 8 == output.copy_range(File.open(path), 0, 0, 20)
+    nothing = replace(SYSTEM, copy_range=False)
+    assert 0 == OutputFile(tmp_path / "model", 1000, capabilities=nothing).copy_range(File.open(path), 0, 0, 20)
+
+
+def test_system_without_unnamed_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A filesystem that refuses an unnamed file gets a hidden one."""
+    real = os.open
+
+    def refuse(path: Any, flags: int, *arguments: Any) -> int:
+        if SYSTEM.unnamed and flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(errno.EOPNOTSUPP, "refused")
+        return real(path, flags, *arguments)
+
+    monkeypatch.setattr(os, "open", refuse)
+    output = OutputFile(tmp_path / "model", 8)
+    assert [name[0] for name in os.listdir(tmp_path)] == ["."]
+    output.publish()
+    assert os.listdir(tmp_path) == ["model"]
+
+
+@pytest.mark.parametrize("code", [errno.EPERM, errno.EOPNOTSUPP])
+def test_filesystem_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """Where a file cannot have two names, an empty file reserves the name, and only if nobody has it."""
+
+    def refuse(*arguments: Any, **options: Any) -> None:
+        raise OSError(code, "refused")
+
+    monkeypatch.setattr(os, "link", refuse)
+    output = OutputFile(tmp_path / "model", 8, capabilities=WRITERS["named"])
+    output.publish()
+    assert os.listdir(tmp_path) == ["model"]
+    output = OutputFile(tmp_path / "model", 9, overwrite=True, capabilities=WRITERS["named"])
+    output.publish(revocable=True)
+    output.discard()
+    assert (tmp_path / "model").read_bytes() == bytes(8)
+    assert os.listdir(tmp_path) == ["model"]
+
+
+def test_space_is_reserved_or_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: Capabilities
+) -> None:
+    """A disk without room for the file is an error that names it, before anything is written."""
+
+    def full(*arguments: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate" if writer.allocate else "ftruncate", full)
+    with pytest.raises(OSError, match=r"No space left on device.*model") as caught:
+        OutputFile(tmp_path / "model", 8, capabilities=writer)
+    assert errno.ENOSPC == caught.value.errno
+    assert os.listdir(tmp_path) == []
+
+
+def test_filesystem_that_cannot_reserve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A filesystem without preallocation still gets a file of the right size."""
+
+    def refuse(*arguments: Any) -> None:
+        raise OSError(errno.EBADF, "refused")
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    OutputFile(tmp_path / "model", 8).publish()
+    assert (tmp_path / "model").read_bytes() == bytes(8)
