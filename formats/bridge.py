@@ -18,19 +18,21 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from formats import conversion
 from formats.errors import EncodeError
 from formats.ir import dtypes, walk
-from formats.ir.model import MESSAGE_CLASSES, Model, StringStringEntry, Tensor
-from formats.ir.storage import EXTERNAL, with_raw_data, without_data
+from formats.ir.model import Model, Tensor
+from formats.ir.storage import EXTERNAL, places_of, with_raw_data, with_reference, without_data
 from formats.onnxpb.codec import decode, encode
 from formats.onnxpb.external import PROTOBUF_LIMIT_BYTES, locate_data
+from formats.onnxpb.fields import CLASSES
 from formats.onnxpb.locations import DataFiles
 from formats.onnxpb.merging import merge
 from formats.onnxpb.proto import unwrap
 from formats.onnxpb.schema import MESSAGES
+from formats.tensordata.plan import lay_out
 from formats.tensordata.source import FileSpan, Literal, Source
 
 if TYPE_CHECKING:
@@ -38,13 +40,11 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Graph
     from formats.tensordata.osio import File
-    from formats.tensordata.plan import Segment
+    from formats.tensordata.plan import PlacedWrite
 
 SMALL_BYTES = 1024  # weights below this size stay in the model: onnxruntime wants some to infer shapes
 FOLDER_KEY = "session.model_external_initializers_file_folder_path"
 COMPLEX = frozenset((14, 15))  # of which onnxruntime makes no values
-
-_CLASSES = {message_class.message: message_class for message_class in MESSAGE_CLASSES}
 
 
 # onnx
@@ -97,13 +97,13 @@ def _from_protobuf(proto: Any, message_class: type[Any]) -> Any:
     for row in MESSAGES[message_class.message]:
         value = getattr(proto, row.name)
         if row.label == "repeated" and row.kind == "message":
-            setattr(message, row.name, [_from_protobuf(item, _CLASSES[row.type_name]) for item in value])
+            setattr(message, row.name, [_from_protobuf(item, CLASSES[row.type_name]) for item in value])
         elif row.label == "repeated":
             getattr(rest, row.name).extend(value)
         elif not proto.HasField(row.name):
             continue
         elif row.kind == "message":
-            setattr(message, row.name, _from_protobuf(value, _CLASSES[row.type_name]))
+            setattr(message, row.name, _from_protobuf(value, CLASSES[row.type_name]))
         elif row.name == "raw_data":
             message.raw_data = Literal(value)
         else:
@@ -126,13 +126,13 @@ def _serialized(proto: Any) -> bytes | None:
 def _to_protobuf(message: Any, proto: Any, stored: Callable[[Tensor], Tensor]) -> None:
     """An empty message becomes that of the IR: by way of its bytes, or by its fields where these are too many."""
     message = stored(message) if isinstance(message, Tensor) else message
-    segments = encode(message, stored)
-    if _nbytes(segments) <= PROTOBUF_LIMIT_BYTES:
-        proto.ParseFromString(_joined(segments))
+    writes, nbytes = lay_out(encode(message, stored))
+    if nbytes <= PROTOBUF_LIMIT_BYTES:
+        proto.ParseFromString(_joined(writes))
         return
     rows = [row for row in MESSAGES[message.message] if row.kind == "message" or row.name == "raw_data"]
     empty: dict[str, Any] = {row.name: [] if row.label == "repeated" else None for row in rows}
-    proto.ParseFromString(_joined(encode(replace(message, **empty))))
+    proto.ParseFromString(_joined(lay_out(encode(replace(message, **empty)))[0]))
     for row in rows:
         value = getattr(message, row.name)
         if row.label == "repeated":
@@ -146,12 +146,8 @@ def _to_protobuf(message: Any, proto: Any, stored: Callable[[Tensor], Tensor]) -
             _to_protobuf(value, inner, stored)
 
 
-def _nbytes(segments: Sequence[Segment]) -> int:
-    return sum(len(part) if isinstance(part, bytes) else cast("Source", part).nbytes for part in segments)
-
-
-def _joined(segments: Sequence[Segment]) -> bytes:
-    return b"".join([part if isinstance(part, bytes) else cast("Source", part).view() for part in segments])
+def _joined(writes: list[PlacedWrite]) -> bytes:
+    return b"".join([write.source.view() for write in writes])
 
 
 # onnx_ir
@@ -169,9 +165,9 @@ def from_onnx_ir(model: Any) -> Model:
     }
     files = {directory: DataFiles(directory / "model.onnx") for directory in directories.values()}
     new = from_onnx(onnx_ir.to_proto(model))
-    for where, tensor in walk.tensors(new):
+    for where, tensor in walk.movable_tensors(new):
         if tensor.data_location == EXTERNAL:
-            directory = directories[tensor.name, _location(tensor)]
+            directory = directories[tensor.name, places_of(tensor).get("location", "")]
             tensor.external_source = files[directory].find(tensor, where)
     return new
 
@@ -213,10 +209,6 @@ def _external_tensors(model: Any) -> Iterator[Any]:
         yield from (value for value in values if isinstance(value, onnx_ir.ExternalTensor))
 
 
-def _location(tensor: Tensor) -> str:
-    return next((entry.value or "" for entry in tensor.external_data if entry.key == "location"), "")
-
-
 # onnxruntime
 
 
@@ -239,8 +231,8 @@ def onnxruntime_session(
     weights = _Weights()
     for _, graph in walk.graphs(model):
         weights.move(graph, is_main=graph is model.graph)
-    segments = encode(model, lambda tensor: weights.moved.get(id(tensor)) or _inlined(tensor))
-    if _nbytes(segments) > PROTOBUF_LIMIT_BYTES:
+    writes, nbytes = lay_out(encode(model, lambda tensor: weights.moved.get(id(tensor)) or _inlined(tensor)))
+    if nbytes > PROTOBUF_LIMIT_BYTES:
         raise EncodeError("the model has more than 2 GiB without its initialisers, which onnxruntime cannot read")
     sess_options = sess_options or onnxruntime.SessionOptions()
     if weights.folder:
@@ -250,7 +242,7 @@ def onnxruntime_session(
         for tensor, array in weights.in_memory
     ]
     sess_options.add_external_initializers([tensor.name for tensor, _ in weights.in_memory], values)
-    session = onnxruntime.InferenceSession(_joined(segments), sess_options, providers=providers, **options)
+    session = onnxruntime.InferenceSession(_joined(writes), sess_options, providers=providers, **options)
     session.formats_weights = weights  # alive as long as the session is
     return session
 
@@ -297,6 +289,4 @@ class _Weights:
 
 
 def _reference(tensor: Tensor, location: str, offset: int, nbytes: int) -> Tensor:
-    places = {"location": location, "offset": str(offset), "length": str(nbytes)}
-    entries = [StringStringEntry(key, value) for key, value in places.items()]
-    return replace(without_data(tensor), data_location=EXTERNAL, external_data=entries)
+    return with_reference(tensor, {"location": location, "offset": str(offset), "length": str(nbytes)})

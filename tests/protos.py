@@ -7,7 +7,12 @@ from typing import Any
 import onnx
 from hypothesis import strategies as st
 
+from formats.ir.model import MESSAGE_CLASSES
+from formats.onnxpb.codec import decode, encode
 from formats.onnxpb.schema import ENUMS, MESSAGES, Field
+from formats.tensordata.source import Literal, Source
+
+CLASSES = {cls.message: cls for cls in MESSAGE_CLASSES}
 
 SCALARS: dict[str, st.SearchStrategy[Any]] = {
     "int32": st.integers(-(1 << 31), (1 << 31) - 1),
@@ -21,8 +26,8 @@ SCALARS: dict[str, st.SearchStrategy[Any]] = {
 
 
 def message_type(name: str) -> Any:
-    """The class of the `onnx` package for a message of onnx.proto."""
-    found: Any = onnx.onnx_ml_pb2
+    """The class of the `onnx` package for a message."""
+    found: Any = onnx
     for step in name.split("."):
         found = getattr(found, step)
     return found
@@ -64,3 +69,13 @@ def _set(draw: st.DrawFn, message: Any, row: Field, depth: int, allow_nan: bool)
         target.append(value)
     else:
         setattr(message, row.name, value)
+
+
+def decoded(proto: Any) -> Any:
+    """Our message for one of the `onnx` package."""
+    return decode(Literal(proto.SerializeToString()), CLASSES[proto.DESCRIPTOR.full_name.removeprefix("onnx.")])
+
+
+def encoded(message: Any) -> bytes:
+    """Our message on the wire, with its sources read."""
+    return b"".join(part.read() if isinstance(part, Source) else bytes(part) for part in encode(message))

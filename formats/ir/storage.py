@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from formats.errors import ExternalDataError, TensorDataError
 from formats.ir import dtypes
-from formats.ir.model import Tensor
+from formats.ir.model import StringStringEntry, Tensor
 from formats.tensordata.source import Literal, Source
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy as np
 
     from formats.ir.dtypes import DataType
@@ -71,6 +73,10 @@ def _typed(field: Source, row: DataType, dims: list[int]) -> Source:
         return field
     from formats.tensordata.transform import pack, varints
 
+    entries = dtypes.count(dims) if row.bits == 6 else row.nbytes(dims) * 8 // max(row.bits, 8)
+    if entries > field.nbytes:  # a byte each, at least; or else dims alone would say how much memory to take
+        found = f"{field.nbytes} bytes of {row.field}"
+        raise TensorDataError(f"found {found} for {entries} integers, which dims {_shortened(dims)} need")
     if row.bits == 6:  # one element to an entry, unlike the other types narrower than a byte
         return pack(6).of(varints("uint8").of(field, dtypes.count(dims)), row.nbytes(dims))
     return varints(f"uint{max(row.bits, 8)}").of(field, row.nbytes(dims))
@@ -147,3 +153,14 @@ def without_data(tensor: Tensor) -> Tensor:
 def with_raw_data(tensor: Tensor, source: Source) -> Tensor:
     """A copy of the tensor with `source` as its raw data, whatever form its elements had."""
     return replace(without_data(tensor), raw_data=source)
+
+
+def places_of(tensor: Tensor) -> dict[str, str]:
+    """What the external data entries of the tensor say, by key; of two with the same key the last counts."""
+    return {entry.key or "": entry.value or "" for entry in tensor.external_data}
+
+
+def with_reference(tensor: Tensor, places: Mapping[str, str], source: Source | None = None) -> Tensor:
+    """A copy of the tensor whose elements are external, where the entries `places` say; `source` has them here."""
+    entries = [StringStringEntry(key, value) for key, value in places.items()]
+    return replace(without_data(tensor), data_location=EXTERNAL, external_data=entries, external_source=source)

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from formats.errors import FormatError, LimitError, WireError
 from formats.ir.model import MESSAGE_CLASSES
-from formats.onnxpb.codec import MAX_DEPTH, MAX_MESSAGES
+from formats.onnxpb.codec import MAX_MESSAGES
 from formats.onnxpb.schema import ENUMS, MESSAGES, Field
 from formats.onnxpb.wire import encode_varint
+from formats.registry import DEEPEST
 from formats.tensordata.source import Literal, Source
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ INTEGER_RANGES = {
 }
 _NUMPY_CODES = {"float": "<f4", "double": "<f8", "int32": "<i4", "int64": "<i8", "uint64": "<u8"}
 _FLOAT = struct.Struct("<f")
-_CLASSES = {cls.message: cls for cls in MESSAGE_CLASSES}
+CLASSES = {cls.message: cls for cls in MESSAGE_CLASSES}
 
 
 # From messages
@@ -111,7 +112,7 @@ def to_float(value: float) -> float:
 @cache
 def _fields_in_place(message: str) -> frozenset[str]:
     """The fields that the IR keeps as a source."""
-    return frozenset(field.name for field in fields(_CLASSES[message]) if field.type == "Source | None")
+    return frozenset(field.name for field in fields(CLASSES[message]) if field.type == "Source | None")
 
 
 def build(message: str, values: Mapping[str, Sequence[Any]]) -> Any:
@@ -124,7 +125,7 @@ def build(message: str, values: Mapping[str, Sequence[Any]]) -> Any:
                 arguments[row.name] = Literal(_packed(found, row))
             else:
                 arguments[row.name] = list(found) if row.label == "repeated" else found[0]
-    return _CLASSES[message](**arguments)
+    return CLASSES[message](**arguments)
 
 
 def _packed(values: Sequence[Any], row: Field) -> bytes:
@@ -138,9 +139,10 @@ def _packed(values: Sequence[Any], row: Field) -> bytes:
 class Limits:
     """How many messages were begun, and what is too many."""
 
-    __slots__ = ("messages",)
+    __slots__ = ("max_depth", "messages")
 
-    def __init__(self) -> None:
+    def __init__(self, max_depth: int) -> None:
+        self.max_depth = max_depth
         self.messages = 0
 
     def enter(self, depth: int) -> None:
@@ -149,8 +151,8 @@ class Limits:
         Raises: LimitError.
         """
         self.messages += 1
-        if depth > MAX_DEPTH:
-            raise LimitError(f"messages are nested deeper than {MAX_DEPTH}")
+        if depth > self.max_depth:
+            raise LimitError(f"messages are nested deeper than {self.max_depth}; --max-depth allows up to {DEEPEST}")
         if self.messages > MAX_MESSAGES:
             raise LimitError(f"the file holds more than {MAX_MESSAGES} messages")
 

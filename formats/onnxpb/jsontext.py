@@ -21,7 +21,6 @@ from operator import index
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.errors import DecodeError, EncodeError, FormatError, LimitError
-from formats.ir.model import Model
 from formats.onnxpb.fields import (
     INTEGER_RANGES,
     Limits,
@@ -34,38 +33,14 @@ from formats.onnxpb.fields import (
     to_float,
 )
 from formats.onnxpb.schema import ENUMS
+from formats.registry import MAX_DEPTH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
-    from formats.onnxpb import TextOptions
     from formats.onnxpb.schema import Field
-    from formats.tensordata.plan import WritePlan
-    from formats.tensordata.source import Source
 
 T = TypeVar("T")
-
-
-def read_model(source: Source, path: Path | None) -> Model:
-    """The model in the JSON text `source`; its external data are looked for beside `path`.
-
-    Raises: DecodeError where the text is wrong; ExternalDataError as for `.onnx` files.
-    """
-    from formats.onnxpb.external import locate_data
-    from formats.onnxpb.textfile import read_text
-
-    return locate_data(parse(read_text(source), Model), path)
-
-
-def plan_model(model: Model, destination: Path, options: TextOptions) -> WritePlan:
-    """How to write `model` as JSON to `destination`; the text is in memory.
-
-    Raises: EncodeError or ExternalDataError where that cannot be done.
-    """
-    from formats.onnxpb.textfile import plan_text
-
-    return plan_text(model, destination, options, to_json)
 
 
 # Printing
@@ -137,7 +112,7 @@ class _Object(tuple[tuple[str, Any], ...]):
     __slots__ = ()
 
 
-def parse(text: str, message_class: type[T]) -> T:
+def parse(text: str, message_class: type[T], max_depth: int = MAX_DEPTH) -> T:
     """The message that the JSON `text` describes.
 
     Raises: DecodeError with line and column, or the dotted place, where the text is wrong.
@@ -153,7 +128,7 @@ def parse(text: str, message_class: type[T]) -> T:
     except ValueError as error:
         raise DecodeError(f"the text is not JSON: {error}") from None
     try:
-        message: T = _Parser().message(message_class.message, value, 0)  # type: ignore[attr-defined]
+        message: T = _Parser(max_depth).message(message_class.message, value, 0)  # type: ignore[attr-defined]
     except RecursionError:
         raise LimitError("messages are nested too deep for this thread") from None
     return message
@@ -176,8 +151,8 @@ def _rows_by_name(message: str) -> dict[str, Field]:
 class _Parser:
     """What turns JSON values into messages, and counts them."""
 
-    def __init__(self) -> None:
-        self.limits = Limits()
+    def __init__(self, max_depth: int) -> None:
+        self.limits = Limits(max_depth)
 
     def message(self, name: str, value: Any, depth: int) -> Any:
         """The message of this name with the members of an object as its fields."""

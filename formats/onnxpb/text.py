@@ -16,7 +16,6 @@ from operator import index
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.errors import DecodeError, EncodeError, FormatError, LimitError
-from formats.ir.model import Model
 from formats.onnxpb.fields import (
     INTEGER_RANGES,
     Limits,
@@ -29,38 +28,14 @@ from formats.onnxpb.fields import (
     to_float,
 )
 from formats.onnxpb.schema import ENUMS
+from formats.registry import MAX_DEPTH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
-    from formats.onnxpb import TextOptions
     from formats.onnxpb.schema import Field
-    from formats.tensordata.plan import WritePlan
-    from formats.tensordata.source import Source
 
 T = TypeVar("T")
-
-
-def read_model(source: Source, path: Path | None) -> Model:
-    """The model in the text `source`; its external data are looked for beside `path`.
-
-    Raises: DecodeError where the text is wrong; ExternalDataError as for `.onnx` files.
-    """
-    from formats.onnxpb.external import locate_data
-    from formats.onnxpb.textfile import read_text
-
-    return locate_data(parse(read_text(source), Model), path)
-
-
-def plan_model(model: Model, destination: Path, options: TextOptions) -> WritePlan:
-    """How to write `model` as text to `destination`; the text is in memory.
-
-    Raises: EncodeError or ExternalDataError where that cannot be done.
-    """
-    from formats.onnxpb.textfile import plan_text
-
-    return plan_text(model, destination, options, to_text)
 
 
 # Printing
@@ -145,12 +120,12 @@ MAX_DIGITS = 100
 _CLOSING = {"{": "}", "<": ">"}
 
 
-def parse(text: str, message_class: type[T]) -> T:
+def parse(text: str, message_class: type[T], max_depth: int = MAX_DEPTH) -> T:
     """The message that `text` describes.
 
     Raises: DecodeError with line and column, and the dotted place, where the text is wrong.
     """
-    parser = _Parser(text)
+    parser = _Parser(text, max_depth)
     try:
         message: T = parser.message(message_class.message, "", 0)  # type: ignore[attr-defined]
     except RecursionError:
@@ -166,9 +141,9 @@ def _rows_by_name(message: str) -> dict[str, Field]:
 class _Parser:
     """A place in a text, and the token there: a word, a number, one other character, or "" at the end."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, max_depth: int) -> None:
         self.text = text
-        self.limits = Limits()
+        self.limits = Limits(max_depth)
         self.token = ""
         self.start = self.position = 0  # where the token starts, and where what follows it does
         self.advance()

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from formats.errors import DecodeError, EncodeError
 from formats.ir import walk
 from formats.ir.model import Model
-from formats.ir.storage import EXTERNAL
+from formats.ir.storage import EXTERNAL, places_of
 from formats.onnxpb import external
 from formats.onnxpb.codec import decode
 from formats.onnxpb.fields import rows_of, step_of
+from formats.registry import DEEPEST
 from formats.tensordata.plan import FilePlan, Loss, PlacedWrite, WritePlan
 from formats.tensordata.source import Concat, FileSpan, Literal
 
@@ -20,7 +21,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from formats.onnxpb import TextOptions
+    from formats.registry import ReadOptions
     from formats.tensordata.source import Source
+
+
+def read_model(
+    source: Source, path: Path | None, options: ReadOptions, parse: Callable[[str, type[Model], int], Model]
+) -> Model:
+    """The model that `parse` finds in the text `source`; its external data are looked for beside `path`.
+
+    Raises: DecodeError where the text is wrong; ExternalDataError as for `.onnx` files.
+    """
+    model = parse(read_text(source), Model, options.max_depth)
+    return external.locate_data(model, path, hard_links=options.hard_links)
 
 
 def read_text(source: Source) -> str:
@@ -34,7 +47,7 @@ def read_text(source: Source) -> str:
         raise DecodeError("the file is not text in UTF-8", file_offset=error.start) from None
 
 
-def plan_text(
+def plan_model(
     model: Model, destination: Path, options: TextOptions, print_message: Callable[[Model], str]
 ) -> WritePlan:
     """How to write the text that `print_message` makes of `model` to the one file `destination`.
@@ -59,7 +72,7 @@ def _inline(model: Model, destination: Path) -> tuple[Model, list[Loss]]:
 
     plan = external.plan_model(model, destination, OnnxOptions(external_data=False))
     source = Concat.of(*(write.source for write in plan.files[-1].writes))
-    return decode(source, Model), [loss for loss in plan.losses if loss.kind != "protobuf_limit"]
+    return decode(source, Model, DEEPEST), [loss for loss in plan.losses if loss.kind != "protobuf_limit"]
 
 
 def _far_weights(model: Model, destination: Path) -> Iterator[Loss]:
@@ -68,8 +81,7 @@ def _far_weights(model: Model, destination: Path) -> Iterator[Loss]:
     for where, tensor in walk.tensors(model):
         if tensor.data_location != EXTERNAL:
             continue
-        location = next((entry.value for entry in tensor.external_data if entry.key == "location"), None)
-        source = tensor.external_source
+        location, source = places_of(tensor).get("location"), tensor.external_source
         if location in seen or not location or not isinstance(source, FileSpan):
             continue
         seen.add(location)

@@ -12,8 +12,8 @@ from onnx import numpy_helper
 
 from formats.errors import TensorDataError
 from formats.ir import dtypes
-from formats.ir.model import Tensor, TensorSegment
-from formats.ir.storage import from_numpy, with_raw_data
+from formats.ir.model import StringStringEntry, Tensor, TensorSegment
+from formats.ir.storage import from_numpy, places_of, with_raw_data, with_reference
 from formats.onnxpb.codec import decode, encode
 from formats.tensordata.source import Literal, Source
 
@@ -89,6 +89,15 @@ def test_typed_fields(number: int, shape: tuple[int, ...]) -> None:
     assert row.nbytes(shape) == tensor.source().nbytes
 
 
+@pytest.mark.parametrize(("dims", "number"), [([3], 7), ([1 << 40], 3), ([2, 3], 10), ([9], 22), ([5], 28)])
+def test_typed_fields_have_an_entry_for_each_element(dims: list[int], number: int) -> None:
+    """Dims that ask for more integers than there are bytes are refused before any memory is taken for them."""
+    row = dtypes.BY_NUMBER[number]
+    tensor = Tensor(name="t", dims=dims, data_type=number, **{row.field: Literal(b"\1\2")})
+    with pytest.raises(TensorDataError, match=rf"found 2 bytes of {row.field} for \d+ integers, which dims \["):
+        tensor.source()
+
+
 def test_strings() -> None:
     """Strings come as an object array of str and go back as bytes."""
     proto = onnx.helper.make_tensor("t", onnx.TensorProto.STRING, [2], [b"a", "ü".encode()])
@@ -150,6 +159,16 @@ def test_raw_data_replaces_any_other_form() -> None:
     """A tensor given raw data has no other data left, and keeps its name."""
     tensor = Tensor(dims=[1], data_type=1, name="t", float_data=Literal(bytes(4)), data_location=1)
     assert Tensor(dims=[1], data_type=1, name="t", raw_data=Literal(b"abcd")) == with_raw_data(tensor, Literal(b"abcd"))
+
+
+def test_a_reference_replaces_any_form() -> None:
+    """A tensor that refers to a data file has no other elements; of two entries with the same key the last counts."""
+    tensor = Tensor(dims=[1], data_type=1, name="t", float_data=Literal(bytes(4)))
+    made = with_reference(tensor, {"location": "a", "offset": "0"}, Literal(b"abcd"))
+    assert (None, b"abcd") == (made.float_data, made.source().read())
+    assert {"location": "a", "offset": "0"} == places_of(made)
+    made.external_data.append(StringStringEntry("offset", "8"))
+    assert {"location": "a", "offset": "8"} == places_of(made)
 
 
 def test_bfloat16_is_that_of_ml_dtypes() -> None:

@@ -1,0 +1,260 @@
+"""Facts that hold for models in both formats for people, checked against the `protobuf` package."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import onnx
+import pytest
+from corpus import backend_files
+from google.protobuf import json_format, text_format
+from hypothesis import HealthCheck, given, settings
+from protos import CLASSES, decoded, encoded, message_type, protos
+
+from formats import registry
+from formats.errors import DecodeError, EncodeError, ExternalDataError, LimitError, WireError
+from formats.ir import model as ir
+from formats.onnxpb import CODEC, JSON_CODEC, TEXT_CODEC, OnnxOptions, TextOptions, jsontext, text
+from formats.tensordata.engine import execute, to_bytes
+from formats.tensordata.osio import File
+from formats.tensordata.source import Literal
+
+LARGEST_FLOAT = "3.4028235e+38"
+
+
+class Notation(NamedTuple):
+    """One of the formats, and what does the same in the `protobuf` package."""
+
+    codec: registry.Codec
+    to_text: Callable[[Any], str]
+    parse: Callable[[str, Any], Any]
+    their_to_text: Callable[[Any], str]
+    their_parse: Callable[[str, Any], Any]
+
+    def written(self, model: ir.Model) -> bytes:
+        """The file that the codec writes."""
+        return to_bytes(self.codec.plan(model, Path("m"), TextOptions()))
+
+
+NOTATIONS = {
+    "text": Notation(TEXT_CODEC, text.to_text, text.parse, text_format.MessageToString, text_format.Parse),
+    "json": Notation(
+        JSON_CODEC,
+        jsontext.to_json,
+        jsontext.parse,
+        partial(json_format.MessageToJson, preserving_proto_field_name=True),
+        json_format.Parse,
+    ),
+}
+both = pytest.mark.parametrize("notation", NOTATIONS.values(), ids=NOTATIONS)
+
+
+# The text
+
+
+@both
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(case=protos())
+def test_any_message_is_printed_as_protobuf_prints_it(notation: Notation, case: tuple[str, Any]) -> None:
+    """Whatever `onnx` can build, infinities and all, is printed byte for byte alike, and parsed to the same again."""
+    name, proto = case
+    printed = notation.to_text(decoded(proto))
+    assert notation.their_to_text(proto) == printed
+    parsed = notation.parse(printed, CLASSES[name])
+    assert printed == notation.to_text(parsed)
+    if notation.codec is TEXT_CODEC or LARGEST_FLOAT not in printed:  # which protobuf prints as JSON and does not parse
+        assert notation.their_parse(printed, message_type(name)()).SerializeToString() == encoded(parsed)
+
+
+@both
+def test_real_models(notation: Notation, shared_model: Path) -> None:
+    """A real exporter's model is written as `onnx` writes it, and read from that as from its own file."""
+    source = File.open(shared_model).span()
+    model = CODEC.read(source, shared_model)
+    data = notation.written(model)
+    proto = onnx.ModelProto.FromString(source.read())
+    assert onnx.serialization.registry.get(notation.codec.name).serialize_proto(proto) == data
+    assert model == notation.codec.read(Literal(data), None)
+
+
+@both
+def test_models_of_the_backend_suite(notation: Notation) -> None:
+    """A sample of the files that come with `onnx` is printed as protobuf prints it, and parsed to the same bytes."""
+    for name, path in backend_files()[::6]:
+        proto = onnx.ModelProto.FromString(path.read_bytes())
+        printed = notation.to_text(decoded(proto))
+        assert notation.their_to_text(proto) == printed, name
+        assert proto.SerializeToString() == encoded(notation.parse(printed, ir.Model)), name
+
+
+@both
+@pytest.mark.parametrize(
+    "message",
+    [
+        ir.Node(name=5),  # type: ignore[arg-type]
+        ir.Node(name="\ud800"),
+        ir.Dimension(dim_value=1 << 63),
+        ir.Dimension(dim_value=1.5),  # type: ignore[arg-type]
+        ir.Model(graph="g"),  # type: ignore[arg-type]
+        ir.Attribute(f="x"),  # type: ignore[arg-type]
+        ir.Attribute(s="x"),  # type: ignore[arg-type]
+        ir.Tensor(dims=["n"]),  # type: ignore[list-item]
+    ],
+)
+def test_values_that_do_not_fit_are_refused(notation: Notation, message: Any) -> None:
+    """A value that its field cannot hold is refused."""
+    with pytest.raises(EncodeError, match="does not fit"):
+        notation.to_text(message)
+
+
+@both
+def test_errors_of_printing_say_where(notation: Notation) -> None:
+    """The place of a value that does not fit is named as a dotted place."""
+    attribute = ir.Attribute(g=ir.Graph(name=5))  # type: ignore[arg-type]
+    with pytest.raises(EncodeError) as caught:
+        notation.to_text(ir.Graph(node=[ir.Node(), ir.Node(attribute=[attribute])]))
+    assert "node[1].attribute[0].g" == caught.value.where
+
+
+@both
+@pytest.mark.parametrize("tensor", [ir.Tensor(float_data=Literal(b"123")), ir.Tensor(int32_data=Literal(b"\xff"))])
+def test_typed_data_that_are_wrong(notation: Notation, tensor: ir.Tensor) -> None:
+    """Typed data that end within an element are refused, and their place named."""
+    with pytest.raises(WireError) as caught:
+        notation.to_text(ir.Graph(initializer=[ir.Tensor(), tensor]))
+    assert f"initializer[1].{'float' if tensor.float_data else 'int32'}_data" == caught.value.where
+
+
+@both
+def test_a_model_within_itself_is_refused(notation: Notation) -> None:
+    """Printing a graph that contains itself ends in an error."""
+    graph = ir.Graph()
+    graph.node.append(ir.Node(attribute=[ir.Attribute(g=graph)]))
+    with pytest.raises(EncodeError, match="nested too deep"):
+        notation.to_text(graph)
+
+
+@both
+def test_number_of_messages_is_limited(notation: Notation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small text cannot ask for any number of objects."""
+    monkeypatch.setattr("formats.onnxpb.fields.MAX_MESSAGES", 1000)
+    notation.parse(notation.to_text(ir.Graph(node=[ir.Node()] * 999)), ir.Graph)
+    with pytest.raises(LimitError, match="messages"):
+        notation.parse(notation.to_text(ir.Graph(node=[ir.Node()] * 1001)), ir.Graph)
+
+
+@both
+def test_mutations_give_a_model_or_a_decode_error(notation: Notation) -> None:
+    """Flipped, cut and doubled pieces of a text raise nothing but DecodeError."""
+    tensor = onnx.helper.make_tensor("t", onnx.TensorProto.FLOAT, [3], [1.5, float("inf"), -2])
+    node = onnx.helper.make_node("If", ["c"], ["y"], g=onnx.GraphProto(initializer=[tensor]), s="\n\xff", i=-7)
+    printed = notation.their_to_text(onnx.helper.make_model(onnx.helper.make_graph([node], "g", [], [])))
+    chance = random.Random(3)
+    refused = 0
+    for _ in range(1500):
+        start, end = sorted(chance.randrange(len(printed)) for _ in range(2))
+        piece = printed[start : min(end, start + 9)]
+        mutated = chance.choice([printed[:start] + printed[start + 9 :], printed[:end] + piece + printed[end:]])
+        try:
+            notation.parse(mutated.replace(chance.choice(printed), chance.choice(printed), 1), ir.Model)
+        except DecodeError:
+            refused += 1
+    assert 0 < refused < 1500
+
+
+# The codec
+
+
+@both
+def test_extensions(notation: Notation) -> None:
+    """The extensions that `onnx` has for a format are those of the codec, in either case."""
+    extensions = onnx.serialization.registry.get(notation.codec.name).file_extensions
+    assert {*extensions} == {*notation.codec.extensions}
+    for extension in extensions:
+        assert notation.codec is registry.for_writing(Path(f"m{extension}"))
+        assert notation.codec is registry.for_writing(Path(f"m{extension.upper()}"))
+
+
+@both
+def test_recognised_by_content(notation: Notation) -> None:
+    """A text with a strange extension is found to be one, and a binary model with the extension of a text is too."""
+    data = notation.written(ir.Model(ir_version=8, graph=ir.Graph()))
+    assert notation.codec is registry.for_reading(data, len(data), Path("m.unknown"))
+    binary = encoded(ir.Model(ir_version=8, graph=ir.Graph(name="g")))
+    assert CODEC is registry.for_reading(binary, len(binary), Path(f"m{notation.codec.extensions[0]}"))
+
+
+@both
+def test_other_encodings_are_refused(notation: Notation) -> None:
+    """A file that is not UTF-8 is refused, and the place said; a byte order mark does no harm."""
+    data = notation.to_text(ir.Model(graph=ir.Graph(name="?"))).encode()
+    with pytest.raises(DecodeError) as caught:
+        notation.codec.read(Literal(data.replace(b"?", b"\xe9")), None)
+    assert data.index(b"?") == caught.value.file_offset
+    marked = b"\xef\xbb\xbf" + data.replace(b"?", "é".encode())
+    assert ir.Model(graph=ir.Graph(name="é")) == notation.codec.read(Literal(marked), None)
+
+
+@both
+def test_a_text_without_a_graph_is_no_model(notation: Notation) -> None:
+    """A message without a graph is refused as `.onnx` files without one are."""
+    with pytest.raises(DecodeError, match="no graph"):
+        notation.codec.read(Literal(notation.to_text(ir.Model(ir_version=8)).encode()), None)
+
+
+@pytest.fixture
+def external_model(tmp_path: Path) -> Path:
+    """A model with a weight in a file beside it."""
+    weight = onnx.TensorProto(name="w", data_type=2, dims=[5000], raw_data=bytes(5000))
+    proto = onnx.ModelProto(ir_version=8, graph=onnx.GraphProto(initializer=[weight]))
+    path = tmp_path / "m.onnx"
+    execute(CODEC.plan(decoded(proto), path, OnnxOptions(external_data=True)))
+    return path
+
+
+@both
+def test_external_data_stay_outside(notation: Notation, external_model: Path) -> None:
+    """References are kept, and lead to the weights from where the text is; elsewhere a loss says so."""
+    codec = notation.codec
+    model = CODEC.read(File.open(external_model).span(), external_model)
+    beside = external_model.with_suffix(codec.extensions[0])
+    plan = codec.plan(model, beside, TextOptions())
+    assert () == plan.losses
+    execute(plan)
+    assert beside.stat().st_size < 1000
+    again = codec.read(File.open(beside).span(), beside)
+    assert again == model
+    assert again.graph is not None
+    assert bytes(5000) == again.graph.initializer[0].source().read()
+    far = codec.plan(model, external_model.parent / "far" / "m", TextOptions())
+    assert [("external_data", "graph.initializer[0]")] == [(loss.kind, loss.where) for loss in far.losses]
+
+
+@both
+def test_external_data_move_inside(notation: Notation, external_model: Path) -> None:
+    """All weights are in the text where that is wanted; they cannot be moved out of it, or invented."""
+    codec, path = notation.codec, external_model
+    model = CODEC.read(File.open(path).span(), path)
+    data = to_bytes(codec.plan(model, path.parent / "far" / "m", TextOptions(external_data=False)))
+    moved = codec.read(Literal(data), None)
+    assert moved.graph is not None
+    assert bytes(5000) == moved.graph.initializer[0].source().read()
+    assert [] == moved.graph.initializer[0].external_data
+    assert model == CODEC.read(File.open(path).span(), path)
+    with pytest.raises(EncodeError):
+        codec.plan(model, path, TextOptions(external_data=True))
+    with pytest.raises(ExternalDataError):
+        codec.plan(CODEC.read(Literal(path.read_bytes()), None), path, TextOptions(external_data=False))
+
+
+@both
+def test_unknown_fields_are_a_loss(notation: Notation) -> None:
+    """Fields of a newer ONNX have no names, so they are left out, and each message that had some is named."""
+    model = ir.Model(graph=ir.Graph(node=[ir.Node(), ir.Node(unknown_fields=b"\xa2\x06\x03new")]))
+    plan = notation.codec.plan(model, Path("m"), TextOptions())
+    assert [("unknown_fields", "graph.node[1]")] == [(loss.kind, loss.where) for loss in plan.losses]
+    assert ir.Model(graph=ir.Graph(node=[ir.Node(), ir.Node()])) == notation.codec.read(Literal(to_bytes(plan)), None)
