@@ -17,6 +17,7 @@ from formats import __version__
 from formats.arguments import (
     attach_value,
     parse_count,
+    parse_depth,
     parse_format,
     parse_metadata,
     parse_pins,
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
-GENERAL, RTEN = "Options", "Options for .rten"
+GENERAL, READING, RTEN = "Options", "Options for reading", "Options for .rten"
 ONNX, MOVED, ARCHIVE = "Options for .onnx", "Options for .onnx and .onnxz", "Options for .onnxz"
-CRYPT, FROM_RTEN = "Options for .onnxc, as SRC or DST", "Options for .rten as SRC"
+CRYPT, FROM_RTEN = "Options for .onnxc, read or written", "Options for .rten as SRC"
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_SIGNAL = 128  # and the number of the signal, as shells have it
@@ -123,8 +124,21 @@ Dst = Annotated[Path, typer.Argument(metavar="DST", parser=Path)]
 From = Annotated[str | None, option("--from", **FORMAT, help="Read SRC as FORMAT: {formats}.")]
 To = Annotated[str | None, option("--to", **FORMAT, help="Write DST as FORMAT.")]
 Force = Annotated[bool, option("-f", "--force", help="Replace files that exist.")]
-Lenient = Annotated[bool, option("--lenient", help="Read an .onnxz file that another zip tool made.")]
-Strict = Annotated[bool, option("--strict", help="Refuse a conversion that loses something.")]
+Lenient = Annotated[bool, option("--lenient", panel=READING, help="Read an .onnxz file that another zip tool made.")]
+MaxDepth = Annotated[
+    int | None,
+    option(
+        "--max-depth",
+        metavar="N",
+        parser=parse_depth,
+        panel=READING,
+        help="Refuse messages nested deeper than N, up to 250; 100 by default.",
+    ),
+]
+NoHardLinks = Annotated[
+    bool, option("--no-hard-links", panel=READING, help="Refuse files of weights that have more than one name.")
+]
+Strict = Annotated[bool, option("--strict", help="Refuse to lose more than documentation.")]
 Threads = Annotated[
     int | None, option("--threads", metavar="N", parser=parse_count, help="Use N threads; as many as help by default.")
 ]
@@ -152,6 +166,9 @@ MaxFileSize = Annotated[
     ),
 ]
 FilePerTensor = Annotated[bool, option("--one-file-per-tensor", panel=ONNX, help="Give each weight a file of its own.")]
+Checksum = Annotated[
+    bool, option("--checksum", panel=ONNX, help="Note the SHA-1 of each file of weights, for `formats verify --data`.")
+]
 Threshold = Annotated[
     int | None, option("--size-threshold", **SIZE, help="Move tensors of SIZE or more out of the graph; 1K by default.")
 ]
@@ -214,16 +231,19 @@ def convert(
     to_format: To = None,
     force: Force = False,
     strict: Strict = False,
-    lenient: Lenient = False,
     threads: Threads = None,
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
     version: Version = False,
+    lenient: Lenient = False,
+    max_depth: MaxDepth = None,
+    no_hard_links: NoHardLinks = False,
     external_data: ExternalData = None,
     inline: Inline = False,
     max_external_file_size: MaxFileSize = None,
     one_file_per_tensor: FilePerTensor = False,
+    checksum: Checksum = False,
     size_threshold: Threshold = None,
     alignment: Alignment = None,
     dedup: Dedup = False,
@@ -243,8 +263,6 @@ def convert(
     """
     if inline and external_data is not None:
         raise typer.BadParameter("--inline and --external-data exclude each other")
-    if (key_file is not None) + (key_env is not None) + ask_key > 1:
-        raise typer.BadParameter("--key-file, --key-env and --ask-key exclude each other")
     options = {
         "from_format": from_format,
         "to_format": to_format,
@@ -255,6 +273,7 @@ def convert(
         "external_data": False if inline else True if external_data == "" else external_data,
         "max_external_file_size": max_external_file_size,
         "one_file_per_tensor": one_file_per_tensor or None,
+        "checksum": checksum or None,
         "size_threshold": size_threshold,
         "alignment": alignment,
         "dedup": dedup or None,
@@ -267,9 +286,23 @@ def convert(
     }
     given = {name: value for name, value in options.items() if value is not None}
     with reported_errors(as_json, debug), stoppable():
-        if key_file is not None or key_env is not None or ask_key:
-            given["key"] = read_key(key_file, key_env)
+        given |= reading_options(max_depth, no_hard_links, key_file, key_env, ask_key)
         run(src, dst, given, "json" if as_json else "" if quiet else "text")
+
+
+def reading_options(
+    max_depth: int | None, no_hard_links: bool, key_file: str | None, key_env: str | None, ask_key: bool
+) -> dict[str, Any]:
+    """What the options on how to read say, the key itself included."""
+    options: dict[str, Any] = {"hard_links": not no_hard_links}
+    if max_depth is not None:
+        options["max_depth"] = max_depth
+    ways = (key_file is not None) + (key_env is not None) + ask_key
+    if ways > 1:
+        raise typer.BadParameter("--key-file, --key-env and --ask-key exclude each other")
+    if ways:
+        options["key"] = read_key(key_file, key_env)
+    return options
 
 
 def main() -> None:
@@ -319,7 +352,7 @@ def reported_errors(
     """Every error becomes a line on stderr, a JSON object on stdout if wanted, and an exit code."""
     try:
         yield
-    except BrokenPipeError:  # nobody reads on
+    except (BrokenPipeError, typer.BadParameter):  # nobody reads on; it is reported by others
         raise
     except (Exception, Stopped) as error:
         if debug:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from formats import registry
 from formats.collector import collector_paused
 from formats.errors import EncodeError, FormatError, UnsupportedError
+from formats.ir import walk
+from formats.registry import READ_DEFAULTS, ReadOptions
 from formats.tensordata.engine import EngineOptions, execute, to_bytes
 from formats.tensordata.osio import File
-from formats.tensordata.plan import FORGOTTEN
 from formats.tensordata.source import Literal
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from formats.ir.model import Model
-    from formats.onnxpb.keys import Key
     from formats.registry import Codec
     from formats.tensordata.plan import Loss, WritePlan
     from formats.tensordata.source import Source
@@ -105,32 +105,33 @@ class _Options(NamedTuple):
     engine: EngineOptions
     target: Any
     raising: RaisingOptions
+    reading: ReadOptions
 
 
-def load(
-    path: str | os.PathLike[str], *, format: str | None = None, lenient: bool = False, key: Key | None = None
-) -> Model:
+def load(path: str | os.PathLike[str], *, format: str | None = None, lenient: bool = False, **options: Any) -> Model:
     """The model in a file; its weights stay there until they are asked for.
 
     The format is that of the content, or else of the extension, unless `format` names one. With `lenient`, what is
-    not as the format wants it, but clear, is passed over, such as an archive that was made with a zip tool. `key`
-    opens an encrypted model.
+    not as the format wants it, but clear, is passed over, such as an archive that was made with a zip tool.
+    `options` are those of `ReadOptions` (`max_depth`, `hard_links`, `key`).
 
     The model of a `.rten` file is in RTen's operators, so that it can be written as it was; `raise_model` puts it into
     those of ONNX, as `save` and `convert` do on the way to other formats.
 
     Raises: FormatError where it cannot be read; OSError where the file cannot.
     """
-    return open_model(Path(path), format, lenient=lenient, key=key).model
+    return open_model(Path(path), format, ReadOptions(**options), lenient=lenient).model
 
 
-def loads(data: bytes | bytearray | memoryview, *, format: str | None = None, key: Key | None = None) -> Model:
+def loads(data: bytes | bytearray | memoryview, *, format: str | None = None, **options: Any) -> Model:
     """The model in `data`, which must not change while the model is in use: its weights stay there.
+
+    `options` are those of `ReadOptions`.
 
     Raises: FormatError where it cannot be read.
     """
     source = Literal(memoryview(data).cast("B"))
-    return _codec(source, None, format, key).read(source, None)
+    return _codec(source, None, format).read(source, None, ReadOptions(**options))
 
 
 def save(
@@ -139,8 +140,8 @@ def save(
     """The model is written to `path`, and its companion files beside it; the model itself is not changed.
 
     The format is that of the extension unless `format` names one. `options` are those of the format (`OnnxOptions`,
-    ...) and of the engine (`threads`, `overwrite`, ...). Where something is lost, `strict` refuses instead. A model
-    that was read from a `.rten` file is written to other formats in ONNX's operators, with `RaisingOptions`.
+    ...) and of the engine (`threads`, `overwrite`, ...). Where a loss matters, `strict` refuses instead. A model that
+    was read from a `.rten` file is written to other formats in ONNX's operators, with `RaisingOptions`.
 
     Raises: TypeError for an option that the format does not have; UnsupportedError and other FormatErrors for a model
     that it cannot hold; OSError where the files cannot be written. Nothing was written then.
@@ -177,26 +178,23 @@ def convert(
     to_format: str | None = None,
     strict: bool = False,
     lenient: bool = False,
-    key: Key | None = None,
     **options: Any,
 ) -> ConversionReport:
     """The model in the file `src` is written to `dst`; `load` and `save` in one, without a weight in memory.
 
-    With `overwrite=True`, `dst` may be a file that exists, `src` itself included. `key` is that of whichever of the
-    two is encrypted.
+    `options` are those of `load` and of `save`; a `key` is that of whichever of the two is encrypted. With
+    `overwrite=True`, `dst` may be a file that exists, `src` itself included.
 
     Raises: as `load` and `save` do.
     """
     started = perf_counter()
     path, destination = Path(src), Path(dst)
     target = _target(destination, to_format)
-    if key is not None and "key" in _names(target.options):
-        options["key"] = key
-    _split(target, options)  # a mistake in the options should not wait for the model
-    opened = open_model(path, from_format, lenient=lenient, key=key)
+    reading = _split(target, options, reads=True).reading  # a mistake in any option should not wait for the model
+    opened = open_model(path, from_format, reading, lenient=lenient)
     if opened.codec.name == "onnx" and "source_hash" in _names(target.options):
         options.setdefault("source_hash", opened.source)
-    chosen = _split(target, options)
+    chosen = _split(target, options, reads=True)
     with _located(path):
         with collector_paused():
             plan = _plan(opened.model, target, destination, chosen)
@@ -220,34 +218,42 @@ def raise_model(model: Model, **options: Any) -> tuple[Model, tuple[Loss, ...]]:
     return own.raise_model(model, RaisingOptions(**options).pin_types or {})
 
 
-def read_model(path: Path, name: str | None = None) -> tuple[Codec, Source, Model]:
+def read_model(
+    path: Path, name: str | None = None, options: ReadOptions = READ_DEFAULTS
+) -> tuple[Codec, Source, Model]:
     """The codec of the format `name`, or of the one that is recognised, the whole file and the model in it.
+
+    Nothing of the model is left undecoded, so that what is wrong with it shows here.
 
     Raises: as `load` does.
     """
-    return open_model(path, name)[:3]
+    codec, source, model, _ = open_model(path, name, options)
+    with _located(path), collector_paused():
+        for _, graph in walk.graphs(model):
+            len(graph.value_info)  # which is decoded when it is first read, as are the nodes, where the graphs are
+    return codec, source, model
 
 
-def open_model(path: Path, name: str | None = None, *, lenient: bool = False, key: Key | None = None) -> Opened:
+def open_model(
+    path: Path, name: str | None = None, options: ReadOptions = READ_DEFAULTS, *, lenient: bool = False
+) -> Opened:
     """The model in a file in the format `name`, or in the one that is recognised, and what was found on the way.
 
     Raises: as `load` does.
     """
     source = File.open(path).span()
     with _located(path), collector_paused():
-        codec = _codec(source, path, name, key)
+        codec = _codec(source, path, name)
         if lenient and codec.read_lenient is not None:
-            return Opened(codec, source, *codec.read_lenient(source, path))
-        return Opened(codec, source, codec.read(source, path))
+            return Opened(codec, source, *codec.read_lenient(source, path, options))
+        return Opened(codec, source, codec.read(source, path, options))
 
 
-def _codec(source: Source, path: Path | None, name: str | None, key: Key | None = None) -> Codec:
+def _codec(source: Source, path: Path | None, name: str | None) -> Codec:
     if name is not None:
-        codec = registry.by_name(name)
-    else:
-        head = source.read(0, min(registry.HEAD_BYTES, source.nbytes))
-        codec = registry.for_reading(head, source.nbytes, path)
-    return codec.with_key(key) if key is not None and codec.with_key is not None else codec
+        return registry.by_name(name)
+    head = source.read(0, min(registry.HEAD_BYTES, source.nbytes))
+    return registry.for_reading(head, source.nbytes, path)
 
 
 def _target(destination: Path, name: str | None) -> Codec:
@@ -271,7 +277,7 @@ def _own_codec(model: Model) -> Codec | None:
 
 
 def _write(plan: WritePlan, engine: EngineOptions, strict: bool) -> None:
-    losses = tuple(loss for loss in plan.losses if loss.kind != FORGOTTEN)
+    losses = tuple(loss for loss in plan.losses if loss.matters)
     if strict and losses:
         raise UnsupportedError(f"strict refuses what would be lost: {_listed(losses)}")
     execute(plan, engine)
@@ -299,10 +305,12 @@ def _names(options: type) -> set[str]:
     return {field.name for field in fields(options)}
 
 
-def _split(target: Codec, options: Mapping[str, Any]) -> _Options:
-    """The options of the engine, of the target format, and of raising."""
-    kinds = (EngineOptions, target.options, RaisingOptions)
+def _split(target: Codec, options: Mapping[str, Any], *, reads: bool = False) -> _Options:
+    """The options of the engine, of the target format, of raising and, where a file is read too, of that."""
+    kinds = (EngineOptions, target.options, RaisingOptions, ReadOptions)
     of_target, others = _names(target.options), _names(EngineOptions) | _names(RaisingOptions)
+    if reads:
+        others |= _names(ReadOptions)
     unknown = sorted(options.keys() - of_target - others)
     if unknown:
         known = f"{', '.join(sorted(of_target))}; and of every format {', '.join(sorted(others))}"

@@ -1,8 +1,12 @@
-"""In what two models differ: structure by structure and weight by weight, wherever and however they are stored."""
+"""In what two models differ: structure by structure and weight by weight, wherever and however they are stored.
+
+A model in the operators of its own format, such as that of a `.rten` file, is compared with one in ONNX's as a file of
+the same format would hold that: what is not the same there was not converted from it as it is now.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,11 +26,17 @@ from formats.ir.model import (
     ValueInfo,
 )
 from formats.ir.storage import without_data
-from formats.tensordata.source import Source
+from formats.registry import ReadOptions
+from formats.tensordata.plan import Loss
+from formats.tensordata.source import Concat, Literal, Source
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from formats.ir.model import Model
+    from formats.registry import Codec
+    from formats.tensordata.plan import FilePlan
 
 MAX_TEXT = 60
 # What tells an entry of a list from its neighbours, so that one more at the front is not a difference in all of them.
@@ -41,6 +51,9 @@ _KEYS: dict[type[Any], Callable[[Any], Any]] = {
     ValueInfo: lambda entry: entry.name,
 }
 _UNORDERED = (Attribute, OperatorSetId, StringStringEntry)
+_SUBJECTS = (Function, Node, Tensor, ValueInfo)
+_WORDS = {StringStringEntry: "entry", ValueInfo: "value"}  # of a class, where it is not its own name
+_TYPES = ("data_type", "elem_type", "key_type")
 _STORAGE = ("raw_data", "external_data", "data_location", *dict.fromkeys(row.field for row in dtypes.DATA_TYPES))
 
 
@@ -50,20 +63,27 @@ class Difference(NamedTuple):
     kind: str  # a stable word for programs: "changed", "only first", "only second", "order", "weights", "storage"
     where: str  # a dotted place in the first model, or in the second where the first has none
     detail: str  # one sentence for people
+    subject: str = ""  # the node, tensor, value or function that it is about, in a few words
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """In what two model files differ; `differences` are the first of `count`, in the order of the message's fields."""
+    """In what two model files differ; `differences` are the first of `count`, in the order of the message's fields.
+
+    `form` is the format as whose file both were compared, where one is and the other is not; `notes` then say what was
+    left out of the comparison, since such a file has no place for it.
+    """
 
     paths: tuple[Path, Path]
     formats: tuple[str, str]
     count: int
     differences: tuple[Difference, ...]
+    form: str | None = None
+    notes: tuple[Loss, ...] = ()
 
     @property
     def equal(self) -> bool:
-        """Whether the models are the same."""
+        """Whether the models are the same, as far as both formats have a place for them."""
         return not self.count
 
     def to_json(self) -> dict[str, Any]:
@@ -74,29 +94,79 @@ class Comparison:
             "equal": self.equal,
             "count": self.count,
             "differences": [difference._asdict() for difference in self.differences],
+            "form": self.form,
+            "notes": [note._asdict() for note in self.notes],
         }
 
 
 def compare(
-    first: str | os.PathLike[str], second: str | os.PathLike[str], *, storage: bool = False, limit: int = 100
+    first: str | os.PathLike[str],
+    second: str | os.PathLike[str],
+    *,
+    storage: bool = False,
+    limit: int = 100,
+    **options: Any,
 ) -> Comparison:
     """In what the models in two files differ, with the first `limit` differences; formats may be different.
 
-    Weights are equal where their bytes are, in raw form; how they are stored counts only with `storage`.
+    Weights are equal where their bytes are, in raw form; how they are stored counts only with `storage`. Where one file
+    is in operators of its own format, the other model is compared as it would be after a conversion. `options` are
+    those of `load`, for both.
 
-    Raises: FormatError where one of them cannot be read; OSError where a file cannot.
+    Raises: FormatError where one of them cannot be read or, for such a comparison, not be converted; OSError where a
+    file cannot.
     """
     paths = Path(first), Path(second)
-    codecs, models = zip(*((codec, model) for codec, _, model in map(read_model, paths)), strict=True)
+    opened = [read_model(path, None, ReadOptions(**options)) for path in paths]
+    codecs = [codec for codec, _, _ in opened]
+    form, models, notes = _in_one_form(paths, codecs, [model for _, _, model in opened])
     count, kept = 0, []
     try:
-        for difference in differences(models[0], models[1], storage=storage):
+        for difference in differences(*models, storage=storage):
             count += 1
             if count <= limit:
                 kept.append(difference)
     except RecursionError:
         raise LimitError("graphs are nested too deep to be compared", path=paths[0]) from None
-    return Comparison(paths, (codecs[0].name, codecs[1].name), count, tuple(kept))
+    formats = codecs[0].name, codecs[1].name
+    return Comparison(paths, formats, count, tuple(kept), form.name if form else None, notes)
+
+
+def _in_one_form(
+    paths: Sequence[Path], codecs: Sequence[Codec], models: list[Model]
+) -> tuple[Codec | None, list[Model], tuple[Loss, ...]]:
+    """The format as whose file the models are compared, the models, and what that comparison leaves out."""
+    forms = [codec for codec in codecs if codec.domain is not None]
+    if len(forms) != 1:
+        return None, models, ()
+    (form,) = forms
+    own = codecs.index(form)
+    other = 1 - own
+    try:
+        plan = form.plan(models[other], paths[own], form.options())
+    except FormatError as error:
+        error.path = paths[other]
+        raise
+    models[other] = form.read(_content(plan.files[0]), None)
+    known = {entry.key for entry in models[other].metadata_props}
+    props = models[own].metadata_props
+    models[own] = replace(models[own], metadata_props=[entry for entry in props if entry.key in known])
+    notes = [
+        Loss("metadata", f"metadata_props[{index}]", f"only the {form.title} file has the metadata {entry.key}", False)
+        for index, entry in enumerate(props)
+        if entry.key not in known
+    ]
+    return form, models, (*plan.losses, *notes)
+
+
+def _content(file: FilePlan) -> Source:
+    """What a planned file would hold."""
+    parts: list[Source] = []
+    position = 0
+    for write in sorted(file.writes, key=lambda write: write.file_offset):
+        parts += (Literal(bytes(write.file_offset - position)), write.source)
+        position = write.end
+    return Concat.of(*parts, Literal(bytes(file.nbytes - position)))
 
 
 def differences(first: Any, second: Any, *, storage: bool = False) -> Iterator[Difference]:
@@ -127,14 +197,14 @@ class _Walk:
             elif _is_message(mine) and _is_message(theirs):
                 yield from self.messages(place, mine, theirs)
             elif mine != theirs and (strict or _value(mine, theirs) != _value(theirs, mine)):
-                yield Difference("changed", place, f"{_text(mine)} became {_text(theirs)}")
+                yield _change(place, name, mine, theirs)
 
     def lists(self, where: str, first: list[Any], second: list[Any]) -> Iterator[Difference]:
         """The differences of two lists; entries with a name are found by it, others by their place."""
-        sample = (first or second or [None])[0]
+        sample = (first or second)[0]
         if not _is_message(sample):
             if first != second:
-                yield Difference("changed", where, f"{_text(first)} became {_text(second)}")
+                yield _change(where, "", first, second)
             return
         key = _KEYS.get(type(sample))
         mine, theirs = _by_key(first, key), _by_key(second, key)
@@ -144,7 +214,8 @@ class _Walk:
         for k, entry in mine.items():
             place = _place(where, places[k], entry)
             if k in theirs:
-                yield from self.messages(place, entry, theirs[k])
+                inner = self.messages(place, entry, theirs[k])
+                yield from _about(_describe(entry), inner) if isinstance(entry, _SUBJECTS) else inner
             else:
                 yield Difference("only first", place, f"{_describe(entry)} is only in the first")
         for index, (k, entry) in enumerate(theirs.items()):
@@ -162,8 +233,7 @@ class _Walk:
         for name in ("dims", "data_type", "segment", "name", "doc_string", "metadata_props", "unknown_fields"):
             mine, theirs = getattr(bare[0], name), getattr(bare[1], name)
             if mine != theirs and (mine or theirs):
-                shown = [dtypes.type_name(value) for value in (mine, theirs)] if name == "data_type" else [mine, theirs]
-                yield Difference("changed", f"{where}.{name}", f"{_text(shown[0])} became {_text(shown[1])}")
+                yield _change(f"{where}.{name}", name, mine, theirs)
         if (first.dims, first.data_type) == (second.dims, second.data_type):
             detail = _compare_elements(first, second)
             if detail:
@@ -172,6 +242,22 @@ class _Walk:
             mine, theirs = _storage(first), _storage(second)
             if mine != theirs:
                 yield Difference("storage", where, f"stored as {mine}, and as {theirs} in the second")
+
+
+def _change(where: str, field: str, first: Any, second: Any) -> Difference:
+    """The difference of a field with one value and another."""
+    if field in _TYPES:
+        first, second = dtypes.type_name(first), dtypes.type_name(second)
+    detail = f"{_text(first)} became {_text(second)}"
+    if isinstance(first, list) and len(detail) > MAX_TEXT and len(first) == len(second):
+        index = next(n for n, pair in enumerate(zip(first, second, strict=True)) if pair[0] != pair[1])
+        where, detail = f"{where}[{index}]", f"{_text(first[index])} became {_text(second[index])}"
+    return Difference("changed", where, detail)
+
+
+def _about(subject: str, inner: Iterable[Difference]) -> Iterator[Difference]:
+    """The differences, those about nothing in particular as about `subject`."""
+    return (difference if difference.subject else difference._replace(subject=subject) for difference in inner)
 
 
 @cache
@@ -257,13 +343,16 @@ def _describe(entry: Any) -> str:
     if isinstance(entry, Node):
         return f"{entry.op_type} -> {', '.join(entry.output)}"[:MAX_TEXT]
     name = getattr(entry, "name", None) or getattr(entry, "key", None) or getattr(entry, "domain", None)
-    kind = type(entry).message.removesuffix("Proto")
-    return f"{kind} {name!r:.{MAX_TEXT}}" if name else f"a {kind}"
+    return f"{_kind(entry)} {name!r:.{MAX_TEXT}}" if name else f"a {_kind(entry)}"
+
+
+def _kind(message: Any) -> str:
+    return _WORDS.get(type(message)) or type(message).message.removesuffix("Proto").lower()
 
 
 def _text(value: Any) -> str:
     """A value, shortened."""
     if value is None:
         return "nothing"
-    text = f"a {type(value).message.removesuffix('Proto')}" if _is_message(value) else repr(value)
+    text = f"a {_kind(value)}" if _is_message(value) else repr(value)
     return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 3]}..."

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.conversion import read_model
 from formats.ir import dtypes, walk
+from formats.registry import ReadOptions
 from formats.tensordata.source import FileSpan
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from formats.ir.model import Model, Tensor, TensorShape, Type, ValueInfo
     from formats.tensordata.source import Source
 
 
 MAX_ALIGNMENT = 4096  # a page: beyond, nobody cares
+_DATA_FIELDS = ("external_source", "raw_data", *dict.fromkeys(row.field for row in dtypes.DATA_TYPES))
 
 
 class ModelFile(NamedTuple):
@@ -117,18 +120,19 @@ class Inspection:
         }
 
 
-def inspect(path: str | os.PathLike[str], *, format: str | None = None) -> Inspection:  # noqa: A002 - as in `load`
-    """What is in the model file at `path`, without reading a weight.
+def inspect(path: str | os.PathLike[str], *, format: str | None = None, **options: Any) -> Inspection:  # noqa: A002 - as in `load`
+    """What is in the model file at `path`, without reading a weight; `options` are those of `load`.
 
     Raises: FormatError where it cannot be read; OSError where the file cannot.
     """
-    codec, source, model = read_model(Path(path), format)
+    codec, source, model = read_model(Path(path), format, ReadOptions(**options))
     graph_inputs, graph_outputs, constants = _interface(model)
-    tensors = tuple(_entry(where, tensor) for where, tensor in walk.tensors(model))
+    found = list(walk.tensors(model))  # once: it takes as long as reading the model
+    tensors = tuple(_entry(where, tensor) for where, tensor in found)
     return Inspection(
         path=Path(path),
         format=codec.name,
-        files=_files(Path(path), source, model),
+        files=_files(Path(path), source, (tensor for _, tensor in found)),
         ir_version=model.ir_version,
         producer_name=model.producer_name or "",
         producer_version=model.producer_version or "",
@@ -144,8 +148,7 @@ def inspect(path: str | os.PathLike[str], *, format: str | None = None) -> Inspe
 
 def span_of(tensor: Tensor) -> FileSpan | None:
     """The range of a file that a tensor's elements are in, as they are stored; `None` where it is no single one."""
-    fields = ("external_source", "raw_data", *dict.fromkeys(row.field for row in dtypes.DATA_TYPES))
-    found = [value for value in (getattr(tensor, field) for field in fields) if isinstance(value, FileSpan)]
+    found = [value for value in (getattr(tensor, field) for field in _DATA_FIELDS) if isinstance(value, FileSpan)]
     return found[0] if len(found) == 1 and found[0].nbytes else None
 
 
@@ -216,15 +219,15 @@ def _totals(tensors: tuple[TensorEntry, ...]) -> dict[str, Total]:
 
 
 def _operators(model: Model) -> dict[str, int]:
-    counts = Counter(
-        f"{node.domain}.{node.op_type}" if node.domain else node.op_type or "" for _, node in walk.nodes(model)
-    )
+    lists = [graph.node for _, graph in walk.graphs(model)] + [function.node for function in model.functions]
+    nodes = chain.from_iterable(lists)
+    counts = Counter(f"{node.domain}.{node.op_type}" if node.domain else node.op_type or "" for node in nodes)
     return dict(counts.most_common())
 
 
-def _files(path: Path, source: Source, model: Model) -> tuple[ModelFile, ...]:
+def _files(path: Path, source: Source, tensors: Iterable[Tensor]) -> tuple[ModelFile, ...]:
     """The model file, then the others that its tensors are in, by path."""
-    external = (tensor.external_source for _, tensor in walk.tensors(model))
+    external = (tensor.external_source for tensor in tensors)
     others = {file for data in external if data is not None for file in data.files()} - set(source.files())
     companions = sorted(ModelFile(file.path, file.nbytes) for file in others)
     return (ModelFile(path, source.nbytes), *companions)

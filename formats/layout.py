@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections import Counter
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.conversion import read_model
 from formats.inspection import span_of
 from formats.ir import dtypes, walk
 from formats.messages import in_units
-from formats.registry import Region
+from formats.registry import ReadOptions, Region
 
 if TYPE_CHECKING:
     import os
@@ -51,12 +51,12 @@ class FileLayout(NamedTuple):
     regions: tuple[Region, ...]
 
 
-def layout(path: str | os.PathLike[str], *, format: str | None = None) -> tuple[FileLayout, ...]:
-    """What the files of a model consist of, the model file first.
+def layout(path: str | os.PathLike[str], *, format: str | None = None, **options: Any) -> tuple[FileLayout, ...]:
+    """What the files of a model consist of, the model file first; `options` are those of `load`.
 
     Raises: FormatError where it cannot be read; OSError where a file cannot.
     """
-    codec, source, model = read_model(Path(path), format)
+    codec, source, model = read_model(Path(path), format, ReadOptions(**options))
     parts = codec.regions(source) if codec.regions else (Region(0, source.nbytes, "model", "model"),)
     tensors: dict[File, dict[tuple[int, int], Region]] = {file: {} for file in source.files()}
     for _, tensor in walk.tensors(model):
@@ -122,13 +122,19 @@ def to_svg(files: Sequence[FileLayout]) -> str:
         step = max(-(-file.nbytes // rows), 1)
         for start in range(0, max(file.nbytes, 1), step):
             drawing.row(file.regions, start, step, in_units(start) if start else "0")
-        if len(file.regions) > 1 and file.nbytes > 4 * DETAIL_BYTES:
-            drawing.text(0, f"the first and the last {DETAIL_BYTES} bytes:", 12)
-            for start in (0, file.nbytes - DETAIL_BYTES):
+        details = [start for start in (0, file.nbytes - DETAIL_BYTES) if _is_mixed(file.regions, start)]
+        if details and file.nbytes > 4 * DETAIL_BYTES:
+            drawing.text(0, f"{DETAIL_BYTES} bytes, enlarged:", 12)
+            for start in details:
                 drawing.row(file.regions, start, DETAIL_BYTES, f"{start:,}")
         drawing.y += 16
     drawing.legend(files)
     return drawing.svg()
+
+
+def _is_mixed(regions: Iterable[Region], start: int) -> bool:
+    """Whether there is more than one region in a detail."""
+    return any(start < region.end < start + DETAIL_BYTES for region in regions)
 
 
 def _tensor_count(file: FileLayout) -> str:
@@ -199,8 +205,8 @@ class _Drawing:
         for kind, (colour, meaning) in COLOURS.items():
             if totals[kind]:
                 self._elements.append(f'<rect x="0" y="{self.y + 2}" width="16" height="16" fill="{colour}"/>')
-                share = 100 * totals[kind] / whole
-                self.text(24, f"{meaning}: {totals[kind]:,} bytes, {share:.{1 if share >= 0.1 else 4}f} %", 12)
+                share = f"{100 * totals[kind] / whole:.1f}".replace("0.0", "under 0.1")
+                self.text(24, f"{meaning}: {totals[kind]:,} bytes, {share} %", 12)
 
     def svg(self) -> str:
         """The whole picture."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from formats.errors import UnknownFormatError
 
@@ -14,10 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from formats.ir.model import Model
+    from formats.onnxpb.keys import Key
     from formats.tensordata.plan import Loss, WritePlan
     from formats.tensordata.source import Source
 
 HEAD_BYTES = 4096
+MAX_DEPTH = 100  # messages within messages, the limit of the official parsers
+DEEPEST = 250  # what fits the interpreter's stack, at three calls for each message, and leaves room for the caller
 
 
 class Match(IntEnum):
@@ -26,6 +29,34 @@ class Match(IntEnum):
     NONE = 0
     WEAK = 1  # they could be
     STRONG = 2  # they carry a mark that other formats do not
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How a file is read, in any format that has such a choice.
+
+    `max_depth`: how deep messages may lie within messages, 1 to `DEEPEST`. `hard_links`: whether a file of external
+    data may have further names; some of them could be outside the model's directory. `key`: what opens an encrypted
+    model.
+    """
+
+    max_depth: int = MAX_DEPTH
+    hard_links: bool = True
+    key: Key | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.max_depth <= DEEPEST:
+            raise ValueError(f"max_depth is {self.max_depth}, and must be from 1 to {DEEPEST}")
+
+
+READ_DEFAULTS = ReadOptions()
+
+
+class Reader(Protocol):
+    """What gives the model in a whole file."""
+
+    def __call__(self, source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS, /) -> Model:
+        """The model in `source`, whose companion files are looked for beside `path`."""
 
 
 class Region(NamedTuple):
@@ -56,16 +87,16 @@ class Codec:
     """One format.
 
     `sniff` gets the first bytes of a file (up to `HEAD_BYTES`) and its size in bytes. `read` gets the whole file as a
-    source and its path, against which companion files are resolved (`None` for bytes in memory). `plan` gets a
-    model, the destination and an instance of `options`, a frozen dataclass in which everything has a default.
-    `domain` is that of the operators of models in a form of this format's own, which no other can hold; `raise_model`
-    gives such a model in ONNX's operators, with given types of inputs and outputs by name, and what is lost.
+    source, its path, against which companion files are resolved (`None` for bytes in memory), and options that it may
+    have no use for. `plan` gets a model, the destination and an instance of `options`, a frozen dataclass in which
+    everything has a default. `domain` is that of the operators of models in a form of this format's own, which no
+    other can hold; `raise_model` gives such a model in ONNX's operators, with given types of inputs and outputs by
+    name, and what is lost.
 
     What only some formats have: `regions` are the parts that a file of the format consists of, where there are more
     than tensors in a model. `checksums` are those that the model in a file tells; it gets the file, the model that
     was read from it, and the file that the model was converted from, where that is known. `read_lenient` also takes
-    what `read` refuses although its meaning is clear, and tells what that was. `with_key` gives the codec that reads
-    what is encrypted with a key.
+    what `read` refuses although its meaning is clear, and tells what that was.
     """
 
     name: str
@@ -73,14 +104,13 @@ class Codec:
     extensions: tuple[str, ...]
     options: type
     sniff: Callable[[bytes, int], Match]
-    read: Callable[[Source, Path | None], Model]
+    read: Reader
     plan: Callable[[Model, Path, Any], WritePlan]
     domain: str | None = None
     raise_model: Callable[[Model, Mapping[str, str]], tuple[Model, tuple[Loss, ...]]] | None = None
     regions: Callable[[Source], Iterable[Region]] | None = None
     checksums: Callable[[Source, Model, Source | None], Iterable[Checksum]] | None = None
-    read_lenient: Callable[[Source, Path | None], tuple[Model, tuple[Loss, ...]]] | None = None
-    with_key: Callable[[Any], Codec] | None = None
+    read_lenient: Callable[[Source, Path | None, ReadOptions], tuple[Model, tuple[Loss, ...]]] | None = None
 
 
 @cache

@@ -11,7 +11,19 @@ import typer
 
 from formats import __version__, cli
 from formats.arguments import parse_count
-from formats.cli import FORMAT, ConvertCommand, Debug, Json, Threads, option
+from formats.cli import (
+    FORMAT,
+    AskKey,
+    ConvertCommand,
+    Debug,
+    Json,
+    KeyEnv,
+    KeyFile,
+    MaxDepth,
+    NoHardLinks,
+    Threads,
+    option,
+)
 from formats.messages import printable
 from formats.progress import Progress
 
@@ -79,6 +91,11 @@ def inspect(
     force: Force = False,
     as_json: Json = False,
     debug: Debug = False,
+    max_depth: MaxDepth = None,
+    no_hard_links: NoHardLinks = False,
+    key_file: KeyFile = None,
+    key_env: KeyEnv = None,
+    ask_key: AskKey = False,
 ) -> None:
     """Print what is in the model FILE; no weight is read."""
     if layout is not None and layout.suffix.lower() not in (".svg", ".html"):
@@ -87,9 +104,10 @@ def inspect(
         from formats import inspection
         from formats.listing import inspection_lines
 
-        seen = inspection.inspect(file, format=from_format)
+        reading = cli.reading_options(max_depth, no_hard_links, key_file, key_env, ask_key)
+        seen = inspection.inspect(file, format=from_format, **reading)
         if layout is not None:
-            draw(file, layout, from_format, force)
+            draw(file, layout, from_format, force, reading)
         show(seen.to_json() if as_json else inspection_lines(seen, TENSORS_IN_TABLE if tensors is None else tensors))
 
 
@@ -102,10 +120,15 @@ def verify(
     threads: Threads = None,
     as_json: Json = False,
     debug: Debug = False,
+    max_depth: MaxDepth = None,
+    no_hard_links: NoHardLinks = False,
+    key_file: KeyFile = None,
+    key_env: KeyEnv = None,
+    ask_key: AskKey = False,
 ) -> None:
     """Check that the model FILE is what it says; the exit code is 1 where it is not.
 
-    Checked are the structure, the size and place of every tensor, and with --data all checksums.
+    Checked are the structure, names and operator sets, the size and place of every tensor; with --data all checksums.
     """
     if source is not None and not data:
         raise typer.BadParameter("--source is of use with --data only")
@@ -116,8 +139,9 @@ def verify(
         from formats.tensordata.engine import EngineOptions
 
         engine = EngineOptions(threads=threads or 0, progress=progress)
+        reading = cli.reading_options(max_depth, no_hard_links, key_file, key_env, ask_key)
         try:
-            result = verification.verify(file, format=from_format, data=data, original=source, engine=engine)
+            result = verification.verify(file, format=from_format, data=data, original=source, engine=engine, **reading)
         finally:
             if progress is not None:
                 progress.close()
@@ -134,16 +158,24 @@ def diff(
     limit: Limit = None,
     as_json: Json = False,
     debug: Debug = False,
+    max_depth: MaxDepth = None,
+    no_hard_links: NoHardLinks = False,
+    key_file: KeyFile = None,
+    key_env: KeyEnv = None,
+    ask_key: AskKey = False,
 ) -> None:
     """Print in what the models A and B differ; the exit code is 0 where they are equal, 1 where they are not.
 
-    Formats may be different: weights are compared by content. Where a file cannot be read, the exit code is 2.
+    Formats may be different: weights are compared by content, and beside a .rten file what the other one would become
+    as such a file. Where models cannot be compared, the exit code is 2.
     """
     with cli.reported_errors(as_json, debug, program="formats", failure=EXIT_TROUBLE), cli.stoppable():
         from formats import difference
         from formats.listing import comparison_lines
 
-        result = difference.compare(first, second, storage=storage, limit=DIFFERENCES if limit is None else limit)
+        reading = cli.reading_options(max_depth, no_hard_links, key_file, key_env, ask_key)
+        limit = DIFFERENCES if limit is None else limit
+        result = difference.compare(first, second, storage=storage, limit=limit, **reading)
         show(result.to_json() if as_json else comparison_lines(result))
     if not result.equal:
         raise typer.Exit(EXIT_WRONG)
@@ -165,14 +197,14 @@ def show(report: dict[str, Any] | Iterable[str]) -> None:
     typer.echo(json.dumps(report, indent=2) if isinstance(report, dict) else printable(report))
 
 
-def draw(file: Path, picture: Path, from_format: str | None, overwrite: bool) -> None:
+def draw(file: Path, picture: Path, from_format: str | None, overwrite: bool, reading: dict[str, Any]) -> None:
     """A picture of where everything is in the files of a model is written, as SVG or HTML."""
     from formats import layout
     from formats.tensordata.engine import EngineOptions, execute
     from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan
     from formats.tensordata.source import Literal
 
-    files = layout.layout(file, format=from_format)
+    files = layout.layout(file, format=from_format, **reading)
     text = layout.to_html(files) if picture.suffix.lower() == ".html" else layout.to_svg(files)
     data = text.encode()
     plan = WritePlan((FilePlan(picture, len(data), (PlacedWrite(0, Literal(data)),)),))

@@ -1,9 +1,11 @@
-"""Whether a model file is what it says: its structure, the size of every tensor, and checksums on request."""
+"""Whether a model file is what it says: structure, names, the size of every tensor, and checksums on request."""
 # ruff: noqa: A002 - `format` is the word that users know from `load`
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,6 +13,8 @@ from formats.conversion import read_model
 from formats.errors import FormatError
 from formats.inspection import span_of
 from formats.ir import dtypes, walk
+from formats.ir.model import Function, Graph
+from formats.registry import ReadOptions
 from formats.tensordata.engine import EngineOptions, execute
 from formats.tensordata.osio import File
 from formats.tensordata.plan import Digest, WritePlan
@@ -18,18 +22,20 @@ from formats.tensordata.source import Transformed, place_of
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from formats.ir.model import Tensor
+    from formats.ir.model import Model, Node, OperatorSetId, Tensor
     from formats.registry import Checksum
 
+FIRST_WITH_OPSETS = 3  # the ir_version from which on a model says of which operator sets it is
 MAX_GAP_BYTES = 1 << 16  # between tensors of a data file: no alignment leaves more
 
 
 class Finding(NamedTuple):
     """Something that is not as it should be."""
 
-    kind: str  # a stable word for programs: "structure", "tensor", "checksum", "alignment" or "gap"
+    # A stable word for programs: "structure", "opset", "graph", "tensor", "checksum", "alignment" or "gap".
+    kind: str
     where: str  # a dotted place in the model, an entry or a file; "" for all of it
     detail: str  # one sentence for people
 
@@ -72,21 +78,24 @@ def verify(
     data: bool = False,
     original: str | os.PathLike[str] | None = None,
     engine: EngineOptions | None = None,
+    **options: Any,
 ) -> Verification:
     """What is wrong with the model file at `path`.
 
-    Its structure and the size of every tensor are checked without reading weights; with `data`, so are the checksums
-    that it tells, of everything: entries of an archive, data files, and the file `original` that it was made from.
+    Its structure, the names in its graphs and the size of every tensor are checked without reading weights. With
+    `data`, so are the checksums that it tells, of everything: entries of an archive, data files, and the file
+    `original` that it was made from. `options` are those of `load`.
 
     Raises: OSError where a file cannot be read; what is wrong with it is told, not raised.
     """
-    path = Path(path)
+    path, reading = Path(path), ReadOptions(**options)
     try:
-        codec, source, model = read_model(path, format)
+        codec, source, model = read_model(path, format, reading)
     except FormatError as error:
         return Verification(path, None, 0, 0, 0, (_finding("structure", error),), ())
     tensors = list(walk.tensors(model))
-    errors = [finding for where, tensor in tensors for finding in _check_tensor(where, tensor, data)]
+    errors = [*_check_graphs(model, in_order=codec.domain is None)]
+    errors += (finding for where, tensor in tensors for finding in _check_tensor(where, tensor, data))
     own = set(source.files())
     notes = [*_alignment(tensors, own if codec.regions is None else set()), *_gaps(tensors, own)]
     checked = read_bytes = 0
@@ -106,6 +115,100 @@ def _finding(kind: str, error: FormatError) -> Finding:
     if error.file_offset is not None:
         place = ", ".join(filter(None, (place, f"byte {error.file_offset}")))
     return Finding(kind, place, error.message)
+
+
+# Graphs
+
+
+def _check_graphs(model: Model, *, in_order: bool) -> Iterator[Finding]:
+    """What is wrong with the operator sets and the names of a model.
+
+    With `in_order`, nodes must come after those whose results they use; without, they must have such an order.
+
+    Spec: ONNX docs, "Open Neural Network Exchange Intermediate Representation (ONNX IR) Specification".
+    """
+    parts: list[tuple[str, Graph | Function, Sequence[OperatorSetId]]] = []
+    if model.graph is not None:
+        parts.append(("graph", model.graph, model.opset_import))
+    parts += ((f"functions[{index}]", part, part.opset_import) for index, part in enumerate(model.functions))
+    for where, part, imports in parts:
+        versions = Counter(domain for domain, _ in {(entry.domain or "ai.onnx", entry.version) for entry in imports})
+        for domain, count in versions.items():
+            if count > 1:
+                yield Finding("opset", where, f"{count} versions of {domain} are imported, one must be")
+        if (model.ir_version or FIRST_WITH_OPSETS) < FIRST_WITH_OPSETS:
+            versions["ai.onnx"] += 1
+        yield from _check_part(where, part, lambda name: False, set(versions), in_order)
+
+
+def _check_part(
+    where: str, part: Graph | Function, is_outer: Callable[[str], bool], domains: set[str], in_order: bool
+) -> Iterator[Finding]:
+    """The values that a graph or function uses and nothing makes, those made twice, and operators of unknown sets.
+
+    `is_outer` tells the values of the graphs around it; `domains` are those imported, or told as missing already.
+    """
+    inputs, constants, outputs = _interface(part)
+    for name, count in (Counter(inputs) | Counter(constants)).items():
+        if count > 1:
+            yield Finding("graph", where, f"{count} inputs or initialisers are called {name!r:.80}")
+    made = {*inputs, *constants}
+    everything = {""}.union(made, *(node.output for node in part.node))
+    known = {"", *made} if in_order else everything
+
+    def is_known(name: str) -> bool:
+        return name in known or is_outer(name)
+
+    for index, node in enumerate(part.node):
+        place, domain = f"{where}.node[{index}]", node.domain or "ai.onnx"
+        if domain not in domains:
+            domains.add(domain)
+            yield Finding("opset", place, f"{node.op_type} is of {domain}, of which no version is imported")
+        for name in node.input:
+            if not is_known(name):
+                maker = "only a later node" if name in everything else "nothing"
+                yield Finding("graph", place, f"{node.op_type} uses {name!r:.80}, which {maker} makes")
+        for step, graph in _subgraphs(node):
+            yield from _check_part(f"{place}.{step}", graph, is_known, domains, in_order)
+        for name in filter(None, node.output):
+            if name in made:
+                yield Finding("graph", place, f"{node.op_type} makes {name!r:.80}, which is there already")
+            made.add(name)
+        known.update(node.output)
+    for name in outputs:
+        if not is_known(name):
+            yield Finding("graph", where, f"the output {name!r:.80} is made by nothing")
+    if not in_order:
+        yield from _check_cycles(where, part.node)
+
+
+def _interface(part: Graph | Function) -> tuple[list[str], list[str], list[str]]:
+    """The names of the inputs, constants and outputs of a graph or function."""
+    if isinstance(part, Function):
+        return part.input, [], part.output
+    sparse = (item.values for item in part.sparse_initializer if item.values is not None)
+    constants = [tensor.name or "" for tensor in (*part.initializer, *sparse)]
+    return [value.name or "" for value in part.input], constants, [value.name or "" for value in part.output]
+
+
+def _subgraphs(node: Node) -> Iterator[tuple[str, Graph]]:
+    """The graphs right in a node, with their places in it."""
+    for attribute in node.attribute:
+        step = f'attribute["{attribute.name or ""}"]'
+        if attribute.g is not None:
+            yield f"{step}.g", attribute.g
+        yield from ((f"{step}.graphs[{number}]", graph) for number, graph in enumerate(attribute.graphs))
+
+
+def _check_cycles(where: str, nodes: Sequence[Node]) -> Iterator[Finding]:
+    """The first nodes that wait for each other's results."""
+    makers = {name: index for index, node in enumerate(nodes) for name in node.output if name}
+    needs = {index: [makers[name] for name in node.input if name in makers] for index, node in enumerate(nodes)}
+    try:
+        TopologicalSorter(needs).prepare()
+    except CycleError as error:
+        first = error.args[1][0]
+        yield Finding("graph", f"{where}.node[{first}]", f"{nodes[first].op_type} needs its own result")
 
 
 # Tensors

@@ -18,23 +18,23 @@ import onnx
 import pytest
 from typer.testing import CliRunner
 
-from formats import __version__, cli, conversion, progress, registry
+from formats import __version__, cli, conversion, progress, registry, verification
 from formats.arguments import parse_size
 from formats.onnxpb.keys import Key
-from formats.tensordata import osio
+from formats.tensordata import output
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 EXTENSIONS = ("onnx", "onnxz", "rten")
 SLOW = """
 import sys, time
-from formats.tensordata import osio
+from formats.tensordata import output
 def slowly(function):
     def call(*arguments):
         time.sleep(0.2)
         return function(*arguments)
     return call
-osio.OutputFile.pwrite = slowly(osio.OutputFile.pwrite)
-osio.OutputFile.copy_range = slowly(osio.OutputFile.copy_range)
+output.OutputFile.pwrite = slowly(output.OutputFile.pwrite)
+output.OutputFile.copy_range = slowly(output.OutputFile.copy_range)
 from formats.cli import main
 main()
 """
@@ -102,7 +102,7 @@ def test_json_is_the_report(digits: Path, command: Command) -> None:
     assert (0, "") == (done.returncode, done.stderr)
     assert ("onnx", "rten", "a.rten") == (report["source_format"], report["target_format"], report["destination"])
     assert [{"path": "a.rten", "nbytes": (digits.parent / "a.rten").stat().st_size}] == report["files"]
-    assert {"kind", "where", "detail"} == report["losses"][0].keys()
+    assert {"kind", "where", "detail", "matters"} == report["losses"][0].keys()
 
 
 def test_json_is_the_error_too(tmp_path: Path, command: Command) -> None:
@@ -253,6 +253,9 @@ def test_sizes_have_units(text: str, nbytes: int) -> None:
         pytest.param(["digits.onnx", "a.onnx", "--nonsense"], id="unknown option"),
         pytest.param(["digits.onnx", "a.onnx", "--threads", "many"], id="threads"),
         pytest.param(["digits.onnx", "a.onnx", "--threads", "-1"], id="negative threads"),
+        pytest.param(["digits.onnx", "a.onnx", "--max-depth", "251"], id="depth"),
+        pytest.param(["digits.onnx", "a.onnx", "--max-depth", "0"], id="no depth"),
+        pytest.param(["digits.onnx", "a.onnxz", "--checksum"], id="checksum of no file"),
         pytest.param(["digits.onnx", "a.onnx", "--alignment", "1X"], id="unit"),
         pytest.param(["digits.onnx", "a.onnx", "--alignment", "-64"], id="negative size"),
         pytest.param(["digits.onnx", "a.onnx", "--alignment", "٣"], id="digit of another script"),
@@ -345,9 +348,9 @@ def test_unwritable_destinations_are_one_line(digits: Path, tmp_path: Path, monk
                 raise PermissionError(13, "Permission denied", str(path))
             return open_file(path, flags, *rest, **more)
 
-        monkeypatch.setattr(osio.os, "open", refuse)
+        monkeypatch.setattr(output.os, "open", refuse)
         monkeypatch.setattr(
-            osio.os, "access", lambda path, mode: access(path, mode) and folder not in Path(path).parents
+            output.os, "access", lambda path, mode: access(path, mode) and folder not in Path(path).parents
         )
     new = invoke(digits, folder / "b.onnx")
     old = invoke(digits, folder / "a.onnx", "--force")
@@ -402,14 +405,14 @@ def test_write_that_fails_in_the_middle_leaves_nothing(
     """When the disk fills up while the second file is written, neither file appears and the old ones stay."""
     monkeypatch.chdir(tmp_path)
     Path("a.onnx.data").write_bytes(b"old data")
-    publish = osio.OutputFile.publish
+    publish = output.OutputFile.publish
 
-    def fail(self: osio.OutputFile, **settings: Any) -> None:
+    def fail(self: output.OutputFile, **settings: Any) -> None:
         if self.path.name == "a.onnx":
             raise OSError(28, "No space left on device", str(self.path))
         publish(self, **settings)
 
-    monkeypatch.setattr(osio.OutputFile, "publish", fail)
+    monkeypatch.setattr(output.OutputFile, "publish", fail)
     done = invoke("digits.onnx", "a.onnx", "--external-data", "--force")
     assert (1, "convert: error: a.onnx: No space left on device") == (done.exit_code, one_line(done.stderr))
     assert ["a.onnx.data", "digits.onnx"] == names(tmp_path)
@@ -651,6 +654,29 @@ def test_weights_in_several_files(digits: Path, command: Command, tmp_path: Path
         done = command(str(digits), str(folder / "a.onnx"), "--external-data", "--size-threshold", "1", *flags)
         assert (0, "") == (done.returncode, done.stderr)
         assert set(names) <= {path.name for path in folder.iterdir()}
+
+
+def test_checksums_are_noted(digits: Path, command: Command) -> None:
+    """With `--checksum`, the model tells the SHA-1 of its data file, which `formats verify --data` checks."""
+    done = command(str(digits), "a.onnx", "--external-data", "--checksum")
+    assert (0, "") == (done.returncode, done.stderr)
+    found = verification.verify(digits.with_name("a.onnx"), data=True)
+    assert (2, True) == (found.checksums, found.ok)
+
+
+def test_policies_of_reading_reach_the_reader(digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--max-depth` and `--no-hard-links` refuse what is read otherwise, and the error says what to do."""
+    monkeypatch.chdir(digits.parent)
+    assert 0 == invoke("digits.onnx", "a.onnx", "--external-data").exit_code
+    assert 0 == invoke("a.onnx", "b.onnx", "--max-depth", "6", "--no-hard-links").exit_code
+    os.link("a.onnx.data", "other name")
+    for flags, words in (
+        (["--max-depth", "2"], "messages are nested deeper than 2; --max-depth allows up to 250"),
+        (["--no-hard-links"], "the data file has 2 names (hard links)"),
+    ):
+        done = invoke("a.onnx", "c.onnx", *flags)
+        assert (1, True) == (done.exit_code, words in done.stderr)
+        assert not Path("c.onnx").exists()
 
 
 def test_encrypted_models(digits: Path, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

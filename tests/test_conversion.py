@@ -13,8 +13,10 @@ import onnx
 import pytest
 
 import formats
+from formats import onnxpb
 from formats.conversion import OptionError
-from formats.ir.model import Graph, Model
+from formats.ir.model import Attribute, Graph, Model, Node
+from formats.registry import DEEPEST, MAX_DEPTH
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.osio import File
 
@@ -232,14 +234,23 @@ def test_model_outlives_the_replacement_of_its_file(tiny_model: Path) -> None:
 
 
 def test_strict_refuses_losses_before_anything_is_written(tiny_model: Path, tmp_path: Path) -> None:
-    """Under `strict` a loss is an error that tells it, and no file appears."""
+    """Under `strict` a loss that matters is an error that tells it, and no file appears."""
     model = formats.load(tiny_model)
     assert model.graph is not None
-    model.graph.doc_string = "about cats"
-    with pytest.raises(formats.UnsupportedError, match=r"strict refuses what would be lost: graph: .*documentation"):
+    model.graph.input[0].type.tensor_type.elem_type = 11  # type: ignore[union-attr]
+    with pytest.raises(formats.UnsupportedError, match=r"strict refuses what would be lost: graph.input\[0\]: DOUBLE"):
         formats.save(model, tmp_path / "a.rten", strict=True)
     assert ["tiny.onnx"] == [*files(tmp_path)]
-    assert formats.save(model, tmp_path / "a.rten").losses
+    assert [True] == [loss.matters for loss in formats.save(model, tmp_path / "a.rten").losses]
+
+
+def test_strict_lets_pass_the_loss_of_documentation(tiny_model: Path, tmp_path: Path) -> None:
+    """What neither changes what a model computes nor what its callers see is told, and not refused."""
+    model = formats.load(tiny_model)
+    assert model.graph is not None
+    model.producer_name, model.graph.doc_string = "somebody", "about cats"
+    losses = formats.save(model, tmp_path / "a.rten", strict=True).losses
+    assert [("producer", False), ("doc_string", False)] == [(loss.kind, loss.matters) for loss in losses]
 
 
 def test_strict_lets_pass_what_loses_nothing(tiny_model: Path, tmp_path: Path) -> None:
@@ -386,6 +397,61 @@ def test_what_is_no_model_is_refused(content: bytes, tmp_path: Path) -> None:
     assert path == caught.value.path
     with pytest.raises(formats.FormatError):
         formats.loads(content)
+
+
+def nested(depth: int) -> Model:
+    """A model whose deepest message is in `depth` others."""
+    message: Any = (Graph(name="g"), Node(op_type="N"), Attribute(name="a", type=2, i=1))[(depth - 1) % 3]
+    for _ in range(depth - 1):
+        if isinstance(message, Graph):
+            message = Attribute(name="g", type=5, g=message)
+        elif isinstance(message, Attribute):
+            message = Node(op_type="N", attribute=[message])
+        else:
+            message = Graph(name="g", node=[message])
+    return Model(ir_version=10, graph=message)
+
+
+@pytest.mark.parametrize("extension", ["onnx", "onnxz", "textproto", "json"])
+def test_depth_of_messages_is_limited(extension: str, tmp_path: Path) -> None:
+    """Models up to the limit are read, deeper ones not; the limit can be set, up to what the stack has room for."""
+    for depth in (7, MAX_DEPTH, DEEPEST):
+        model, path = nested(depth), tmp_path / f"{depth}.{extension}"
+        formats.save(model, path)
+        assert model == formats.load(path, max_depth=depth)
+        assert model == formats.loads(path.read_bytes(), max_depth=DEEPEST)
+        formats.convert(path, tmp_path / f"{depth} again.onnx", max_depth=depth)
+        assert formats.dumps(model, "onnx") == (tmp_path / f"{depth} again.onnx").read_bytes()
+        with pytest.raises(formats.LimitError, match=f"deeper than {depth - 1}; --max-depth allows up to 250"):
+            formats.dumps(formats.load(path, max_depth=depth - 1), "json")
+
+
+@pytest.mark.parametrize("extension", ["onnx", "textproto", "json"])
+def test_depth_has_a_default(extension: str, tmp_path: Path) -> None:
+    """Unless told otherwise, readers take 100 messages in each other, and the drop-in functions can be told too."""
+    path, model = tmp_path / f"a.{extension}", nested(MAX_DEPTH + 1)
+    formats.save(model, path)
+    for read in (formats.load, lambda *args, **options: onnxpb.unwrap(onnxpb.load(*args, **options))):
+        with pytest.raises(formats.LimitError):
+            formats.dumps(read(path), "json")
+        assert model == read(path, max_depth=MAX_DEPTH + 1)
+
+
+@pytest.mark.parametrize("depth", [0, -1, DEEPEST + 1, 1 << 40])
+def test_impossible_depths_are_refused(depth: int, tiny_model: Path, tmp_path: Path) -> None:
+    """A limit that the stack has no room for, or that no model keeps, is refused and not discovered later."""
+    for read in (formats.load, onnxpb.load):
+        with pytest.raises(ValueError, match=f"max_depth is {depth}, and must be from 1 to {DEEPEST}"):
+            read(tiny_model, max_depth=depth)
+    with pytest.raises(OptionError, match="max_depth"):
+        formats.convert(tiny_model, tmp_path / "a.onnxz", max_depth=depth)
+
+
+def test_options_of_reading_are_not_those_of_writing(tiny_model: Path, tmp_path: Path) -> None:
+    """What concerns reading is refused where nothing is read."""
+    for options in ({"max_depth": 5}, {"hard_links": False}, {"key": formats.Key.of("k")}):
+        with pytest.raises(OptionError):
+            formats.save(formats.load(tiny_model), tmp_path / "a.onnx", **options)
 
 
 def test_loading_reads_no_weight(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

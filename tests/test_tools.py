@@ -118,6 +118,33 @@ def test_comparison_has_exit_codes(archive: Path, tiny_model: Path, tmp_path: Pa
     assert (2, True) == (done.exit_code, done.stderr.startswith("formats: error: "))
 
 
+def test_encrypted_models_are_looked_at(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the key, an encrypted model is inspected, verified and compared; a wrong one, or two ways to it, is not."""
+    monkeypatch.setenv("KEY", "secret")
+    monkeypatch.setenv("WRONG", "Secret")
+    formats.convert(tiny_model, tmp_path / "a.onnxc", key=formats.Key.of("secret"))
+    for arguments in (("inspect",), ("verify", "--data"), ("diff", tiny_model)):
+        done = invoke(*arguments, tmp_path / "a.onnxc", "--key-env", "KEY")
+        assert (0, "") == (done.exit_code, done.stderr)
+        assert invoke(*arguments, tmp_path / "a.onnxc").exit_code in (1, 2)
+        assert invoke(*arguments, tmp_path / "a.onnxc", "--key-env", "WRONG").exit_code in (1, 2)
+        done = invoke(*arguments, tmp_path / "a.onnxc", "--key-env", "KEY", "--key-file", "x")
+        assert (2, True) == (done.exit_code, "exclude each other" in done.stderr)
+
+
+def test_policies_of_reading(tiny_model: Path, tmp_path: Path) -> None:
+    """`--no-hard-links` and `--max-depth` hold for everything that reads."""
+    formats.convert(tiny_model, tmp_path / "a.onnx", external_data=True)
+    os.link(tmp_path / "a.onnx.data", tmp_path / "other name")
+    for arguments in (("inspect",), ("verify",), ("diff", tiny_model)):
+        assert 0 == invoke(*arguments, tmp_path / "a.onnx", "--max-depth", "6").exit_code
+        for flags, word in ((["--no-hard-links"], "hard links"), (["--max-depth", "2"], "nested deeper")):
+            done = invoke(*arguments, tmp_path / "a.onnx", *flags)
+            assert done.exit_code in (1, 2)
+            assert word in done.output
+        assert 2 == invoke(*arguments, tmp_path / "a.onnx", "--max-depth", "251").exit_code
+
+
 def test_conversion_is_a_verb(tiny_model: Path, tmp_path: Path) -> None:
     """`formats convert` is the command `convert`."""
     done = invoke("convert", tiny_model, tmp_path / "c.onnxz", "--alignment", "4096")

@@ -6,15 +6,17 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from formats.registry import Codec, Match
+from formats.registry import READ_DEFAULTS, Codec, Match
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from formats.ir.model import Model
+    from formats.onnxpb.api import *  # noqa: F403
     from formats.onnxpb.keys import Key
-    from formats.registry import Checksum
+    from formats.onnxpb.proto import *  # noqa: F403
+    from formats.registry import Checksum, ReadOptions
     from formats.tensordata.plan import WritePlan
     from formats.tensordata.source import Source
 
@@ -27,7 +29,8 @@ class OnnxOptions:
     `<model file name>.data`; `False` puts all weights into the model file; `None` leaves each tensor inside or
     outside as it is. `size_threshold`: the size in bytes from which a tensor moves out. `alignment`: of each tensor
     in that file, in bytes from its start. `max_external_file_size`: the size in bytes at which a further file is
-    begun, between tensors, so that a larger tensor has a larger file to itself; 0 is no limit.
+    begun, between tensors, so that a larger tensor has a larger file to itself; 0 is no limit. `checksum`: whether
+    each reference tells the SHA-1 of its whole file, which takes a second for some hundred MB.
     """
 
     external_data: str | bool | None = None
@@ -35,6 +38,7 @@ class OnnxOptions:
     alignment: int = 64
     max_external_file_size: int = 0
     one_file_per_tensor: bool = False
+    checksum: bool = False
 
 
 # The fields of ModelProto by tag, as far as a file's first bytes need them: every one is a varint or has a length.
@@ -71,11 +75,11 @@ def sniff(head: bytes, nbytes: int) -> Match:
     return Match.STRONG if starts_as_model else Match.WEAK
 
 
-def read(source: Source, path: Path | None) -> Model:
+def read(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
     """The model in `source`; its external data is looked for beside `path`."""
     from formats.onnxpb.external import read_model
 
-    return read_model(source, path)
+    return read_model(source, path, options)
 
 
 def plan(model: Model, destination: Path, options: OnnxOptions) -> WritePlan:
@@ -110,26 +114,28 @@ class CryptOptions:
     variant: int = 3
 
 
-def crypt_codec(key: Key | None = None) -> Codec:
-    """The codec of encrypted models, which reads those of `key`; writing takes the key from its options."""
-
-    def sniff(head: bytes, nbytes: int) -> Match:
-        return Match.STRONG if head.startswith(b"ONNXCRY") else Match.NONE
-
-    def read(source: Source, path: Path | None) -> Model:
-        from formats.onnxpb.crypt import read_model
-
-        return read_model(source, path, key)
-
-    def plan(model: Model, destination: Path, options: CryptOptions) -> WritePlan:
-        from formats.onnxpb.crypt import plan_model
-
-        return plan_model(model, destination, options)
-
-    return Codec("onnxc", "encrypted ONNX", (".onnxc",), CryptOptions, sniff, read, plan, with_key=crypt_codec)
+def sniff_encrypted(head: bytes, nbytes: int) -> Match:
+    """How much the first bytes of a file look like an encrypted model: they say so."""
+    return Match.STRONG if head.startswith(b"ONNXCRY") else Match.NONE
 
 
-CRYPT_CODEC = crypt_codec()
+def read_encrypted(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
+    """The model in `source`, which is encrypted with `options.key`."""
+    from formats.onnxpb.crypt import read_model
+
+    return read_model(source, path, options)
+
+
+def plan_encrypted(model: Model, destination: Path, options: CryptOptions) -> WritePlan:
+    """How to write `model`, encrypted, to the one file `destination`."""
+    from formats.onnxpb.crypt import plan_model
+
+    return plan_model(model, destination, options)
+
+
+CRYPT_CODEC = Codec(
+    "onnxc", "encrypted ONNX", (".onnxc",), CryptOptions, sniff_encrypted, read_encrypted, plan_encrypted
+)
 
 
 # Text
@@ -166,32 +172,32 @@ def _is_field(name: bytes) -> bool:
     return any(row.name.replace("_", "") == spelling for row in MESSAGES["ModelProto"])
 
 
-def read_text(source: Source, path: Path | None) -> Model:
+def read_text(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
     """The model in the text `source`; its external data is looked for beside `path`."""
-    from formats.onnxpb.text import read_model
+    from formats.onnxpb import text, textfile
 
-    return read_model(source, path)
+    return textfile.read_model(source, path, options, text.parse)
 
 
 def plan_text(model: Model, destination: Path, options: TextOptions) -> WritePlan:
     """How to write `model` in protobuf's text format to `destination`."""
-    from formats.onnxpb.text import plan_model
+    from formats.onnxpb import text, textfile
 
-    return plan_model(model, destination, options)
+    return textfile.plan_model(model, destination, options, text.to_text)
 
 
-def read_json(source: Source, path: Path | None) -> Model:
+def read_json(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
     """The model in the JSON text `source`; its external data is looked for beside `path`."""
-    from formats.onnxpb.jsontext import read_model
+    from formats.onnxpb import jsontext, textfile
 
-    return read_model(source, path)
+    return textfile.read_model(source, path, options, jsontext.parse)
 
 
 def plan_json(model: Model, destination: Path, options: TextOptions) -> WritePlan:
     """How to write `model` as JSON to `destination`."""
-    from formats.onnxpb.jsontext import plan_model
+    from formats.onnxpb import jsontext, textfile
 
-    return plan_model(model, destination, options)
+    return textfile.plan_model(model, destination, options, jsontext.to_json)
 
 
 TEXT_CODEC = Codec(
@@ -209,23 +215,24 @@ JSON_CODEC = Codec(
 )
 
 
-# The drop-in API: the names that programs know from `onnx`, and the modules that have them.
+# The drop-in API: the names that programs know from `onnx`.
 
-_DROP_IN = {
-    "api": "load load_model load_model_from_string load_tensor load_tensor_from_string save save_model save_tensor "
-    "load_encrypted load_encrypted_string save_encrypted save_encrypted_string ParseOptions SerializeOptions",
-    "proto": "AttributeProto DeviceConfigurationProto FunctionProto GraphProto IntIntListEntryProto ModelProto "
-    "NodeDeviceConfigurationProto NodeProto OperatorSetIdProto ShardedDimProto ShardingSpecProto SimpleShardedDimProto "
-    "SparseTensorProto StringStringEntryProto TensorAnnotation TensorProto TensorShapeProto TrainingInfoProto "
-    "TypeProto ValueInfoProto OperatorStatus Version EXPERIMENTAL STABLE IR_VERSION wrap unwrap",
-}
+_FUNCTIONS = (
+    "load load_model load_model_from_string load_tensor load_tensor_from_string save save_model save_tensor "
+    "load_encrypted load_encrypted_string save_encrypted save_encrypted_string ParseOptions SerializeOptions"
+)
 
 
 def __getattr__(name: str) -> Any:
     """A function or class of the drop-in API, imported now and found at once from then on."""
-    for module, names in _DROP_IN.items():
-        if name in names.split():
-            from importlib import import_module
+    from importlib import import_module
 
-            return globals().setdefault(name, getattr(import_module(f"formats.onnxpb.{module}"), name))
-    raise AttributeError(f"module 'formats.onnxpb' has no attribute {name!r}")
+    from formats.onnxpb.schema import ENUMS, MESSAGES
+
+    if name in _FUNCTIONS.split():
+        module = "api"
+    elif name in {*MESSAGES, *ENUMS, *ENUMS["Version"], *ENUMS["OperatorStatus"], "wrap", "unwrap"}:
+        module = "proto"
+    else:
+        raise AttributeError(f"module 'formats.onnxpb' has no attribute {name!r}")
+    return globals().setdefault(name, getattr(import_module(f"formats.onnxpb.{module}"), name))

@@ -30,8 +30,9 @@ from formats.onnxpb.codec import decode, encode
 from formats.onnxpb.keys import Key
 from formats.onnxpb.locations import DataFiles
 from formats.onnxpb.merging import copied
-from formats.onnxpb.proto import ModelProto, unwrap, wrap
+from formats.onnxpb.proto import ModelProto, TensorProto, unwrap, wrap
 from formats.onnxpb.textfile import read_text
+from formats.registry import MAX_DEPTH, ReadOptions
 from formats.tensordata.engine import EngineOptions, execute, materialise, to_bytes
 from formats.tensordata.osio import File
 from formats.tensordata.plan import FilePlan, WritePlan, lay_out
@@ -68,7 +69,8 @@ class ParseOptions:
     less: as many as are useful) read them into memory now. `no_copy` uses a buffer that was passed in and may change
     as it is, rather than a copy of it; a `bytes` object is never copied. The weights keep file or buffer alive.
 
-    `skip_raw_data` leaves out the weights of tensors with at least `raw_data_threshold` bytes of them.
+    `skip_raw_data` leaves out the weights of tensors with at least `raw_data_threshold` bytes of them. `max_depth` and
+    `hard_links` are those of `formats.load`.
     """
 
     load_external_data: bool = True
@@ -77,6 +79,8 @@ class ParseOptions:
     no_copy: bool = False
     skip_raw_data: bool = False
     raw_data_threshold: int = 1024
+    max_depth: int = MAX_DEPTH
+    hard_links: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,7 @@ class SerializeOptions:
 # Reading
 
 
-def load(f: Readable, format: str | None = None, load_external_data: bool = True, **options: Any) -> Any:
+def load(f: Readable, format: str | None = None, load_external_data: bool = True, **options: Any) -> ModelProto:
     """The ModelProto in a file, by its path or opened for reading, or in bytes; `options` are those of ParseOptions.
 
     `format` is "protobuf", "textproto", "json" or any other that `formats` reads; by default that of the content or
@@ -115,12 +119,12 @@ def load(f: Readable, format: str | None = None, load_external_data: bool = True
 load_model = load
 
 
-def load_model_from_string(s: bytes | bytearray | memoryview, format: str | None = None, **options: Any) -> Any:
+def load_model_from_string(s: bytes | bytearray | memoryview, format: str | None = None, **options: Any) -> ModelProto:
     """The ModelProto in bytes, as `load` reads it."""
     return load(s, format, **options)
 
 
-def load_tensor(f: Readable, format: str | None = None) -> Any:
+def load_tensor(f: Readable, format: str | None = None) -> TensorProto:
     """The TensorProto in a file or in bytes, in the format "protobuf" (by default), "textproto" or "json".
 
     Raises: as `load` does.
@@ -157,10 +161,11 @@ def _parse(f: Readable, format: str | None, options: ParseOptions) -> Model:
     source, path = _source(f, options)
     codec = _codec(source, path, format)
     beside = codec.name in BESIDE
-    model = codec.read(source, None if beside else path)
+    model = codec.read(source, None if beside else path, ReadOptions(options.max_depth, options.hard_links))
     if codec.raise_model is not None:
         model, _ = codec.raise_model(model, {})
-    tensors = list(walk.tensors(model))
+    every = options.skip_raw_data or options.num_threads is not None
+    tensors = list(walk.tensors(model) if every else walk.movable_tensors(model))
     if beside:
         _locate(tensors, path, options)
     if options.skip_raw_data:
@@ -175,10 +180,9 @@ def _parse(f: Readable, format: str | None, options: ParseOptions) -> Model:
 
 def _source(f: Readable, options: ParseOptions) -> tuple[Source, Path | None]:
     """What holds the message, and where, if it is a file."""
-    if isinstance(f, bytes):
-        return Literal(f), None
-    if isinstance(f, (bytearray, memoryview)):
-        return Literal(memoryview(f).cast("B").toreadonly() if options.no_copy else bytes(f)), None
+    if isinstance(f, (bytes, bytearray, memoryview)):
+        in_place = options.no_copy and not isinstance(f, bytes)
+        return Literal(memoryview(f).cast("B").toreadonly() if in_place else bytes(f)), None
     if isinstance(f, (str, os.PathLike)):
         return File.open(f).span(), Path(f)
     name = getattr(f, "name", None)
@@ -207,7 +211,7 @@ def _locate(tensors: Tensors, path: Path | None, options: ParseOptions) -> None:
             tensor.external_data = [named, *others]
     if base is None:
         return
-    files = DataFiles(base)
+    files = DataFiles(base, hard_links=options.hard_links)
     for where, tensor in outside:
         with nullcontext() if options.load_external_data else suppress(ExternalDataError, OSError):
             tensor.external_source = files.find(tensor, where)
@@ -341,7 +345,7 @@ def _onnx_options(options: SerializeOptions) -> OnnxOptions:
 
 def _references_hold(model: Model, directory: Path) -> bool:
     """Whether every reference to external data leads to the same file from `directory`, or nowhere anyhow."""
-    for _, tensor in walk.tensors(model):
+    for _, tensor in walk.movable_tensors(model):
         source = tensor.external_source
         if tensor.data_location != EXTERNAL or (source is None and tensor.raw_data is None):
             continue
@@ -356,10 +360,10 @@ def _references_hold(model: Model, directory: Path) -> bool:
 
 def _with_references_made(model: Model) -> Model:
     """The model, where tensors that are marked as external but still have their data refer to these data instead."""
-    if not any(tensor.data_location == EXTERNAL and tensor.raw_data for _, tensor in walk.tensors(model)):
+    if not any(tensor.data_location == EXTERNAL and tensor.raw_data for _, tensor in walk.movable_tensors(model)):
         return model
     new = copied(model)
-    for _, tensor in walk.tensors(new):
+    for _, tensor in walk.movable_tensors(new):
         if tensor.data_location == EXTERNAL and tensor.raw_data is not None:
             tensor.external_source, tensor.raw_data = tensor.raw_data, None
     return new
@@ -373,27 +377,23 @@ def save_encrypted(proto: Any, path: str | os.PathLike[str], key: Key | str | by
 
     Raises: CryptError where it cannot be encrypted; TensorDataError where weights are missing; OSError.
     """
-    plan = crypt.plan_model(unwrap(proto), Path(path), CryptOptions(_key(key), variant))
+    plan = crypt.plan_model(unwrap(proto), Path(path), CryptOptions(Key.of(key), variant))
     execute(plan, EngineOptions(overwrite=True))
 
 
-def load_encrypted(path: str | os.PathLike[str], key: Key | str | bytes) -> Any:
+def load_encrypted(path: str | os.PathLike[str], key: Key | str | bytes) -> ModelProto:
     """The ModelProto in an encrypted file; its weights are decrypted when they are asked for.
 
     Raises: CryptError where the key is wrong or the file was tampered with; DecodeError; OSError.
     """
-    return wrap(crypt.read_model(File.open(path).span(), Path(path), _key(key)))
+    return wrap(crypt.read_model(File.open(path).span(), Path(path), ReadOptions(key=Key.of(key))))
 
 
 def save_encrypted_string(proto: Any, key: Key | str | bytes, *, variant: int = 3) -> bytes:
     """The bytes of an encrypted file, as `save_encrypted` writes it."""
-    return to_bytes(crypt.plan_model(unwrap(proto), Path("model.onnxc"), CryptOptions(_key(key), variant)))
+    return to_bytes(crypt.plan_model(unwrap(proto), Path("model.onnxc"), CryptOptions(Key.of(key), variant)))
 
 
-def load_encrypted_string(data: bytes, key: Key | str | bytes) -> Any:
+def load_encrypted_string(data: bytes, key: Key | str | bytes) -> ModelProto:
     """The ModelProto in the bytes of an encrypted file, as `load_encrypted` reads it."""
-    return wrap(crypt.read_model(Literal(data), None, _key(key)))
-
-
-def _key(key: Key | str | bytes) -> Key:
-    return key if isinstance(key, Key) else Key.of(key)
+    return wrap(crypt.read_model(Literal(data), None, ReadOptions(key=Key.of(key))))

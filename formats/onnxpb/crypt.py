@@ -39,6 +39,7 @@ from formats.onnxpb.ciphertext import (
     read_ciphertext,
 )
 from formats.onnxpb.codec import decode
+from formats.registry import DEEPEST
 from formats.tensordata.plan import Digest, FilePlan, LateWrite, Loss, PlacedWrite, WritePlan
 from formats.tensordata.source import Concat, Literal
 
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
     from formats.onnxpb import CryptOptions
     from formats.onnxpb.ciphers import Stream
-    from formats.onnxpb.keys import Key
+    from formats.registry import ReadOptions
     from formats.tensordata.source import Source
 
 MAGIC = b"ONNXCRY"
@@ -90,16 +91,16 @@ GCM = Variant(3, "AES-256-GCM", 12, TAG_BYTES, ((1 << 32) - 2) * 16)
 VARIANTS = {variant.number: variant for variant in (CBC, CHACHA20_POLY1305, GCM)}
 
 
-def read_model(source: Source, path: Path | None, key: Key | None) -> Model:
+def read_model(source: Source, path: Path | None, options: ReadOptions) -> Model:
     """The model in the encrypted file `source`; its weights are decrypted when they are asked for.
 
     Raises: CryptError as `decrypt` does, and where there is no key; DecodeError where the text is not a model.
     """
     from formats.onnxpb import external
 
-    if key is None:
+    if options.key is None:
         raise CryptError("the model is encrypted, and no key was given (--key-file and --key-env name one)")
-    return external.read_model(decrypt(source, key.password), path)
+    return external.read_model(decrypt(source, options.key.password), path, options)
 
 
 def plan_model(model: Model, destination: Path, options: CryptOptions) -> WritePlan:
@@ -226,7 +227,7 @@ def _decrypt_cbc(pieces: Pieces, decrypt_cbc: Any) -> Source:
 def _is_model(text: Source) -> bool:
     """Whether the text is a ModelProto with a known field, or without any."""
     try:
-        model = decode(text, Model)
+        model = decode(text, Model, DEEPEST)
     except DecodeError:
         return False
     return not text.nbytes or replace(model, unknown_fields=b"") != Model()

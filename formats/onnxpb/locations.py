@@ -33,20 +33,26 @@ def check_location(location: str) -> None:
     if not location:
         raise ExternalDataError("external data has no location")
     if "\0" in location or _IN_MEMORY.search(location):
-        raise ExternalDataError(f"location {location!r} is not a file name")
+        raise ExternalDataError(f"location {location!r:.80} is not a file name")
     steps = re.split(r"[/\\]", location)
     if not steps[0] or _DRIVE.match(location) or ".." in steps:
-        raise ExternalDataError(f"location {location!r} leads outside the model's directory")
+        raise ExternalDataError(f"location {location!r:.80} leads outside the model's directory")
 
 
 class DataFiles:
-    """The data files of one model, each opened once, and the ranges of them that are in use."""
+    """The data files of one model, each opened once, and the ranges of them that are in use.
 
-    def __init__(self, model_path: Path) -> None:
+    Without `hard_links`, a file that has further names is refused: one of them may be outside, and not meant for
+    whoever wrote the model.
+    """
+
+    def __init__(self, model_path: Path, *, hard_links: bool = True) -> None:
         self.directory = model_path.parent
         self.allowed = {os.path.realpath(self.directory), str(Path(os.path.realpath(model_path)).parent)}
-        self.files: dict[str, File] = {}
-        self.ranges: dict[str, list[tuple[int, int]]] = {}
+        self.hard_links = hard_links
+        self.files: dict[str, File] = {}  # by location
+        self.opened: dict[str, File] = {}  # by path without links, which several locations may lead to
+        self.ranges: dict[File, list[tuple[int, int]]] = {}
 
     def find(self, tensor: Tensor, where: str) -> FileSpan:
         """The range of a data file that holds the bytes of `tensor`.
@@ -69,7 +75,7 @@ class DataFiles:
             size = length if length is not None else expected if expected is not None else file.nbytes - offset
             _check_length(size, expected)
             span = file.span().slice(offset, size)
-            self.claim(location, offset, offset + size)
+            self.claim(file, offset, offset + size)
         except ExternalDataError as error:
             error.where, error.path = where, error.path or self.directory / location.replace("\0", "")
             raise
@@ -85,12 +91,20 @@ class DataFiles:
         """
         path = self.directory / location
         resolved = self.resolve(path)
+        if resolved in self.opened:
+            return self.opened[resolved]
         try:
-            file = File.open(Path(resolved), keep_open=len(self.files) < KEPT_OPEN)
+            file = File.open(Path(resolved), keep_open=len(self.opened) < KEPT_OPEN)
         except FileNotFoundError:
             raise ExternalDataError("the data file does not exist; it must lie beside the model") from None
-        if self.resolve(path) != resolved:  # what was opened is what was checked, or somebody is playing
+        with file.descriptor() as descriptor:
+            status = os.fstat(descriptor)
+        if not os.path.samestat(status, os.lstat(resolved)) or self.resolve(path) != resolved:
             raise ExternalDataError("the data file was replaced while it was opened")
+        if status.st_nlink > 1 and not self.hard_links:
+            names = f"{status.st_nlink} names (hard links)"
+            raise ExternalDataError(f"the data file has {names}, which is not allowed here; a copy has one")
+        self.opened[resolved] = file
         return file
 
     def resolve(self, path: Path) -> str:
@@ -100,9 +114,9 @@ class DataFiles:
             raise ExternalDataError("the data file is outside the model's directory, which may not be read")
         return resolved
 
-    def claim(self, location: str, start: int, end: int) -> None:
+    def claim(self, file: File, start: int, end: int) -> None:
         """Note that a tensor uses the bytes from `start` to `end` of a file."""
-        ranges = self.ranges.setdefault(location, [])
+        ranges = self.ranges.setdefault(file, [])
         index = bisect_left(ranges, (start, end))
         if start == end or (index < len(ranges) and ranges[index] == (start, end)):
             return

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from formats.errors import DecodeError
-from formats.registry import Codec, Match
+from formats.registry import READ_DEFAULTS, Codec, Match
 
 if TYPE_CHECKING:
     import os
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Model
     from formats.onnxzip.editing import Update
-    from formats.registry import Checksum, Region
+    from formats.registry import Checksum, ReadOptions, Region
     from formats.tensordata.engine import EngineOptions
     from formats.tensordata.plan import Loss, WritePlan
     from formats.tensordata.source import Source
@@ -56,12 +56,12 @@ def sniff(head: bytes, nbytes: int) -> Match:
     return Match.STRONG if looks_like_archive(head) else Match.WEAK
 
 
-def read(source: Source, path: Path | None) -> Model:
+def read(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
     """The model in `source`, every tensor's bytes being the range of `source` that holds them."""
     from formats.onnxzip.archive import read_model
 
     try:
-        return read_model(source)
+        return read_model(source, options.max_depth)
     except DecodeError as error:
         from formats.tensordata.tail import undo_path
 
@@ -70,11 +70,13 @@ def read(source: Source, path: Path | None) -> Model:
         raise
 
 
-def read_lenient(source: Source, path: Path | None) -> tuple[Model, tuple[Loss, ...]]:
+def read_lenient(
+    source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS
+) -> tuple[Model, tuple[Loss, ...]]:
     """The model in `source`, which any zip tool may have made, and notes on what `read` refuses."""
     from formats.onnxzip.archive import read_loose_model
 
-    return read_loose_model(source)
+    return read_loose_model(source, options.max_depth)
 
 
 def plan(model: Model, destination: Path, options: ArchiveOptions) -> WritePlan:

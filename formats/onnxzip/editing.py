@@ -20,6 +20,7 @@ from formats.onnxzip import records
 from formats.onnxzip.archive import Packing, plan_model, read_model
 from formats.onnxzip.description import checksums_of
 from formats.onnxzip.reader import read_entries
+from formats.registry import DEEPEST
 from formats.tensordata.engine import execute
 from formats.tensordata.osio import File
 from formats.tensordata.output import remove
@@ -83,7 +84,7 @@ def repair(path: Path) -> bool:
     """
     undo = undo_path(path)
     if not undo.exists():
-        read_model(File.open(path).span())
+        read_model(File.open(path).span(), DEEPEST)
         return False
     if _is_complete(path):
         remove(undo)
@@ -138,7 +139,7 @@ def _is_complete(path: Path) -> bool:
     """Whether a strict reader takes the archive, and all its checksums hold."""
     source = File.open(path).span()
     try:
-        read_model(source)
+        read_model(source, DEEPEST)
         checksums = list(checksums_of(source))
         digests = tuple((Digest(where, "crc32"), payload) for where, _, _, payload in checksums)
         found = execute(WritePlan((), digests=digests)).digests

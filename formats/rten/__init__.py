@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from formats.registry import Codec, Match
+from formats.registry import READ_DEFAULTS, Codec, Match
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from formats.ir.model import Model
-    from formats.registry import Checksum, Region
+    from formats.registry import Checksum, ReadOptions, Region
     from formats.tensordata.plan import Loss, WritePlan
     from formats.tensordata.source import Source
 
@@ -44,7 +44,7 @@ def sniff(head: bytes, nbytes: int) -> Match:
     return Match.WEAK if is_plausible_v1(head, nbytes) else Match.NONE
 
 
-def read(source: Source, path: Path | None) -> Model:
+def read(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
     """The model in `source`, its nodes the operators of RTen."""
     from formats.rten.model import read_model
 

@@ -12,7 +12,8 @@ from threading import Condition, Lock, Thread
 from typing import TYPE_CHECKING
 
 from formats.tensordata.digest import new_digester
-from formats.tensordata.osio import SYSTEM, Capabilities, OutputFile, processors
+from formats.tensordata.osio import SYSTEM, Capabilities, processors
+from formats.tensordata.output import OutputFile
 from formats.tensordata.plan import FilePlan, LateWrite, PlacedWrite, WritePlan, check_plan
 from formats.tensordata.tasks import carry_out, tasks_of
 
@@ -99,7 +100,13 @@ def execute(plan: WritePlan, options: EngineOptions | None = None) -> Result:
     with ExitStack() as ending:
         for file in plan.files:
             outputs.append(
-                OutputFile(file.path, file.nbytes, overwrite=options.overwrite, capabilities=options.capabilities)
+                OutputFile(
+                    file.path,
+                    file.nbytes,
+                    overwrite=options.overwrite,
+                    follow_link=file is plan.files[-1],  # whoever asked for the model may not know of the others
+                    capabilities=options.capabilities,
+                )
             )
             ending.callback(settle, outputs[-1])
         digests = transfer(plan, outputs, options)

@@ -7,7 +7,7 @@ one model with everything that the engine needs to know.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from formats.tensordata.source import Literal, Source
 
@@ -25,7 +25,6 @@ class Align(NamedTuple):
 
 
 Segment: TypeAlias = bytes | Source | Align
-FORGOTTEN: Final = "forgotten"  # the kind of a loss that was there before, when the source was made
 
 
 class Loss(NamedTuple):
@@ -34,6 +33,7 @@ class Loss(NamedTuple):
     kind: str  # a stable word for programs, such as "clamped" or "doc_string"
     where: str  # a dotted place in the model
     detail: str  # one sentence for people
+    matters: bool = True  # for what the model computes or what its callers see; the rest `--strict` lets pass
 
 
 @dataclass(frozen=True, slots=True)

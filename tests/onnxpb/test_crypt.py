@@ -7,6 +7,7 @@ import random
 import shutil
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,14 +19,14 @@ from hypothesis import strategies as st
 
 from formats import onnxpb
 from formats.errors import CryptError, DecodeError, ExternalDataError, TensorDataError
-from formats.ir.model import Graph, Model
-from formats.onnxpb import CODEC, CRYPT_CODEC, CryptOptions, OnnxOptions, ciphers, ciphertext, crypt, crypt_codec
+from formats.ir.model import Graph, Model, Tensor
+from formats.onnxpb import CODEC, CRYPT_CODEC, CryptOptions, OnnxOptions, ciphers, ciphertext, crypt
 from formats.onnxpb.keys import MAX_KEY_BYTES, Key
-from formats.registry import Match
+from formats.registry import Match, ReadOptions
 from formats.tensordata.engine import EngineOptions, execute, to_bytes
 from formats.tensordata.osio import File
 from formats.tensordata.plan import WritePlan
-from formats.tensordata.source import Literal, Source
+from formats.tensordata.source import Concat, Literal, Source
 
 PASSWORD = b"correct horse"
 SALT = bytes(range(16))
@@ -35,6 +36,7 @@ PIECE = ciphertext.PIECE_BYTES
 SIZES = [0, 1, 15, 16, 17, 63, 64, 65, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE + 100]
 VARIANTS = [1, 2, 3]
 TAGGED = [2, 3]
+READING = ReadOptions(key=Key(PASSWORD))
 
 
 @pytest.fixture(autouse=True)
@@ -99,7 +101,7 @@ def test_golden_files(variant: int, monkeypatch: pytest.MonkeyPatch) -> None:
     golden = bytes.fromhex(GOLDEN[variant])
     assert golden == encrypt(text, variant)
     assert golden == expected(text, variant, 100_000)
-    assert Model(ir_version=10, graph=Graph(name="g")) == crypt_codec(Key(PASSWORD)).read(Literal(golden), None)
+    assert Model(ir_version=10, graph=Graph(name="g")) == CRYPT_CODEC.read(Literal(golden), None, READING)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -293,7 +295,7 @@ def test_external_data_are_encrypted_too(variant: int, tmp_path: Path) -> None:
     execute(CRYPT_CODEC.plan(external, tmp_path / "out" / "m.onnxc", CryptOptions(Key(PASSWORD), variant)))
     assert ["m.onnxc"] == [found.name for found in (tmp_path / "out").iterdir()]
     path = tmp_path / "out" / "m.onnxc"
-    assert model == crypt_codec(Key(PASSWORD)).read(File.open(path).span(), path)
+    assert model == CRYPT_CODEC.read(File.open(path).span(), path, READING)
 
 
 def test_missing_weights_are_not_left_outside() -> None:
@@ -315,6 +317,40 @@ def test_large_files_warn_about_peers() -> None:
     plan = CRYPT_CODEC.plan(model, Path("m"), CryptOptions(Key(PASSWORD)))
     assert ["peer_limit"] == [loss.kind for loss in plan.losses]
     assert plan.nbytes > 3 << 30
+
+
+@pytest.mark.parametrize("variant", TAGGED)
+def test_more_than_2_gib_both_ways(variant: int) -> None:
+    """A model over 2 GiB is encrypted and read again in a few MiB of memory, and its far end is what it was."""
+    nbytes, far = (1 << 31) + (1 << 20), 1 << 31
+    tensor = Tensor(name="w", data_type=2, dims=[nbytes], raw_data=Sparse(nbytes, far, b"far away"))
+    model = Model(ir_version=10, graph=Graph(name="g", initializer=[tensor]))
+    tracemalloc.start()
+    try:
+        (file,) = CRYPT_CODEC.plan(model, Path("m"), CryptOptions(Key(PASSWORD), variant)).files
+        header, text = file.writes
+        assert text.digest is not None
+        digests = execute(WritePlan((), digests=((text.digest, text.source),)), EngineOptions(threads=1)).digests
+        tag = Literal(file.late_writes[0].render(digests))
+        graph = CRYPT_CODEC.read(Concat.of(header.source, tag, text.source), None, READING).graph
+        assert graph is not None
+        assert bytes(3) + b"far away" + bytes(3) == graph.initializer[0].source().read(far - 3, 14)
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_memory_is_bounded_on_write(variant: int, tmp_path: Path) -> None:
+    """A file is encrypted piece by piece, also where each block needs the one before."""
+    file = crypt.encrypt(Sparse(64 << 20), tmp_path / "m", PASSWORD, variant)
+    tracemalloc.start()
+    try:
+        execute(WritePlan((file,)), EngineOptions(threads=2, chunk_bytes=1 << 20))
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
+    assert file.nbytes == (tmp_path / "m").stat().st_size
 
 
 # Reading what is wrong
@@ -389,7 +425,7 @@ def test_unknown_variant_is_named() -> None:
 def test_intact_file_without_a_model() -> None:
     """What is under the tag but no model is a DecodeError: the key was right."""
     with pytest.raises(DecodeError):
-        crypt_codec(Key(PASSWORD)).read(Literal(encrypt(b"no model", 3)), None)
+        CRYPT_CODEC.read(Literal(encrypt(b"no model", 3)), None, READING)
     with pytest.raises(CryptError):
         crypt.decrypt(Literal(encrypt(b"no model", 1)), PASSWORD)
 
@@ -416,7 +452,7 @@ def test_shrunken_file_is_noticed(variant: int, tmp_path: Path) -> None:
     """A file that loses its end while the model is in use is an error, and so is one that does before it is opened."""
     path = tmp_path / "m.onnxc"
     path.write_bytes(encrypt(model_text(3 * PIECE), variant))
-    model = crypt_codec(Key(PASSWORD)).read(File.open(path).span(), path)
+    model = CRYPT_CODEC.read(File.open(path).span(), path, READING)
     assert model.graph is not None
     source, opened = model.graph.initializer[0].source(), File.open(path).span()
     path.write_bytes(path.read_bytes()[:PIECE])
@@ -430,7 +466,7 @@ def test_engine_checks_the_encrypted_file(tmp_path: Path) -> None:
     """A conversion fails where the encrypted file is touched meanwhile, also where what was read was right."""
     path = tmp_path / "m.onnxc"
     path.write_bytes(encrypt(model_text(3 * PIECE), 3))
-    model = crypt_codec(Key(PASSWORD)).read(File.open(path).span(), path)
+    model = CRYPT_CODEC.read(File.open(path).span(), path, READING)
     path.write_bytes(path.read_bytes())
     with pytest.raises(TensorDataError, match="changed"):
         execute(CODEC.plan(model, tmp_path / "m.onnx", OnnxOptions()))
@@ -447,7 +483,7 @@ def test_weights_are_decrypted_when_asked_for(variant: int, monkeypatch: pytest.
     monkeypatch.setattr(
         ciphertext.Pieces, "read", lambda self, number: decrypted.append(number) or original(self, number)
     )
-    model = crypt_codec(Key(PASSWORD)).read(data, None)
+    model = CRYPT_CODEC.read(data, None, READING)
     assert len(set(decrypted)) <= 4
     assert model.graph is not None
     assert CODEC.read(Literal(text), None) == model

@@ -6,8 +6,6 @@ The archives are put together here by hand, field by field, so that the code und
 from __future__ import annotations
 
 import io
-import random
-import shutil
 import struct
 import subprocess
 import zipfile
@@ -17,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import need
 
 from formats import onnxzip
 from formats.errors import DecodeError, FormatError
@@ -364,8 +363,7 @@ def test_files_shorter_than_an_end_record_are_refused(nbytes: int) -> None:
 
 def test_hand_made_archives_are_taken(tmp_path: Path) -> None:
     """What the tool `zip` makes of an unpacked archive with `-0 -X` is an archive again, unaligned."""
-    if not shutil.which("zip"):
-        pytest.skip("the oracle is Info-ZIP's zip")
+    need("zip")
     for name, data in (("w", DATA), ("__MODEL_PROTO", graph(tensor()))):
         (tmp_path / name).write_bytes(data)
     subprocess.run(["zip", "-q", "-0", "-X", "m.onnxz", "w", "__MODEL_PROTO"], cwd=tmp_path, check=True)
@@ -414,24 +412,6 @@ def test_every_wrong_byte_outside_payloads_is_refused_or_harmless(small: bytes) 
     start = entries[-1].end
     free = {4, 5, *range(36, 42)}  # made by, internal and external attributes
     assert harmless <= {base + at for base in (start, start + 46 + len("w")) for at in free}
-
-
-def test_damage_gives_a_model_or_a_format_error(small: bytes) -> None:
-    """Any few changed bytes, also in the graph, give a model or a FormatError, never another exception.
-
-    A changed byte in a payload can go unnoticed: payloads are not checked when they are read.
-    """
-    randomness = random.Random(0)
-    for _ in range(3000):
-        data = bytearray(small)
-        for _ in range(randomness.randint(1, 4)):
-            data[randomness.randrange(len(data))] = randomness.choice(
-                (0, 1, 0x7F, 0x80, 0xFF, randomness.randrange(256))
-            )
-        try:
-            onnxzip.read(Literal(bytes(data)), None)
-        except FormatError:
-            pass
 
 
 @pytest.mark.parametrize(
