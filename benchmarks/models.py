@@ -1,58 +1,230 @@
-"""Makes the models of the benchmark: `python benchmarks/models.py DIRECTORY MEBIBYTES NODES`."""
+"""Makes a model of the benchmark: `python benchmarks/models.py NAME DIRECTORY SCALE` prints the path.
+
+A name is `<kind>-<count>.<form>`, such as `float32-256.onnx`; the count is multiplied by SCALE. Kinds:
+
+    float32   a chain of matrix products, each with a weight of 4 MiB
+    float16   the same with weights of 2 MiB, of a type that RTen has to widen
+    int64     a chain of sums, each with a weight of 8 MiB, of a type that RTen has to narrow
+    sparse    as float32, but all weights are holes in the file
+    nodes     small convolutions, and sums with a constant of 4 bytes, in turn
+    tensors   tensors of 1 KiB, joined a thousand at a time
+    small     `examples/digits.onnx`, which has no count
+
+Forms: `onnx` has everything in one file, `external` the weights in a file of their own, `rten`, `onnxz`, and
+`safetensors` the weights alone. Weights stream into the file one by one, so that no model is too large to be made.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+SMALL = Path(__file__).resolve().parent.parent / "examples" / "digits.onnx"
 WIDTH = 1024
+JOINED = 1000
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+OPERATOR_SETS = [helper.make_operatorsetid("", 17)]
 
 
-def value(name: str, *dims: int | str) -> onnx.ValueInfoProto:
-    """A float value."""
-    return helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, dims)
+class Weight(NamedTuple):
+    """A constant tensor whose elements are yet to be made."""
+
+    name: str
+    dims: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def nbytes(self) -> int:
+        """The size in bytes."""
+        return int(np.prod(self.dims)) * self.dtype.itemsize
+
+    def proto(self) -> onnx.TensorProto:
+        """The tensor without its elements."""
+        return onnx.TensorProto(name=self.name, dims=self.dims, data_type=helper.np_dtype_to_tensor_dtype(self.dtype))
+
+    def elements(self, random: np.random.Generator) -> Array:
+        """Random elements that RTen can hold."""
+        if self.dtype.kind == "i":
+            return random.integers(0, 1 << 30, self.dims, self.dtype)
+        return random.random(self.dims, np.float32).astype(self.dtype, copy=False)
 
 
-def chain(mebibytes: int) -> onnx.ModelProto:
-    """A chain of matrix products, each with 4 MiB of float32 weights."""
-    random = np.random.default_rng(0)
-    graph = onnx.GraphProto(name="chain", input=[value("x0", "n", WIDTH)])
-    for index in range(mebibytes // 4):
-        weight = numpy_helper.from_array(random.random((WIDTH, WIDTH), dtype=np.float32), f"w{index}")
-        graph.initializer.append(weight)
-        graph.node.append(helper.make_node("MatMul", [f"x{index}", f"w{index}"], [f"x{index + 1}"], f"product{index}"))
-    graph.output.append(value(f"x{mebibytes // 4}", "n", WIDTH))
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+class Content(NamedTuple):
+    """A model without the elements of its weights."""
+
+    nodes: list[onnx.NodeProto]
+    input: onnx.ValueInfoProto
+    outputs: list[onnx.ValueInfoProto]
+    weights: list[Weight]
 
 
-def nodes(count: int) -> onnx.ModelProto:
-    """A long graph of small convolutions and additions, the latter with a constant each."""
-    graph = onnx.GraphProto(name="nodes", input=[value("x0", 1, 4, 8, 8)])
-    graph.initializer.append(numpy_helper.from_array(np.zeros((4, 4, 3, 3), np.float32), "w"))
+def value(name: str, dtype: np.dtype[Any], *dims: int | str) -> onnx.ValueInfoProto:
+    """An input or output."""
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), dims)
+
+
+def chain(count: int, dtype: np.dtype[Any]) -> Content:
+    """Large weights: of matrix products, or of sums where the type is an integer."""
+    operator = "Add" if dtype.kind == "i" else "MatMul"
+    weights = [Weight(f"w{index}", (WIDTH, WIDTH), dtype) for index in range(count)]
+    nodes = [
+        helper.make_node(operator, [f"x{index}", weight.name], [f"x{index + 1}"], f"layer{index}")
+        for index, weight in enumerate(weights)
+    ]
+    ends = (value(name, dtype, WIDTH, WIDTH) for name in ("x0", f"x{count}"))
+    return Content(nodes, next(ends), [*ends], weights)
+
+
+def many_nodes(count: int) -> Content:
+    """Many nodes with attributes, and half as many tiny weights."""
+    dtype = np.dtype("float32")
+    settings: dict[str, Any] = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "strides": [1, 1], "group": 1}
+    nodes, weights = [], [Weight("w", (4, 4, 3, 3), dtype)]
     for index in range(count):
         inputs, outputs, name = [f"x{index}"], [f"x{index + 1}"], f"layer.{index}"
         if index % 2:
-            graph.initializer.append(numpy_helper.from_array(np.full(1, index, np.float32), f"b{index}"))
-            graph.node.append(helper.make_node("Add", [*inputs, f"b{index}"], outputs, name))
+            weights.append(Weight(f"b{index}", (1,), dtype))
+            nodes.append(helper.make_node("Add", [*inputs, f"b{index}"], outputs, name))
         else:
-            node = helper.make_node(
-                "Conv", [*inputs, "w"], outputs, name, kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[1, 1], group=1
-            )
-            graph.node.append(node)
-    graph.output.append(value(f"x{count}", 1, 4, 8, 8))
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+            nodes.append(helper.make_node("Conv", [*inputs, "w"], outputs, name, **settings))
+    ends = (value(name, dtype, 1, 4, 8, 8) for name in ("x0", f"x{count}"))
+    return Content(nodes, next(ends), [*ends], weights)
 
 
-def main() -> None:
-    """Write both models."""
-    directory, mebibytes, count = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    onnx.save(chain(mebibytes), directory / "big.onnx")
-    onnx.save(nodes(count), directory / "nodes.onnx")
+def many_tensors(count: int) -> Content:
+    """Many small tensors, just large enough to move out of the graph."""
+    dtype = np.dtype("float32")
+    weights = [Weight(f"layer.{index}.weight", (256,), dtype) for index in range(count)]
+    nodes, outputs = [], []
+    for start in range(0, count, JOINED):
+        names = [weight.name for weight in weights[start : start + JOINED]]
+        nodes.append(helper.make_node("Concat", ["x", *names], [f"y{start}"], f"joined{start}", axis=0))
+        outputs.append(value(f"y{start}", dtype, 256 * (len(names) + 1)))
+    return Content(nodes, value("x", dtype, 256), outputs, weights)
+
+
+def content(kind: str, count: int) -> Content:
+    """The model of a kind."""
+    if kind == "nodes":
+        return many_nodes(count)
+    if kind == "tensors":
+        return many_tensors(count)
+    return chain(count, np.dtype("float32" if kind == "sparse" else kind))
+
+
+# Files
+
+
+def field(number: int, nbytes: int) -> bytes:
+    """The tag and the length of a field of `nbytes` bytes in a protobuf message."""
+    encoded = bytearray()
+    for rest in (number << 3 | 2, nbytes):
+        while rest > 0x7F:
+            encoded.append(rest & 0x7F | 0x80)
+            rest >>= 7
+        encoded.append(rest)
+    return bytes(encoded)
+
+
+def write_inline(path: Path, model: Content, *, sparse: bool) -> None:
+    """An `.onnx` file with all weights in it, of whatever size, has its fields in the order of their numbers."""
+    heads = []
+    for weight in model.weights:
+        head = weight.proto().SerializeToString() + field(9, weight.nbytes)  # raw_data
+        heads.append(field(5, len(head) + weight.nbytes) + head)  # initializer
+    before = onnx.GraphProto(node=model.nodes, name="benchmark").SerializeToString()
+    after = onnx.GraphProto(input=[model.input], output=model.outputs).SerializeToString()
+    sizes = (len(before), *map(len, heads), *(weight.nbytes for weight in model.weights), len(after))
+    with path.open("wb") as file:
+        file.write(onnx.ModelProto(ir_version=8).SerializeToString() + field(7, sum(sizes)) + before)  # graph
+        write_elements(file, model.weights, heads, sparse=sparse)
+        file.write(after + onnx.ModelProto(opset_import=OPERATOR_SETS).SerializeToString())
+
+
+def write_elements(file: BinaryIO, weights: Iterable[Weight], heads: Iterable[bytes], *, sparse: bool = False) -> None:
+    """The elements of all weights are in the file, each behind its head."""
+    random = np.random.default_rng(0)
+    for weight, head in zip(weights, heads, strict=True):
+        file.write(head)
+        if sparse:
+            file.seek(weight.nbytes, os.SEEK_CUR)
+        else:
+            file.write(weight.elements(random).data)
+
+
+def write_external(path: Path, model: Content) -> None:
+    """An `.onnx` file whose weights are in a file beside it."""
+    data = path.with_name("model.data")
+    with data.open("wb") as file:
+        write_elements(file, model.weights, [b""] * len(model.weights))
+    graph = helper.make_graph(model.nodes, "benchmark", [model.input], model.outputs)
+    offset = 0
+    for weight in model.weights:
+        tensor = weight.proto()
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        for key, text in (("location", data.name), ("offset", offset), ("length", weight.nbytes)):
+            tensor.external_data.add(key=key, value=str(text))
+        graph.initializer.append(tensor)
+        offset += weight.nbytes
+    path.write_bytes(helper.make_model(graph, opset_imports=OPERATOR_SETS, ir_version=8).SerializeToString())
+
+
+def arrays(model: Content) -> dict[str, Array]:
+    """The weights by name."""
+    random = np.random.default_rng(0)
+    return {weight.name: weight.elements(random) for weight in model.weights}
+
+
+def small_arrays() -> dict[str, Array]:
+    """The weights of the small model by name."""
+    return {tensor.name: numpy_helper.to_array(tensor) for tensor in onnx.load(SMALL).graph.initializer}
+
+
+def write(path: Path, kind: str, count: int, form: str) -> None:
+    """The model of a kind is in the file, in a form that needs no other model."""
+    if form == "onnx" and kind == "small":
+        shutil.copyfile(SMALL, path)
+    elif form == "onnx":
+        write_inline(path, content(kind, count), sparse=kind == "sparse")
+    elif form == "external" and kind == "small":
+        onnx.save(onnx.load(SMALL), path, save_as_external_data=True, location="model.data", size_threshold=0)
+    elif form == "external":
+        write_external(path, content(kind, count))
+    else:
+        from safetensors.numpy import save_file
+
+        save_file(small_arrays() if kind == "small" else arrays(content(kind, count)), path)
+
+
+def location(directory: Path, name: str) -> Path:
+    """Where the model of a name is: each is in a folder of its own."""
+    form = name.rpartition(".")[2]
+    return directory / name / f"model.{'onnx' if form == 'external' else form}"
+
+
+def make(name: str, directory: Path, scale: float) -> Path:
+    """The file of the model, which is there now."""
+    path = location(directory, name)
+    if not path.exists():
+        path.parent.mkdir()
+        stem, _, form = name.rpartition(".")
+        kind, _, count = stem.partition("-")
+        if form in ("rten", "onnxz"):
+            import formats
+
+            formats.convert(make(f"{stem}.onnx", directory, scale), path)
+        else:
+            write(path, kind, max(1, round(int(count or 1) * scale)), form)
+    return path
 
 
 if __name__ == "__main__":
-    main()
+    print(make(sys.argv[1], Path(sys.argv[2]), float(sys.argv[3])))

@@ -1,11 +1,13 @@
-"""Times conversions against other tools on models made here, in turn within one run, and prints the ratios.
+"""Times our conversions against other tools, in turn within one session, and says whether the targets hold.
 
-    python benchmarks/run.py                      # everything; needs about 12 GB of disk and 15 minutes
-    python benchmarks/run.py --size 64 --rounds 3 # a quick look
+    python benchmarks/run.py                           # everything but the largest models
+    python benchmarks/run.py --scale 0.05 --rounds 1   # a quick look at all of it
+    python benchmarks/run.py 'nodes-*' start-up --json figures.json --plot plot.svg
+    python benchmarks/run.py --large '*-gib-*'         # models of 2.5, 5 and 8 GiB
 
-Every command is a process of its own. In each round all commands of a case run once, one after the other, so that a
-slow spell of the machine hits all of them. Figures are medians of wall time and the peak resident memory that the
-operating system counted for the process. Files are in the page cache.
+Every run is a process of its own. In each round all tools of a case run once, one after the other, so that a slow
+spell of the machine hits all of them; a first round, which warms everything up, does not count. Needs the `test` extra,
+and Linux or macOS; benchmarks/README.md tells what the cases are and how to read the figures.
 """
 
 from __future__ import annotations
@@ -15,221 +17,184 @@ import json
 import os
 import platform
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib import metadata
+from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from cases import CASES, LARGE_CASES, Case, Way
+from report import HEADER, Row, Run, draw, lines, rows_of
 
 HERE = Path(__file__).resolve().parent
-SCRIPTS = Path(sys.executable).parent
-OURS = "formats"
+PROGRAMS = Path(sys.executable).parent
+# Python keeps what it compiled, as it does wherever it is not told otherwise.
+ENVIRONMENT = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+MAXRSS_BYTES = 1 if platform.system() == "Darwin" else 1024
+PACKAGES = ("formats", "isal", "numpy", "onnx", "onnx-ir", "protobuf", "rten-convert", "safetensors")
 
 
-class Command(NamedTuple):
-    """One way to do the work of a case; `make` gives the argument list for an output directory."""
-
-    tool: str
-    make: Callable[[Path], list[str]]
+class RunError(Exception):
+    """A process ended with an error, or its program is missing."""
 
 
-class Case(NamedTuple):
-    """Work that several tools can do; the first command is what the others are compared with."""
+class Files(NamedTuple):
+    """What a command reads."""
 
-    title: str
-    commands: tuple[Command, ...]
-
-
-class Timing(NamedTuple):
-    """One run of a command."""
-
-    seconds: float
-    peak_bytes: int
+    model: Path
+    small: Path  # the small model in the same form
 
 
-def convert(*arguments: str) -> list[str]:
-    """Our command."""
-    return [str(SCRIPTS / "convert"), *arguments, "--quiet", "--force"]
+def program(name: str) -> list[str]:
+    """How to start a program: one that is installed beside this Python, or one of the system."""
+    if name == "work":
+        return [sys.executable, str(HERE / "work.py")]
+    path = shutil.which(name, path=str(PROGRAMS)) or shutil.which(name)
+    if path is None:
+        raise RunError(f"{name} is not installed")
+    return [path]
 
 
-def python(code: str, *arguments: str) -> list[str]:
-    """A Python process."""
-    return [sys.executable, "-c", code, *arguments]
+def run(command: list[str]) -> Run:
+    """The account of a process; a function of work.py tells itself how long its work took.
 
-
-ONNX_TO_EXTERNAL = """
-import onnx, sys
-model = onnx.load(sys.argv[1])
-onnx.save(model, sys.argv[2], save_as_external_data=True, location="m.data")
-"""
-ONNX_LOAD_SAVE = "import onnx, sys; onnx.save(onnx.load(sys.argv[1]), sys.argv[2])"
-IR_TO_EXTERNAL = """
-import onnx_ir, sys
-onnx_ir.save(onnx_ir.load(sys.argv[1]), sys.argv[2], external_data="m.data")
-"""
-ZIPFILE = """
-import sys, zipfile
-with zipfile.ZipFile(sys.argv[2], "w") as archive: archive.write(sys.argv[1])
-"""
-SHA256 = "import hashlib, sys; hashlib.file_digest(open(sys.argv[1], 'rb'), 'sha256')"
-LOAD_OURS = "import formats, sys; formats.load(sys.argv[1])"
-LOAD_ONNX = "import onnx, sys; onnx.load(sys.argv[1])"
-LOAD_IR = "import onnx_ir, sys; onnx_ir.load(sys.argv[1])"
-READ_ALL_OURS = """
-import formats, sys
-for tensor in formats.load(sys.argv[1]).graph.initializer: tensor.numpy().sum()
-"""
-READ_ALL_ONNX = """
-import onnx, sys
-from onnx import numpy_helper
-for tensor in onnx.load(sys.argv[1]).graph.initializer: numpy_helper.to_array(tensor).sum()
-"""
-
-
-def cases(big: Path, nodes: Path, small: Path) -> Iterator[Case]:
-    """All cases, given a model of large weights, one of many nodes, and a small one."""
-    copy = Command("cp", lambda out: ["cp", str(big), str(out / "copy")])
-    yield Case(
-        "large .onnx -> .rten",
-        (
-            copy,
-            Command(OURS, lambda out: convert(str(big), str(out / "m.rten"))),
-            Command(f"{OURS} --no-onnx-hash", lambda out: convert(str(big), str(out / "m.rten"), "--no-onnx-hash")),
-            Command("SHA-256 of the file", lambda out: python(SHA256, str(big))),
-            Command("rten-convert", lambda out: [str(SCRIPTS / "rten-convert"), str(big), str(out / "m.rten")]),
-            Command(
-                "rten-convert --no-infer-shapes",
-                lambda out: [str(SCRIPTS / "rten-convert"), "--no-infer-shapes", str(big), str(out / "m.rten")],
-            ),
-        ),
-    )
-    zips = [Command("zipfile", lambda out: python(ZIPFILE, str(big), str(out / "m.zip")))]
-    if shutil.which("zip"):
-        zips.append(Command("zip -0", lambda out: ["zip", "-q", "-0", str(out / "m.zip"), str(big)]))
-    yield Case(
-        "large .onnx -> .onnxz", (copy, Command(OURS, lambda out: convert(str(big), str(out / "m.onnxz"))), *zips)
-    )
-    yield Case(
-        "large .onnx -> external data",
-        (
-            copy,
-            Command(OURS, lambda out: convert(str(big), str(out / "m.onnx"), "--external-data", "m.data")),
-            Command("onnx", lambda out: python(ONNX_TO_EXTERNAL, str(big), str(out / "m.onnx"))),
-            Command("onnx_ir", lambda out: python(IR_TO_EXTERNAL, str(big), str(out / "m.onnx"))),
-        ),
-    )
-    yield Case(
-        "large .onnx -> .onnx",
-        (
-            copy,
-            Command(OURS, lambda out: convert(str(big), str(out / "m.onnx"))),
-            Command("onnx", lambda out: python(ONNX_LOAD_SAVE, str(big), str(out / "m.onnx"))),
-        ),
-    )
-    for title, ours, theirs in (("load", LOAD_OURS, LOAD_ONNX), ("load, read all", READ_ALL_OURS, READ_ALL_ONNX)):
-        yield Case(
-            f"large .onnx: {title}",
-            (
-                Command("onnx", lambda out, theirs=theirs: python(theirs, str(big))),  # type: ignore[misc]
-                Command(OURS, lambda out, ours=ours: python(ours, str(big))),  # type: ignore[misc]
-            ),
-        )
-    yield Case(
-        "many nodes: load",
-        (
-            Command("onnx", lambda out: python(LOAD_ONNX, str(nodes))),
-            Command(OURS, lambda out: python(LOAD_OURS, str(nodes))),
-            Command("onnx_ir", lambda out: python(LOAD_IR, str(nodes))),
-        ),
-    )
-    yield Case(
-        "many nodes: .onnx -> .rten",
-        (
-            Command("rten-convert", lambda out: [str(SCRIPTS / "rten-convert"), str(nodes), str(out / "m.rten")]),
-            Command(OURS, lambda out: convert(str(nodes), str(out / "m.rten"))),
-        ),
-    )
-    yield Case(
-        "small .onnx -> .rten",
-        (
-            Command("rten-convert", lambda out: [str(SCRIPTS / "rten-convert"), str(small), str(out / "m.rten")]),
-            Command(OURS, lambda out: convert(str(small), str(out / "m.rten"))),
-        ),
-    )
-
-
-def run(command: list[str]) -> Timing:
-    """Run a command and account for it; what it prints is dropped unless it fails."""
-    with tempfile.TemporaryFile() as errors:
+    Raises: RunError.
+    """
+    arguments = [*program(command[0]), *command[1:]]
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         start = time.perf_counter()
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
+        process = subprocess.Popen(arguments, stdout=output, stderr=errors, env=ENVIRONMENT)
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - start
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
             errors.seek(0)
-            raise SystemExit(f"{' '.join(command)} failed:\n{errors.read().decode(errors='replace')}")
-    unit = 1 if platform.system() == "Darwin" else 1024
-    return Timing(seconds, usage.ru_maxrss * unit)
+            lines = errors.read().decode(errors="replace").split("\n")
+            raise RunError(next(filter(str.strip, reversed(lines)), f"exit code {process.returncode}").strip())
+        output.seek(0)
+        work = float(output.read().split()[-1]) if command[0] == "work" else seconds
+    return Run(seconds, work, usage.ru_maxrss * MAXRSS_BYTES)
 
 
-def measure(case: Case, rounds: int, directory: Path) -> list[dict[str, object]]:
-    """The figures of each command of a case, in the order of its commands."""
-    timings: dict[str, list[Timing]] = {command.tool: [] for command in case.commands}
-    for _ in range(rounds):
-        for command in case.commands:
-            out = directory / "out"
-            out.mkdir()
-            timings[command.tool].append(run(command.make(out)))
-            shutil.rmtree(out)
-    base = statistics.median(timing.seconds for timing in timings[case.commands[0].tool])
-    return [
-        {
-            "case": case.title,
-            "tool": tool,
-            "median_seconds": statistics.median(timing.seconds for timing in runs),
-            "minimum_seconds": min(timing.seconds for timing in runs),
-            "ratio": statistics.median(timing.seconds for timing in runs) / base,
-            "peak_bytes": max(timing.peak_bytes for timing in runs),
-        }
-        for tool, runs in timings.items()
-    ]
+def run_command(way: Way, files: Files, directory: Path) -> Run:
+    """The account of a tool's command; what that wrote is gone again."""
+    with tempfile.TemporaryDirectory(dir=directory) as out:
+        command = [*way.command]
+        places = {"{model}": files.model, "{folder}": files.model.parent, "{small}": files.small, "{out}": out}
+        for name, place in places.items():
+            command = [argument.replace(name, str(place)) for argument in command]
+        return run(command)
 
 
-def make_models(directory: Path, mebibytes: int, node_count: int) -> tuple[Path, Path, Path]:
-    """Write the models of large weights, of many nodes, and the small one; the first is a chain of products."""
-    subprocess.run([sys.executable, HERE / "models.py", directory, str(mebibytes), str(node_count)], check=True)
-    return directory / "big.onnx", directory / "nodes.onnx", HERE.parent / "examples" / "digits.onnx"
+def run_way(way: Way, files: Files, directory: Path) -> Run:
+    """The account of a tool's work; what the same takes with the small model is start-up where the way says so."""
+    found = run_command(way, files, directory)
+    if not way.starts_up:
+        return found
+    start_up = run_command(way, files._replace(model=files.small), directory)
+    return found._replace(work_seconds=max(0.0, found.whole_seconds - start_up.whole_seconds))
+
+
+def measure(case: Case, rounds: int, directory: Path, scale: float) -> list[Row]:
+    """The figures of each tool of a case."""
+    files = {way.tool: files_of(case.model_of(way), directory, scale) for way in case.ways}
+    os.sync()  # or what making the models has left to write would slow down the first runs
+    runs: dict[str, list[Run]] = {way.tool: [] for way in case.ways}
+    failures: dict[str, str] = {}
+    for number in range(rounds + 1):
+        for way in case.ways:
+            if way.tool in failures:
+                continue
+            try:
+                found = run_way(way, files[way.tool], directory)
+            except RunError as error:
+                failures[way.tool] = str(error)
+            else:
+                runs[way.tool] += [found] if number else []
+    return rows_of(case, runs, failures)
+
+
+def files_of(name: str, directory: Path, scale: float) -> Files:
+    """The models that a command reads, which are made where they are missing."""
+    form = name.rpartition(".")[2]
+    return Files(make(name, directory, scale), make(f"small.{form}", directory, scale))
+
+
+@cache
+def make(name: str, directory: Path, scale: float) -> Path:
+    """The file of a model, made by another process: memory of this one would count as that of those it starts."""
+    done = subprocess.run(
+        [sys.executable, str(HERE / "models.py"), name, str(directory), str(scale)],
+        env=ENVIRONMENT,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    return Path(done.stdout.strip())
+
+
+def machine() -> dict[str, Any]:
+    """What ran the benchmark."""
+    versions = {distribution.name: distribution.version for distribution in metadata.distributions()}
+    return {
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "processors": os.cpu_count(),
+        "python": platform.python_version(),
+        "packages": {name: versions.get(name) for name in PACKAGES},
+    }
+
+
+def chosen(patterns: list[str], large: bool) -> list[Case]:
+    """The cases with these names, in the order of the table."""
+    cases = CASES + LARGE_CASES if large else CASES
+    for pattern in patterns:
+        if not any(fnmatchcase(case.name, pattern) for case in cases):
+            raise SystemExit(f"there is no case {pattern!r}; --list lists them, with --large all of them")
+    return [case for case in cases if any(fnmatchcase(case.name, pattern) for pattern in patterns or "*")]
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="names of cases, also with * and ?; all by default")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each tool that count; %(default)s by default")
+    parser.add_argument("--scale", type=float, default=1, help="size of all models, relative to what the cases say")
+    parser.add_argument("--large", action="store_true", help="also the cases of more than 2 GiB")
+    parser.add_argument("--list", action="store_true", help="list the cases and do nothing")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to FILE")
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw how much longer other tools take")
+    parser.add_argument("--directory", type=Path, help="where to put the models; a temporary directory by default")
+    return parser.parse_args()
 
 
 def main() -> None:
-    """Measure, print the table, and write the figures as JSON where asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", type=int, default=1024, help="MiB of weights in the large model")
-    parser.add_argument("--nodes", type=int, default=40_000, help="nodes in the model of many nodes")
-    parser.add_argument("--rounds", type=int, default=5, help="runs of each command")
-    parser.add_argument("--only", default="", help="only cases with this in their title")
-    parser.add_argument("--json", type=Path, help="write all figures to this file")
-    parser.add_argument("--directory", type=Path, help="where to put the files; by default a temporary directory")
-    options = parser.parse_args()
-    figures: list[dict[str, object]] = []
-    with tempfile.TemporaryDirectory(dir=options.directory) as name:
-        directory = Path(name)
-        models = make_models(directory, options.size, options.nodes)
-        print("| case | tool | median | ratio | peak memory |\n|---|---|--:|--:|--:|")
-        for case in cases(*models):
-            if options.only not in case.title:
-                continue
-            for row in measure(case, options.rounds, directory):
-                figures.append(row)
-                memory = f"{int(str(row['peak_bytes'])) / 2**20:,.0f} MiB"
-                times = f"{row['median_seconds']:.2f} s | {row['ratio']:.2f}"
-                print(f"| {row['case']} | {row['tool']} | {times} | {memory} |", flush=True)
+    """Measure, print the table, and write the figures and the plot where asked; exit with 1 if we failed at a case."""
+    options = arguments()
+    cases = chosen(options.cases, options.large)
+    if options.list:
+        print(*(f"{case.name:22}{case.title}" for case in cases), sep="\n")
+        return
+    rows: list[Row] = []
+    print(HEADER)
+    # The models of a group are there only as long as it lasts.
+    for _, group in groupby(cases, lambda case: case.model.rpartition(".")[0]):
+        with tempfile.TemporaryDirectory(dir=options.directory) as directory:
+            for case in group:
+                found = measure(case, options.rounds, Path(directory), options.scale)
+                print(*lines(found), sep="\n", flush=True)
+                rows += found
     if options.json:
+        figures = {"machine": machine(), "scale": options.scale, "rows": [row.to_json() for row in rows]}
         options.json.write_text(json.dumps(figures, indent=1) + "\n")
+    if options.plot:
+        draw(rows, options.plot)
+    if any(row.failure and row.ours for row in rows):
+        raise SystemExit(1)
 
 
 if __name__ == "__main__":

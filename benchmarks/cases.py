@@ -1,0 +1,355 @@
+"""The cases of the benchmark: what is done, by which tools, and what is asked of ours."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+MIB = 1 << 20
+
+
+class Target(NamedTuple):
+    """What a figure may be at most: `limit` times that of `tool`, or `limit` bytes where there is no tool.
+
+    Figures: "whole" for the process from start to end, "work" without start-up, "peak" of the memory.
+    """
+
+    figure: str
+    limit: float
+    tool: str = ""
+
+
+class Way(NamedTuple):
+    """How a tool does the work of a case.
+
+    In `command`, `{model}` stands for the file to read, `{folder}` for the folder with nothing but it, `{small}` for
+    the small model in the same form, and `{out}` for the folder to write to. `model` is the name of another model than
+    the case's. With `starts_up`, what the command takes with the small model is its start-up.
+    """
+
+    tool: str
+    command: tuple[str, ...]
+    targets: tuple[Target, ...] = ()
+    model: str = ""
+    starts_up: bool = False
+
+    @property
+    def ours(self) -> bool:
+        """Whether the tool is this one."""
+        return self.command[0] == "convert" or "formats" in self.command
+
+
+class Case(NamedTuple):
+    """Work that several tools can do; the first is what the others are compared with. For models see models.py."""
+
+    name: str
+    title: str
+    model: str
+    ways: tuple[Way, ...]
+
+    def model_of(self, way: Way) -> str:
+        """The name of the model that a tool reads."""
+        return way.model or self.model
+
+
+def case(name: str, title: str, model: str, *ways: Way) -> Case:
+    """A case."""
+    return Case(name, title, model, ways)
+
+
+def work(limit: float, tool: str) -> Target:
+    """At most `limit` times what another tool takes, start-up not counted."""
+    return Target("work", limit, tool)
+
+
+def whole(limit: float, tool: str) -> Target:
+    """At most `limit` times what another tool takes, start-up counted."""
+    return Target("whole", limit, tool)
+
+
+# Tools
+
+
+def convert(arguments: str, *targets: Target) -> Way:
+    """Our command: `arguments` are the name of the file to write, and options."""
+    name, *options = arguments.split()
+    command = ("convert", "{model}", f"{{out}}/{name}", *options, "--quiet")
+    return Way(" ".join(["formats", *options]), command, targets, starts_up=True)
+
+
+def python(function: str, library: str = "-", *targets: Target, tool: str = "", **options: object) -> Way:
+    """A function of work.py with a library."""
+    command = ("work", function, library, "{model}", "{out}", "{small}", json.dumps(options))
+    return Way(tool or library, command, targets)
+
+
+CP = Way("cp", ("cp", "-r", "{folder}", "{out}/copy"))
+ZIP = Way("zip -0", ("zip", "-q", "-0", "-r", "{out}/m.zip", "{folder}"))
+RTEN = Way("rten-convert", ("rten-convert", "{model}", "{out}/m.rten"), starts_up=True)
+RTEN_QUICK = Way(
+    "rten-convert --no-infer-shapes", ("rten-convert", "--no-infer-shapes", *RTEN.command[1:]), starts_up=True
+)
+ONNX = python("resave", "onnx")
+ONNX_EXTERNAL = python("resave", "onnx", save_as_external_data=True, location="m.data")
+ONNX_IR = python("resave", "onnx_ir")
+ONNX_IR_EXTERNAL = python("resave", "onnx_ir", external_data="m.data")
+
+PEAK = Target("peak", 120 * MIB)
+AS_CP = (work(1.3, "cp"), PEAK)
+TO_RTEN = (*AS_CP, whole(1 / 15, RTEN.tool), whole(1 / 5, RTEN_QUICK.tool))
+TO_ONNX = (*AS_CP, whole(1 / 8, "onnx"))
+
+
+# Large weights: 1 GiB, in whatever form
+
+INLINE, EXTERNAL = "float32-256.onnx", "float32-256.external"
+ONNX_OF_INLINE = ONNX._replace(model=INLINE)
+
+WEIGHTS = (
+    case(
+        "inline-to-rten",
+        "1 GiB .onnx to .rten",
+        INLINE,
+        CP,
+        convert("m.rten", *TO_RTEN),
+        convert("m.rten --onnx-hash", work(1, "SHA-256"), PEAK),
+        python("sha256", tool="SHA-256"),
+        RTEN,
+        RTEN_QUICK,
+    ),
+    case(
+        "inline-to-onnxz",
+        "1 GiB .onnx to .onnxz",
+        INLINE,
+        CP,
+        convert("m.onnxz", *AS_CP, whole(1 / 3, "zip -0")),
+        ZIP,
+        python("zip_file", tool="zipfile"),
+    ),
+    case(
+        "inline-to-external",
+        "1 GiB .onnx to external data",
+        INLINE,
+        CP,
+        convert("m.onnx --external-data", *TO_ONNX),
+        ONNX_EXTERNAL,
+        ONNX_IR_EXTERNAL,
+    ),
+    case(
+        "inline-to-split",
+        "1 GiB .onnx to several data files",
+        INLINE,
+        CP,
+        convert("m.onnx --external-data --max-external-file-size 256M", *TO_ONNX),
+        convert("m.onnx --external-data --one-file-per-tensor", *TO_ONNX),
+        python("resave", "onnx", save_as_external_data=True, all_tensors_to_one_file=False),
+        python("resave", "onnx_ir", external_data="m.data", max_shard_size_bytes=256 * MIB),
+    ),
+    case(
+        "inline-to-aligned",
+        "1 GiB .onnx to external data in steps of 4 KiB",
+        INLINE,
+        CP,
+        convert("m.onnx --external-data --alignment 4K", *TO_ONNX),
+        ONNX_EXTERNAL,
+        python("resave", "onnx_ir", external_data="m.data", alignment=4096, align_threshold=0),
+    ),
+    case("inline-to-inline", "1 GiB .onnx to .onnx", INLINE, CP, convert("m.onnx", *TO_ONNX), ONNX, ONNX_IR),
+    case("rten-to-inline", "1 GiB .rten to .onnx", "float32-256.rten", CP, convert("m.onnx", *TO_ONNX), ONNX_OF_INLINE),
+    case(
+        "onnxz-to-inline", "1 GiB .onnxz to .onnx", "float32-256.onnxz", CP, convert("m.onnx", *TO_ONNX), ONNX_OF_INLINE
+    ),
+    case(
+        "external-to-inline",
+        "1 GiB of external data to .onnx",
+        EXTERNAL,
+        CP,
+        convert("m.onnx --inline", *TO_ONNX),
+        ONNX,
+        python("resave", "onnx_ir", load_to_model=True),
+    ),
+    case(
+        "external-to-external",
+        "1 GiB of external data to the same",
+        EXTERNAL,
+        CP,
+        convert("m.onnx --external-data", *TO_ONNX),
+        ONNX_EXTERNAL,
+        ONNX_IR_EXTERNAL,
+    ),
+    case("external-to-onnxz", "1 GiB of external data to .onnxz", EXTERNAL, CP, convert("m.onnxz", *AS_CP), ZIP),
+    case(
+        "external-to-rten", "1 GiB of external data to .rten", EXTERNAL, CP, convert("m.rten", *AS_CP), RTEN, RTEN_QUICK
+    ),
+    case(
+        "load",
+        "1 GiB .onnx: load",
+        INLINE,
+        python("load", "onnx"),
+        python("load", "formats", work(0.01, "onnx")),
+        python("load", "onnx_ir"),
+    ),
+    case(
+        "load-touch",
+        "1 GiB .onnx: load, touch each page of the weights",
+        INLINE,
+        python("read_pieces", tool="read"),
+        python("touch_weights", "formats", work(1.1, "read")),
+        python("touch_weights", "onnx"),
+        python("touch_weights", "onnx_ir"),
+    ),
+    case(
+        "load-sum",
+        "1 GiB .onnx: load, sum the weights",
+        INLINE,
+        python("sum_pieces", tool="read"),
+        python("sum_weights", "formats", work(1.1, "read")),
+        python("sum_weights", "onnx"),
+        python("sum_weights", "onnx_ir"),
+    ),
+    case(
+        "load-into-memory",
+        "1 GiB .onnx: load into memory",
+        INLINE,
+        python("load", "onnx"),
+        python("materialise", "formats", work(1 / 2, "onnx")),
+        python("read_whole", tool="read"),
+        python("load_safetensors", tool="safetensors")._replace(model="float32-256.safetensors"),
+    ),
+    case(
+        "save-from-memory",
+        "1 GiB of arrays: save",
+        "float32-256.safetensors",
+        python("save_arrays", "numpy", tool="numpy tofile"),
+        python("save_arrays", "formats"),
+        python("save_arrays", "formats", tool="formats .onnxz", path="m.onnxz"),
+        python("save_arrays", "onnx"),
+        python("save_arrays", "safetensors"),
+    ),
+)
+
+
+# Large graphs
+
+NODES, TENSORS = "nodes-40000.onnx", "tensors-100000.onnx"
+
+GRAPHS = (
+    case(
+        "nodes-load",
+        "40,000 nodes: load",
+        NODES,
+        python("load", "onnx"),
+        python("load", "formats", work(1 / 2, "onnx")),
+        python("load", "onnx_ir"),
+    ),
+    case(
+        "nodes-read",
+        "40,000 nodes: load, read all",
+        NODES,
+        python("read_nodes", "onnx"),
+        python("read_nodes", "formats", work(0.7, "onnx"), work(1 / 6, "onnx_ir")),
+        python("read_nodes", "onnx_ir"),
+    ),
+    case(
+        "nodes-resave",
+        "40,000 nodes: load, save",
+        NODES,
+        ONNX,
+        python("resave", "formats", work(1, "onnx")),
+        python("resave", "formats", work(1, "onnx"), tool="formats .onnxz", path="m.onnxz"),
+        ONNX_IR,
+    ),
+    case(
+        "nodes-changed",
+        "40,000 nodes, each changed: save",
+        NODES,
+        python("save_changed", "onnx"),
+        python("save_changed", "formats", work(1, "onnx_ir")),
+        python("save_changed", "onnx_ir"),
+    ),
+    case("nodes-to-rten", "40,000 nodes to .rten", NODES, RTEN, convert("m.rten", whole(1 / 5, RTEN.tool)), RTEN_QUICK),
+    case(
+        "tensors-load",
+        "100,000 tensors: load",
+        TENSORS,
+        python("load", "onnx"),
+        python("load", "formats"),
+        python("load", "onnx_ir"),
+    ),
+    case(
+        "tensors-to-external",
+        "100,000 tensors to external data",
+        TENSORS,
+        CP,
+        convert("m.onnx --external-data"),
+        ONNX_EXTERNAL,
+        ONNX_IR_EXTERNAL,
+    ),
+    case(
+        "tensors-to-onnxz",
+        "100,000 tensors to .onnxz",
+        TENSORS,
+        CP,
+        convert("m.onnxz"),
+        python("zip_entries", "onnx", tool="zipfile"),
+    ),
+    case("tensors-to-rten", "100,000 tensors to .rten", TENSORS, CP, convert("m.rten"), RTEN, RTEN_QUICK),
+)
+
+
+# Types that RTen lacks, small models, and how cost grows
+
+
+def scaling(name: str, title: str, model: str, largest: int, path: str) -> Case:
+    """The same work on 1, 2, 4 and 8 times as much; a quarter more than in proportion is within the noise."""
+    ways = [
+        python("convert", "formats", *targets, tool=f"{factor} x", path=path)._replace(
+            model=model.format(largest * factor // 8)
+        )
+        for factor, targets in ((1, ()), (2, [work(2.5, "1 x")]), (4, [work(5, "1 x")]), (8, [work(10, "1 x")]))
+    ]
+    return case(name, title, ways[0].model, *ways)
+
+
+OTHERS = (
+    case("float16-to-rten", "512 MiB of float16 to .rten", "float16-256.onnx", CP, convert("m.rten", PEAK), RTEN),
+    case("int64-to-rten", "512 MiB of int64 to .rten", "int64-64.onnx", CP, convert("m.rten", PEAK), RTEN),
+    case(
+        "start-up",
+        "50 KB .onnx to .rten",
+        "small.onnx",
+        Way("import numpy", ("python", "-c", "import numpy")),
+        convert("m.rten", whole(2.5, "import numpy"), whole(1 / 2, RTEN.tool))._replace(starts_up=False),
+        RTEN._replace(starts_up=False),
+    ),
+    scaling("scaling-bytes", "128 MiB to 1 GiB .onnx to .onnxz", "float32-{}.onnx", 256, "m.onnxz"),
+    scaling("scaling-nodes", "5,000 to 40,000 nodes to .rten", "nodes-{}.onnx", 40_000, "m.rten"),
+)
+
+
+# More than 2 GiB, where others fail
+
+OVER_TWO, FIVE, EIGHT = "float32-640.onnx", "float32-1280.onnx", "sparse-2048.onnx"
+
+LARGE_CASES = (
+    case("2.5-gib-to-rten", "2.5 GiB .onnx to .rten", OVER_TWO, CP, convert("m.rten", *AS_CP), RTEN),
+    case("2.5-gib-to-onnxz", "2.5 GiB .onnx to .onnxz", OVER_TWO, CP, convert("m.onnxz", *AS_CP), ZIP),
+    case(
+        "2.5-gib-to-external",
+        "2.5 GiB .onnx to external data",
+        OVER_TWO,
+        CP,
+        convert("m.onnx --external-data", *AS_CP),
+        ONNX_EXTERNAL,
+        ONNX_IR_EXTERNAL,
+    ),
+    case("2.5-gib-load", "2.5 GiB .onnx: load", OVER_TWO, python("load", "onnx"), python("load", "formats")),
+    case("5-gib-to-rten", "5 GiB .onnx to .rten", FIVE, CP, convert("m.rten", *AS_CP)),
+    case("5-gib-to-onnxz", "5 GiB .onnx to .onnxz", FIVE, CP, convert("m.onnxz", *AS_CP)),
+    case("5-gib-to-external", "5 GiB .onnx to external data", FIVE, CP, convert("m.onnx --external-data", *AS_CP)),
+    case("8-gib-to-rten", "8 GiB .onnx to .rten", EIGHT, convert("m.rten", PEAK)),
+    case("8-gib-to-onnxz", "8 GiB .onnx to .onnxz", EIGHT, convert("m.onnxz", PEAK)),
+    case("8-gib-to-external", "8 GiB .onnx to external data", EIGHT, convert("m.onnx --external-data", PEAK)),
+)
+
+CASES = (*WEIGHTS, *GRAPHS, *OTHERS)

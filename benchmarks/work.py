@@ -1,0 +1,304 @@
+"""What the processes of the benchmark do: `python benchmarks/work.py FUNCTION LIBRARY MODEL DIRECTORY SMALL OPTIONS`.
+
+Each public function here is a generator: up to its `yield` it prepares, then it works on the file MODEL and may write
+into DIRECTORY. Part of preparing is to do the same with the file SMALL, where this makes a library import its parts.
+OPTIONS is a JSON object of keyword arguments. The process prints the seconds from the `yield` to the end of the work;
+what a function returns is alive then, so that taking a model down again does not count as loading it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import time
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+Work = Generator[None, None, Any]
+PIECE_BYTES = 1 << 20
+INTS = 7  # AttributeProto.AttributeType
+
+
+class Task(NamedTuple):
+    """What to work on, where to write, and with which library: `formats`, `onnx`, `onnx_ir`, or another word."""
+
+    library: str
+    model: str
+    directory: Path
+    small: str
+
+    @property
+    def module(self) -> Any:
+        """The library; all three have a `load` and a `save`."""
+        return importlib.import_module(self.library)
+
+
+# Loading
+
+
+def load(task: Task) -> Work:
+    """The model; of `formats`, its weights are still in the file."""
+    library = task.module
+    library.load(task.small)
+    yield
+    return library.load(task.model)
+
+
+def materialise(task: Task) -> Work:
+    """The model, its weights in memory, read by two threads."""
+    import formats.onnxpb
+
+    formats.onnxpb.load(task.small, num_threads=2)
+    yield
+    return formats.onnxpb.load(task.model, num_threads=2)
+
+
+def touch_weights(task: Task) -> Work:
+    """The model, when a byte of each page of its weights was read."""
+    library = task.module
+    for array in arrays(task, library.load(task.small)):
+        array.reshape(-1).view("uint8")[::4096].max()
+    yield
+    loaded = library.load(task.model)
+    for array in arrays(task, loaded):
+        array.reshape(-1).view("uint8")[::4096].max()
+    return loaded
+
+
+def sum_weights(task: Task) -> Work:
+    """The model, when every element of its weights was read."""
+    library = task.module
+    for array in arrays(task, library.load(task.small)):
+        array.sum()
+    yield
+    loaded = library.load(task.model)
+    for array in arrays(task, loaded):
+        array.sum()
+    return loaded
+
+
+def arrays(task: Task, model: Any) -> Iterator[Any]:
+    """The weights of a model, one by one."""
+    if task.library == "onnx_ir":
+        return (value.const_value.numpy() for value in model.graph.initializers.values())
+    if task.library == "onnx":
+        from onnx.numpy_helper import to_array
+
+        return map(to_array, model.graph.initializer)
+    return (tensor.numpy() for tensor in model.graph.initializer)
+
+
+def read_pieces(task: Task) -> Work:
+    """Nothing, when the file was read in pieces into the same memory."""
+    buffer = bytearray(PIECE_BYTES)
+    yield
+    with Path(task.model).open("rb", buffering=0) as file:
+        while file.readinto(buffer):
+            pass
+
+
+def sum_pieces(task: Task) -> Work:
+    """Nothing, when the file was read in pieces, and each summed as if it were float32."""
+    import numpy
+
+    buffer = numpy.zeros(PIECE_BYTES, "uint8").view("float32")
+    yield
+    with Path(task.model).open("rb", buffering=0) as file, numpy.errstate(all="ignore"):
+        while file.readinto(buffer.data.cast("B")):
+            buffer.sum()
+
+
+def read_whole(task: Task) -> Work:
+    """The bytes of the file."""
+    yield
+    return Path(task.model).read_bytes()
+
+
+def load_safetensors(task: Task) -> Work:
+    """The weights in a file of safetensors."""
+    from safetensors.numpy import load_file
+
+    yield
+    return load_file(task.model)
+
+
+def sha256(task: Task) -> Work:
+    """The SHA-256 of the file."""
+    import hashlib
+
+    digest, buffer = hashlib.sha256(), bytearray(PIECE_BYTES)
+    yield
+    with Path(task.model).open("rb", buffering=0) as file:
+        while nbytes := file.readinto(buffer):
+            digest.update(memoryview(buffer)[:nbytes])
+    return digest.digest()
+
+
+# Nodes
+
+
+def read_nodes(task: Task) -> Work:
+    """The model, when every node's type, name, inputs, outputs and attributes were read."""
+    library = task.module
+    read = read_nodes_of_ir if task.library == "onnx_ir" else read_nodes_of_messages
+    read(library.load(task.small))
+    yield
+    loaded = library.load(task.model)
+    read(loaded)
+    return loaded
+
+
+def read_nodes_of_messages(model: Any) -> None:
+    """All nodes were read; `formats` has the names of `onnx`."""
+    for node in model.graph.node:
+        _ = node.op_type, node.name, list(node.input), list(node.output)
+        for attribute in node.attribute:
+            _ = attribute.name, list(attribute.ints) if attribute.type == INTS else attribute.i
+
+
+def read_nodes_of_ir(model: Any) -> None:
+    """All nodes were read."""
+    for node in model.graph:
+        _ = node.op_type, node.name, [value.name for value in node.inputs], [value.name for value in node.outputs]
+        for attribute in node.attributes.values():
+            _ = attribute.name, attribute.value
+
+
+def save_changed(task: Task) -> Work:
+    """Nothing, when the model is in an `.onnx` file, every node with another name; loading it is preparation."""
+    library = task.module
+    library.save(library.load(task.small), task.directory / "small.onnx")
+    loaded = library.load(task.model)
+    for node in loaded.graph if task.library == "onnx_ir" else loaded.graph.node:
+        node.name = f"{node.name}.changed"
+    yield
+    library.save(loaded, task.directory / "m.onnx")
+
+
+# Writing
+
+
+def resave(task: Task, path: str = "m.onnx", load_to_model: bool = False, **options: Any) -> Work:
+    """Nothing, when the model is in a file that the library writes with the options.
+
+    `load_to_model` is what makes `onnx_ir` write external data into the model itself.
+    """
+    library = task.module
+
+    def copy(source: str, target: Path) -> None:
+        loaded = library.load(source)
+        library.save(library.external_data.load_to_model(loaded) if load_to_model else loaded, target, **options)
+
+    small = task.directory / "small"
+    small.mkdir()
+    copy(task.small, small / path)
+    yield
+    copy(task.model, task.directory / path)
+
+
+def convert(task: Task, path: str) -> Work:
+    """Nothing, when the model is in a file of another format."""
+    import formats
+
+    formats.convert(task.small, task.directory / f"small.{path}")
+    yield
+    formats.convert(task.model, task.directory / path)
+
+
+def zip_entries(task: Task) -> Work:
+    """Nothing, when each weight is in a zip file."""
+    import zipfile
+
+    import onnx
+
+    onnx.load(task.small)
+    yield
+    with zipfile.ZipFile(task.directory / "m.zip", "w") as archive:
+        for tensor in onnx.load(task.model).graph.initializer:
+            archive.writestr(tensor.name, tensor.raw_data)
+
+
+def zip_file(task: Task) -> Work:
+    """Nothing, when the file is in a zip file."""
+    import zipfile
+
+    yield
+    with zipfile.ZipFile(task.directory / "m.zip", "w") as archive:
+        archive.write(task.model)
+
+
+def save_arrays(task: Task, path: str = "m.onnx") -> Work:
+    """Nothing, when the arrays in a file of safetensors are in a file of another kind; loading them is preparation."""
+    from safetensors.numpy import load_file
+
+    write = SAVE_ARRAYS[task.library]
+    loaded = load_file(task.model)
+    name = min(loaded)
+    write({name: loaded[name]}, task.directory / f"small.{path}")
+    yield
+    write(loaded, task.directory / path)
+
+
+def formats_save_arrays(arrays: dict[str, Any], path: Path) -> None:
+    """The arrays are in a model."""
+    import formats
+
+    tensors = [formats.from_numpy(array, name) for name, array in arrays.items()]
+    model = formats.Model(ir_version=8, graph=formats.Graph(name="g", initializer=tensors))
+    formats.save(model, path)
+
+
+def onnx_save_arrays(arrays: dict[str, Any], path: Path) -> None:
+    """The arrays are in a model."""
+    import onnx
+    from onnx.numpy_helper import from_array
+
+    tensors = [from_array(array, name) for name, array in arrays.items()]
+    onnx.save(onnx.ModelProto(ir_version=8, graph=onnx.GraphProto(name="g", initializer=tensors)), path)
+
+
+def safetensors_save_arrays(arrays: dict[str, Any], path: Path) -> None:
+    """The arrays are in a file of safetensors."""
+    from safetensors.numpy import save_file
+
+    save_file(arrays, path)
+
+
+def numpy_save_arrays(arrays: dict[str, Any], path: Path) -> None:
+    """The arrays are in a file, one behind the other."""
+    with path.open("wb") as file:
+        for array in arrays.values():
+            array.tofile(file)
+
+
+SAVE_ARRAYS = {
+    "formats": formats_save_arrays,
+    "numpy": numpy_save_arrays,
+    "onnx": onnx_save_arrays,
+    "safetensors": safetensors_save_arrays,
+}
+
+
+def seconds_of(work: Work) -> float:
+    """How long the work takes, without what prepares it."""
+    next(work)
+    start = time.perf_counter()
+    try:
+        next(work)
+    except StopIteration as end:
+        seconds = time.perf_counter() - start
+        del end  # and with it only now what the function returned
+        return seconds
+    raise AssertionError("the function yields again")
+
+
+def main(function: str, library: str, model: str, directory: str, small: str, options: str) -> None:
+    """The seconds are printed."""
+    task = Task(library, model, Path(directory), small)
+    print(seconds_of(globals()[function](task, **json.loads(options))))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

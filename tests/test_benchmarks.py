@@ -1,0 +1,181 @@
+"""The benchmark runs: models are what they are said to be, commands work, and figures become what they should."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import models
+import onnx
+import pytest
+import report
+import run
+import work
+from cases import CASES, LARGE_CASES, MIB, Case, Target, Way
+from onnx.numpy_helper import to_array
+from safetensors.numpy import load_file
+
+import formats
+from formats.cli import app
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+SCALE = 1 / 1024  # a large weight, or 40 nodes
+ALL = (*CASES, *LARGE_CASES)
+READABLE = sorted({case.model_of(way) for case in ALL for way in case.ways} | {"small.rten", "small.external"})
+READABLE = [name for name in READABLE if not name.endswith(".safetensors")]
+
+
+def ways(*programs: str) -> list[tuple[Case, Way]]:
+    """All ways whose command is one of `programs`, each with its case."""
+    return [(case, way) for case in ALL for way in case.ways if way.command[0] in programs]
+
+
+def name_of(value: Case | Way) -> str:
+    """The id of a parameter."""
+    return value.name if isinstance(value, Case) else value.tool
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where models are, each of which is made once."""
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.mark.parametrize("name", READABLE)
+def test_models_are_what_they_are_called(name: str, directory: Path) -> None:
+    """A model is well formed and canonical, and has as many nodes or weights as its name says."""
+    path = models.make(name, directory, SCALE)
+    kind, _, rest = name.partition("-")
+    graph = formats.load(path).graph
+    assert graph is not None
+    if rest:
+        count = len(graph.node if kind == "nodes" else graph.initializer)
+        assert max(1, round(int(rest.partition(".")[0]) * SCALE)) == count
+    if path.suffix == ".onnx":
+        onnx.checker.check_model(path, full_check=True)
+    if name.endswith(".onnx") and rest:
+        assert onnx.load(path).SerializeToString(deterministic=True) == path.read_bytes()
+
+
+def test_weights_do_not_depend_on_the_form(directory: Path) -> None:
+    """A model has the same weights with external data and as safetensors, and they are not all zero."""
+    (inline,) = onnx.load(models.make("float32-256.onnx", directory, SCALE)).graph.initializer
+    (external,) = onnx.load(models.make("float32-256.external", directory, SCALE)).graph.initializer
+    arrays = load_file(models.make("float32-256.safetensors", directory, SCALE))
+    assert to_array(inline).any()
+    assert inline.raw_data == external.raw_data == arrays[inline.name].tobytes()
+
+
+@pytest.mark.parametrize(("case", "way"), ways("work"), ids=name_of)
+def test_functions_work(case: Case, way: Way, directory: Path, tmp_path: Path) -> None:
+    """Every function of work.py does with its library what it should, and what it writes can be read."""
+    path, small = (models.make(name, directory, SCALE) for name in (case.model_of(way), "small.onnx"))
+    _, function, library, _, _, _, options = way.command
+    task = work.Task(library, str(path), tmp_path, str(small))
+    assert work.seconds_of(getattr(work, function)(task, **json.loads(options))) > 0
+    if function in ("resave", "save_changed"):
+        (written,) = tmp_path.glob("m.onnx*")
+        before, after = formats.load(path).graph, formats.load(written).graph
+        assert before is not None
+        assert after is not None
+        names = [f"{node.name}.changed" if function == "save_changed" else node.name for node in before.node]
+        assert names == [node.name for node in after.node]
+        assert [tensor.numpy().tobytes() for tensor in before.initializer] == [
+            tensor.numpy().tobytes() for tensor in after.initializer
+        ]
+    assert bool(list(tmp_path.iterdir())) == function.startswith(("resave", "save", "zip", "convert"))
+
+
+@pytest.mark.parametrize(("case", "way"), ways("convert"), ids=name_of)
+def test_commands_work(case: Case, way: Way, directory: Path, tmp_path: Path) -> None:
+    """Every command of ours is understood, and writes a model."""
+    places = {"{model}": str(models.make(case.model_of(way), directory, SCALE)), "{out}": str(tmp_path)}
+    command = [re.sub(r"\{\w+\}", lambda found: places[found[0]], argument) for argument in way.command]
+    app(command[1:], standalone_mode=False)
+    (written,) = [path for suffix in (".onnx", ".onnxz", ".rten") for path in tmp_path.glob(f"m{suffix}")]
+    assert formats.load(written).graph is not None
+
+
+OTHERS = {way.command: (case, way) for case, way in ways("cp", "zip", "rten-convert", "python")}
+
+
+@pytest.mark.parametrize(("case", "way"), [*OTHERS.values()], ids=name_of)
+def test_commands_of_others_work(case: Case, way: Way, directory: Path, tmp_path: Path) -> None:
+    """Every command of another tool works, and is accounted for."""
+    path = models.make(case.model_of(way), directory, SCALE)
+    account = run.run_command(way, run.Files(path, path), tmp_path)
+    assert 0 < account.work_seconds == account.whole_seconds
+    assert account.peak_bytes > MIB
+
+
+def test_cases_are_consistent() -> None:
+    """Names are unique, targets refer to tools of the same case, and the documentation has every case."""
+    text = (BENCHMARKS / "README.md").read_text(encoding="utf-8")
+    assert len({case.name for case in ALL}) == len(ALL)
+    for case in ALL:
+        tools = [way.tool for way in case.ways]
+        assert len(set(tools)) == len(tools)
+        assert {target.tool for way in case.ways for target in way.targets} <= {"", *tools}
+        assert f"`{case.name}`" in text
+
+
+def test_script_measures_and_draws(tmp_path: Path) -> None:
+    """The script prints a row for every tool, and the same again from its JSON; the plot has every case."""
+    figures, plot = tmp_path / "figures.json", tmp_path / "plot.svg"
+    command = [sys.executable, str(BENCHMARKS / "run.py"), "start-up", "2.5-*-load", "--large", "--rounds=1"]
+    command += [f"--scale={SCALE}", f"--json={figures}", f"--plot={plot}", f"--directory={tmp_path}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=run.ENVIRONMENT)
+    assert (0, "") == (done.returncode, done.stderr)
+    rows = json.loads(figures.read_text())["rows"]
+    assert ["import numpy", "formats", "rten-convert", "onnx", "formats"] == [row["tool"] for row in rows]
+    assert all(row["failure"] is None and row["peak_bytes"] > 5 * MIB for row in rows)
+    assert all(0 < row["least_work_seconds"] <= row["work_seconds"] <= row["whole_seconds"] for row in rows)
+    assert [0, 2, 0, 0, 0] == [len(row["verdicts"]) for row in rows]
+    again = [sys.executable, str(BENCHMARKS / "report.py"), str(figures)]
+    assert done.stdout == subprocess.run(again, capture_output=True, text=True, check=True).stdout
+    texts = "".join(ElementTree.parse(plot).getroot().itertext())
+    assert all(row["title"] in texts for row in rows)
+    assert {figures, plot} == set(tmp_path.iterdir())
+
+
+def rows(*runs: tuple[Way, list[report.Run] | str]) -> list[report.Row]:
+    """The rows of a case, given the runs of each tool or its failure."""
+    case = Case("case", "Case", "small.onnx", tuple(way for way, _ in runs))
+    done = {way.tool: [] if isinstance(found, str) else found for way, found in runs}
+    return report.rows_of(case, done, {way.tool: found for way, found in runs if isinstance(found, str)})
+
+
+def test_figures_are_medians_and_targets_are_judged() -> None:
+    """Times are medians, memory is the most of all runs, and a target says by how much it holds or fails."""
+    targets = (Target("work", 1.3, "cp"), Target("whole", 1 / 8, "onnx"), Target("peak", 120 * MIB))
+    ours = Way("formats", ("convert",), targets)
+    cp, formats_, onnx_ = rows(
+        (Way("cp", ("cp",)), [report.Run(1, 1, MIB)]),
+        (ours, [report.Run(whole, whole - 0.5, peak * MIB) for whole, peak in ((9, 1), (2, 100), (1, 121))]),
+        (Way("onnx", ("work",)), [report.Run(20, 19, MIB)]),
+    )
+    assert (2, 1.5, 0.5, 1.5, 121 * MIB) == formats_[5:10]
+    assert [(1.5, False), (10, True), (121, False)] == [verdict[1:] for verdict in formats_.verdicts]
+    assert (
+        "work ≤ 1.3 x cp: 1.5 ✗; whole ≥ 8 x faster than onnx: 10 ✓; peak ≤ 120 MiB: 121 ✗"
+        in report.lines([formats_])[0]
+    )
+    assert (1, 19) == (cp.ratio, onnx_.ratio)
+
+
+def test_failures_are_told() -> None:
+    """A tool that fails has its message for a row, and a target that needs it stays open."""
+    ours = Way("formats", ("convert",), (Target("whole", 0.5, "onnx"),))
+    failed, row = rows((Way("onnx", ("work",)), "too large"), (ours, [report.Run(1, 1, 1)]))
+    assert ["| Case | onnx | | | | | | failed: too large |"] == [
+        re.sub(r" +", " ", line) for line in report.lines([failed])
+    ]
+    assert (None, (None, None)) == (row.ratio, row.verdicts[0][1:])
+    with pytest.raises(run.RunError, match=r"^ValueError: no$"):
+        run.run(["python", "-c", "raise ValueError('no')"])
+    with pytest.raises(run.RunError, match=r"no-such-program is not installed"):
+        run.run(["no-such-program"])
