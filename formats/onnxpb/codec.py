@@ -49,6 +49,7 @@ T = TypeVar("T")
 MAX_MESSAGES = 1 << 24  # two bytes can ask for an object of 200, so their number is bounded
 WHOLE_BYTES = 1 << 24  # a source up to this size is read in one piece
 WINDOW_BYTES = 1 << 16  # of a larger one, only fields up to this size are
+HEAD_BYTES = 1 << 9  # as much as a tensor has in front of its weights
 INLINE_BYTES = 1 << 10  # data this small is kept in memory: cheaper than a place in a file
 BULK_BYTES = 1 << 12  # a list this long is left undecoded: a shorter one is decoded in the time that it takes to ask
 TEMPLATE_BYTES = 1 << 9  # the rest of a node this small is looked up: in a large graph there was one like it
@@ -150,17 +151,18 @@ class _Decoder:
         """
         if depth > self.max_depth:
             raise self.excess(depth)
-        position, window, window_start = start, b"", start
+        position, window, ahead = start, b"", min(HEAD_BYTES, WINDOW_BYTES)
         while position < end:
-            first = position - window_start
-            stop = _whole_fields(window, first)
-            if stop > first:
-                self.fields(values, table, window, first, stop, window_start, depth)
-                position = window_start + stop
-            elif position > window_start or not window:
-                window, window_start = self.source.read(position, min(WINDOW_BYTES, end - position)), position
+            if stop := _whole_fields(window):
+                self.fields(values, table, window, 0, stop, position, depth)
+                position, window = position + stop, window[stop:]
+                ahead = min(2 * ahead, WINDOW_BYTES)  # behind small fields, more of them are likely
+            elif window and (_is_large(window) or len(window) == min(WINDOW_BYTES, end - position)):
+                position, window = self.large_field(values, table, window, position, end, depth), b""
+                ahead = min(HEAD_BYTES, WINDOW_BYTES)
             else:
-                position = self.large_field(values, table, window, position, end, depth)
+                nbytes = min(max(ahead, 2 * len(window)), WINDOW_BYTES, end - position)
+                window = self.source.read(position, nbytes)
 
     def large_field(
         self, values: dict[str, Any], table: Table, window: bytes, position: int, end: int, depth: int
@@ -371,6 +373,9 @@ def _place(values: dict[str, Any], row: Row, parts: list[Source]) -> None:
         sizes = ", ".join(str(part.nbytes) for part in parts[:3])
         raise WireError(f"{sizes} bytes are no whole number of {row.inner}-byte elements")
     present = values.get(row.name)
+    if len(parts) == 1 and (present is None or not row.repeated):
+        values[row.name] = parts[0]
+        return
     if present is not None and row.repeated:
         parts = [*(present.parts if isinstance(present, Concat) else (present,)), *parts]
     joined: list[Source] = []
@@ -396,9 +401,9 @@ def _run(data: bytes, position: int, end: int) -> tuple[int, int]:
     return position, largest
 
 
-def _whole_fields(data: bytes, position: int) -> int:
-    """The end of the last field from `position` on that lies in `data` whole."""
-    stop = position
+def _whole_fields(data: bytes) -> int:
+    """The end of the last field that lies in `data` whole."""
+    stop = 0
     try:
         while stop < len(data):
             tag, after = decode_varint(data, stop)
@@ -409,6 +414,15 @@ def _whole_fields(data: bytes, position: int) -> int:
     except (IndexError, FormatError):  # cut short by the window, or wrong: `fields` will tell which
         pass
     return stop
+
+
+def _is_large(window: bytes) -> bool:
+    """Whether the field at the start of the window is larger than any window."""
+    try:
+        tag, after = decode_varint(window, 0)
+        return tag & 7 == WireType.LEN and decode_varint(window, after)[0] > WINDOW_BYTES
+    except (IndexError, FormatError):
+        return False
 
 
 def _unpack(data: bytes, inner: Any) -> list[Any]:
