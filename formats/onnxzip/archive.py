@@ -8,15 +8,14 @@ Spec: docs/onnxz.md; onnx.proto, `TensorProto.external_data`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from formats.errors import DecodeError, EncodeError, ExternalDataError, TensorDataError
 from formats.ir import walk
 from formats.ir.dtypes import DATA_TYPES
-from formats.ir.model import Model, StringStringEntry, Tensor
-from formats.ir.storage import EXTERNAL, with_raw_data, without_data
+from formats.ir.model import Model, Tensor
+from formats.ir.storage import EXTERNAL, with_raw_data, with_reference
 from formats.onnxpb.codec import decode, encode
 from formats.onnxzip import records
 from formats.onnxzip.contents import Contents
@@ -163,7 +162,7 @@ def _is_plain_raw(tensor: Tensor) -> bool:
 
 
 def _has_typed_data(tensor: Tensor) -> bool:
-    return any(getattr(tensor, field) for field in _TYPED_FIELDS)
+    return any(vars(tensor).get(field) for field in _TYPED_FIELDS)
 
 
 def _referring(tensor: Tensor, entry: Entry) -> Tensor:
@@ -175,8 +174,7 @@ def _referring(tensor: Tensor, entry: Entry) -> Tensor:
     places = {"location": entry.name, "length": str(entry.nbytes)}
     if tensor.data_location == DEFAULT:
         places["offset"] = "0"
-    external_data = [StringStringEntry(key, value) for key, value in places.items()]
-    return replace(without_data(tensor), data_location=EXTERNAL, external_data=external_data)
+    return with_reference(tensor, places)
 
 
 def _with_checksum(entry: Entry, digests: Mapping[str, bytes]) -> Entry:

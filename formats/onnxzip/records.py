@@ -34,13 +34,13 @@ class Structure:
         self.title = title
         self.signature = signature
         self.fields = tuple(name for name, _ in rows)
+        self._zeros = dict.fromkeys(self.fields, 0)
         self._struct = struct.Struct("<" + "".join(code for _, code in rows))
         self.nbytes = len(signature) + self._struct.size
 
     def pack(self, **values: int) -> bytes:
         """The bytes of the structure; fields that are not given are zero."""
-        assert values.keys() <= set(self.fields)
-        return self.signature + self._struct.pack(*(values.get(name, 0) for name in self.fields))
+        return self.signature + self._struct.pack(*(self._zeros | values).values())
 
     def unpack(self, data: bytes, offset: int = 0, *, file_offset: int = 0) -> dict[str, int]:
         """The fields of the structure at `offset` of `data`, which starts at `file_offset` of the file.
