@@ -53,6 +53,16 @@ def parse_count(text: str) -> int:
     return int(text)
 
 
+def parse_depth(text: str) -> int:
+    """The number of messages within messages that a text stands for, where that is possible."""
+    from formats.registry import ReadOptions
+
+    try:
+        return ReadOptions(max_depth=parse_count(text)).max_depth
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
 def parse_format(text: str) -> str:
     """The name of a format that there is."""
     from formats import registry

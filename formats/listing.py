@@ -65,12 +65,15 @@ def verification_lines(result: Verification) -> Iterator[str]:
 def comparison_lines(result: Comparison) -> Iterator[str]:
     """In what two models differ."""
     for difference in result.differences:
-        yield f"{difference.where}: {difference.detail}"
+        subject = f" ({difference.subject})" if difference.subject else ""
+        yield f"{difference.where}{subject}: {difference.detail}"
     if result.count > len(result.differences):
         yield f"and {result.count - len(result.differences)} more differences"
+    yield from (f"note: {note.detail}" for note in result.notes)
     first, second = result.paths
     found = "equal" if result.equal else f"{result.count} difference{'s' * (result.count != 1)}"
-    yield f"{first} and {second}: {found}"
+    form = f" in what .{result.form} files hold" if result.form else ""
+    yield f"{first} and {second}: {found}{form}"
 
 
 def _counts(counts: Mapping[str, int], joint: str) -> str:

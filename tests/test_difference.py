@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +15,8 @@ import pytest
 import formats
 from formats import Attribute, Dimension, Graph, Model, Node, OperatorSetId, StringStringEntry, Tensor, TensorShape
 from formats.difference import compare, differences
+from formats.errors import FormatError
+from formats.listing import comparison_lines
 
 
 def model() -> Model:
@@ -105,6 +109,27 @@ def test_changes_are_found_at_their_places(change: Callable[[Model], None], expe
     assert expected == [difference[:2] for difference in differences(model(), second)]
 
 
+def test_subjects_are_named() -> None:
+    """A difference tells the innermost node, tensor or value that it is about, and types by their names."""
+    second = model()
+    set_inner(second)
+    set_weight(second)
+    graph_of(second).initializer[0].data_type = 10
+    about = [(difference.subject, difference.detail) for difference in differences(model(), second)]
+    assert ("Neg -> n", "'Neg' became 'Abs'") == about[0]
+    assert ("tensor 'a'", "'FLOAT' became 'FLOAT16'") == about[1]
+    assert "tensor 'b'" == about[2][0]
+
+
+def test_the_entry_of_a_long_list_that_differs_is_shown() -> None:
+    """Of two long lists of the same length, the first entries that differ are told, with their place."""
+    names = [[f"/encoder/layer/{n}/output" for n in range(20)] for _ in range(2)]
+    names[1][7] = "x"
+    first, second = (Node(op_type="Concat", input=given, output=["y"]) for given in names)
+    (difference,) = differences(first, second)
+    assert ("input[7]", "'/encoder/layer/7/output' became 'x'") == (difference.where, difference.detail)
+
+
 def test_elements_that_differ_are_counted() -> None:
     """A difference of weights says how many elements differ, and which is the first."""
     second = model()
@@ -176,3 +201,58 @@ def test_a_model_is_equal_to_its_copy() -> None:
     """A deep copy of a model does not differ from it."""
     whole = model()
     assert [] == list(differences(whole, copy.deepcopy(whole)))
+
+
+# Models in the operators of their own format
+
+
+def test_a_model_is_equal_to_what_it_was_converted_to(shared_model: Path, tmp_path: Path) -> None:
+    """A .rten file does not differ from the model that it was made from; what it has no place for is noted."""
+    formats.convert(shared_model, tmp_path / "a.rten")
+    for pair in ((shared_model, tmp_path / "a.rten"), (tmp_path / "a.rten", shared_model)):
+        result = compare(*pair)
+        assert ((), "rten") == (result.differences, result.form)
+        assert {"producer", "metadata"} <= {note.kind for note in result.notes}
+        assert "onnx_hash" in result.notes[-1].detail
+    assert compare(shared_model, shared_model).form is None
+    assert compare(tmp_path / "a.rten", tmp_path / "a.rten").form is None
+
+
+@pytest.mark.parametrize("name", ["resnet.ts17", "vit.ts17"])
+def test_it_does_not_matter_who_converted(shared_models: list[Path], name: str, tmp_path: Path) -> None:
+    """A .rten file of rten-convert is equal to the model that it was made from, where that converts as we do."""
+    (path,) = (path for path in shared_models if path.stem == name)
+    program = "from rten_convert.converter import main; main()"
+    run = [sys.executable, "-c", program, "--no-infer-shapes", path, tmp_path / "a.rten"]
+    subprocess.run(run, check=True, capture_output=True)
+    assert () == compare(path, tmp_path / "a.rten").differences
+
+
+def test_changes_are_found_across_operators(tiny_model: Path, tmp_path: Path) -> None:
+    """What was changed since a model was converted is told, in the words of the format that both are compared in."""
+    formats.convert(tiny_model, tmp_path / "a.rten")
+    whole = formats.load(tiny_model)
+    array = graph_of(whole).initializer[0].numpy().copy()
+    array[3, 4] = -1
+    graph_of(whole).initializer[0] = formats.from_numpy(array, "w")
+    graph_of(whole).node[0].name = "other"
+    whole.metadata_props = [StringStringEntry("license", "none")]
+    formats.save(whole, tmp_path / "b.onnx")
+    result = compare(tmp_path / "b.onnx", tmp_path / "a.rten")
+    assert ["changed", "weights", "only first"] == [difference.kind for difference in result.differences]
+    *lines, last = comparison_lines(result)
+    assert "graph.node[0].name (MatMul -> y): 'other' became 'product'" == lines[0]
+    assert "(tensor 'w'): 1 of 1024 elements differ, the first is element 100" in lines[1]
+    assert last.endswith("a.rten: 3 differences in what .rten files hold")
+    assert "rten" == json.loads(json.dumps(result.to_json()))["form"]
+
+
+def test_models_that_cannot_be_converted_are_refused(tiny_model: Path, tmp_path: Path) -> None:
+    """A model with an operator that the other file cannot have is not compared with it, and the reason told."""
+    formats.convert(tiny_model, tmp_path / "a.rten")
+    whole = formats.load(tiny_model)
+    graph_of(whole).node[0].op_type = "DeformConv"
+    formats.save(whole, tmp_path / "b.onnx")
+    with pytest.raises(FormatError, match="DeformConv") as caught:
+        compare(tmp_path / "a.rten", tmp_path / "b.onnx")
+    assert tmp_path / "b.onnx" == caught.value.path

@@ -82,3 +82,10 @@ def test_bars_are_inside_the_picture_and_disjoint() -> None:
 def test_empty_file_can_be_drawn() -> None:
     """A file without bytes is a picture, too."""
     assert ET.fromstring(to_svg((FileLayout(Path("a.onnx"), 0, ()),))) is not None
+
+
+def test_only_what_is_too_small_to_be_seen_is_enlarged() -> None:
+    """The ends of a file are drawn once more where something begins or ends in them."""
+    for first, enlarged in ((100, True), (5000, False)):
+        regions = (Region(0, first, "header", "h"), Region(first, 10_000 - first, "tensor", "t"))
+        assert enlarged == ("enlarged" in to_svg((FileLayout(Path("a.onnx"), 10_000, regions),)))

@@ -46,6 +46,9 @@ def _inner_fields(message_class: type[Any]) -> tuple[str, ...]:
 
 
 _INNER_FIELDS: dict[Any, tuple[str, ...]] = {cls: _inner_fields(cls) for cls in _CONTAINERS}
+# What a message has whose inner fields are not all empty; most attributes have none of it, and need no visit.
+_WAYS_IN = {cls: frozenset((*names, "undecoded")) for cls, names in _INNER_FIELDS.items()}
+_NO_WAY_IN: frozenset[str] = frozenset()
 
 
 def visit(
@@ -74,7 +77,11 @@ def visit(
             if value is None and (left := item.undecoded.get(name)) and (enter is None or enter(left)):
                 value = getattr(item, name)
             if isinstance(value, list):
-                inner += (((place, name, index, entry), entry, depth) for index, entry in enumerate(value))
+                inner += (
+                    ((place, name, index, entry), entry, depth)
+                    for index, entry in enumerate(value)
+                    if isinstance(entry, wanted) or not _WAYS_IN.get(type(entry), _NO_WAY_IN).isdisjoint(vars(entry))
+                )
             elif value is not None:
                 inner.append(((place, name, None, value), value, depth))
         stack.extend(reversed(inner))
@@ -102,9 +109,7 @@ def movable_tensors(message: Any, least_nbytes: float = inf) -> Iterator[tuple[s
 
     Nodes that are still undecoded stay so, unless there can be such a tensor in one of them.
     """
-    return visit(
-        message, Tensor, enter=lambda left: left.has_references or left.largest_nbytes >= least_nbytes
-    )
+    return visit(message, Tensor, enter=lambda left: left.has_references or left.largest_nbytes >= least_nbytes)
 
 
 def graphs(message: Any) -> Iterator[tuple[str, Graph]]:

@@ -22,8 +22,10 @@ class Key:
             raise CryptError("the key is empty")
 
     @classmethod
-    def of(cls, password: str | bytes) -> Key:
+    def of(cls, password: Key | str | bytes) -> Key:
         """The key that onnx-light makes of a password: text as UTF-8, and bytes as Latin-1 text, so as UTF-8 too."""
+        if isinstance(password, Key):
+            return password
         text = password.decode("latin-1") if isinstance(password, bytes) else password
         return cls(text.encode("utf-8", "surrogateescape"))
 

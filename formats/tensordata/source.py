@@ -7,7 +7,9 @@ other source with the same bytes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from formats.errors import TensorDataError, TruncatedError
@@ -215,15 +217,17 @@ class Transformed(Source):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Concat(Source):
-    """Several sources, one after the other."""
+    """Several sources, one after the other; `starts` are the offsets of the parts, in bytes."""
 
     parts: tuple[Source, ...]
+    starts: tuple[int, ...]
     nbytes: int
 
     @classmethod
     def of(cls, *parts: Source) -> Concat:
         """The sources `parts` in this order as one."""
-        return cls(parts, sum(part.nbytes for part in parts))
+        *starts, nbytes = accumulate((part.nbytes for part in parts), initial=0)
+        return cls(parts, tuple(starts), nbytes)
 
     @property
     def granule_bytes(self) -> int:
@@ -249,11 +253,12 @@ class Concat(Source):
     def _touched(self, offset: int, nbytes: int) -> Iterator[tuple[Source, int, int]]:
         """The parts that a range touches, each with where in it and for how many bytes."""
         self._check_range(offset, nbytes)
-        for part in self.parts:
-            start, end = max(offset, 0), min(offset + nbytes, part.nbytes)
+        first = max(bisect_right(self.starts, offset) - 1, 0)
+        for index in range(first, bisect_left(self.starts, offset + nbytes)):
+            part, place = self.parts[index], self.starts[index]
+            start, end = max(offset - place, 0), min(offset + nbytes - place, part.nbytes)
             if start < end:
                 yield part, start, end - start
-            offset -= part.nbytes
 
     def view(self) -> memoryview:
         """A copy of the parts, joined."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import random
-import shutil
 import subprocess
 import sys
 import tracemalloc
@@ -16,6 +15,7 @@ import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from programs import need
 
 from formats import onnxpb
 from formats.errors import CryptError, DecodeError, ExternalDataError, TensorDataError
@@ -75,8 +75,7 @@ def expected(text: bytes, variant: int, iterations: int = 1) -> bytes:
 
 def openssl_cbc(key: bytes, iv: bytes, text: bytes) -> bytes:
     """What the `openssl` command encrypts with AES-256-CBC."""
-    if shutil.which("openssl") is None:
-        pytest.skip("the openssl command is not installed")
+    need("openssl")
     command = ["openssl", "enc", "-aes-256-cbc", "-K", key.hex(), "-iv", iv.hex()]
     return subprocess.run(command, input=text, stdout=subprocess.PIPE, check=True).stdout
 
