@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import rten_tables
 
 import formats
 from formats.cli import EXAMPLES
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = ("README.md", "CONTRIBUTING.md")
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/rten.md")
 # What prepares a machine is not run here but by `.ci/run`; here, what it mentions must exist.
 PREPARATIONS = ("pip install", "cargo build", "python3 -m venv", ". .venv/bin/activate", "pytest")
 
@@ -139,3 +140,19 @@ def test_files_that_are_mentioned_exist() -> None:
         text = (ROOT / document).read_text(encoding="utf-8")
         paths = re.findall(r"`((?:formats|tests|schemas|examples|docs|benchmarks)/[\w./-]+\.\w+)`", text)
         assert not [path for path in paths if not (ROOT / path).exists()]
+
+
+@pytest.mark.parametrize("name", rten_tables.TABLES)
+def test_tables_are_those_of_the_code(name: str) -> None:
+    """A table of `docs/rten.md` is what `tests/rten_tables.py` makes of the code and of the outcomes of tests."""
+    assert rten_tables.TABLES[name]() == rten_tables.blocks(rten_tables.DOCUMENT.read_text(encoding="utf-8"))[name]
+
+
+def test_kinds_of_losses_are_those_of_the_code() -> None:
+    """The kinds of losses in `docs/rten.md` are those that the package has for RTen."""
+    text = rten_tables.DOCUMENT.read_text(encoding="utf-8")
+    described = re.findall(r"^\| `(\w+)` \|", text.partition("## Losses")[2], re.MULTILINE)
+    modules = [path.read_text(encoding="utf-8") for path in (ROOT / "formats" / "rten").rglob("*.py")]
+    used = {kind for module in modules for kind in re.findall(r'(?:losses\.add|note)\(\s*"(\w+)"', module)}
+    assert len(described) == len(set(described))
+    assert used == set(described)

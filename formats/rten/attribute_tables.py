@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from formats.errors import DecodeError
@@ -126,9 +127,12 @@ def _encode_field(field: Field, attribute: Attribute | None, encode_graph: Calla
         if field.kind is Kind.SCALAR:
             return "FloatScalar", {"value": 0.0}
         return None if field.default is None else _encode_value(field, field.default)
-    value = attribute_value(attribute)
-    if attribute.ref_attr_name or attribute.type not in (None, 0, _attribute_type(field)):
+    attribute_type = _attribute_type(field)
+    value = attribute_value(attribute if attribute.type else replace(attribute, type=attribute_type))
+    if attribute.ref_attr_name or attribute.type not in (None, 0, attribute_type):
         raise _UnfitError(f"is {_said(value)}, of another type than the operator's definition says")
+    if value is None:
+        raise _UnfitError("has no value")
     if field.kind is Kind.GRAPH:
         return encode_graph(field.onnx_name, value)
     if field.kind is Kind.SCALAR:

@@ -5,26 +5,29 @@ Nothing here reads weights, except integers that may be too large for 32 bits.
 
 from __future__ import annotations
 
+import struct
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import EncodeError, TensorDataError
 from formats.ir import dtypes
+from formats.ir.dtypes import count
 from formats.ir.model import Tensor
 from formats.ir.storage import from_numpy
-from formats.rten.elements import HOLDERS, INT32_LIMITS, INT64_LIMITS
+from formats.rten.elements import HOLDERS, INT32_LIMITS, INT64_LIMITS, clamp_int32
 from formats.tensordata.plan import PlacedWrite
-from formats.tensordata.source import place_of
-from formats.tensordata.transform import Transform, cast, clamp, range_of, unpack
+from formats.tensordata.source import Literal, place_of
 
 if TYPE_CHECKING:
     from formats.ir.dtypes import DataType
     from formats.ir.model import Node, SparseTensor
     from formats.rten.elements import Element
     from formats.tensordata.source import Source
+    from formats.tensordata.transform import Transform
 
 INLINE_ELEMENTS = 16  # constants up to this size are in the model section, where shapes are read
 ALIGNMENT = 64
+MAX_DENSE_BYTES = 1 << 30  # of a sparse tensor, which is made dense in memory
 WIDE_INTEGERS = (7, 12, 13)  # INT64, UINT32, UINT64
 
 
@@ -50,19 +53,32 @@ def convert(tensor: Tensor) -> Constant:
     source = tensor.source()
     if row.number == element.number:
         return Constant(element, dims, source, "")
+    if row.name == "INT64" and source.nbytes <= INLINE_ELEMENTS * 8:
+        return _few_integers(element, dims, source)
+    from formats.tensordata.transform import cast, clamp, range_of
+
     if row.bits < 16 and row.number != 9:
         nbytes = prod(dims) * element.nbytes
         return Constant(element, dims, _widen_small(row, element).of(source, nbytes), "widened")
     if row.number in WIDE_INTEGERS:
         converted = clamp(row.numpy_name, element.numpy_name).of(source)
-        return Constant(element, dims, converted, "clamped" if is_clamped(source, row) else "")
+        is_clamped = needs_clamping(*range_of(source, row.numpy_name))
+        return Constant(element, dims, converted, "clamped" if is_clamped else "")
     change = {"FLOAT16": "widened", "BFLOAT16": "widened", "DOUBLE": "rounded"}.get(row.name, "")
     return Constant(element, dims, cast(row.numpy_name, element.numpy_name).of(source), change)
 
 
-def is_clamped(source: Source, row: DataType) -> bool:
+def _few_integers(element: Element, dims: tuple[int, ...], source: Source) -> Constant:
+    """The same for a shape or a bound of INT64: done now, which is faster than planning it, and without numpy."""
+    count = source.nbytes // 8
+    numbers = struct.unpack(f"<{count}q", source.read())
+    held = Literal(struct.pack(f"<{count}i", *map(clamp_int32, numbers)))
+    is_clamped = needs_clamping(min(numbers, default=0), max(numbers, default=0))
+    return Constant(element, dims, held, "clamped" if is_clamped else "")
+
+
+def needs_clamping(least: int, greatest: int) -> bool:
     """Whether an integer needs more than 32 bits and is not one of the two that mean "no limit"."""
-    least, greatest = range_of(source, row.numpy_name)
     return not (
         (INT32_LIMITS[0] <= least or least == INT64_LIMITS[0])
         and (greatest <= INT32_LIMITS[1] or greatest == INT64_LIMITS[1])
@@ -71,6 +87,7 @@ def is_clamped(source: Source, row: DataType) -> bool:
 
 def _widen_small(row: DataType, element: Element) -> Transform:
     """Elements of eight bits or fewer, packed, as elements of one of RTen's types."""
+    from formats.tensordata.transform import Transform, unpack
 
     def apply(data: bytes | bytearray | memoryview) -> Any:
         import numpy
@@ -99,6 +116,8 @@ def densify(sparse: SparseTensor) -> Tensor:
         raise TensorDataError("a sparse tensor has no values or no indices")
     try:
         numbers, places = values.numpy(), indices.numpy()
+        if count(sparse.dims) * numbers.itemsize > MAX_DENSE_BYTES:  # which a few bytes of a file can ask for
+            raise TensorDataError(f"the sparse tensor {values.name!r} has {count(sparse.dims)} elements, too many")
         dense = numpy.zeros(sparse.dims, numbers.dtype)
         if places.ndim == 2:
             dense[tuple(places.T)] = numbers
@@ -114,13 +133,15 @@ def constant_tensor(node: Node) -> Tensor:
 
     Raises: EncodeError where there is none.
     """
-    import numpy
-
     for attribute in node.attribute:
         if attribute.name == "value" and attribute.t is not None:
             return attribute.t
         if attribute.name == "sparse_value" and attribute.sparse_tensor is not None:
             return densify(attribute.sparse_tensor)
+
+    import numpy
+
+    for attribute in node.attribute:
         if attribute.name == "value_float":
             return from_numpy(numpy.array(attribute.f or 0.0, numpy.float32))
         if attribute.name == "value_floats":

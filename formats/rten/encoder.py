@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from formats.errors import EncodeError
 from formats.ir import dtypes
 from formats.ir.model import Graph, Model, Node, ValueInfo
-from formats.ir.walk import graphs
 from formats.rten.attribute_tables import Problem, encode_attributes
+from formats.rten.builder import Shared
 from formats.rten.constants import INLINE_ELEMENTS, TensorSection, constant_tensor, convert, densify
-from formats.rten.elements import HOLDERS, INT32_LIMITS
+from formats.rten.elements import FLOAT, HOLDERS, INT32_LIMITS
 from formats.rten.losses import Losses
 from formats.rten.names import Names
 from formats.rten.operators import BY_NAME, RTEN_DOMAIN, STANDARD_DOMAINS
+from formats.rten.order import graphs
 from formats.rten.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 FIRST_IR_WITH_DEFAULTS = 4  # before, every initialiser had to be an input as well
 MAX_SHAPE_TABLES = 900_000  # the verifier allows a million tables, and every dimension is one
+DOMAINS = (*STANDARD_DOMAINS, RTEN_DOMAIN)
+UNTYPED = Shared()
 UNKNOWN_DIMS = ("", "?")  # what exporters call a dimension of which they know nothing, any number of times
 
 
@@ -74,7 +77,9 @@ class Encoder:
         self._native = native
         self._inline = inline
         self._ir_version = model.ir_version or 0
-        all_graphs = [graph for _, graph in graphs(model)]
+        self._attrs: dict[tuple[str, int], tuple[str, Table] | None] = {}  # see `_encoded_attributes`
+        self._tables: dict[tuple[str, int | str], Shared] = {}  # see `_table`
+        all_graphs = [graph for _, graph in graphs(model.graph or Graph())]
         self._names = Names(_value_names(all_graphs))
         self._dim_names = Names(dim.dim_param for dim in _dims(all_graphs) if dim.dim_param)
         self._with_shapes = _shape_tables(all_graphs) <= MAX_SHAPE_TABLES
@@ -85,6 +90,8 @@ class Encoder:
         uses = _find_uses(graph)
         constants = self._constants(graph, where)
         inputs = [value for value in graph.input if value.name not in constants]
+        if not all(value.name for value in inputs):
+            raise EncodeError("an input has no name", where=f"{where}.input")
         if self._ir_version >= FIRST_IR_WITH_DEFAULTS:
             for value in graph.input:
                 if value.name in constants:
@@ -94,22 +101,22 @@ class Encoder:
         types = {value.name: value for value in (*graph.value_info, *graph.output)} if typed else {}
         for value in inputs:
             nodes.add(value.name, "ValueNode", self._value(value, with_shape=typed))
-        computed = [name for node in graph.node if not _is_constant(node) for name in node.output if name]
+        operators = [node for node in graph.node if not _is_constant(node)]
+        computed = [name for node in operators for name in node.output if name]
         local = frozenset((*nodes.ids, *constants, *computed))
         if len(local) < len(inputs) + len(constants) + len(computed):
-            twice = _first_duplicate((*(value.name or "" for value in inputs), *constants, *computed))
+            twice = _first_duplicate((*(value.name for value in inputs if value.name), *constants, *computed))
             raise EncodeError(f"the value {twice!r} is produced twice", where=where)
         captured = self._captured(uses, local, outer or frozenset(), where)
-        captures = [nodes.add(name, "ValueNode", {}) for name in captured]
+        captures = [nodes.add(name, "ValueNode", UNTYPED) for name in captured]
         for name, (tensor, place) in constants.items():
             if name in uses.own or name in uses.inner or self._native:
                 nodes.add(name, "ConstantNode", self._constant(name, tensor, place, exact=name not in uses.bounds))
         for name in computed:
             nodes.add(name, "ValueNode", self._value(types.get(name), with_shape=self._with_shapes))
         visible = local | (outer or frozenset())
-        for node in graph.node:
-            if not _is_constant(node):
-                self._operator(node, nodes, uses, where, visible)
+        for node in operators:
+            self._operator(node, nodes, uses, where, visible)
         table = {
             "nodes": nodes.tables,
             "inputs": tuple(nodes.ids[value.name or ""] for value in inputs),
@@ -148,13 +155,14 @@ class Encoder:
             self.refusals.append(Refusal("", "", None, where, f"RTen has no constants like {name!r}: {error}"))
             return {"shape": ()}
         source, element = constant.source, constant.element
-        kinds = f"{dtypes.type_name(tensor.data_type)} constants become {dtypes.type_name(element.number)}"
-        if constant.change == "widened":
-            self.losses.add("widened", f"{kinds}, exactly", where, name)
-        elif constant.change == "rounded":
-            self.losses.add("rounded", f"{kinds}, rounded", where, name)
-        elif constant.change == "clamped" and exact:
-            self.losses.add("clamped", f"{kinds}; what does not fit becomes the nearest that does", where, name)
+        if constant.change:
+            kinds = f"{dtypes.type_name(tensor.data_type)} constants become {dtypes.type_name(element.number)}"
+            if constant.change == "widened":
+                self.losses.add("widened", f"{kinds}, exactly", where, name, matters=element is FLOAT)
+            elif constant.change == "rounded":
+                self.losses.add("rounded", f"{kinds}, rounded", where, name)
+            elif exact:
+                self.losses.add("clamped", f"{kinds}; what does not fit becomes the nearest that does", where, name)
         table: Table = {"shape": constant.dims, "dtype": element.constant_type}
         if source.nbytes <= INLINE_ELEMENTS * element.nbytes:
             table["data"] = element.member, {"data": source.read()}
@@ -171,67 +179,87 @@ class Encoder:
             kind = kind.optional_type.elem_type
         tensor = kind.tensor_type if kind else None
         if value is None or tensor is None:
-            return {}
-        table: Table = {}
+            return UNTYPED
         element = HOLDERS.get(tensor.elem_type or 0)
-        if element is not None:
-            table["dtype"] = element.value_type
+        table: Table = UNTYPED if element is None else self._table("dtype", element.value_type)
         if with_shape and tensor.shape is not None:
-            table["shape"] = [self._dim(dim, f"{value.name}_dim{axis}") for axis, dim in enumerate(tensor.shape.dim)]
+            dims = [self._dim(dim, f"{value.name}_dim{axis}") for axis, dim in enumerate(tensor.shape.dim)]
+            table = {**table, "shape": dims}
         return table
 
     def _dim(self, dim: Dimension, fallback: str) -> Table:
         """A size or a name; what is unknown gets a name of its own, since equal names mean equal sizes."""
         if dim.dim_value is not None and 0 <= dim.dim_value <= INT32_LIMITS[1]:
-            return {"value": dim.dim_value}
+            return self._table("value", dim.dim_value)
         if dim.dim_param is not None and dim.dim_param not in UNKNOWN_DIMS:
-            return {"name": dim.dim_param}
+            return self._table("name", dim.dim_param)
         return {"name": self._dim_names.new(fallback)}
+
+    def _table(self, field: str, value: int | str) -> Shared:
+        """The table of one field, one and the same for equal values."""
+        key = field, value
+        if key not in self._tables:
+            self._tables[key] = Shared({field: value})
+        return self._tables[key]
 
     def _operator(self, node: Node, nodes: _NodeList, uses: _Uses, where: str, visible: frozenset[str]) -> None:
         """Append the operator for a node."""
-        place = _node_place(node, where)
-        row = BY_NAME.get(node.op_type or "") if node.domain in (*STANDARD_DOMAINS, RTEN_DOMAIN) else None
+        row = BY_NAME.get(node.op_type or "") if node.domain in DOMAINS else None
         if row is None:
-            self._refuse(node, place, "RTen has no such operator")
+            self._refuse(node, where, "RTen has no such operator")
             return
         if row.later and not self._native:
-            self._refuse(node, place, "RTen 0.25 has no such operator yet")
-        table: Table = {"type": row.name}
+            self._refuse(node, where, "RTen 0.25 has no such operator yet")
+        attrs = self._encoded_attributes(row, node, where, visible)
+        inputs = _ids(node.input, nodes)
+        outputs = _ids(self._used_outputs(node, row, uses), nodes)
+        table: Table = {"type": row.name, "inputs": inputs, "outputs": outputs}
+        if attrs is not None:
+            table["attrs"] = attrs
+        if row.inputs is not None and len(inputs) > row.inputs and not self._native:
+            self._refuse(node, where, f"it has {len(inputs)} inputs, and RTen takes {row.inputs}")
+        if row.outputs is not None and len(outputs) > row.outputs:
+            self._refuse(node, where, f"its output {row.outputs} is used, and RTen gives only those before it")
+        nodes.add(self._operator_name(node, where), "OperatorNode", table)
+
+    def _encoded_attributes(
+        self, row: Operator, node: Node, where: str, visible: frozenset[str]
+    ) -> tuple[str, Table] | None:
+        """The attribute table of a node, one and the same for nodes that share their list of attributes."""
+        key = row.name, id(node.attribute)
+        if key in self._attrs:
+            return self._attrs[key]
         problems: list[Problem] = []
 
         def subgraph(name: str, graph: Graph) -> Table:
-            return self.encode(graph, f'{place}.attribute["{name}"].g', visible)
+            return self.encode(graph, f'{_node_place(node, where)}.attribute["{name}"].g', visible)
 
         attrs = encode_attributes(row, node, subgraph, problems, later=self._native)
         for problem in problems:
-            self._refuse(node, place, problem.reason, problem.remedy)
+            self._refuse(node, where, problem.reason, problem.remedy)
         if attrs is not None:
-            table["attrs"] = attrs
-        table["inputs"] = _ids(node.input, nodes)
-        table["outputs"] = _ids(self._used_outputs(node, row, uses), nodes)
-        if row.inputs is not None and len(table["inputs"]) > row.inputs and not self._native:
-            self._refuse(node, place, f"it has {len(table['inputs'])} inputs, and RTen takes {row.inputs}")
-        if row.outputs is not None and len(table["outputs"]) > row.outputs:
-            self._refuse(node, place, f"its output {row.outputs} is used, and RTen gives only those before it")
-        nodes.add(self._operator_name(node, place), "OperatorNode", table)
+            attrs = attrs[0], Shared(attrs[1])
+        if not problems:
+            self._attrs[key] = attrs
+        return attrs
 
     def _used_outputs(self, node: Node, row: Operator, uses: _Uses) -> list[str]:
         """The outputs of a node, without those that RTen does not compute and nobody wants."""
-        if row.outputs is None:
+        if row.outputs is None or len(node.output) <= row.outputs:
             return node.output
         return [
             name if place < row.outputs or name in uses.own or name in uses.inner else ""
             for place, name in enumerate(node.output)
         ]
 
-    def _operator_name(self, node: Node, place: str) -> str | None:
+    def _operator_name(self, node: Node, where: str) -> str | None:
         """The node's name, made one that nothing else in the model has."""
         if not node.name:
             return None
         name = self._names.new(node.name)
         if name != node.name:
-            self.losses.add("renamed", "operators may not share names, with values neither", place, node.name)
+            detail = "operators may not share names, with values neither"
+            self.losses.add("renamed", detail, _node_place(node, where), node.name, matters=False)
         return name
 
     def _outputs(self, graph: Graph, nodes: _NodeList) -> tuple[int, ...]:
@@ -248,7 +276,8 @@ class Encoder:
         return tuple(ids)
 
     def _refuse(self, node: Node, where: str, reason: str, remedy: str = "") -> None:
-        self.refusals.append(Refusal(node.op_type or "", node.domain or "", None, where, reason, remedy))
+        place = _node_place(node, where)
+        self.refusals.append(Refusal(node.op_type or "", node.domain or "", None, place, reason, remedy))
 
     def check_interface(self, graph: Graph) -> None:
         """Note how the types of the model's inputs and outputs change, and which cannot."""
@@ -289,7 +318,7 @@ def _node_place(node: Node, where: str) -> str:
 
 def _ids(names: Iterable[str], nodes: _NodeList) -> tuple[int, ...]:
     """The ids of values, -1 for an omitted one; those at the end are left out."""
-    ids = [nodes.ids.get(name, -1) if name else -1 for name in names]
+    ids = [nodes.ids.get(name, -1) for name in names]
     while ids and ids[-1] == -1:
         ids.pop()
     return tuple(ids)
@@ -301,15 +330,17 @@ def _find_uses(graph: Graph) -> _Uses:
     bounds: set[str] = set()
     others: set[str] = set()
     for node in graph.node:
-        is_slice = node.op_type == "Slice"
-        for place, name in enumerate(node.input):
-            if name:
-                own[name] = None
-                (bounds if is_slice and place in (1, 2) else others).add(name)
+        names = node.input
+        own.update(dict.fromkeys(names))
+        if node.op_type == "Slice":
+            bounds.update(names[1:3])
+            names = names[:1] + names[3:]
+        others.update(names)
         for attribute in node.attribute:
             if attribute.g is not None:
-                for _, subgraph in graphs(attribute):
+                for _, subgraph in graphs(attribute.g):
                     inner.update(_mentioned(subgraph))
+    own.pop("", None)  # an omitted input
     outputs = [value.name or "" for value in graph.output]
     own.update(dict.fromkeys(outputs))
     return _Uses(own, inner, bounds - others - inner - set(outputs))

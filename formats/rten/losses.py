@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from formats.ir.dtypes import type_name
 from formats.ir.model import Graph, Node
 from formats.ir.walk import visit
+from formats.rten.attributes import get_int
+from formats.rten.elements import FLOAT, HOLDERS
 from formats.tensordata.plan import Loss
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from formats.ir.model import Model, ValueInfo
 
 MAX_NAMES = 4  # that a line lists
+_AROUND = frozenset(("doc_string", "metadata_props", "device_configurations", "undecoded"))
 
 
 class Losses:
     """Losses of the same kind with the same words are one: how many, the first places, and some names."""
 
     def __init__(self) -> None:
-        self._groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
+        self._groups: dict[tuple[str, str, bool], list[tuple[str, str]]] = {}
 
-    def add(self, kind: str, detail: str, where: str, name: str | None = None) -> None:
+    def add(self, kind: str, detail: str, where: str, name: str | None = None, *, matters: bool = True) -> None:
         """Something at `where`, called `name`, is lost."""
-        self._groups.setdefault((kind, detail), []).append((where, name or where or "model"))
+        self._groups.setdefault((kind, detail, matters), []).append((where, name or where or "model"))
 
     def lines(self) -> tuple[Loss, ...]:
         """One loss a group, at the first of its places."""
         return tuple(
-            Loss(kind, places[0][0], f"{detail} ({_listed([name for _, name in places])})")
-            for (kind, detail), places in self._groups.items()
+            Loss(kind, places[0][0], f"{detail} ({_listed([name for _, name in places])})", matters)
+            for (kind, detail, matters), places in self._groups.items()
         )
 
 
@@ -41,38 +46,49 @@ def _listed(names: list[str]) -> str:
 
 
 def add_unheld(losses: Losses, model: Model, held_keys: Iterable[str]) -> None:
-    """Add what surrounds a model's computation and has no place in a .rten file.
+    """Add what is not in the graph of a .rten file: what surrounds the computation, and its precision.
 
     `held_keys` are those of the model's metadata that do.
     """
+    note = partial(losses.add, matters=False)
     for field in ("producer_name", "producer_version", "domain", "model_version"):
         if getattr(model, field):
-            losses.add("producer", "RTen does not say who made a model", field)
+            note("producer", "RTen does not say who made a model", field)
     held = set(held_keys)
     for entry in model.metadata_props:
         if entry.key not in held:
             losses.add("metadata", "RTen has no place for these metadata", "metadata_props", entry.key)
-    for where, message in visit(model, object):
+    for where, message in visit(model, object, only=_may_say_more):
         if getattr(message, "doc_string", None):
-            losses.add("doc_string", "RTen has no place for documentation", where)
+            note("doc_string", "RTen has no place for documentation", where)
         if message is not model and getattr(message, "metadata_props", None):
-            losses.add("metadata", "RTen has no place for metadata of graphs, nodes and tensors", where)
+            note("metadata", "RTen has no place for metadata of graphs, nodes and tensors", where)
         if isinstance(message, Graph):
-            _add_graph(losses, message, where)
-        if isinstance(message, Node) and message.device_configurations:
-            losses.add("device_configuration", "RTen does not spread models over devices", where)
+            _add_graph(note, message, where)
+        if isinstance(message, Node):
+            if message.device_configurations:
+                note("device_configuration", "RTen does not spread models over devices", where)
+            elem_type = get_int(message, "to") if message.op_type == "Cast" else 0
+            if elem_type != FLOAT.number and HOLDERS.get(elem_type) is FLOAT:
+                losses.add("precision", f"casts to {type_name(elem_type)} are casts to FLOAT", where, message.name)
     if model.training_info:
         losses.add("training_info", "RTen does not train", "training_info")
 
 
-def _add_graph(losses: Losses, graph: Graph, where: str) -> None:
+def _may_say_more(message: Any) -> bool:
+    """Whether there may be something around a message; in large models there is nothing around most."""
+    held = vars(message)
+    return held.get("op_type") == "Cast" or isinstance(message, Graph) or not _AROUND.isdisjoint(held)
+
+
+def _add_graph(note: Callable[..., None], graph: Graph, where: str) -> None:
     if graph.quantization_annotation:
-        losses.add("quantization_annotation", "RTen has no place for quantisation annotations", where)
+        note("quantization_annotation", "RTen has no place for quantisation annotations", where)
     for field in ("input", "output", "value_info"):
         values: list[ValueInfo] = getattr(graph, field)
         for index, value in enumerate(values):
             place = f"{where}.{field}[{index}]"
             if value.doc_string:
-                losses.add("doc_string", "RTen has no place for documentation", place, value.name)
+                note("doc_string", "RTen has no place for documentation", place, value.name)
             if value.metadata_props:
-                losses.add("metadata", "RTen has no place for metadata of graphs, nodes and tensors", place, value.name)
+                note("metadata", "RTen has no place for metadata of graphs, nodes and tensors", place, value.name)

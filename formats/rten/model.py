@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from formats.errors import DecodeError, EncodeError, LimitError
 from formats.ir.model import Graph, Model, OperatorSetId, StringStringEntry
 from formats.rten.builder import build
-from formats.rten.decoder import Decoder
 from formats.rten.encoder import Encoder
-from formats.rten.fbs import read as read_table
 from formats.rten.header import HEADER_NBYTES, SCHEMA_VERSION, Header, decode_header, encode_header, is_v2
 from formats.rten.losses import add_unheld
 from formats.rten.operators import RTEN_DOMAIN
@@ -163,6 +161,9 @@ def read_model(source: Source) -> Model:
 
     Raises: DecodeError where the file is not one that RTen could load.
     """
+    from formats.rten.decoder import Decoder
+    from formats.rten.fbs import read as read_table
+
     head = source.read(0, min(HEADER_NBYTES, source.nbytes))
     if is_v2(head):
         header = decode_header(head, source.nbytes)

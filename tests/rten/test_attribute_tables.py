@@ -159,6 +159,23 @@ def test_values_that_writers_leave_out():
     assert ([], False, True) == (problems, table["transpose_a"], table["transpose_b"])
 
 
+@pytest.mark.parametrize(
+    ("op_type", "name", "value", "problem"),
+    [
+        ("Gemm", "transA", {"s": b"yes"}, None),
+        ("Concat", "axis", {"s": b"1"}, None),
+        ("ConstantOfShape", "value", {"i": 1}, "the attribute value has no value"),
+        ("Loop", "body", {"type": 5}, "the attribute body has no value"),
+    ],
+)
+def test_values_of_other_types(op_type, name, value, problem):
+    """An attribute without a type is of that in the definition; graphs and tensors cannot be left out."""
+    problems = []
+    node = Node(op_type=op_type, attribute=[Attribute(name=name, **value)])
+    encode_attributes(BY_NAME[op_type], node, lambda *_: {}, problems)
+    assert ([] if problem is None else [problem]) == [found.reason for found in problems]
+
+
 def test_unresolved_references_are_refused():
     """An attribute that refers to one of a function has no value."""
     problems = []

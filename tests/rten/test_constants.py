@@ -29,6 +29,8 @@ CASES = [
     (np.array([1, -(1 << 31)], np.int64), INT32, [1, -(1 << 31)], ""),
     (np.array([INT64.max, INT64.min], np.int64), INT32, [(1 << 31) - 1, -(1 << 31)], ""),
     (np.array([INT64.max - 1, 5], np.int64), INT32, [(1 << 31) - 1, 5], "clamped"),
+    (np.array([*range(16), INT64.max], np.int64), INT32, [*range(16), (1 << 31) - 1], ""),
+    (np.array([*range(16), INT64.max - 1], np.int64), INT32, [*range(16), (1 << 31) - 1], "clamped"),
     (np.array([True, False]), INT32, [1, 0], ""),
     (np.array([65535], np.uint16), INT32, [65535], ""),
     (np.array([-32768], np.int16), INT32, [-32768], ""),
@@ -121,6 +123,13 @@ def test_densify_refuses(indices):
     )
     with pytest.raises(TensorDataError, match="not well formed"):
         densify(sparse)
+
+
+def test_sparse_tensors_have_a_limit():
+    """A few bytes cannot ask for any amount of memory."""
+    values, places = from_numpy(np.array([3], np.float32), "s"), from_numpy(np.array([7]))
+    with pytest.raises(TensorDataError, match="has 1073741824 elements, too many"):
+        densify(SparseTensor(values=values, indices=places, dims=[1 << 15, 1 << 15]))
 
 
 def test_sections_align_and_share():

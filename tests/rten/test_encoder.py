@@ -239,7 +239,7 @@ def test_losses_are_grouped(make):
     graph = make.graph([make.node("Sum", [t.name for t in tensors], ["y"])], outputs=["y"], constants=tensors)
     encoder, _ = encode(make.model(graph))
     wanted = "FLOAT16 constants become FLOAT, exactly (w0, w1, w2, w3 and 2 more)"
-    assert [("widened", "graph.initializer[0]", wanted)] == list(encoder.losses.lines())
+    assert [("widened", "graph.initializer[0]", wanted, True)] == list(encoder.losses.lines())
 
 
 def test_interface_types(make):
@@ -252,9 +252,9 @@ def test_interface_types(make):
     encoder = Encoder(make.model(graph))
     encoder.check_interface(graph)
     assert [
-        ("interface_type", "graph.input[0]", "INT64 inputs become INT32 (a, b)"),
-        ("interface_type", "graph.input[4]", "FLOAT16 inputs become FLOAT (e)"),
-        ("interface_type", "graph.output[1]", "BOOL outputs become INT32 (f)"),
+        ("interface_type", "graph.input[0]", "INT64 inputs become INT32 (a, b)", True),
+        ("interface_type", "graph.input[4]", "FLOAT16 inputs become FLOAT (e)", True),
+        ("interface_type", "graph.output[1]", "BOOL outputs become INT32 (f)", True),
     ] == list(encoder.losses.lines())
     assert ["the input 'c' has element type STRING"] == [refusal.reason for refusal in encoder.refusals]
 
@@ -314,3 +314,22 @@ def test_broken_graphs(make, inputs, outputs, message):
     graph = make.graph([make.node("Relu", inputs, outputs)], ["x"], ["x"])
     with pytest.raises(EncodeError, match=message):
         encode(make.model(graph))
+
+
+def test_inputs_have_names(make):
+    """An input without a name is an error."""
+    graph = make.graph([make.node("Relu", ["x"], ["y"])], ["x", ""], ["y"])
+    with pytest.raises(EncodeError, match="an input has no name"):
+        encode(make.model(graph))
+
+
+def test_shared_attributes_are_encoded_once(make):
+    """Nodes that share their list of attributes share a table, and each of them is refused where it cannot be."""
+    good = make.node("LeakyRelu", ["a"], ["b"], alpha=0.5)
+    nodes = [good, replace(good, input=["b"], output=["c"])]
+    _, table = encode(make.model(make.graph(nodes, ["a"], ["c"])))
+    first, second = (node["data"][1]["attrs"] for node in table["nodes"] if node["data"][0] == "OperatorNode")
+    assert first is second
+    bad = make.node("LeakyRelu", ["a"], ["b"], slope=0.5)
+    encoder, _ = encode(make.model(make.graph([bad, replace(bad, input=["b"], output=["c"])], ["a"], ["c"])))
+    assert ['graph.node["b"]', 'graph.node["c"]'] == [refusal.where for refusal in encoder.refusals]

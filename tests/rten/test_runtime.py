@@ -9,6 +9,8 @@ import numpy as np
 import onnx
 import pytest
 from corpus import BackendCase, backend_cases, backend_files
+from evaluation import difference, held
+from rten_tables import DEVIATIONS
 from runtime.runner import RunnerError
 
 from formats.errors import FormatError
@@ -29,45 +31,6 @@ from formats.tensordata.source import Literal
 # several layers add up; a wrong scale or zero point would be off by the whole magnitude.
 TOLERANCE = 1e-4
 TOLERANCES = {"fp16": 1e-2, "qdq8": 5e-2, "dynq8": 5e-2}
-TYPE_TOLERANCES = {"float16": 2e-3, "bfloat16": 2e-2}
-
-
-def held(array):
-    """Return the array in the type in which RTen holds its elements, for those where only we know which."""
-    array = np.asarray(array)
-    if array.dtype.isbuiltin == 2:  # one of ml_dtypes
-        return array.astype({"int": np.int8, "uin": np.uint8}.get(array.dtype.name[:3], np.float32))
-    if array.dtype in (np.int16, np.uint16, np.uint32, np.uint64, np.int64):
-        return array.clip(-(1 << 31) if array.dtype.kind == "i" else 0, (1 << 31) - 1).astype(np.int32)
-    return array
-
-
-def fed(value):
-    """Return an input in the types of the runtime."""
-    return [held(element) for element in value] if isinstance(value, list) else held(value)
-
-
-def difference(got, wanted, tolerance):
-    """Return in words how two outputs differ, "" if they agree."""
-    if isinstance(wanted, list):
-        if not isinstance(got, list) or len(got) != len(wanted):
-            return f"a sequence of {len(wanted)} became {got!r:.60}"
-        return next((text for pair in zip(got, wanted, strict=True) if (text := difference(*pair, tolerance))), "")
-    wanted = np.asarray(wanted)
-    if got.shape != wanted.shape:
-        return f"shape {wanted.shape} became {got.shape}"
-    if "float" not in wanted.dtype.name:
-        integers = held(wanted).astype(np.int64)
-        return "" if np.array_equal(got, integers) else f"{integers.ravel()[:6]} became {got.ravel()[:6]}"
-    tolerance = max(tolerance, TYPE_TOLERANCES.get(wanted.dtype.name, 0))
-    with np.errstate(over="ignore"):
-        wanted = wanted.astype(np.float32)
-    finite = np.isfinite(wanted)
-    if not np.array_equal(got[~finite], wanted[~finite], equal_nan=True):
-        return f"infinities or NaNs differ: {wanted.ravel()[:6]} became {got.ravel()[:6]}"
-    largest = np.abs(wanted[finite]).max(initial=np.finfo(np.float32).tiny)
-    error = np.abs(got[finite] - wanted[finite]).max(initial=0) / largest
-    return "" if error <= tolerance else f"error {error:.1e}: {wanted.ravel()[:6]} became {got.ravel()[:6]}"
 
 
 def converted(data, path, **options):
@@ -257,19 +220,6 @@ def test_rows_agree_with_the_loader(row, stage):
         assert ("load" == where) == (not row.optional), reason
 
 
-# Where the runtime computes something else than ONNX's reference although the operator is the right one.
-DEVIATIONS = (
-    "test_argm",  # the last of equal extremes instead of the first
-    "test_averagepool_2d_ceil_last_window_starts_on_pad",  # the reference is rounded to four digits
-    "test_bernoulli",  # random numbers
-    "test_dynamicquantizelinear",  # half a step is rounded after a multiplication in float32
-    "test_maxunpool_export_with_output_shape",  # places counted in the output, as onnxruntime does
-    "test_nonmaxsuppression",  # boxes of several classes compete, and corners are not put in order
-    "test_resize_downsample_scales_cubic_align_corners",  # corners of the rounded size, as onnxruntime has them
-    "test_resize_downsample_scales_linear",  # scales that are known only at run time are taken from the rounded sizes
-    "test_sign",  # the sign of zero is one
-    "simple/test_sign",
-)
 EXPECTED = Path(__file__).parent / "backend_outcomes.json"
 RANDOM = "test_bernoulli"  # a few bits, which may even be those of the reference
 MINIMUM_RIGHT_CONSTANTS = 630
@@ -282,7 +232,7 @@ def outcomes_of(cases, runtime, path, **options):
     for case in cases:
         try:
             converted(case.model, path, **options)
-            outputs = runtime.run(path, {name: fed(value) for name, value in case.inputs.items()})
+            outputs = runtime.run(path, {name: held(value) for name, value in case.inputs.items()})
         except RefusalError as error:
             reasons = {f"{refusal.op_type}: {refusal.reason}" for refusal in error.refusals}
             outcomes["refused"][case.id] = sorted(reasons)
@@ -299,7 +249,7 @@ def outcomes_of(cases, runtime, path, **options):
 
 def unexpected(outcomes):
     """Return what is neither right nor refused nor a known deviation of the runtime."""
-    wrong = {name: text for name, text in outcomes["wrong"].items() if not name.startswith(DEVIATIONS)}
+    wrong = {name: text for name, text in outcomes["wrong"].items() if not name.startswith(tuple(DEVIATIONS))}
     return wrong | outcomes["failed"] | outcomes["error"]
 
 

@@ -1,0 +1,78 @@
+"""What became of nodes, so that those like them need no second look.
+
+Large graphs repeat themselves: most nodes have the attributes of an earlier one, and inputs of the same types.
+"""
+
+from __future__ import annotations
+
+from marshal import dumps
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from formats.rten.attributes import with_fields
+from formats.rten.operators import STANDARD_DOMAINS
+from formats.rten.rewriting.context import FLOATS
+
+if TYPE_CHECKING:
+    from formats.ir.model import Attribute, Node
+    from formats.rten.infer import Scope
+    from formats.rten.rewriting.context import Names
+    from formats.rten.value_types import ValueType
+
+    Likeness = tuple[Any, ...]
+
+# Operators whose rewritings and rules look at nothing but attributes, types, and which outputs are wanted.
+_NAMES = (
+    "Add AveragePool BatchNormalization Conv Div Elu Erf Exp Gelu Gemm GlobalAveragePool HardSigmoid HardSwish"
+    " LayerNormalization LeakyRelu Log LogSoftmax MatMul MaxPool Mul Neg Relu Sigmoid Softmax Sqrt Sub Tanh Transpose"
+)
+OPERATORS = frozenset(_NAMES.split())
+
+
+class Precedent(NamedTuple):
+    """What became of a node: its attributes, and the types of its outputs."""
+
+    attributes: list[Attribute]
+    types: list[ValueType]
+
+
+class Precedents:
+    """The precedents of one model."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._found: dict[Likeness, Precedent] = {}
+
+    def likeness(self, node: Node, version: int, scope: Scope) -> Likeness | None:
+        """What two nodes have in common of which the same becomes; `None` for a node that has to be looked at."""
+        if node.op_type not in OPERATORS or node.domain not in STANDARD_DOMAINS:
+            return None
+        try:  # bytes that differ where a value does, even in its type or in the sign of zero
+            attributes = dumps([vars(attribute) for attribute in node.attribute], 2)
+        except ValueError:  # for a tensor or graph
+            return None
+        inputs = [scope.type_of(name) if name else None for name in node.input]
+        declared = [scope.declared.get(name) for name in node.output]
+        wanted = [self._names.is_read(name) for name in node.output[1:]]
+        return node.op_type, version, attributes, len(inputs), *inputs, *declared, *wanted
+
+    def follow(self, likeness: Likeness | None, node: Node, scope: Scope) -> Node | None:
+        """What becomes of a node, its outputs known from then on; `None` where there was none like it."""
+        found = self._found.get(likeness) if likeness else None
+        if found is None:
+            return None
+        scope.types.update(zip(node.output, found.types, strict=True))
+        return with_fields(node, attribute=found.attributes)
+
+    def add(self, likeness: Likeness | None, node: Node, became: list[Node], scope: Scope) -> None:
+        """Remember what became of a node, where that is the same operator of the same values.
+
+        Only floats: the contents of integers may be known as well.
+        """
+        if likeness is None or len(became) != 1:
+            return
+        (made,) = became
+        types = [scope.types[name] for name in node.output]
+        if (made.op_type, made.input, made.output) == (node.op_type, node.input, node.output) and all(
+            entry.elem_type in FLOATS for entry in types
+        ):
+            self._found[likeness] = Precedent(made.attribute, types)

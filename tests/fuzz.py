@@ -1,0 +1,698 @@
+"""Gives the readers what nobody should have written, and looks what comes out: a model or a `FormatError`, and soon.
+
+`python tests/fuzz.py [FORMAT ...] [--seconds N] [--seed S]` spends N seconds on each format. An input is changed in its
+structure (fields, tables, tokens), in its bytes (numbers, lengths and offsets set to extremes, pieces cut out, doubled
+or taken from other inputs), or both. Number, seed and format make an input: the same anywhere, in any order.
+
+What fails is kept in a folder, and `python tests/fuzz.py FORMAT --input FILE` tries it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import functools
+import io
+import itertools
+import random
+import re
+import resource
+import struct
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+import onnx
+import rten_golden
+from google.protobuf import json_format, text_format
+from onnx import helper, numpy_helper
+from onnx.parser import parse_model
+
+import formats
+from formats import registry
+from formats.errors import FormatError
+from formats.ir import walk
+from formats.ir.model import Model
+from formats.onnxpb import codec, crypt
+from formats.onnxpb.keys import Key
+from formats.rten import fbs
+from formats.rten.builder import build
+from formats.rten.header import HEADER_NBYTES, Header, decode_header, encode_header, is_v2
+from formats.rten.refusal import RefusalError
+from formats.rten.schema import UNIONS
+from formats.tensordata.source import Literal
+
+MAX_SECONDS = 1.0  # of the processor, for one input
+MAX_RESIDENT_KIB = 256 << 10  # more of memory, for one input
+MAX_MEMORY_BYTES = 512 << 20  # of addresses, beyond what the imports take
+EXTREMES = (0, 1, 2, 3, 5, 7, 8, 16, 63, 64, 127, 128, 255, 256, 1 << 15, (1 << 16) - 1, 1 << 16)
+EXTREMES += tuple(
+    sign * (1 << power) + more for power in (31, 32, 62, 63, 64) for sign in (1, -1) for more in (-1, 0, 1)
+)
+NAMES = (
+    "x y w ../w /w m.data sub/w location offset length checksum -1 8 é ai.onnx com.microsoft rten Loop Constant Cast"
+)
+TEXTS = (*NAMES.split(), "", "\0", "9" * 25, "n" * 300)
+SIGNS = "{ } [ ] < > : , - \" ' \\ \\x \\u \\ud800 # 1e999 -1e-999 nan inf null true 0x 077 1."
+TOKENS = (*SIGNS.split(), "\n", "\0", "\ufeff", "[" * 300, '{"graph":' * 200, "graph {" * 200)
+KEY = Key(b"fuzz")
+
+
+class Target(NamedTuple):
+    """A way to read, and what is read that way."""
+
+    seeds: Callable[[], Sequence[bytes]]
+    change: Callable[[random.Random, Sequence[bytes]], bytes]
+    use: Callable[[bytes, int], None]
+
+
+# Seeds
+
+
+@functools.cache
+def messages() -> tuple[onnx.ModelProto, ...]:
+    """Small models with, between them, most that a model can have."""
+    many = parse_model(
+        """<ir_version: 10, opset_import: ["": 21, "local": 1, "com.microsoft": 1], producer_name: "fuzz",
+            metadata_props: ["license": "free", "k": "v"], doc_string: "text">
+        many (float[n, 4] x, seq(float[2]) s, optional(int64[1]) o) => (float[n, 4] y) <float[1, 4] one = {1, 2, 3, 4}>
+        {
+            constant = Constant <value = float[2] {1, 2}> ()
+            numbers = Constant <value_ints = [1, 2, 3]> ()
+            words = Constant <value_strings = ["a", "b"]> ()
+            two = local.Twice <factor = 3.0> (x)
+            sum = Add (two, one)
+            y = com.microsoft.Gelu (sum)
+        }
+        <domain: "local", opset_import: ["": 21]> Twice <factor: float = 2.0> (a) => (b)
+        { f = Constant <value_float: float = @factor> () b = Mul (a, f) }"""
+    )
+    graph = many.graph
+    typed = {"FLOAT": 2, "INT32": 1, "INT64": 1, "DOUBLE": 2, "UINT64": 1, "FLOAT16": 1, "BFLOAT16": 1, "INT4": 1}
+    for name, value in typed.items():
+        graph.initializer.append(helper.make_tensor(name, getattr(onnx.TensorProto, name), [2], [value, value]))
+    graph.initializer.append(helper.make_tensor("STRING", onnx.TensorProto.STRING, [2], [b"a", b"b"]))
+    graph.initializer.append(numpy_helper.from_array(np.arange(12, dtype=np.int64).reshape(3, 4), "raw"))
+    values = numpy_helper.from_array(np.array([1, 2], np.float32), "sparse")
+    places = numpy_helper.from_array(np.array([1, 3], np.int64), "places")
+    graph.sparse_initializer.append(helper.make_sparse_tensor(values, places, [5]))
+    graph.quantization_annotation.add(tensor_name="raw").quant_parameter_tensor_names.add(key="SCALE_TENSOR", value="x")
+    return (many, *(rten_golden.model(name) for name in rten_golden.TEXTS))
+
+
+@functools.cache
+def small_messages() -> tuple[onnx.ModelProto, ...]:
+    """Those of the models that are not long as text, and parts of the others."""
+    many, *others = messages()
+    parts = []
+    for half in (0, 1):
+        part = onnx.ModelProto.FromString(many.SerializeToString())
+        for field in ("node", "initializer", "sparse_initializer", "input"):
+            values = getattr(part.graph, field)
+            del values[half * len(values) // 2 : (half + 1) * len(values) // 2]
+        parts.append(part)
+    return (*parts, *(message for message in others if message.ByteSize() < 500))
+
+
+@functools.cache
+def external_messages() -> tuple[onnx.ModelProto, ...]:
+    """The models with their tensors in `m.data`, 4 KiB of which are there, or in `sub/w`."""
+    result = []
+    for message, location in zip(messages(), itertools.cycle(("m.data", "sub/w", "./m.data"))):
+        moved = onnx.ModelProto.FromString(message.SerializeToString())
+        for number, tensor in enumerate(moved.graph.initializer):
+            size = len(tensor.raw_data)
+            if size:
+                tensor.ClearField("raw_data")
+                tensor.data_location = onnx.TensorProto.EXTERNAL
+                for key, value in (("location", location), ("offset", 64 * number), ("length", size)):
+                    tensor.external_data.add(key=key, value=str(value))
+        result.append(moved)
+    return tuple(result)
+
+
+def binary() -> list[bytes]:
+    """The models as protobuf."""
+    return [message.SerializeToString() for message in messages()]
+
+
+def dumped(format_name: str, **options: Any) -> list[bytes]:
+    """The models in another format, where it can hold them."""
+    result = []
+    for data in binary():
+        try:
+            result.append(formats.dumps(formats.loads(data), format_name, **options))
+        except RefusalError:  # RTen has no strings
+            pass
+    return result
+
+
+def encrypted() -> list[bytes]:
+    """The models in each of the ways to encrypt."""
+    return [data for variant in (1, 2, 3) for data in dumped("onnxc", key=KEY, variant=variant)]
+
+
+def archives() -> list[bytes]:
+    """The models as archives, also with the records for large ones."""
+    plain = dumped("onnxz", size_threshold=8) + dumped("onnxz", size_threshold=8, dedup=True)
+    return [*plain, *map(enlarged, plain[:3])]
+
+
+def enlarged(archive: bytes) -> bytes:
+    """The archive with the end records of one that is too large for the short ones."""
+    end = archive.rindex(b"PK\5\6")
+    on_disk, entries, size, offset = struct.unpack_from("<2H2I", archive, end + 8)
+    end64 = b"PK\6\6" + struct.pack("<Q2H2I4Q", 44, 45, 45, 0, 0, on_disk, entries, size, offset)
+    locator = b"PK\6\7" + struct.pack("<IQI", 0, end, 1)
+    short = struct.pack("<2H2I", 0xFFFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF)
+    return archive[:end] + end64 + locator + archive[end : end + 8] + short + archive[end + 20 :]
+
+
+def foreign_archives() -> list[bytes]:
+    """Archives as other programs make them of an unpacked model."""
+    result = [*archives()]
+    for data in archives()[:4]:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        for prefix, zip64 in (("", False), ("m/", False), ("", True)):
+            made = io.BytesIO()
+            with zipfile.ZipFile(made, "w") as other:
+                if prefix:
+                    other.mkdir(prefix)
+                for name, member in members.items():
+                    with other.open(f"{prefix}{name}", "w", force_zip64=zip64) as stream:
+                        stream.write(member)
+            result.append(made.getvalue())
+    return result
+
+
+def golden(version: int) -> list[bytes]:
+    """Files of rten-convert and of ours of a version."""
+    theirs = [path.read_bytes() for path in sorted(rten_golden.GOLDEN.glob(f"0.*/*.v{version}.rten"))]
+    return theirs + dumped("rten", rten_version=version)
+
+
+# Changes of the structure
+
+
+def changed_message(rng: random.Random, message: Any) -> None:
+    """Change one field somewhere in a message."""
+    while True:
+        present = message.ListFields()
+        inner = [
+            element
+            for field, value in present
+            if field.message_type
+            for element in (value if field.is_repeated else [value])
+        ]
+        if not inner or rng.random() < 0.25:
+            break
+        message = rng.choice(inner)
+    field = rng.choice(message.DESCRIPTOR.fields) if rng.random() < 0.5 or not present else rng.choice(present)[0]
+    try:
+        _change_field(rng, message, field)
+    except (ValueError, TypeError):  # a number too large for its field
+        message.ClearField(field.name)
+
+
+def _change_field(rng: random.Random, message: Any, field: Any) -> None:
+    held = getattr(message, field.name)
+    if field.is_repeated and len(held) and rng.random() < 0.4:
+        if rng.random() < 0.5:
+            del held[rng.randrange(len(held))]
+        else:
+            held.extend([rng.choice(held)] * rng.choice((1, 1, 2, 50)))
+    elif rng.random() < 0.1:
+        message.ClearField(field.name)
+    elif field.message_type is not None:
+        pool = pools().get(field.message_type.full_name)
+        target = held.add() if field.is_repeated else held
+        target.SetInParent()
+        if pool:
+            target.CopyFrom(rng.choice(pool))
+    else:
+        value = _scalar(rng, field)
+        if not field.is_repeated:
+            setattr(message, field.name, value)
+        elif len(held) and rng.random() < 0.7:
+            held[rng.randrange(len(held))] = value
+        else:
+            held.append(value)
+
+
+def _scalar(rng: random.Random, field: Any) -> Any:
+    if field.cpp_type == field.CPPTYPE_STRING:
+        text = rng.choice(TEXTS) if rng.random() < 0.5 else rng.choice(pools()["names"])
+        return text if field.type == field.TYPE_STRING else text.encode() * rng.choice((1, 2, 8))
+    if field.enum_type is not None and rng.random() < 0.8:
+        return rng.choice(field.enum_type.values).number
+    if field.cpp_type in (field.CPPTYPE_FLOAT, field.CPPTYPE_DOUBLE):
+        return rng.choice((0.0, -0.0, 1.0, 1e30, float("inf"), float("nan")))
+    return rng.choice(EXTREMES) if rng.random() < 0.6 else rng.randrange(-2, 25)
+
+
+@functools.cache
+def pools() -> dict[str, list[Any]]:
+    """All messages in the seeds by their type, and all names in them."""
+    found: dict[str, list[Any]] = {"names": []}
+
+    def visit(message: Any) -> None:
+        found.setdefault(message.DESCRIPTOR.full_name, []).append(message)
+        for field, value in message.ListFields():
+            values = value if field.is_repeated else [value]
+            if field.message_type:
+                for element in values:
+                    visit(element)
+            elif field.type == field.TYPE_STRING:
+                found["names"] += values
+
+    for message in (*messages(), *external_messages()):
+        visit(message)
+    return found
+
+
+def new_message(rng: random.Random, seeds: Sequence[onnx.ModelProto]) -> onnx.ModelProto:
+    """One of the models with some fields changed."""
+    message = onnx.ModelProto()
+    message.CopyFrom(rng.choice(seeds))
+    for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
+        changed_message(rng, message)
+    return message
+
+
+def changed_value(rng: random.Random, value: Any) -> Any:
+    """A copy of what a FlatBuffer holds, changed somewhere."""
+    here = rng.random() < 0.15
+    if isinstance(value, dict):
+        if not value:
+            return value
+        key = rng.choice(sorted(value))
+        if here:
+            return {name: held for name, held in value.items() if name != key}
+        return {**value, key: changed_value(rng, value[key])}
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], dict):
+        union = next(members for members in UNIONS.values() if value[0] in members)
+        return (rng.choice(union), value[1]) if here else (value[0], changed_value(rng, value[1]))
+    if isinstance(value, (list, tuple)) and value:
+        place = rng.randrange(len(value))
+        inner = [rng.choice(value)] * rng.choice((0, 2, 30)) if here else [changed_value(rng, value[place])]
+        return type(value)([*value[:place], *inner, *value[place + 1 :]])
+    if isinstance(value, (list, tuple)):
+        return value if here else type(value)([rng.choice(EXTREMES)])
+    if isinstance(value, str):
+        return rng.choice(TEXTS)
+    return rng.choice(EXTREMES) if rng.random() < 0.5 else rng.randrange(-1, 12)
+
+
+@functools.cache
+def tables(version: int) -> list[tuple[fbs.Table, bytes]]:
+    """What the .rten seeds of a version hold, and their tensor sections."""
+    result = []
+    for data in golden(version):
+        model, tensors = data, b""
+        if is_v2(data):
+            header = decode_header(data, len(data))
+            model = data[header.model_offset :][: header.model_nbytes]
+            tensors = data[header.tensor_data_offset :]
+        result.append((_with_bytes(fbs.read(model), model), tensors))
+    return result
+
+
+def _with_bytes(value: Any, buffer: bytes) -> Any:
+    """What was read from a buffer, with the elements of constants in it."""
+    if isinstance(value, fbs.Span):
+        return buffer[value.offset :][: value.nbytes]
+    if isinstance(value, dict):
+        return {name: _with_bytes(held, buffer) for name, held in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)([_with_bytes(element, buffer) for element in value])
+    return value
+
+
+def new_rten(rng: random.Random, version: int) -> bytes:
+    """One of the files with some values changed."""
+    table, tensors = rng.choice(tables(version))
+    for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
+        table = changed_value(rng, table)
+    model = b"".join(bytes(segment) for segment in build(table) if isinstance(segment, (bytes, bytearray)))
+    if version == 1:
+        return model
+    start = -(-(HEADER_NBYTES + len(model)) // 64) * 64
+    return (encode_header(Header(HEADER_NBYTES, len(model), start)) + model).ljust(start, b"\0") + tensors
+
+
+def with_model(archive: bytes, model: bytes) -> bytes:
+    """The archive with another graph as its last member, sizes and checksum right."""
+    end = archive.rindex(b"PK\5\6")
+    central = archive.rindex(b"PK\1\2", 0, end)
+    directory = struct.unpack_from("<I", archive, end + 16)[0]
+    local = struct.unpack_from("<I", archive, central + 42)[0]
+    if 0xFFFFFFFF in (directory, local):
+        return archive
+    head = bytearray(archive[local : local + 30 + sum(struct.unpack_from("<2H", archive, local + 26))])
+    tail = bytearray(archive[directory:])
+    facts = (zlib.crc32(model), len(model), len(model))
+    struct.pack_into("<3I", head, 14, *facts)
+    struct.pack_into("<3I", tail, central - directory + 16, *facts)
+    struct.pack_into("<I", tail, end - directory + 16, local + len(head) + len(model))
+    return archive[:local] + bytes(head) + model + bytes(tail)
+
+
+# Changes of bytes
+
+
+def changed_bytes(rng: random.Random, data: bytes, others: Sequence[bytes]) -> bytes:
+    """The data with some places changed."""
+    buffer = bytearray(data)
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        if not buffer:
+            break
+        rng.choice(_EDITS)(rng, buffer, rng.randrange(len(buffer)), rng.choice(others))
+    return bytes(buffer)
+
+
+def _set_byte(rng: random.Random, buffer: bytearray, place: int, other: bytes) -> None:
+    buffer[place] = rng.choice((0, 1, 4, 0x7F, 0x80, 0xFF, rng.randrange(256), buffer[place] ^ (1 << rng.randrange(8))))
+
+
+def _set_number(rng: random.Random, buffer: bytearray, place: int, other: bytes) -> None:
+    size = rng.choice((2, 4, 4, 8))
+    place -= place % rng.choice((1, size))
+    near = (len(buffer), len(buffer) - place, place, int.from_bytes(buffer[place : place + size], "little"))
+    number = rng.choice((rng.choice(EXTREMES), rng.choice(near) + rng.choice((-64, -4, -1, 0, 1, 4, 64))))
+    buffer[place : place + size] = (number % (1 << 8 * size)).to_bytes(size, "little")[: len(buffer) - place]
+
+
+def _set_varint(rng: random.Random, buffer: bytearray, place: int, other: bytes) -> None:
+    end = place
+    while end < len(buffer) - 1 and buffer[end] >= 0x80:
+        end += 1
+    number = rng.choice((rng.choice(EXTREMES) % (1 << 64), len(buffer) - place, buffer[place] + rng.randrange(-3, 4)))
+    varint = bytearray()
+    while number > 0x7F:
+        varint.append(number & 0x7F | 0x80)
+        number >>= 7
+    buffer[place : end + 1] = bytes([*varint, max(number, 0)])
+
+
+def _cut(rng: random.Random, buffer: bytearray, place: int, other: bytes) -> None:
+    del buffer[place : place + rng.choice((1, 2, 4, 8, 64, len(buffer)))]
+
+
+def _repeat(rng: random.Random, buffer: bytearray, place: int, other: bytes) -> None:
+    piece = buffer[place : place + rng.choice((1, 4, 16, 200))]
+    buffer[place:place] = piece * rng.choice((1, 1, 2, 100))
+
+
+def _insert(rng: random.Random, buffer: bytearray, place: int, other: bytes) -> None:
+    buffer[place:place] = rng.randbytes(rng.choice((1, 2, 4, 16)))
+
+
+def _splice(rng: random.Random, buffer: bytearray, place: int, other: bytes) -> None:
+    start = rng.randrange(len(other))
+    piece = other[start : start + rng.choice((1, 4, 16, 64, 400))]
+    buffer[place : place + rng.choice((0, len(piece)))] = piece
+
+
+_EDITS = (_set_byte, _set_byte, _set_number, _set_number, _set_varint, _cut, _repeat, _insert, _splice)
+
+
+def changed_text(rng: random.Random, data: bytes, others: Sequence[bytes]) -> bytes:
+    """The text with some tokens changed."""
+    tokens = re.findall(r'\w+|"|\s+|.', data.decode(), re.DOTALL)
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        if not tokens:
+            break
+        place, size = rng.randrange(len(tokens)), rng.choice((0, 1, 1, 4))
+        source = rng.random()
+        if source < 0.4:
+            piece = [rng.choice(TOKENS) if rng.random() < 0.5 else str(rng.choice(EXTREMES))]
+        elif source < 0.8:
+            start = rng.randrange(len(tokens))
+            piece = tokens[start : start + rng.choice((1, 1, 5, 50))] * rng.choice((1, 1, 20))
+        else:
+            piece = []
+        tokens[place : place + size] = piece
+    changed = "".join(tokens).encode("utf-8", "surrogatepass")
+    return changed_bytes(rng, changed, others) if rng.random() < 0.1 else changed
+
+
+# Targets
+
+
+def bytes_or(structured: Callable[[random.Random], bytes]) -> Callable[[random.Random, Sequence[bytes]], bytes]:
+    """What changes bytes of a seed, or makes an input with changes in its structure, or both."""
+
+    def change(rng: random.Random, seeds: Sequence[bytes]) -> bytes:
+        kind = rng.random()
+        if kind < 0.45:
+            return changed_bytes(rng, rng.choice(seeds), seeds)
+        try:
+            data = structured(rng)
+        except Exception:  # not every change leaves something that can be serialised
+            return changed_bytes(rng, rng.choice(seeds), seeds)
+        return data if kind < 0.9 else changed_bytes(rng, data, seeds)
+
+    return change
+
+
+def text_or(printed: Callable[[onnx.ModelProto], str]) -> Callable[[random.Random, Sequence[bytes]], bytes]:
+    """What changes tokens of a seed, or prints a model with changes in its structure."""
+
+    def change(rng: random.Random, seeds: Sequence[bytes]) -> bytes:
+        if rng.random() < 0.7:
+            return changed_text(rng, rng.choice(seeds), seeds)
+        return printed(new_message(rng, small_messages())).encode("utf-8", "surrogatepass")
+
+    return change
+
+
+WRITTEN: Sequence[tuple[str, dict[str, Any]]] = (
+    ("rten", {}),
+    ("onnx", {}),
+    ("rten", {"exact": True, "rten_version": 1}),
+    ("onnxz", {"size_threshold": 8}),
+    ("rten", {}),
+    ("textproto", {}),
+    ("json", {}),
+)
+
+
+def exercise(model: Model, number: int) -> None:
+    """Look at every weight, and every few inputs write the model in one of the formats."""
+    for _, tensor in walk.tensors(model):
+        try:
+            tensor.numpy()
+        except FormatError:
+            pass
+    turn, now = divmod(number, 8)
+    if now == 0:
+        target, options = WRITTEN[turn % len(WRITTEN)]
+        formats.dumps(model, target, threads=1, **options)
+
+
+def use_bytes(format_name: str) -> Callable[[bytes, int], None]:
+    """What reads bytes in a format; every few inputs, also as a file that is verified and inspected."""
+
+    def use(data: bytes, number: int) -> None:
+        if number % 32 == 1 and format_name != "onnxc":
+            use_file(data, number, format_name)
+        exercise(formats.loads(data, format=format_name, key=KEY), number)
+
+    return use
+
+
+def use_lenient(data: bytes, number: int) -> None:
+    """Read an archive as `--lenient` does."""
+    read = registry.by_name("onnxz").read_lenient
+    assert read is not None
+    exercise(read(Literal(data), None)[0], number)
+
+
+@functools.cache
+def folder() -> Path:
+    """A folder with data files for external tensors, which goes with the process."""
+    made = tempfile.TemporaryDirectory(prefix="fuzz-")
+    atexit.register(made.cleanup)
+    Path(made.name, "sub").mkdir()
+    for name in ("m.data", "sub/w", "w"):
+        Path(made.name, name).write_bytes(bytes(range(256)) * 16)
+    return Path(made.name)
+
+
+def use_file(data: bytes, number: int, format_name: str | None = None) -> None:
+    """Read a file, whatever it is; every few inputs, verify and inspect it as well."""
+    path = folder() / "m"
+    path.write_bytes(data)
+    if number % 8 == 1:
+        formats.verify(path, format=format_name, data=True)
+        formats.inspect(path, format=format_name)
+    exercise(formats.load(path, format=format_name), number)
+
+
+def text_of(message: onnx.ModelProto) -> str:
+    """The model in protobuf's text format."""
+    return text_format.MessageToString(message)
+
+
+def json_of(message: onnx.ModelProto) -> str:
+    """The model in protobuf's JSON."""
+    return json_format.MessageToJson(message, indent=1)
+
+
+def new_binary(rng: random.Random) -> bytes:
+    """A changed model as protobuf."""
+    return new_message(rng, messages()).SerializeToString()
+
+
+def new_external(rng: random.Random) -> bytes:
+    """A changed model with data files as protobuf."""
+    return new_message(rng, external_messages()).SerializeToString()
+
+
+def new_archive(rng: random.Random) -> bytes:
+    """An archive with a changed graph, which no longer fits the members, or with one that does not mention them."""
+    archive = rng.choice(TARGETS["onnxz"].seeds())
+    with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+        message = onnx.ModelProto.FromString(opened.read(opened.namelist()[-1]))
+    return with_model(archive, new_message(rng, [message]).SerializeToString())
+
+
+def new_encrypted(rng: random.Random) -> bytes:
+    """A changed model, encrypted."""
+    model = formats.loads(new_binary(rng))
+    return formats.dumps(model, "onnxc", key=KEY, variant=rng.choice((1, 2, 3)), threads=1)
+
+
+def external_seeds() -> list[bytes]:
+    """The models with data files as protobuf."""
+    return [message.SerializeToString() for message in external_messages()]
+
+
+TARGETS = {
+    "onnx": Target(functools.cache(binary), bytes_or(new_binary), use_bytes("onnx")),
+    "external": Target(functools.cache(external_seeds), bytes_or(new_external), use_file),
+    "textproto": Target(
+        functools.cache(lambda: [text_of(message).encode() for message in small_messages()]),
+        text_or(text_of),
+        use_bytes("textproto"),
+    ),
+    "json": Target(
+        functools.cache(lambda: [json_of(message).encode() for message in small_messages()]),
+        text_or(json_of),
+        use_bytes("json"),
+    ),
+    "onnxc": Target(functools.cache(encrypted), bytes_or(new_encrypted), use_bytes("onnxc")),
+    "onnxz": Target(functools.cache(archives), bytes_or(new_archive), use_bytes("onnxz")),
+    "onnxz-lenient": Target(functools.cache(foreign_archives), bytes_or(new_archive), use_lenient),
+    "rten1": Target(
+        functools.cache(lambda: golden(1)), bytes_or(functools.partial(new_rten, version=1)), use_bytes("rten")
+    ),
+    "rten2": Target(
+        functools.cache(lambda: golden(2)), bytes_or(functools.partial(new_rten, version=2)), use_bytes("rten")
+    ),
+}
+
+
+# Running
+
+
+def failure(target: Target, data: bytes, number: int) -> str:
+    """What is wrong with how a target takes an input, "" for nothing."""
+    started, peak = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    windows = patch.multiple(codec, WHOLE_BYTES=0, WINDOW_BYTES=64)  # as of a large file
+    try:
+        with nullcontext() if number % 3 else windows:
+            target.use(data, number)
+    except FormatError:
+        pass
+    except OSError as error:
+        if target.use is not use_file:
+            return f"{traceback.format_exc()}\n{error}"
+    except Exception:
+        return traceback.format_exc()
+    seconds = time.process_time() - started
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak
+    if seconds > MAX_SECONDS:
+        return f"took {seconds:.1f} s"
+    return f"took {grown >> 10} MiB" if grown > MAX_RESIDENT_KIB else ""
+
+
+def inputs(name: str, seed: int) -> Iterator[bytes]:
+    """The inputs for a target, the seeds first."""
+    target = TARGETS[name]
+    seeds = target.seeds()
+    yield from seeds
+    for number in itertools.count():
+        yield target.change(random.Random(f"{seed}/{name}/{number}"), seeds)
+
+
+def run(name: str, seconds: float, seed: int, keep: Path) -> tuple[int, int]:
+    """How many inputs a target got in the time, and how many different failures there were; these are in `keep`."""
+    known: set[str] = set()
+    end = time.monotonic() + seconds
+    for number, data in enumerate(inputs(name, seed)):
+        if time.monotonic() > end:
+            break
+        text = failure(TARGETS[name], data, number)
+        places = "".join(re.findall(r'File ".*?, line \d+', text)[-1:]) or text[:10]
+        if text and places not in known:
+            known.add(places)
+            keep.mkdir(parents=True, exist_ok=True)
+            path = keep / f"{name}-{seed}-{number}"
+            path.write_bytes(data)
+            print(f"{path} (input {number} of seed {seed}):\n{text}", flush=True)
+    return number, len(known)
+
+
+def limit_memory() -> None:
+    """Allow the process little more memory than it has."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0]) if Path("/proc/self/statm").exists() else 1 << 18
+    limit = pages * resource.getpagesize() + MAX_MEMORY_BYTES
+    resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
+
+
+def main() -> int:
+    """Whether anything failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("formats", nargs="*", metavar="FORMAT", help=", ".join(TARGETS))
+    parser.add_argument("--seconds", type=float, default=10, help="for each format")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--input", type=Path, help="try this file only")
+    parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir(), "fuzz-failures"), help="a folder")
+    given = parser.parse_args()
+    unknown = set(given.formats) - TARGETS.keys()
+    if unknown:
+        parser.error(f"there is no format {', '.join(sorted(unknown))}")
+    warnings.simplefilter("error")
+    crypt.KEY_ITERATIONS = 1
+    names = given.formats or list(TARGETS)
+    for name in names:
+        TARGETS[name].seeds()
+    limit_memory()
+    failures = 0
+    for name in names:
+        if given.input:
+            number = int(given.input.name.rpartition("-")[2])
+            text = failure(TARGETS[name], given.input.read_bytes(), number)
+            print(text or "nothing")
+            failures += bool(text)
+            continue
+        count, failed = run(name, given.seconds, given.seed, given.keep)
+        print(f"{name}: {count} inputs, {count / given.seconds:.0f} a second, {failed} failures", flush=True)
+        failures += failed
+    return int(failures > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,158 @@
+"""The tables of `docs/rten.md`, from what package and tests know; `python tests/rten_tables.py` puts them there."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from formats.ir import dtypes
+from formats.rten.elements import ELEMENTS, HOLDERS
+from formats.rten.operators import OPERATORS
+from formats.rten.rewriting.table import REWRITINGS
+
+ROOT = Path(__file__).parents[1]
+DOCUMENT = ROOT / "docs" / "rten.md"
+OUTCOMES = ROOT / "tests" / "rten" / "backend_outcomes.json"
+MODES = ("native", "exact")
+MAX_WORDS = 8  # of one place in a reason that are listed
+MAX_WORD = 30  # characters; what is longer was made by a program
+
+# Why tests of operators whose names begin so have other outputs in RTen than ONNX says, although the operator is right.
+DEVIATIONS = {
+    "test_argm": "the last of equal extremes is given, not the first",
+    "test_averagepool_2d_ceil_last_window_starts_on_pad": "the outputs of the suite are rounded to four digits",
+    "test_bernoulli": "random numbers",
+    "test_dynamicquantizelinear": "half a step is rounded after a multiplication in float32",
+    "test_maxunpool_export_with_output_shape": "places are counted in the output, as onnxruntime does",
+    "test_nonmaxsuppression": "boxes of several classes compete, and corners are not put in order",
+    "test_resize_downsample_scales_cubic_align_corners": "corners are those of the rounded size, as in onnxruntime",
+    "test_resize_downsample_scales_linear": "scales known only at run time are taken from the rounded sizes",
+    "test_sign": "the sign of zero is one",
+    "simple/test_sign": "the sign of zero is one",
+}
+
+
+def _paragraph(words: Iterable[str]) -> str:
+    text = ", ".join(f"`{word}`" for word in words)
+    return "\n".join(textwrap.wrap(text, 120, break_long_words=False, break_on_hyphens=False)) + "\n"
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    lines = [list(head), *map(list, rows)]
+    lines.insert(1, ["---"] * len(lines[0]))
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def types() -> str:
+    """Which element types of ONNX each of RTen's holds."""
+    rows = []
+    for element in ELEMENTS:
+        held = [dtypes.type_name(number) for number, holder in HOLDERS.items() if holder is element]
+        rows.append((element.value_type, ", ".join(name for name in held)))
+    return _table(("RTen", "holds"), rows)
+
+
+def native() -> str:
+    """The operators that are in ONNX and in RTen, and whose newest form is written as it is."""
+    return _paragraph(sorted(row.name for row in OPERATORS if row.name not in REWRITINGS[""]))
+
+
+def adapted() -> str:
+    """The operators that are in ONNX and in RTen, of which some forms are rewritten."""
+    return _paragraph(sorted(row.name for row in OPERATORS if row.name in REWRITINGS[""]))
+
+
+def lowered() -> str:
+    """The operators of ONNX that RTen has not, and that are written as others."""
+    return _paragraph(sorted(REWRITINGS[""].keys() - {row.name for row in OPERATORS}))
+
+
+def contributed() -> str:
+    """The operators of onnxruntime's own domain that are written as others."""
+    return _paragraph(sorted(REWRITINGS["com.microsoft"]))
+
+
+_VARIABLE = re.compile(r"'[^']*'|\b[A-Z][A-Z0-9]{2,}\b|(?<== )\S+")
+
+
+def refusals() -> str:
+    """For each reason how many of the operator tests are refused for it, by operator; a test can have several."""
+    outcomes = json.loads(OUTCOMES.read_text(encoding="utf-8"))
+    counts: dict[str, dict[str, int]] = {}
+    operators: dict[str, set[str]] = {}
+    words: dict[str, set[str]] = {}
+    for mode in MODES:
+        for reasons, cases in outcomes[mode]["refused"].items():
+            templates = set()
+            for part in reasons.split("; "):
+                operator, _, reason = part.partition(": ")
+                if not operator:  # of inputs and outputs
+                    reason = re.sub(r"the (input|output) '[^']*'", "an input or output", reason)
+                variable = _VARIABLE.search(reason)
+                template = _VARIABLE.sub("{}", reason, count=1)
+                words.setdefault(template, set()).update([variable[0]] if variable else [])
+                operators.setdefault(template, set()).update([f"`{operator}`"] if operator else [])
+                templates.add(template)
+            for template in templates:
+                counter = counts.setdefault(template, dict.fromkeys(MODES, 0))
+                counter[mode] += len(cases)
+    rows = []
+    for template, counter in sorted(counts.items(), key=lambda item: (-max(item[1].values()), item[0])):
+        found = sorted(word for word in words[template] if len(word) <= MAX_WORD)
+        listed = ", ".join(found[:MAX_WORDS]) + (", ..." if len(found) > MAX_WORDS else "")
+        named = ", ".join(sorted(operators[template]))
+        rows.append((template.replace("{}", listed), named, *map(str, counter.values())))
+    return _table(("reason", "operators", "tests", "with `--exact`"), rows)
+
+
+def outcomes() -> str:
+    """How many of the operator tests have which outcome."""
+    known = json.loads(OUTCOMES.read_text(encoding="utf-8"))
+    rows = []
+    for mode, title in zip(MODES, ("`convert`", "`convert --exact`"), strict=True):
+        found = known[mode]
+        refused = sum(map(len, found["refused"].values()))
+        rows.append((title, str(found["right"]), str(refused), str(len(found["deviating"]))))
+    return _table(("", "right", "refused", "deviating"), rows)
+
+
+def deviations() -> str:
+    """The operator tests with other outputs than the suite says, and why."""
+    known = json.loads(OUTCOMES.read_text(encoding="utf-8"))
+    rows = []
+    for name in sorted({name for mode in MODES for name in known[mode]["deviating"]}):
+        (reason,) = (reason for prefix, reason in DEVIATIONS.items() if name.startswith(prefix))
+        marks = ("×" if name in known[mode]["deviating"] else "" for mode in MODES)
+        rows.append((f"`{name}`", reason, *marks))
+    return _table(("test", "why", "native", "`--exact`"), rows)
+
+
+TABLES: Mapping[str, Callable[[], str]] = {
+    "types": types,
+    "native": native,
+    "adapted": adapted,
+    "lowered": lowered,
+    "contributed": contributed,
+    "outcomes": outcomes,
+    "refusals": refusals,
+    "deviations": deviations,
+}
+MARK = re.compile(r"(<!-- table: (\w+) -->\n\n)((?:.+\n)+)(\n<!-- end -->)")
+
+
+def blocks(text: str) -> dict[str, str]:
+    """The tables of a document by their names."""
+    return {match[2]: match[3] for match in MARK.finditer(text)}
+
+
+def main() -> None:
+    """Write the tables into the document."""
+    text = DOCUMENT.read_text(encoding="utf-8")
+    DOCUMENT.write_text(MARK.sub(lambda match: f"{match[1]}{TABLES[match[2]]()}{match[4]}", text), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

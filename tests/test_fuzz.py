@@ -1,0 +1,73 @@
+"""The readers stand what the fuzzer gives them in a second for each format, and the fuzzer sees what is wrong."""
+
+from __future__ import annotations
+
+import random
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import fuzz
+import pytest
+
+SECONDS = "1"
+FEWEST = 20  # inputs of a format besides its seeds, on a machine that has much else to do
+
+
+def test_readers_refuse_or_read(tmp_path: Path) -> None:
+    """Nothing but a FormatError comes out of any reader, soon and in little memory."""
+    arguments = [fuzz.__file__, "--seconds", SECONDS, "--seed", "1", "--keep", tmp_path]
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
+    assert 0 == done.returncode, done.stdout + done.stderr
+    counts = {name: int(count) for name, count in re.findall(r"^([\w-]+): (\d+) inputs", done.stdout, re.MULTILINE)}
+    assert [*fuzz.TARGETS] == [*counts]
+    assert min(counts.values()) > FEWEST
+    assert [] == [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("name", sorted(fuzz.TARGETS.keys() - {"onnxc"}))  # whose salts are random
+def test_inputs_are_reproducible(name: str) -> None:
+    """An input depends on the format, the seed and its number, and on nothing that was before."""
+    target = fuzz.TARGETS[name]
+    seeds = target.seeds()
+    first, again = (target.change(random.Random("1/2"), seeds) for _ in range(2))
+    assert first == again
+    assert all(not fuzz.failure(target, data, 3) for data in seeds)
+
+
+def raising(error: Exception) -> Callable[[bytes, int], None]:
+    """A reader that fails."""
+
+    def use(data: bytes, number: int) -> None:
+        raise error
+
+    return use
+
+
+def waste_time(data: bytes, number: int) -> None:
+    """Take longer than allowed."""
+    end = time.process_time() + fuzz.MAX_SECONDS * 1.2
+    while time.process_time() < end:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("use", "expected"),
+    [
+        (raising(ValueError("bad")), "ValueError: bad"),
+        (raising(RecursionError("deep")), "RecursionError: deep"),
+        (raising(MemoryError()), "MemoryError"),
+        (raising(OSError("gone")), "OSError: gone"),
+        (waste_time, "took 0.1"),
+        (raising(fuzz.FormatError("refused")), ""),
+    ],
+)
+def test_failures_are_seen(use: Callable[[bytes, int], None], expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another exception, or too much time, is a failure."""
+    monkeypatch.setattr(fuzz, "MAX_SECONDS", 0.1)
+    found = fuzz.failure(fuzz.TARGETS["onnx"]._replace(use=use), b"", 0)
+    assert expected in found
+    assert bool(expected) == bool(found)
