@@ -224,6 +224,56 @@ ELEMENTWISE = [
         EXPECTED=[np.sort(BYTES)[:, :0:-1], np.argsort(-BYTES.astype(int), kind="stable")[:, :2]]),
 ]  # fmt: skip
 
+_WIDE = np.array([0, 5, -7, 40000, -40000, 65535, 65536, 2**31 - 1, -(2**31)], np.int32)
+_SHORT, _USHORT = (np.array(v, t) for v, t in (([9, -32768, 32767, -5], "int16"), ([9, 0, 65535, 40000], "uint16")))
+_PLACES = np.array([0, 1, 4, 7, 8, 15, 16, 31, 32], np.int32)
+
+
+def _shifted(data: np.ndarray, places: np.ndarray, direction: str) -> Case:
+    """All numbers shifted by all numbers of places."""
+    return one(
+        f"bit_shift_{direction.lower()}_{data.dtype}",
+        28,
+        "BitShift",
+        {"x": data[:, None], "n": places.astype(data.dtype)},
+        direction=direction,
+        EXPECTED=[_shift(data[:, None].astype(object), places, direction, data.dtype)],
+        ONNXRUNTIME=False,
+    )  # signed ones are newer than it
+
+
+def _shift(data: np.ndarray, places: np.ndarray, direction: str, dtype: np.dtype[Any]) -> np.ndarray:
+    """What a shift of numbers without limits gives, cut off."""
+    found = data * 2 ** places.astype(object) if direction == "LEFT" else data // 2 ** places.astype(object)
+    bits = 8 * dtype.itemsize
+    low = 0 if dtype.kind == "u" else 1 << bits - 1
+    return ((found + low) % (1 << bits) - low).astype(dtype)
+
+
+BITS = [
+    *(one(f"cast_{data.dtype}_to_{number}", 13, "Cast", {"x": data}, to=number, EXPECTED=[data.astype(target)])
+      for data in (_WIDE, _SHORT, _USHORT, BYTES, SIGNED)
+      for number, target in ((2, "uint8"), (3, "int8"), (4, "uint16"), (5, "int16"), (7, "int64"))),
+    *(one(f"cast_{data.dtype}_to_{number}", 13, "Cast", {"x": data}, to=number)
+      for data in (_USHORT, BYTES, np.abs(X)) for number in (12, 13)),
+    one("cast_int64_to_int16", 13, "Cast", {"x": _WIDE.astype(np.int64)}, to=5),
+    one("cast_float_to_int16", 13, "Cast", {"x": float32(1.9, -1.9, 32767, -32768)}, to=5),
+    one("cast_floats_to_uint16", 13, "Cast", {"x": float32(1.9, 65535)}, to=4),
+    Case("cast_sizes_to_uint32", 13, [node("Shape", "x", "s"), node("Cast", "s", to=12)], {"x": X}),
+    *(_shifted(data, _PLACES, direction) for data in (_WIDE, _SHORT, _USHORT) for direction in ("LEFT", "RIGHT")),
+    _shifted(np.array([0, 5, 2**31 - 1], np.uint32), _PLACES, "RIGHT"),
+    _shifted(np.array([0, 5, -7, 2**31 - 1], np.int64), np.append(_PLACES, 63), "RIGHT"),
+    one("bitwise_not_shorts", 18, "BitwiseNot", {"x": _SHORT}),
+    one("bitwise_not_unsigned_shorts", 18, "BitwiseNot", {"x": _USHORT}),
+    *(one(f"{op_type}_{data.dtype}".lower(), 18, op_type, {"a": data.reshape(-1, 1), "b": data.ravel()})
+      for op_type in ("BitwiseAnd", "BitwiseOr", "BitwiseXor")
+      for data in (_WIDE, _WIDE.astype(np.int64), _SHORT, _USHORT, BYTES, SIGNED, np.array([3, 9, 2**30], np.uint32))),
+    one("add_shorts", 14, "Add", {"a": _SHORT, "b": _SHORT}, EXPECTED=[_SHORT + _SHORT]),
+    one("mul_unsigned_shorts", 14, "Mul", {"a": _USHORT, "b": np.array([3, 3, 3, 3], np.uint16)},
+        EXPECTED=[_USHORT * np.uint16(3)]),
+    one("neg_shorts", 13, "Neg", {"x": _SHORT}, EXPECTED=[-_SHORT]),
+]  # fmt: skip
+
 SHAPES = [
     one("slice_steps_no_axes", 13, "Slice", {"x": X}, "x s e _ t",
         CONSTANTS={"s": int64(0, 2), "e": int64(2, -99), "t": int64(1, -1)}),
@@ -369,6 +419,11 @@ QUANTISED = [
     one("quantize_axis", 13, "QuantizeLinear", {"x": X}, "x s z", axis=1,
         CONSTANTS={"s": np.abs(CHANNELS), "z": numbers(3, dtype="uint8", low=0, high=9)}),
     one("quantize_output_dtype", 21, "QuantizeLinear", {"x": X}, "x s", output_dtype=3, CONSTANTS={"s": _SCALE}),
+    one("quantize_shorts", 21, "QuantizeLinear", {"x": X * 900}, "x s z", CONSTANTS={"s": _SCALE, "z": np.int16(-3)}),
+    one("quantize_shorts_axis", 21, "QuantizeLinear", {"x": X * 900}, "x s z", axis=1,
+        CONSTANTS={"s": np.abs(CHANNELS), "z": numbers(3, dtype="uint16", low=0, high=9)}),
+    one("quantize_blocks", 21, "QuantizeLinear", {"x": X}, "x s z", axis=2, block_size=3,
+        CONSTANTS={"s": np.abs(floats(2, 3, 2)), "z": numbers(2, 3, 2, dtype="int8")}),
     one("dequantize_no_zero", 13, "DequantizeLinear", {"x": BYTES}, "x s", CONSTANTS={"s": _SCALE}),
     one("dequantize_vector_of_one", 13, "DequantizeLinear", {"x": SIGNED}, "x s",  CONSTANTS={"s": float32(0.03)}),
     one("dequantize_given_vector", 13, "DequantizeLinear", {"x": SIGNED, "s": float32(0.03)}),
@@ -513,6 +568,7 @@ CONTRIBUTED = [
 CASES = [
     *OLD_FORMS,
     *ELEMENTWISE,
+    *BITS,
     *SHAPES,
     *REDUCTIONS,
     *WINDOWS,

@@ -104,7 +104,10 @@ def to_numpy(tensor: Tensor) -> np.ndarray[Any, np.dtype[Any]]:
             array = unpack(data, row.bits, dtypes.count(tensor.dims)).view(dtypes.numpy_dtype(row.number))
         else:
             array = numpy.frombuffer(data, dtype=dtypes.numpy_dtype(row.number))
-        array = array.reshape(tensor.dims)
+        try:
+            array = array.reshape(tensor.dims)
+        except ValueError as error:  # many dims, or large ones beside a zero
+            raise TensorDataError(f"tensor {tensor.name!r} is no array of numpy's: {error}") from error
     array.flags.writeable = False
     return array
 

@@ -52,12 +52,16 @@ _NO_WAY_IN: frozenset[str] = frozenset()
 
 
 def visit(
-    message: Any, wanted: type[T], where: str = "", enter: Callable[[Undecoded], bool] | None = None
+    message: Any,
+    wanted: type[T],
+    where: str = "",
+    enter: Callable[[Undecoded], bool] | None = None,
+    only: Callable[[T], bool] = lambda _: True,
 ) -> Iterator[tuple[str, T]]:
     """Every message of class `wanted` in `message`, itself included, as (where, message).
 
     `where` is the dotted place of `message` itself, by default the root. Lists that are still undecoded are decoded,
-    unless `enter` says of one that it need not be.
+    unless `enter` says of one that it need not be. `only` may pass over messages, before their places are put together.
 
     Raises: EncodeError for a message that contains itself; DecodeError where a list cannot be decoded.
     """
@@ -66,7 +70,7 @@ def visit(
         place, item, depth = stack.pop()
         if depth > MAX_DEPTH:
             raise EncodeError("the model is nested too deep, or contains itself")
-        if isinstance(item, wanted):
+        if isinstance(item, wanted) and only(item):
             yield _dotted(place), item
         if isinstance(item, Tensor):
             continue
@@ -80,7 +84,8 @@ def visit(
                 inner += (
                     ((place, name, index, entry), entry, depth)
                     for index, entry in enumerate(value)
-                    if isinstance(entry, wanted) or not _WAYS_IN.get(type(entry), _NO_WAY_IN).isdisjoint(vars(entry))
+                    if (isinstance(entry, wanted) and only(entry))
+                    or not _WAYS_IN.get(type(entry), _NO_WAY_IN).isdisjoint(vars(entry))
                 )
             elif value is not None:
                 inner.append(((place, name, None, value), value, depth))

@@ -73,8 +73,11 @@ FLOAT_TYPES: Final = (0, 1, 10, 11, 16)  # all of them are float32 at run time
 _INT, _BOOL, _FLOAT, _INTS, _CHOICE = Kind.INT, Kind.BOOL, Kind.FLOAT, Kind.INTS, Kind.CHOICE
 
 VALUE_TYPES: Final[Mapping[int, str]] = {number: element.value_type for number, element in HOLDERS.items()}
-# A conversion to a type that is held in a wider one would have to cut off or wrap, which RTen's does not.
-CAST_TYPES: Final = {number: VALUE_TYPES[number] for number in (1, 6, 3, 2, 7, 10, 11, 16)}
+# RTen cuts off bits only where it has eight of them; `rewriting/bits.py` cuts them off before, and truth values are
+# comparisons. Floats of eight bits and less would have to be rounded as they are.
+CAST_TYPES: Final = {
+    number: VALUE_TYPES[number] for number in (1, 6, 3, 2, 7, 10, 11, 16, 4, 5, 12, 13, 21, 22, 25, 26)
+}
 QUANTIZED_TYPES: Final[Mapping[int, str | None]] = {2: "UInt8", 3: "Int8", 0: None}
 
 _AUTO_PAD = {"NOTSET": "NotSet", "SAME_UPPER": "Same"}

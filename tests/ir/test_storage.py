@@ -98,6 +98,13 @@ def test_typed_fields_have_an_entry_for_each_element(dims: list[int], number: in
         tensor.source()
 
 
+@pytest.mark.parametrize("dims", [[1 << 40, 1 << 40, 0], [1] * 100])
+def test_dims_beyond_those_of_numpy(dims: list[int]) -> None:
+    """What numpy cannot have as an array is an error of ours."""
+    with pytest.raises(TensorDataError, match="tensor 't' is no array of numpy's"):
+        Tensor(name="t", dims=dims, data_type=2, raw_data=Literal(bytes(0 not in dims))).numpy()
+
+
 def test_strings() -> None:
     """Strings come as an object array of str and go back as bytes."""
     proto = onnx.helper.make_tensor("t", onnx.TensorProto.STRING, [2], [b"a", "ü".encode()])

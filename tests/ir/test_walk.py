@@ -46,3 +46,12 @@ def test_a_graph_within_itself_ends_in_an_error() -> None:
     graph.node = [Node(attribute=[Attribute(name="a", g=graph), Attribute(name="b", g=graph)])]
     with pytest.raises(EncodeError, match="contains itself"):
         list(walk.tensors(Model(graph=graph)))
+
+
+def test_messages_can_be_passed_over() -> None:
+    """What `only` does not want is not found, and what is in it still is."""
+    model = Model(
+        graph=Graph(node=[Node(name="a", attribute=[Attribute(name="t", t=Tensor(name="b"))]), Node(name="c")])
+    )
+    found = walk.visit(model, object, only=lambda message: getattr(message, "name", "") in ("b", "c"))
+    assert ['graph.node[0].attribute["t"].t', "graph.node[1]"] == [where for where, _ in found]

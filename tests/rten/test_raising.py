@@ -202,6 +202,14 @@ def test_impossible_pins_are_refused(make, pins, message):
         raise_model(native(graph), pins)
 
 
+def test_loops_keep_the_places_of_what_is_omitted(make):
+    """A loop that only counts has two inputs in ONNX, also where its file ends with the first."""
+    body = make.graph([make_node("Add", ["i", "i"], ["e"])], ["i", "c"], ["c", "e"])
+    nodes = [make_node("Loop", ["n"], ["y"], body=body)]
+    graph = raised_graph(make.graph(nodes, [], [make.value("y", 6, [2])], [make.tensor("n", 2, "int32")]))
+    assert ["n", ""] == graph.node[0].input
+
+
 def test_inputs_without_type_are_known_by_their_use(make):
     """Where a file does not say what an input is, its operators do, also when others pass it on."""
     body = make.graph([make_node("SequenceAt", ["q", "i"], ["e"])], ["i", "c", "q"], ["c", "q", "e"])

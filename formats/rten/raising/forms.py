@@ -65,8 +65,8 @@ def _without_gaps(node: Node, context: Context) -> list[Node]:
 
 
 def _loop(node: Node, context: Context) -> list[Node]:
-    """Of what a loop carries, too."""
-    return context.changed([*node.input[:2], *filter(None, node.input[2:])])
+    """Of what a loop carries, too; the two inputs before that may be omitted, but keep their places."""
+    return context.changed([*[*node.input, "", ""][:2], *filter(None, node.input[2:])])
 
 
 def _sum(node: Node, context: Context) -> list[Node]:

@@ -9,7 +9,6 @@ from formats.ir.dtypes import DATA_TYPES, type_name
 from formats.rten.elements import HOLDERS
 from formats.rten.raising.kinds import Kind, declared, found_by_use
 from formats.rten.value_types import FLOAT, INT32
-from formats.tensordata.plan import FORGOTTEN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,7 +68,7 @@ class Interface:
         if pinned is None:
             if held == INT32:
                 detail = "integers of 32 bits may have been of 64 bits, bool or others; the types can be pinned"
-                self._losses.add(FORGOTTEN, detail, place, name)
+                self._losses.add("forgotten", detail, place, name, matters=False)
             return held
         if HOLDERS[pinned].number != held or (kind.is_sequence and pinned != held):
             what = f"a sequence of {type_name(held)}" if kind.is_sequence else type_name(held)

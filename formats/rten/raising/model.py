@@ -17,7 +17,6 @@ from formats.rten.names import Names as NodeNames
 from formats.rten.raising.graphs import GraphRaiser, Surroundings
 from formats.rten.raising.interface import Interface
 from formats.rten.rewriting.context import Names
-from formats.tensordata.plan import FORGOTTEN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +50,7 @@ def raise_model(model: Model, pin_types: Mapping[str, str] | None = None) -> Rai
     graph = model.graph or Graph()
     version = max((_version(node) for _, node in nodes(model)), default=VERSION)
     detail = "a .rten file does not say of which operator set the model was"
-    losses.add(FORGOTTEN, detail, "opset_import", f"now {version}")
+    losses.add("forgotten", detail, "opset_import", f"now {version}", matters=False)
     interface = Interface(graph, pin_types or {}, losses)
     surroundings = Surroundings(Names(*_names(model)), NodeNames(), losses, version)
     raiser = GraphRaiser(graph, surroundings, interface=interface)

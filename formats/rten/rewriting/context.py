@@ -12,8 +12,6 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-import numpy
-
 from formats.ir.dtypes import numpy_dtype, type_name
 from formats.ir.model import Node, TensorShape, TensorType, Type, ValueInfo
 from formats.ir.storage import from_numpy
@@ -34,7 +32,7 @@ NEWEST = 24  # the operator set that rewritten nodes are of; the forms that they
 # Element types by what holds them in RTen. Spec: RTen 0.25.0, schema.fbs, DataType.
 FLOATS = frozenset({1, 10, 11, 16})
 INTS = frozenset({4, 5, 6, 7, 9, 12, 13})
-BYTES = frozenset({2, 3, 21, 22})
+BYTES = frozenset({2, 3, 21, 22, 25, 26})
 
 INT_MAX = (1 << 63) - 1
 MAX_ELEMENTS = 1 << 26  # of a constant that is made here
@@ -193,19 +191,27 @@ class Context:
 
     def int64(self, values: Iterable[int]) -> str:
         """A constant vector of INT64."""
+        import numpy
+
         return self.constants.add(numpy.array(list(values), dtype=numpy.int64))
 
     def int64_scalar(self, value: int) -> str:
         """A constant scalar of INT64."""
+        import numpy
+
         return self.constants.add(numpy.array(value, dtype=numpy.int64))
 
     def scalar(self, value: float, like: str = "", elem_type: int | None = None) -> str:
         """A constant scalar of a type: the given one, else that of the value `like`, FLOAT where it is unknown."""
+        import numpy
+
         number = elem_type or self.elem_type(like) or FLOAT
         return self.constants.add(numpy.array(value).astype(numpy_dtype(number)))
 
     def array(self, values: Any, elem_type: int = FLOAT) -> str:
         """A constant with the elements of nested lists or an array."""
+        import numpy
+
         return self.constants.add(numpy.asarray(values).astype(numpy_dtype(elem_type)))
 
     def check_size(self, *dims: int) -> None:

@@ -9,8 +9,6 @@ from dataclasses import replace
 from math import sqrt
 from typing import TYPE_CHECKING
 
-import numpy
-
 from formats.rten.attributes import find, get_float, get_floats, get_int, get_ints, get_string
 from formats.rten.rewriting.context import Refused
 from formats.rten.rewriting.elementwise import times_sigmoid
@@ -255,6 +253,8 @@ def mat_mul_n_bits(node: Node, context: Context) -> list[Node] | None:
 
 def _four_bit_zeros(context: Context, zeros: str, rows: int, blocks: int) -> str:
     """The zero point of each block; 8 where none is given."""
+    import numpy
+
     if not zeros:
         return context.array(numpy.full((rows, blocks), 8), UINT4)
     tensor = context.scope.constant(zeros)

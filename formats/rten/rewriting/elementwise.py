@@ -4,33 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from formats.ir.dtypes import type_name
-from formats.rten.attributes import get_float, get_int, get_string
-from formats.rten.rewriting.context import BYTES, FLOATS, INTS, Refused
-from formats.rten.value_types import BOOL, FLOAT, INT32
+from formats.rten.attributes import get_float, get_int
+from formats.rten.rewriting.context import BYTES, Refused
+from formats.rten.value_types import FLOAT, INT32
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from formats.ir.model import Node
     from formats.rten.rewriting.context import Context, Rewriting
-
-CASTABLE = (FLOATS | INTS | BYTES) - {21, 22}  # what RTen has, or has a wider type for
-
-
-def cast(node: Node, context: Context) -> list[Node] | None:
-    """RTen has no truth values: a cast to BOOL is a comparison with zero; other types it lacks are refused."""
-    data, target = context.input(0), get_int(node, "to")
-    if target not in CASTABLE:
-        raise Refused(f"casts to {type_name(target)}, which RTen has not")
-    source = context.elem_type(data)
-    if target != BOOL:
-        return None
-    if source == BOOL:
-        return context.replace(context.op("Identity", data))
-    if source not in FLOATS | INTS:
-        data = context.cast(data, INT32 if source in BYTES else FLOAT)
-    return context.replace(context.op("Not", context.op("Equal", data, context.scalar(0, like=data))))
 
 
 def cast_like(node: Node, context: Context) -> list[Node] | None:
@@ -103,33 +85,6 @@ def is_inf(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op("Equal", data, infinity))
 
 
-def bit_shift(node: Node, context: Context) -> list[Node] | None:
-    """Shifting is multiplying with, or dividing by, a power of two; more places than there are do what all do."""
-    data, amount = context.input(0), context.input(1)
-    if context.elem_type(data) not in BYTES:
-        raise Refused(f"shifts {context.describe(data)}, of which RTen cannot hold every value")
-    number, places = context.cast(data, INT32), context.cast(amount, INT32)
-    all_places = context.scalar(8, elem_type=INT32)
-    too_far = context.op("Less", places, context.scalar(0, elem_type=INT32))
-    places = context.op("Min", context.op("Where", too_far, all_places, places), all_places)
-    power = context.op("Pow", context.scalar(2, elem_type=INT32), places)
-    if get_string(node, "direction") == "LEFT":
-        shifted = context.op("Mul", number, power)
-    else:  # towards minus infinity, where integers are divided towards zero
-        shifted = context.op("Div", context.op("Sub", number, context.op("Mod", number, power)), power)
-    return context.replace(context.cast(shifted, context.elem_type(data) or INT32))
-
-
-def bitwise_not(node: Node, context: Context) -> list[Node] | None:
-    """All bits of a two's complement number flipped: -1 - x, and of an unsigned byte 255 - x."""
-    data = context.input(0)
-    elem_type = context.elem_type(data)
-    if elem_type not in BYTES and elem_type not in (5, 6, 7):
-        raise Refused(f"flips the bits of {context.describe(data)}, of which RTen cannot hold every value")
-    ones = context.scalar(255 if elem_type == 2 else -1, like=data)
-    return context.replace(context.op("Sub", ones, data))
-
-
 def celu(node: Node, context: Context) -> list[Node] | None:
     """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
     data = context.input(0)
@@ -194,9 +149,6 @@ def swiglu(node: Node, context: Context) -> list[Node] | None:
 
 
 REWRITINGS: Mapping[str, Rewriting] = {
-    "BitShift": bit_shift,
-    "BitwiseNot": bitwise_not,
-    "Cast": cast,
     "CastLike": cast_like,
     "Celu": celu,
     "IsInf": is_inf,

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy
-
 if TYPE_CHECKING:
     import numpy as np
 
@@ -34,6 +32,8 @@ class Axis(NamedTuple):
     @property
     def is_whole(self) -> bool | None:
         """Whether the size times the scale is whole, so that the ratio of sizes is the scale; `None`: unknown."""
+        import numpy
+
         if self.scale is None or self.scale == int(self.scale):
             return True
         if not isinstance(self.before, int):
@@ -66,6 +66,8 @@ class Kernel(NamedTuple):
 
 def positions(axis: Axis, coordinates: str) -> Array:
     """The coordinate in the input of each output."""
+    import numpy
+
     before, after = axis.sizes
     scale = numpy.float32(after / before if axis.scale is None else axis.scale)
     places = numpy.arange(after, dtype=numpy.float32)
@@ -99,6 +101,8 @@ def inside(axis: Axis) -> Array:
 
 def indices(axis: Axis, kernel: Kernel) -> list[int]:
     """For each output the nearest element of the input."""
+    import numpy
+
     before, _ = axis.sizes
     found = positions(axis, kernel.coordinates)
     if kernel.rounding == "floor":
@@ -114,6 +118,8 @@ def indices(axis: Axis, kernel: Kernel) -> list[int]:
 
 def matrix(axis: Axis, kernel: Kernel) -> Array:
     """The weights of all elements of the input (columns) in each output (rows)."""
+    import numpy
+
     before, after = axis.sizes
     result = numpy.zeros((after, before))
     scale = after / before if axis.scale is None else axis.scale
@@ -135,11 +141,15 @@ def matrix(axis: Axis, kernel: Kernel) -> Array:
 
 
 def _linear(distance: Array) -> Array:
+    import numpy
+
     return numpy.asarray(numpy.maximum(1 - distance, 0))
 
 
 def _cubic(distance: Array, a: float) -> Array:
     """Spec: Keys, Cubic convolution interpolation for digital image processing, 1981."""
+    import numpy
+
     near = (a + 2) * distance**3 - (a + 3) * distance**2 + 1
     far = a * distance**3 - 5 * a * distance**2 + 8 * a * distance - 4 * a
     return numpy.asarray(numpy.where(distance <= 1, near, numpy.where(distance < 2, far, 0)))

@@ -25,12 +25,14 @@ if TYPE_CHECKING:
 def scan(node: Node, context: Context) -> list[Node] | None:
     """A loop whose body takes its slices itself."""
     attribute = find(node, "body")
-    if context.version < 9:
-        raise Refused("has a batch axis, as in operator set 8", "convert the model to operator set 9 or newer")
     if attribute is None or attribute.g is None:
         raise Refused("has no body")
+    if context.version < 9:
+        return _scan_of_batch(node, context, attribute.g)
     body, scanned = attribute.g, get_int(node, "num_scan_inputs")
     count = len(node.input) - scanned
+    if not 0 <= count < len(node.input) == len(body.input):
+        raise Refused(f"scans {scanned} of {len(node.input)} inputs, and its body has {len(body.input)}")
     states, data = node.input[:count], node.input[count:]
     axes = get_ints(node, "scan_input_axes") or [0] * scanned
     backwards = get_ints(node, "scan_input_directions") or [0] * scanned
@@ -58,7 +60,8 @@ def scan(node: Node, context: Context) -> list[Node] | None:
         output=[context.value_info(goes_on, BOOL, is_scalar=True), *body.output],
         value_info=body.value_info,
     )
-    results = list(context.op_outputs("Loop", [steps, "", *states], len(node.output), body=graph))
+    always = context.scalar(1, elem_type=BOOL)
+    results = list(context.op_outputs("Loop", [steps, always, *states], len(node.output), body=graph))
     return context.replace(*results[:count], *_collected(node, context, results[count:]))
 
 
@@ -79,6 +82,35 @@ def _collected(node: Node, context: Context, results: list[str]) -> list[str]:
             value = context.op("Transpose", value, perm=order)
         found.append(value)
     return found
+
+
+def _scan_of_batch(node: Node, context: Context, body: Graph) -> list[Node]:
+    """In operator set 8, all had a batch axis first: a loop over the samples, each of which is scanned."""
+    if context.optional(0):
+        raise Refused("has sequences of different lengths", "convert the model to operator set 9 or newer")
+    samples = context.op("Squeeze", sizes_of(context, context.input(1), 0, 1), context.int64([0]))
+    scanned = get_int(node, "num_scan_inputs")
+    inner = context.nested()
+    number, condition, goes_on = (
+        context.names.fresh(f"{node.output[0]}/{what}") for what in ("sample", "condition", "goes_on")
+    )
+    made = inner.op_outputs(
+        "Scan",
+        [inner.op("Gather", name, number, axis=0) for name in node.input[1:]],
+        len(node.output),
+        body=body,
+        num_scan_inputs=scanned,
+        scan_input_directions=get_ints(node, "directions") or [0] * scanned,
+    )
+    inner.emit(make_node("Identity", [condition], [goes_on]))
+    graph = Graph(
+        name=body.name,
+        node=inner.emitted,
+        input=[context.value_info(name, kind, is_scalar=True) for name, kind in ((number, INT64), (condition, BOOL))],
+        output=[context.value_info(goes_on, BOOL, is_scalar=True), *(ValueInfo(name=name) for name in made)],
+    )
+    always = context.scalar(1, elem_type=BOOL)
+    return context.replace(*context.op_outputs("Loop", [samples, always], len(made), body=graph))
 
 
 def sequence_map(node: Node, context: Context) -> list[Node] | None:

@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING
 from formats.ir.dtypes import type_name
 from formats.rten.attributes import find, get_int
 from formats.rten.dims import normalize
+from formats.rten.rewriting.bits import limits
 from formats.rten.rewriting.context import FLOATS, Refused
 from formats.rten.rewriting.shapes import joined, sizes_of
 from formats.rten.value_types import FLOAT, INT8, UINT8
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from formats.ir.model import Node
     from formats.rten.rewriting.context import Context, Rewriting
 
 QUANTIZED = (UINT8, INT8)
+OTHERS = (4, 5, 21, 22, 25, 26)  # UINT16, INT16, UINT4, INT4, UINT2, INT2
 
 
 def _per_tensor(context: Context, name: str) -> str:
@@ -52,9 +54,10 @@ def quantize_linear(node: Node, context: Context) -> list[Node] | None:
     """The type of the result is said by the zero point and by the attribute, which RTen's inference reads."""
     data, zero = context.input(0), context.optional(2)
     target = context.elem_type(zero) if zero else get_int(node, "output_dtype") or UINT8
-    if target not in QUANTIZED:
-        raise Refused(f"quantises to {type_name(target)}, where RTen has UINT8 and INT8")
-    _refuse_blocks(node)
+    if target not in (*QUANTIZED, *OTHERS):
+        raise Refused(f"quantises to {type_name(target)}, where RTen has integers only")
+    if target in OTHERS or get_int(node, "block_size"):
+        return _divided_out(node, context, target)
     if context.is_integer(data):
         return context.changed([context.cast(data, FLOAT), *node.input[1:]])
     scale, zero = _parameters(context, target)
@@ -64,18 +67,24 @@ def quantize_linear(node: Node, context: Context) -> list[Node] | None:
     return context.changed(given, output_dtype=target)
 
 
-def _refuse_blocks(node: Node) -> None:
-    if get_int(node, "block_size"):
-        raise Refused("quantises in blocks, which RTen does not")
+def _divided_out(node: Node, context: Context, target: int) -> list[Node]:
+    """The nearest integer to x / scale, an even one between two, plus the zero point, within the limits of its type."""
+    spread, zero = _spreading(node, context), context.optional(2)
+    float_type = context.elem_type(context.input(1)) or FLOAT
+    quotient = context.op("Div", context.cast(context.input(0), float_type), spread(context.input(1)))
+    numbers = context.op("Round", quotient)
+    if zero:
+        numbers = context.op("Add", numbers, spread(context.cast(zero, float_type)))
+    bounds = (context.scalar(limit, elem_type=float_type) for limit in limits(target))
+    return context.replace(context.op("Cast", context.op("Clip", numbers, *bounds), to=target))
 
 
 def dequantize_linear(node: Node, context: Context) -> list[Node] | None:
     """Blocks are multiplied out; otherwise RTen has the operator."""
-    data, scale, zero = context.input(0), context.input(1), context.optional(2)
-    elem_type = context.elem_type(data)
+    elem_type = context.elem_type(context.input(0))
     if get_int(node, "block_size") or elem_type in FLOATS or _is_small_float(elem_type):
-        return _multiplied_out(node, context, data, scale, zero)
-    given = [data, *(name for name in _parameters(context, elem_type) if name)]
+        return _multiplied_out(node, context)
+    given = [context.input(0), *(name for name in _parameters(context, elem_type) if name)]
     return None if given == [name for name in node.input if name] else context.changed(given)
 
 
@@ -83,17 +92,24 @@ def _is_small_float(elem_type: int | None) -> bool:
     return elem_type is not None and elem_type not in FLOATS and type_name(elem_type).startswith("FLOAT")
 
 
-def _multiplied_out(node: Node, context: Context, data: str, scale: str, zero: str) -> list[Node]:
+def _multiplied_out(node: Node, context: Context) -> list[Node]:
     """(x - zero point) * scale, both spread over what they are for."""
-    float_type = context.elem_type(scale) or FLOAT
-    numbers = context.cast(data, float_type)
-    block, rank = get_int(node, "block_size"), context.known_rank(data)
-    axis = normalize(get_int(node, "axis", 1), rank) if rank else 0
-    scale = _spread(context, scale, data, axis, rank, block)
+    spread, zero = _spreading(node, context), context.optional(2)
+    float_type = context.elem_type(context.input(1)) or FLOAT
+    numbers = context.cast(context.input(0), float_type)
     if zero:
-        offsets = _spread(context, context.cast(zero, float_type), data, axis, rank, block)
-        numbers = context.op("Sub", numbers, offsets)
-    return context.replace(context.op("Mul", numbers, scale))
+        numbers = context.op("Sub", numbers, spread(context.cast(zero, float_type)))
+    return context.replace(context.op("Mul", numbers, spread(context.input(1))))
+
+
+def _spreading(node: Node, context: Context) -> Callable[[str], str]:
+    """A function that spreads parameters over the data that they are for."""
+    data, block = context.input(0), get_int(node, "block_size")
+    if not block and (context.rank(context.input(1)) == 0 or context.dims(context.input(1)) == (1,)):
+        return str
+    rank = context.known_rank(data)
+    axis = normalize(get_int(node, "axis", 1), rank) if rank else 0
+    return lambda name: _spread(context, name, data, axis, rank, block)
 
 
 def _spread(context: Context, name: str, data: str, axis: int, rank: int, block: int) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy
-
 from formats.ir.dtypes import numpy_dtype
 from formats.ir.storage import from_numpy
 from formats.rten.attributes import find, get_float, get_int, get_ints
@@ -118,6 +116,8 @@ def non_max_suppression(node: Node, context: Context) -> list[Node] | None:
 
 def hardmax(node: Node, context: Context) -> list[Node] | None:
     """One at the first of the largest elements, zero elsewhere."""
+    import numpy
+
     data, axis = context.input(0), get_int(node, "axis", -1)
     found = context.op_outputs("TopK", [data, context.int64([1])], 2, axis=axis)[1]
     place = context.op("Squeeze", found, context.int64([axis]))
@@ -219,6 +219,8 @@ def mean_variance_normalization(node: Node, context: Context) -> list[Node] | No
 
 def group_normalization(node: Node, context: Context) -> list[Node] | None:
     """Each group is an instance of its own; the scale and bias were one a group before operator set 21."""
+    import numpy
+
     data, scale, bias = (context.input(place) for place in range(3))
     groups, rank = get_int(node, "num_groups"), context.known_rank(data)
     batch = sizes_of(context, data, 0, 1)
@@ -242,6 +244,8 @@ def group_normalization(node: Node, context: Context) -> list[Node] | None:
 
 def dropout(node: Node, context: Context) -> list[Node] | None:
     """In inference nothing is dropped, and the mask is all true; random numbers need a feature that RTen may lack."""
+    import numpy
+
     data, ratio, training = context.input(0), context.optional(1), context.optional(2)
     if context.version < 7 and not get_int(node, "is_test"):
         raise Refused("is in its training form (is_test = 0)", "set is_test to 1")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy
-
 from formats.ir.storage import from_numpy
 from formats.rten.attributes import find, get_int, get_ints, get_string
 from formats.rten.dims import MAX_RANK, normalize
@@ -127,6 +125,8 @@ def _pad_last(context: Context, data: str, axis: int, rank: int, pads: tuple[int
 
 def constant_of_shape(node: Node, context: Context) -> list[Node] | None:
     """RTen fills with floats and 32-bit integers."""
+    import numpy
+
     attribute = find(node, "value")
     if attribute is None or attribute.t is None:
         return context.changed(value=from_numpy(numpy.zeros(1, dtype=numpy.float32)))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from math import pi, prod
 from typing import TYPE_CHECKING
 
-import numpy
-
 from formats.rten.attributes import find, get_float, get_int, get_ints, get_string
 from formats.rten.dims import normalize
 from formats.rten.rewriting.context import INT_MAX, Refused
@@ -80,6 +78,8 @@ def determinant(node: Node, context: Context) -> list[Node] | None:
 
 def affine_grid(node: Node, context: Context) -> list[Node] | None:
     """All positions of the output, transformed by each matrix."""
+    import numpy
+
     theta, size = context.input(0), context.static_ints(context.input(1))
     spatial = size[2:]
     context.check_size(*spatial, len(spatial) + 1)
@@ -98,6 +98,8 @@ def affine_grid(node: Node, context: Context) -> list[Node] | None:
 
 def col2im(node: Node, context: Context) -> list[Node] | None:
     """Patches added up where they overlap: a transposed convolution with kernels of a single one."""
+    import numpy
+
     data = context.input(0)
     image, block = context.static_ints(context.input(1)), context.static_ints(context.input(2))
     rank, volume = len(block), prod(block)
@@ -148,6 +150,8 @@ def causal_conv_with_state(node: Node, context: Context) -> list[Node] | None:
 
 def grid_sample(node: Node, context: Context) -> list[Node] | None:
     """RTen samples images, and takes zeros outside; the border goes on outside where no place is taken there."""
+    import numpy
+
     data, grid = context.input(0), context.input(1)
     if context.rank(data) not in (None, 4):
         raise Refused(f"samples {context.known_rank(data) - 2} spatial axes, where RTen has two")

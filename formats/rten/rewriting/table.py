@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formats.rten.rewriting import (
+    bits,
     contrib,
     contrib_quantized,
     criteria,
@@ -34,6 +35,7 @@ _STANDARD = (
     contrib.STANDARD,
     versions.REWRITINGS,
     reductions.AXES,
+    bits.REWRITINGS,
     criteria.REWRITINGS,
     elementwise.REWRITINGS,
     loops.REWRITINGS,

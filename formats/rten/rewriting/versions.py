@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy
-
 from formats.ir.dtypes import BY_NAME, numpy_dtype
 from formats.rten.attributes import find, get_float, get_floats, get_int, get_ints, get_string
 from formats.rten.rewriting.context import Refused, with_input
@@ -162,6 +160,8 @@ def tile_axis(node: Node, context: Context) -> list[Node] | None:
 
 def upsample(node: Node, context: Context) -> list[Node] | None:
     """Upsample is Resize without its choices; the scales were attributes before operator set 9."""
+    import numpy
+
     data, scales = context.input(0), context.optional(1)
     attribute = get_floats(node, "scales")
     if attribute is None and find(node, "height_scale") is not None:
@@ -187,7 +187,11 @@ def resize_10(node: Node, context: Context) -> list[Node] | None:
     if context.version >= 11:
         return None
     scales = context.input(1)
-    factors = context.scope.numbers(scales) or ()
+    factors = context.scope.numbers(scales)
+    if factors is None:
+        if get_string(node, "mode", "nearest") == "nearest":
+            raise Refused("has scales that are known only when the model runs", "make them constant")
+        factors = []
     shrinks = any(factor < 1 for factor in factors)
     if shrinks and any(factor > 1 for factor in factors):
         raise Refused("enlarges one axis and shrinks another", "convert the model to operator set 11 or newer")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-import numpy
-
 from formats.rten.attributes import find, get_float, get_int, get_ints
 from formats.rten.rewriting.context import Refused
 from formats.rten.rewriting.reductions import power_of
@@ -259,6 +257,8 @@ def lrn(node: Node, context: Context) -> list[Node] | None:
 
 def max_unpool(node: Node, context: Context) -> list[Node] | None:
     """Each element goes where its index in the flat output says, zeros elsewhere."""
+    import numpy
+
     data, indices = context.input(0), context.input(1)
     if context.optional(2):
         target = list(context.static_ints(context.input(2)))

@@ -1,0 +1,129 @@
+"""Every version of every ONNX operator has the outcome that is written down, in the real runtime and back in ONNX."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from evaluation import difference, evaluate, evaluate_in_onnxruntime, held
+from historical import RANDOM, historical_cases, versions
+from rten_tables import DEVIATIONS
+
+from formats.onnxpb import CODEC as ONNX
+from formats.onnxpb import OnnxOptions
+from formats.rten import CODEC, RtenOptions
+from formats.rten.raising.model import raise_model
+from formats.rten.refusal import RefusalError
+from formats.tensordata.engine import to_bytes
+from formats.tensordata.source import Literal
+
+EXPECTED = json.loads((Path(__file__).parent / "historical_outcomes.json").read_text())
+TOLERANCE = 2e-4  # some references have four digits
+# Beginnings of the names of cases with other outputs than onnxruntime has, beside those that differ from the suite's.
+DIFFERENT = (*DEVIATIONS, "test_dropout_default_mask", "dropout_mask")  # the mask that ONNX has since version 12
+
+
+def reference(case):
+    """Return the outputs of a case by onnxruntime; where it does not run the version, those of the newer words."""
+    try:
+        return case.outputs if case.version.op_type in RANDOM else evaluate_in_onnxruntime(case.model, case.inputs)
+    except Exception:  # in many words: it has no kernel, or runs no operator set that is so new, no such old form
+        return case.outputs
+
+
+def differences(case, outputs, wanted):
+    """Return in words how outputs differ, of random numbers only in their dims."""
+    pairs = list(zip(outputs, wanted, strict=True))
+    if case.version.op_type in RANDOM:
+        return "; ".join(f"{right.shape} became {got.shape}" for got, right in pairs if got.shape != right.shape)
+    return "; ".join(text for pair in pairs if (text := difference(*pair, TOLERANCE)))
+
+
+class Computer:
+    """What comes out of .rten files, once for those that are the same although the models are of other versions."""
+
+    def __init__(self, runtime, path):
+        self.runtime, self.path = runtime, path
+        self.known = {}
+
+    def outputs(self, data, case):
+        """Return the outputs in RTen and of the ONNX model that the file becomes, or of either what went wrong."""
+        key = case.name, data
+        if key not in self.known:
+            self.known[key] = [self.attempt(run, data, case) for run in (self.in_rten, self.in_onnx)]
+        return self.known[key]
+
+    def attempt(self, run, data, case):
+        """Return the outputs, or what went wrong."""
+        try:
+            return run(data, case)
+        except Exception as error:  # of all cases at once, whatever it is
+            return f"{type(error).__name__}: {error}"
+
+    def in_rten(self, data, case):
+        """Return the outputs of the real runtime."""
+        self.path.write_bytes(data)
+        return self.runtime.run(self.path, {name: held(value) for name, value in case.inputs.items()})
+
+    def in_onnx(self, data, case):
+        """Return the outputs of a .rten file that is a model of ONNX again."""
+        model = raise_model(CODEC.read(Literal(data), None)).model
+        return evaluate(to_bytes(ONNX.plan(model, Path("m"), OnnxOptions())), case.inputs)
+
+
+def outcomes_of(case, computer):
+    """Return what became of a case in RTen and back in ONNX, "right" or what is wrong; or why it is refused."""
+    try:
+        data = to_bytes(CODEC.plan(ONNX.read(Literal(case.model), None), computer.path, RtenOptions()))
+    except RefusalError as error:
+        return "; ".join(sorted({f"{refusal.op_type}: {refusal.reason}" for refusal in error.refusals})), "refused"
+    wanted = reference(case)
+    return tuple(
+        got if isinstance(got, str) else differences(case, got, wanted) or "right"
+        for got in computer.outputs(data, case)
+    )
+
+
+@pytest.fixture(scope="module")
+def outcomes(runtime, tmp_path_factory):
+    """What became of each case, in RTen and back in ONNX."""
+    computer = Computer(runtime, tmp_path_factory.mktemp("historical") / "m.rten")
+    return [(case, *outcomes_of(case, computer)) for case in historical_cases()]
+
+
+def test_every_version_has_an_outcome():
+    """All versions of all operators that the installed `onnx` defines are known, and each has a model."""
+    assert {str(version) for found in versions().values() for version in found} == set(EXPECTED)
+
+
+def test_outcomes(outcomes, tmp_path):
+    """Of each version so many models are right as is written down, and the others are refused or differ as it says.
+
+    What came out is in `outcomes.json` of the test's folder, to take the place of `historical_outcomes.json` where a
+    change is meant.
+    """
+    found = {}
+    for case, outcome, back in outcomes:
+        row = found.setdefault(str(case.version), {"right": 0})
+        if back == "refused":
+            refused = row.setdefault("refused", {})
+            refused[outcome] = refused.get(outcome, 0) + 1
+        elif outcome == "right":
+            row["right"] += 1
+        else:
+            row.setdefault("deviating", []).append(case.name)
+    lines = (f"{json.dumps(name)}: {json.dumps(row, sort_keys=True)}" for name, row in found.items())
+    (tmp_path / "outcomes.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    assert EXPECTED == found
+
+
+@pytest.mark.parametrize("place", [1, 2], ids=["rten", "onnx"])
+def test_nothing_is_wrong(place, outcomes):
+    """What is not refused is right, in the runtime and as ONNX again, unless the runtime's own operator differs."""
+    texts = {
+        f"{case.version} in {case.opset}: {case.name}": row[place - 1]
+        for case, *row in outcomes
+        if row[1] != "refused" and not case.name.startswith(DIFFERENT)
+    }
+    assert {} == {name: text for name, text in texts.items() if text != "right"}
