@@ -73,6 +73,11 @@ def test_archive_loads_no_numpy(python: Python, digits: Path) -> None:
     assert {"isal"} >= set(run_main(python, "digits.onnx", "a.onnxz"))
 
 
+def test_rten_loads_no_numpy(python: Python, digits: Path) -> None:
+    """A conversion to RTen in which no element changes its type needs no numpy."""
+    assert [] == run_main(python, "digits.onnx", "a.rten")
+
+
 @pytest.mark.parametrize("target", ["a.onnx", "a.onnxz", "a.rten"])
 def test_onnx_and_protobuf_are_never_loaded(python: Python, digits: Path, target: str) -> None:
     """No conversion imports `onnx` or protobuf."""

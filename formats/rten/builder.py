@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from formats.rten.fbs import Slot, Table
     from formats.tensordata.source import Source
 
+_SOFFSET = struct.Struct("<i")
+
 MAX_NBYTES = (1 << 31) - 1  # what FlatBuffers can address, and what RTen's verifier visits
 ALIGNMENT = 8  # of the buffer, and so of its size
 
@@ -45,6 +47,13 @@ def build(table: Table, root: str = "Model") -> list[bytes | Source]:
 @cache
 def _tags(union: str) -> dict[str, int]:
     return {member: tag for tag, member in enumerate(UNIONS[union], 1)}
+
+
+class Shared(dict[str, Any]):
+    """A table that stands in many places and holds no other.
+
+    It is written in each of them, as every table is, but put together once.
+    """
 
 
 class _Shape(NamedTuple):
@@ -77,6 +86,12 @@ def _shape(name: str, filled: int) -> _Shape:
     return _Shape(vtable, end, alignment, struct.Struct("<i" + "".join(formats)).pack, order)
 
 
+@cache
+def _vector(element: str, count: int) -> Callable[..., bytes]:
+    """What packs the number of elements and these."""
+    return struct.Struct(f"<I{count}{element}").pack
+
+
 class _Plan(NamedTuple):
     """How to write the tables of one name."""
 
@@ -89,34 +104,45 @@ class _Builder:
 
     def __init__(self) -> None:
         self._chunks: list[bytes | Source] = []  # the last of the buffer first
+        self._sources: list[int] = []  # the places in `_chunks` of what is no bytes
         self._nbytes = 0
         self._tables_left = MAX_TABLES
         self._shapes: dict[tuple[str, int], tuple[int, _Shape]] = {}  # with the positions of their vtables
         self._plans: dict[str, _Plan] = {}
+        self._repeats: dict[tuple[str, int, int], tuple[int, bytes]] = {}  # see `_shared`
 
     def root(self, name: str, table: Table) -> list[bytes | Source]:
         """The finished buffer."""
         position = self._table(name, table, 0)
         self._chunks.append(UOFFSET.pack(self._room(4, ALIGNMENT, 0) - position))
         segments: list[bytes | Source] = []
-        literals: list[bytes] = []
-        for chunk in reversed(self._chunks):
-            if isinstance(chunk, bytes):
-                literals.append(chunk)
-            else:
-                segments += [b"".join(literals), chunk]
-                literals.clear()
-        return [*segments, b"".join(literals)]
+        end = len(self._chunks)
+        for place in reversed(self._sources):
+            segments += [self._joined(place + 1, end), self._chunks[place]]
+            end = place
+        return [*segments, self._joined(0, end)]
+
+    def _joined(self, start: int, end: int) -> bytes:
+        """Chunks that are bytes, in the order of the buffer."""
+        return b"".join(reversed(self._chunks[start:end]))  # type: ignore[arg-type]
 
     def _room(self, nbytes: int, alignment: int, lead: int = 4) -> int:
         """The position of the next `nbytes`, after padding that aligns what follows the first `lead` of them."""
-        padding = -(self._nbytes + nbytes - lead) % alignment
+        end = self._nbytes + nbytes
+        padding = (lead - end) % alignment
         if padding:
             self._chunks.append(bytes(padding))
-        self._nbytes += padding + nbytes
-        if self._nbytes > MAX_NBYTES:
+            end += padding
+        if end > MAX_NBYTES:
             raise EncodeError(f"the model takes more than {MAX_NBYTES} bytes; version 2 can keep its weights outside")
-        return self._nbytes
+        self._nbytes = end
+        return end
+
+    def _add_data(self, data: bytes | Source) -> None:
+        """Bytes that are in memory or elsewhere come next."""
+        if not isinstance(data, bytes):
+            self._sources.append(len(self._chunks))
+        self._chunks.append(data)
 
     def _table(self, name: str, table: Table, depth: int) -> int:
         """The position of a table, now written; `depth` counts the tables around it."""
@@ -126,25 +152,25 @@ class _Builder:
             raise EncodeError(f"{message}; leave out the shapes of values")
         if depth >= MAX_DEPTH:
             raise EncodeError(f"RTen reads at most {MAX_DEPTH} tables within tables, which is 14 graphs within graphs")
-        filled, values = self._values(name, table, depth + 1)
-        vtable, shape = self._shapes.get((name, filled)) or self._add_shape(name, filled)
-        position = self._room(shape.nbytes, shape.alignment)
-        inline = [position - place - values[which] if place else values[which] for which, place in shape.order]
-        try:
-            self._chunks.append(shape.pack(vtable - position, *inline))
-        except (struct.error, OverflowError) as error:
-            raise EncodeError(f"a number in a {name} does not fit its field: {error}") from None
+        return self._shared(name, table, depth + 1) if type(table) is Shared else self._written(name, table, depth + 1)
+
+    def _shared(self, name: str, table: Shared, depth: int) -> int:
+        """The position of a table that may have been written before, as a copy but for the distance to the vtable."""
+        key = name, id(table), self._nbytes % ALIGNMENT
+        vtable, rest = self._repeats.get(key, (0, b""))
+        if vtable:
+            position = self._room(4 + len(rest), 1)
+            self._chunks.append(_SOFFSET.pack(vtable - position) + rest)
+            return position
+        start, before = len(self._chunks), (len(self._shapes), self._tables_left, len(self._sources))
+        position = self._written(name, table, depth)
+        if before == (len(self._shapes), self._tables_left, len(self._sources)):
+            data = self._joined(start, len(self._chunks))
+            self._repeats[key] = position + _SOFFSET.unpack_from(data)[0], data[4:]
         return position
 
-    def _add_shape(self, name: str, filled: int) -> tuple[int, _Shape]:
-        """A shape that no table had before and the position of its vtable, now written."""
-        shape = _shape(name, filled)
-        added = self._shapes[name, filled] = self._room(len(shape.vtable), 2), shape
-        self._chunks.append(shape.vtable)
-        return added
-
-    def _values(self, name: str, table: Table, depth: int) -> tuple[int, list[Any]]:
-        """The filled slots, as bits, and what is in them: scalars and positions, the last slot first."""
+    def _written(self, name: str, table: Table, depth: int) -> int:
+        """The position of a table, now written after all that it holds, of which the last slot comes first."""
         plan = self._plans.get(name) or self._add_plan(name)
         filled, values, field = 0, [], ""
         try:
@@ -162,7 +188,21 @@ class _Builder:
             raise
         if not table.keys() <= plan.fields:
             raise EncodeError(f"a {name} has no field {min(table.keys() - plan.fields)}")
-        return filled, values
+        vtable, shape = self._shapes.get((name, filled)) or self._add_shape(name, filled)
+        position = self._room(shape.nbytes, shape.alignment)
+        inline = [position - place - values[which] if place else values[which] for which, place in shape.order]
+        try:
+            self._chunks.append(shape.pack(vtable - position, *inline))
+        except (struct.error, OverflowError) as error:
+            raise EncodeError(f"a number in a {name} does not fit its field: {error}") from None
+        return position
+
+    def _add_shape(self, name: str, filled: int) -> tuple[int, _Shape]:
+        """A shape that no table had before and the position of its vtable, now written."""
+        shape = _shape(name, filled)
+        added = self._shapes[name, filled] = self._room(len(shape.vtable), 2), shape
+        self._chunks.append(shape.vtable)
+        return added
 
     def _add_plan(self, name: str) -> _Plan:
         writers: dict[str, Callable[[Slot, Any, int], Any]] = {
@@ -202,19 +242,24 @@ class _Builder:
         return self._table(member, table, depth)
 
     def _string(self, slot: Slot, text: str | Source, depth: int) -> int:
+        if not isinstance(text, str):
+            position = self._room(4 + text.nbytes + 1, 4)
+            self._chunks.append(b"\0")
+            self._add_data(text)
+            self._chunks.append(UOFFSET.pack(text.nbytes))
+            return position
         try:
-            data = text.encode() if isinstance(text, str) else text
+            data = text.encode()
         except UnicodeEncodeError as error:
             raise EncodeError(f"a string cannot be written as UTF-8: {error}") from None
-        nbytes = len(data) if isinstance(data, bytes) else data.nbytes
-        position = self._room(4 + nbytes + 1, 4)
-        self._chunks += (b"\0", data, UOFFSET.pack(nbytes))
+        position = self._room(4 + len(data) + 1, 4)
+        self._chunks.append(UOFFSET.pack(len(data)) + data + b"\0")
         return position
 
     def _scalars(self, slot: Slot, values: Sequence[Any], depth: int) -> int:
         count = len(values)
         try:
-            chunk = struct.pack(f"<I{count}{slot.element}", count, *values)
+            chunk = _vector(slot.element, count)(count, *values)
         except (struct.error, OverflowError) as error:
             raise EncodeError(f"a number does not fit its vector: {error}") from None
         position = self._room(len(chunk), 4)
@@ -227,7 +272,8 @@ class _Builder:
         if nbytes % element_nbytes:
             raise EncodeError(f"found {nbytes} bytes of elements that take {element_nbytes} each")
         position = self._room(4 + nbytes, 4)
-        self._chunks += (data, UOFFSET.pack(nbytes // element_nbytes))
+        self._add_data(data)
+        self._chunks.append(UOFFSET.pack(nbytes // element_nbytes))
         return position
 
     def _inner_table(self, slot: Slot, table: Table, depth: int) -> int:

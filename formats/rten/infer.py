@@ -6,9 +6,8 @@ wrong for a valid model: where a rule is missing, or what it needs is unknown, s
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Any
-
-import numpy
 
 from formats.ir.dtypes import BY_NUMBER, numpy_dtype
 from formats.rten import contents
@@ -16,6 +15,7 @@ from formats.rten.operators import STANDARD_DOMAINS
 from formats.rten.rules import RULES
 from formats.rten.value_types import (
     BOOL,
+    INT64,
     UNKNOWN,
     Dims,
     ValueType,
@@ -127,6 +127,8 @@ class Scope:
         parts = [part for source in names if depth and (part := self.array(source, depth - 1)) is not None]
         if not names or len(parts) < len(names) or any(part.ndim > 1 for part in parts):
             return None
+        import numpy
+
         whole = parts[0] if len(parts) == 1 else numpy.concatenate(parts)
         return whole.astype(numpy_dtype(elem_type))
 
@@ -216,4 +218,6 @@ def _elements(tensor: Tensor) -> Dims | None:
         return None
     if max(tensor.dims, default=0) > contents.MAX_ELEMENTS or min(tensor.dims, default=0) < 0:
         return None
-    return tuple(int(number) for number in tensor.numpy().ravel())
+    data = tensor.source().read()
+    width, code = (1, "?") if tensor.data_type == BOOL else (8, "q") if tensor.data_type == INT64 else (4, "i")
+    return tuple(map(int, struct.unpack(f"<{len(data) // width}{code}", data)))

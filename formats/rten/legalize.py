@@ -20,7 +20,8 @@ from formats.rten.constants import constant_tensor, densify
 from formats.rten.infer import MALFORMED, Scope
 from formats.rten.inline import expand, expanded_size, functions_of, key_of
 from formats.rten.operators import STANDARD_DOMAINS
-from formats.rten.order import topological
+from formats.rten.order import graphs, topological
+from formats.rten.precedents import Precedents
 from formats.rten.refusal import Refusal
 from formats.rten.rewriting.context import NEWEST, Constants, Context, Names, Refused
 from formats.rten.rewriting.table import REWRITINGS
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Attribute
     from formats.rten.inline import Key
+    from formats.rten.precedents import Likeness
 
 NEWEST_KNOWN = 28  # the newest operator set whose forms the rewritings know
 MAX_STEPS = 32  # of rewriting what a rewriting made, which no operator comes near
@@ -77,7 +79,7 @@ def legalize(model: Model, exact: bool = False) -> Legalized:
     result = replace(
         model, graph=legal, opset_import=imports, functions=[], ir_version=max(model.ir_version or 0, IR_VERSION)
     )
-    types = {where: legalizer.types.get(id(found), {}) for where, found in _graphs(legal, "graph")}
+    types = {where: legalizer.types.get(id(found), {}) for where, found in graphs(legal, "graph")}
     return Legalized(result, tuple(legalizer.refusals), types)
 
 
@@ -108,6 +110,7 @@ class _Legalizer:
         self._exact = exact
         self._functions = functions_of(model.functions)
         self._names = Names(*_names(model))
+        self._precedents = Precedents(self._names)
         self._sizes: dict[Key, float] = {}
         self._room: float = MAX_NODES
 
@@ -133,7 +136,16 @@ class _Legalizer:
         nodes: list[Node] = []
         for index in self._order(graph, where):
             node = graph.node[index]
-            nodes += self._node(node, _Place(versions, f"{where}.node[{index}]", surroundings, is_inlined))
+            likeness = self._likeness(node, versions, scope)
+            legal_node = self._precedents.follow(likeness, node, scope)
+            if legal_node is not None:
+                nodes.append(legal_node)
+                continue
+            refused = len(self.refusals)
+            made = self._node(node, _Place(versions, f"{where}.node[{index}]", surroundings, is_inlined))
+            if len(self.refusals) == refused:
+                self._precedents.add(likeness, node, made, scope)
+            nodes += made
         outputs = graph.output if outer is None else [_typed(value, scope) for value in graph.output]
         legal = replace(
             graph, node=nodes, initializer=[*tensors, *constants.tensors], sparse_initializer=[], output=outputs
@@ -150,6 +162,11 @@ class _Legalizer:
             reason = "it is part of a cycle"
             self.refusals.append(Refusal(node.op_type or "", node.domain or "", None, f"{where}.node[{first}]", reason))
         return order
+
+    def _likeness(self, node: Node, versions: Mapping[str, int], scope: Scope) -> Likeness | None:
+        if self._functions and key_of(node.domain, node.op_type, node.overload) in self._functions:
+            return None
+        return self._precedents.likeness(node, versions.get("", NEWEST), scope)
 
     def _node(self, node: Node, place: _Place) -> list[Node]:
         """The legal nodes that compute what a node does."""
@@ -266,19 +283,10 @@ def _names(model: Model) -> tuple[set[str], set[str]]:
     return used | read, read - {""}
 
 
-def _graphs(graph: Graph, where: str) -> Iterator[tuple[str, Graph]]:
-    """The graph and its subgraphs, each with its place."""
-    yield where, graph
-    for index, node in enumerate(graph.node):
-        for attribute in node.attribute:
-            if attribute.g is not None:
-                yield from _graphs(attribute.g, f'{where}.node[{index}].attribute["{attribute.name}"].g')
-
-
 def _all_graphs(model: Model) -> Iterator[Graph]:
     """All graphs of a model; the nodes of a function as a graph too."""
     outermost = [model.graph or Graph(), *(Graph(node=function.node) for function in model.functions)]
-    return (found for graph in outermost for _, found in _graphs(graph, ""))
+    return (found for graph in outermost for _, found in graphs(graph))
 
 
 def _body_types(node: Node, scope: Scope) -> list[ValueType]:

@@ -21,6 +21,9 @@ class Names:
 
     def new(self, name: str, avoid: Collection[str] = ()) -> str:
         """The name, or where it is taken or to be avoided, with the first free number behind it; taken from then on."""
+        if name not in self._taken and name not in avoid:
+            self._taken.add(name)
+            return name
         candidate, number = name, self._numbers.get(name, 0)
         while candidate in self._taken or candidate in avoid:
             number += 1

@@ -1,4 +1,4 @@
-"""The order of nodes: which names each uses, and an order in which every node comes after those that it needs."""
+"""The graphs in a graph; which names a node uses, and an order in which every node comes after those that it needs."""
 
 from __future__ import annotations
 
@@ -15,6 +15,15 @@ def defined(graph: Graph) -> set[str]:
     """The names of the values that a graph has itself."""
     names = {value.name or "" for value in graph.input} | {tensor.name or "" for tensor in graph.initializer}
     return names.union(*(node.output for node in graph.node))
+
+
+def graphs(graph: Graph, where: str = "") -> Iterator[tuple[str, Graph]]:
+    """The graph and its subgraphs, each with its place."""
+    yield where, graph
+    for index, node in enumerate(graph.node):
+        for attribute in node.attribute:
+            if attribute.g is not None:
+                yield from graphs(attribute.g, f'{where}.node[{index}].attribute["{attribute.name}"].g')
 
 
 def mentioned(node: Node) -> Iterator[str]:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy
-
 from formats.rten.attributes import get_int, get_ints, get_string
 
 if TYPE_CHECKING:
@@ -165,6 +163,8 @@ def _scaled(dim: Dim, scale: float) -> Dim:
 
 def scaled_size(size: int, scale: float) -> int:
     """The output size for a scale, computed in the precision that runtimes use for it."""
+    import numpy
+
     return int(numpy.floor(numpy.float32(size) * numpy.float32(scale)))
 
 

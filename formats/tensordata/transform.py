@@ -147,7 +147,16 @@ def _elementwise(
     return Transform(f"{name} {from_dtype} to {to_dtype}", source.itemsize, target.itemsize, apply)
 
 
+@cache
+def _halves() -> Array:
+    """The float32 for each float16, by its bits."""
+    return np.arange(1 << 16, dtype="<u2").view("<f2").astype("<f4")
+
+
 def _cast(array: Array, target: np.dtype[Any]) -> Array:
+    if (array.dtype.name, target.name) == ("float16", "float32") and len(array) >= 1 << 16:
+        # Faster than the conversion, for numbers near zero eight times. There is nothing to clip, and nothing to check.
+        return _halves().take(array.view("<u2"), mode="clip")
     with np.errstate(over="ignore"):
         return array.astype(target)
 

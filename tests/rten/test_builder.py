@@ -6,7 +6,7 @@ That module, the one of rten-convert, also says what our reader must find in the
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from formats.errors import EncodeError
 from formats.rten import builder
-from formats.rten.builder import build
+from formats.rten.builder import Shared, build
 from formats.rten.fbs import Span, Table, read
 from formats.rten.schema import ENUMS, TABLES, UNIONS, Field
 from formats.tensordata.source import Literal, Source
@@ -217,6 +217,27 @@ def test_scalars_equal_to_their_default_are_not_written() -> None:
     assert read(joined(build({"seed": 0}, "DropoutAttrs")), "DropoutAttrs") == {"seed": 0}
     negative_zero = read(joined(build({"value": -0.0}, "FloatScalar")), "FloatScalar")
     assert struct.pack("<f", negative_zero["value"]) == struct.pack("<f", -0.0)
+
+
+def test_shared_tables_are_written_like_all_others() -> None:
+    """A table that is put together once is at each of its places what it would be alone, however that is aligned."""
+    attributes = {"kernel_size": (3, 3), "pads": (1, 1, 1, 1), "auto_pad": "NotSet"}
+    holders = {"value": ("FloatScalar", {"value": 2.5})}  # holds a table, which has to be put together again
+
+    def buffer(kind: Callable[[Table], Table]) -> bytes:
+        shared, holder, typed = kind(attributes), kind(holders), kind({"dtype": "Float"})
+        nodes = []
+        for index in range(24):
+            constant = {"shape": (), "dtype": "Int8", "data_offset": index}  # of eight bytes
+            operator = {"type": "MaxPool", "attrs": ("MaxPoolAttrs", shared), "inputs": (0,) * (index % 3)}
+            other = {"type": "ConstantOfShape", "attrs": ("ConstantOfShapeAttrs", holder)}
+            kinds = [("OperatorNode", operator), ("OperatorNode", other), ("ConstantNode", constant)]
+            nodes += [
+                {"name": "n" * (index % 5), "data": data} for data in (*kinds[: 1 + index % 3], ("ValueNode", typed))
+            ]
+        return joined(build({"schema_version": 1, "graph": {"nodes": nodes}}))
+
+    assert buffer(dict) == buffer(Shared)
 
 
 def test_sources_become_segments() -> None:

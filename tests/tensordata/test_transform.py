@@ -63,6 +63,17 @@ def test_cast_of_a_too_large_double_is_infinite() -> None:
     np.testing.assert_array_equal(np.float32([np.inf, -np.inf, 0.1, np.pi, np.nan]), result)
 
 
+def test_cast_of_many_halves_is_that_of_few() -> None:
+    """Every float16, subnormal or not a number, becomes the same bits whatever is around it."""
+    halves = np.arange(1 << 16, dtype="<u2")
+    few = [
+        transform.cast("float16", "float32").apply(halves[start : start + 999].tobytes())
+        for start in range(0, 1 << 16, 999)
+    ]
+    many = transform.cast("float16", "float32").apply(np.tile(halves, 2).tobytes())
+    assert 2 * b"".join(part.tobytes() for part in few) == many.tobytes()
+
+
 def test_cast_of_bfloat16_is_that_of_ml_dtypes() -> None:
     """All 65 536 values of bfloat16 widen without loss."""
     bits = np.arange(2**16, dtype=np.uint16)

@@ -1,0 +1,140 @@
+"""A node that becomes what an earlier one became is legalised as if it were the first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from onnx import helper
+from rten_cases import CASES, floats
+
+from formats import load
+from formats.ir.model import Model
+from formats.onnxpb.codec import decode
+from formats.rten.infer import Scope
+from formats.rten.legalize import Legalized, legalize
+from formats.rten.precedents import Precedents
+from formats.rten.rewriting.context import Names
+from formats.tensordata.source import Literal
+
+FLOAT, INT8 = 1, 3
+
+
+def chain(*nodes: Any, wanted: tuple[str, ...] = ()) -> Model:
+    """A model of version 17 in which `x` and `y` are floats of dims (1, 2, 8, 8), and `q` is the same of int8."""
+    values = [helper.make_tensor_value_info(name, FLOAT, [1, 2, 8, 8]) for name in ("x", "y")]
+    values.append(helper.make_tensor_value_info("q", INT8, [1, 2, 8, 8]))
+    weights = [
+        helper.make_tensor("w", FLOAT, (2, 2, 3, 3), floats(36)),
+        helper.make_tensor("s", FLOAT, (8,), floats(8)),
+    ]
+    outputs = [helper.make_empty_tensor_value_info(name) for name in (nodes[-1].output[0], *wanted)]
+    graph = helper.make_graph(list(nodes), "chain", values, outputs, weights)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    return decode(Literal(proto.SerializeToString()), Model)
+
+
+def twice(op_type: str, first: str, second: str, **attributes: Any) -> list[Any]:
+    """The same operator of two values."""
+    return [helper.make_node(op_type, [name, "w"], [f"{name}_out"], **attributes) for name in (first, second)]
+
+
+def without_precedents(model: Model, monkeypatch: pytest.MonkeyPatch, exact: bool = False) -> Legalized:
+    """The legal form where every node is looked at."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Precedents, "likeness", lambda *_: None)
+        return legalize(model, exact)
+
+
+def test_nodes_alike_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes with the same attributes, of the same types, share what the first of them became."""
+    model = chain(*(helper.make_node("Conv", [f"{name}", "w"], [f"{name}1"], pads=[1] * 4) for name in ("x", "y")))
+    found = legalize(model).model.graph
+    assert found is not None
+    first, second = found.node
+    assert first.attribute is second.attribute
+    assert (["y", "w"], ["y1"]) == (second.input, second.output)
+    assert without_precedents(model, monkeypatch).model.graph == found
+
+
+DIFFERENT = [
+    pytest.param([*twice("Add", "x", "q")], (), id="types"),
+    pytest.param(
+        [helper.make_node("LeakyRelu", ["x"], [f"l{a}"], alpha=a) for a in (0.0, -0.0)], (), id="signs of zero"
+    ),
+    pytest.param(
+        [helper.make_node("Relu", ["x"], ["a"], domain="d"), helper.make_node("Relu", ["x"], ["b"])], (), id="domain"
+    ),
+    pytest.param(
+        [helper.make_node("LayerNormalization", ["x", "s"], [f"n{i}", f"m{i}"], axis=-1) for i in range(2)],
+        ("m1",),
+        id="outputs that are wanted",
+    ),
+    pytest.param(
+        [helper.make_node("Gemm", ["x", "w"], ["a"]), helper.make_node("Gemm", ["x", "w", "s"], ["b"])], (), id="inputs"
+    ),
+    pytest.param(
+        [helper.make_node("Gemm", ["x", "w", ""], ["a"]), helper.make_node("Gemm", ["x", "w", "s"], ["b"])],
+        (),
+        id="omitted inputs",
+    ),
+]
+
+
+@pytest.mark.parametrize(("nodes", "wanted"), DIFFERENT)
+def test_nodes_that_differ_are_no_precedents(
+    nodes: list[Any], wanted: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a rewriting or a rule may look at keeps nodes apart."""
+    model = chain(*nodes, wanted=wanted)
+    assert without_precedents(model, monkeypatch) == legalize(model)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_precedents_change_nothing(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model is the same, with the same types and refusals, as where every node is looked at."""
+    model = case.model()
+    assert without_precedents(model, monkeypatch, case.exact) == legalize(model, case.exact)
+
+
+def test_precedents_change_nothing_in_real_models(shared_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same for models that were exported from frameworks."""
+    model = load(shared_model)
+    assert without_precedents(model, monkeypatch) == legalize(model)
+
+
+def test_precedents_are_set_by_types_and_attributes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that became a precedent looked at a constant, a sequence or the contents of a shape, or took a name."""
+    looks: list[str] = []
+    set_for: set[str | None] = set()
+    likeness, add = Precedents.likeness, Precedents.add
+
+    def watch(owner: type, name: str) -> None:
+        method = getattr(owner, name)
+
+        def watched(*arguments: Any) -> Any:
+            looks.append(name)
+            return method(*arguments)
+
+        monkeypatch.setattr(owner, name, watched)
+
+    def begin(*arguments: Any) -> Any:
+        looks.clear()
+        return likeness(*arguments)
+
+    def end(self: Precedents, found: Any, node: Any, *others: Any) -> None:
+        before = len(self._found)
+        add(self, found, node, *others)
+        if len(self._found) > before:
+            set_for.add(node.op_type)
+            assert [] == looks, node.op_type
+
+    for name in ("constant", "contents_of", "is_sequence"):
+        watch(Scope, name)
+    watch(Names, "fresh")
+    monkeypatch.setattr(Precedents, "likeness", begin)
+    monkeypatch.setattr(Precedents, "add", end)
+    for case in CASES:
+        legalize(case.model(), case.exact)
+    assert {"Add", "Conv", "MatMul"} <= set_for
