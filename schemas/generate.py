@@ -10,12 +10,14 @@ import sys
 from pathlib import Path
 
 import onnx_schema
+import onnx_stub
 import rten_schema
 
 ROOT = Path(__file__).resolve().parent.parent
 
 TARGETS = (
     ("schemas/onnx.proto", onnx_schema.generate, "formats/onnxpb/schema.py"),
+    ("schemas/onnx.proto", onnx_stub.generate, "formats/onnxpb/proto.pyi"),
     ("schemas/rten.fbs", rten_schema.generate, "formats/rten/schema.py"),
 )
 

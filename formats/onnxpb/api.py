@@ -350,7 +350,7 @@ def _references_hold(model: Model, directory: Path) -> bool:
         if tensor.data_location != EXTERNAL or (source is None and tensor.raw_data is None):
             continue
         location = next((entry.value for entry in tensor.external_data if entry.key == "location"), None)
-        if not (isinstance(source, FileSpan) and location):
+        if tensor.raw_data is not None or not (isinstance(source, FileSpan) and location):
             return False
         path = directory / location
         if not (path.exists() and path.samefile(source.file.path)):

@@ -55,7 +55,9 @@ BULK_BYTES = 1 << 12  # a list this long is left undecoded: a shorter one is dec
 TEMPLATE_BYTES = 1 << 9  # the rest of a node this small is looked up: in a large graph there was one like it
 MAX_TEMPLATES = 1 << 12
 
-_EXTERNAL = b"\x70\x01"  # the field data_location with the value EXTERNAL, as whatever refers to other files has it
+# How the field data_location with the value EXTERNAL can begin, which whatever refers to other files has: in as few
+# bytes as possible, or with a tag or value in more than it needs.
+_EXTERNAL = (b"\x70\x01", b"\x70\x81", b"\xf0\x00", b"\xf0\x80")
 _new = object.__new__
 
 
@@ -72,7 +74,9 @@ def decode(source: Source, message_class: type[T], max_depth: int = MAX_DEPTH) -
     message = _new(message_class)
     table = tables()[message_class.message]  # type: ignore[attr-defined]
     with collector_paused():
-        _Decoder(source, max_depth).merge(message.__dict__, table, 0, source.nbytes, 0)
+        decoder = _Decoder(source, max_depth)
+        decoder.merge(message.__dict__, table, 0, source.nbytes, 0)
+        decoder.join()
     return message
 
 
@@ -81,7 +85,7 @@ class _Undecoded:
 
     def __init__(self, decoder: _Decoder, table: Table, name: str, depth: int) -> None:
         self.source, self.max_depth = decoder.source, decoder.max_depth
-        self.table, self.name, self.depth = table, name, depth
+        self.message, self.name, self.depth = table.message_class.message, name, depth  # what can be copied
         self.ranges: list[tuple[int, int]] = []
         self.largest_nbytes = 0
         self.has_references = False
@@ -107,10 +111,11 @@ class _Undecoded:
         for file in self.source.files():
             file.check_unchanged()
         values: dict[str, Any] = {}
-        decoder = _Decoder(self.source, self.max_depth, at_once=True)
+        decoder, table = _Decoder(self.source, self.max_depth, at_once=True), tables()[self.message]
         with collector_paused():
             for start, stop in self.ranges:
-                decoder.merge(values, self.table, start, stop, self.depth)
+                decoder.merge(values, table, start, stop, self.depth)
+            decoder.join()
         elements: list[Any] = values[self.name]
         return elements
 
@@ -128,6 +133,7 @@ class _Decoder:
         self.messages = 0
         self.in_tail = False
         self.templates: dict[bytes, Template] = {}
+        self.parts: dict[tuple[int, str], tuple[dict[str, Any], list[Any]]] = {}
 
     def excess(self, depth: int) -> LimitError:
         """What to raise where there are too many messages, or one is too deep."""
@@ -143,6 +149,29 @@ class _Decoder:
             self.fields(values, table, self.source.read(start, end - start), 0, end - start, start, depth)
         else:
             self.large(values, table, start, end, depth)
+
+    def add(self, values: dict[str, Any], name: str, parts: list[Any]) -> None:
+        """Add to the bytes of a field that are there already; `join` joins all parts, once however many there are."""
+        _, present = self.parts.setdefault((id(values), name), (values, [values[name]]))
+        present += parts
+
+    def join(self) -> None:
+        """What came in parts is whole."""
+        for (_, name), (values, parts) in self.parts.items():
+            values[name] = _joined(parts) if isinstance(parts[0], Source) else b"".join(parts)
+
+    def place(self, values: dict[str, Any], row: Row, parts: list[Source]) -> None:
+        """Set a field that stays where it is, or append to a repeated one, which may come in parts.
+
+        Raises: WireError.
+        """
+        if row.inner and any(part.nbytes % row.inner for part in parts):
+            sizes = ", ".join(str(part.nbytes) for part in parts[:3])
+            raise WireError(f"{sizes} bytes are no whole number of {row.inner}-byte elements")
+        if row.repeated and row.name in values:
+            self.add(values, row.name, parts)
+        else:
+            values[row.name] = _joined(parts)
 
     def large(self, values: dict[str, Any], table: Table, start: int, end: int, depth: int) -> None:
         """Merge the fields in the range `start` to `end` of the source into `values`, reading little of it.
@@ -176,8 +205,8 @@ class _Decoder:
             tag, after = decode_varint(window, 0)
             row = table.by_tag.get(tag)
             if tag & 7 != WireType.LEN:  # a group, or a field that the end of the data cuts
-                data = self.source.read(position, end - position)
-                return position + self.fields(values, table, data, 0, skip_field(data, after, tag), position, depth)
+                data, stop = self.group(position, end, tag, after)
+                return position + self.fields(values, table, data, 0, stop, position, depth)
             size, after = decode_varint(window, after)
             begin, stop = position + after, position + after + size
             if stop > end:
@@ -192,7 +221,7 @@ class _Decoder:
                     self.large(inner.__dict__, row.inner, begin, stop, depth + 1)
                     _set(values, row, inner)
             elif row and row.action in (PLACE, PLACES):
-                _place(values, row, [self.source.slice(begin, size)])
+                self.place(values, row, [self.source.slice(begin, size)])
             else:
                 data = self.source.read(position, stop - position)
                 self.fields(values, table, data, 0, stop - position, position, depth)
@@ -202,6 +231,21 @@ class _Decoder:
             _locate(error, values, row, position)
             raise
         return stop
+
+    def group(self, position: int, end: int, tag: int, after: int) -> tuple[bytes, int]:
+        """The bytes from `position` of the source on, as few as hold the field there, and its end in them."""
+        nbytes = WINDOW_BYTES
+        while True:
+            nbytes = min(2 * nbytes, end - position)
+            data = self.source.read(position, nbytes)
+            try:
+                stop = skip_field(data, after, tag)
+            except (IndexError, TruncatedError):
+                stop = nbytes + 1
+                if nbytes == end - position:
+                    raise
+            if stop <= nbytes or nbytes == end - position:
+                return data, stop
 
     def undecoded(self, values: dict[str, Any], table: Table, row: Row, nbytes: int, depth: int) -> _Undecoded | None:
         """Where to leave `nbytes` of elements of a field for later, if they are to be left."""
@@ -223,7 +267,7 @@ class _Decoder:
         origin, depth = place
         undecoded = self.undecoded(values, table, row, stop - start, depth)
         if undecoded:
-            references = data.find(_EXTERNAL, start, stop) >= 0
+            references = any(data.find(beginning, start, stop) >= 0 for beginning in _EXTERNAL)
             undecoded.add(origin + start, origin + stop, largest, references)
         return stop, bool(undecoded)
 
@@ -265,9 +309,9 @@ class _Decoder:
                     if position > end:
                         raise TruncatedError(f"needed {size} bytes, {end - begin} left")
                     if action <= LAST_TEXT:
-                        if action == TAIL and end - start <= TEMPLATE_BYTES and not self.in_tail:
+                        if action == TAIL and end - start <= TEMPLATE_BYTES and name not in values and not self.in_tail:
                             fields = self.tail(table, data, start, end, origin, depth)
-                            if fields is not None and values.keys().isdisjoint(fields):
+                            if fields is not None and not unknown and values.keys().isdisjoint(fields):
                                 values.update(fields)
                                 position = end
                                 continue
@@ -323,9 +367,12 @@ class _Decoder:
             if position > end:
                 raise TruncatedError("the message ends inside a field")
             for row, sources in places.values():
-                _place(values, row, sources)
+                self.place(values, row, sources)
             if unknown:
-                values["unknown_fields"] = b"".join((values.get("unknown_fields", b""), *unknown))
+                if "unknown_fields" in values:
+                    self.add(values, "unknown_fields", unknown)
+                else:
+                    values["unknown_fields"] = b"".join(unknown)
         except (IndexError, struct.error):
             raise TruncatedError("the data end inside a field", file_offset=origin + start) from None
         except FormatError as error:
@@ -340,6 +387,7 @@ class _Decoder:
         """
         rest = data[start:end]
         if template := self.templates.get(rest):
+            self.messages += template.count
             return template.copy()
         fields: dict[str, Any] = {}
         self.in_tail = True
@@ -364,30 +412,23 @@ def _set(values: dict[str, Any], row: Row, value: Any) -> None:
             values.pop(sibling, None)
 
 
-def _place(values: dict[str, Any], row: Row, parts: list[Source]) -> None:
-    """Set a field that stays where it is, or append to a repeated one, which may come in parts; short ones are joined.
-
-    Raises: WireError.
-    """
-    if row.inner and any(part.nbytes % row.inner for part in parts):
-        sizes = ", ".join(str(part.nbytes) for part in parts[:3])
-        raise WireError(f"{sizes} bytes are no whole number of {row.inner}-byte elements")
-    present = values.get(row.name)
-    if len(parts) == 1 and (present is None or not row.repeated):
-        values[row.name] = parts[0]
-        return
-    if present is not None and row.repeated:
-        parts = [*(present.parts if isinstance(present, Concat) else (present,)), *parts]
+def _joined(parts: list[Source]) -> Source:
+    """The parts of a field as one; those in memory that follow each other are joined."""
     joined: list[Source] = []
     for in_memory, group in groupby(parts, lambda part: isinstance(part, Literal)):
         members = list(group)
         joined += [Literal(b"".join(m.read() for m in members))] if in_memory and members[1:] else members
-    values[row.name] = joined[0] if len(joined) == 1 else Concat.of(*joined)
+    return joined[0] if len(joined) == 1 else Concat.of(*joined)
 
 
 def _run(data: bytes, position: int, end: int) -> tuple[int, int]:
-    """The end of the fields with the same one-byte tag from `position` on, and the size in bytes of the largest."""
-    tag, largest = data[position], 0
+    """The end of the fields with the same tag from `position` on, and the size in bytes of the largest.
+
+    The first of them is whole; the tags of the others are one byte.
+    """
+    tag, after = decode_varint(data, position)
+    largest, after = decode_varint(data, after)
+    position = after + largest
     while position < end and data[position] == tag:
         size, after = data[position + 1], position + 2
         if size >= 0x80:

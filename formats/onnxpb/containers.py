@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import MutableSequence
 from contextlib import suppress
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from formats.onnxpb.fields import INTEGER_RANGES
 from formats.onnxpb.merging import copied
@@ -21,6 +21,7 @@ from formats.tensordata.source import Literal, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from typing import SupportsIndex
 
     import numpy as np
 
@@ -28,12 +29,13 @@ if TYPE_CHECKING:
     from formats.onnxpb.message import Message
 
 T = TypeVar("T")
+M = TypeVar("M", bound="Message")
 
 _NUMPY_NAMES = {"float": "float32", "double": "float64", "int32": "int32", "int64": "int64", "uint64": "uint64"}
 _STRUCT_CODES = {"float": "f", "double": "d"}
 
 
-class Repeated(MutableSequence[Any]):
+class Repeated(MutableSequence[T]):
     """What all repeated fields can do; `_owner` is the message whose field this is, until it is released."""
 
     __slots__ = ("__weakref__", "_field", "_owner", "_parts")
@@ -85,8 +87,14 @@ class Repeated(MutableSequence[Any]):
     def __len__(self) -> int:
         return len(self._read())
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[T]:
         return map(self._shown, self._read())
+
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> T: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> list[T]: ...
 
     def __getitem__(self, key: Any) -> Any:
         found = self._read()[key]
@@ -103,18 +111,18 @@ class Repeated(MutableSequence[Any]):
         del items[key]
         self._store(items)
 
-    def insert(self, index: int, value: Any) -> None:
+    def insert(self, index: int, value: T) -> None:
         """Put `value` before the element at `index`."""
         self[index:index] = [value]
 
-    def extend(self, values: Iterable[Any]) -> None:
+    def extend(self, values: Iterable[T]) -> None:
         """Append every one of `values`, or none where one of them does not fit."""
         new = self._all_stored(values)
         items = self._edit()
         items += new
         self._store(items)
 
-    def append(self, value: Any) -> None:
+    def append(self, value: T) -> None:
         """Add `value` at the end."""
         self.extend((value,))
 
@@ -129,15 +137,15 @@ class Repeated(MutableSequence[Any]):
         items.reverse()
         self._store(items)
 
-    def sort(self, *, key: Callable[[Any], Any] | None = None, reverse: bool = False) -> None:
+    def sort(self, *, key: Callable[[T], Any] | None = None, reverse: bool = False) -> None:
         """Sort in place, as `list.sort` does."""
         if len(self):
-            shown = key or (lambda value: value)
+            shown: Callable[[Any], Any] = key or (lambda value: value)
             items = self._edit()
             items.sort(key=lambda item: shown(self._shown(item)), reverse=reverse)
             self._store(items)
 
-    def remove(self, value: Any) -> None:
+    def remove(self, value: T) -> None:
         """Remove the first element equal to `value`.
 
         Raises: ValueError where there is none.
@@ -146,7 +154,7 @@ class Repeated(MutableSequence[Any]):
             raise ValueError("remove(x): x not in container")
         del self[self.index(value)]
 
-    def MergeFrom(self, other: Iterable[Any]) -> None:  # noqa: N802 - protobuf's name
+    def MergeFrom(self, other: Iterable[T]) -> None:  # noqa: N802 - protobuf's name
         """Append the elements of `other`."""
         self.extend(other)
 
@@ -168,7 +176,7 @@ class Repeated(MutableSequence[Any]):
         raise TypeError("a repeated field cannot be pickled; make it a list first")
 
 
-class RepeatedList(Repeated):
+class RepeatedList(Repeated[T]):
     """A repeated field that the IR holds as a list."""
 
     __slots__ = ("_items",)
@@ -191,12 +199,12 @@ class RepeatedList(Repeated):
         return len(self._items)
 
 
-class RepeatedScalars(RepeatedList):
+class RepeatedScalars(RepeatedList[T]):
     """A repeated field of numbers, texts or bytes that the IR holds as a list."""
 
     __slots__ = ()
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[T]:
         return iter(self._items)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
@@ -205,7 +213,7 @@ class RepeatedScalars(RepeatedList):
         return numpy.array(self._items, dtype or _NUMPY_NAMES.get(self._field.kind))
 
 
-class RepeatedNumbers(Repeated):
+class RepeatedNumbers(Repeated[T]):
     """A repeated field of numbers that the IR holds as a source: the packed payload.
 
     Elements are decoded when they are looked at. Appending is cheap; any other change writes all elements anew.
@@ -256,7 +264,7 @@ class RepeatedNumbers(Repeated):
                 return list(struct.unpack(layout, struct.pack(layout, *items)))
         return super()._all_stored(items)
 
-    def extend(self, values: Iterable[Any]) -> None:
+    def extend(self, values: Iterable[T]) -> None:
         """Append every one of `values`, or none where one of them does not fit."""
         new = self._all_stored(values)
         self._touch()
@@ -273,24 +281,24 @@ class RepeatedNumbers(Repeated):
         return _decoded(self._source or Literal(b""), self._field.kind).astype(dtype or _NUMPY_NAMES[self._field.kind])
 
 
-class RepeatedMessages(RepeatedList):
+class RepeatedMessages(RepeatedList[M]):
     """A repeated field of messages; what is added is copied."""
 
     __slots__ = ("_class",)
 
     def __init__(self, owner: Message, field: FieldDescriptor) -> None:
         super().__init__(owner, field)
-        self._class: type[Message] = field.message_type._concrete_class  # type: ignore[union-attr]
+        self._class: type[M] = field.message_type._concrete_class  # type: ignore[union-attr]
 
     def _stored(self, value: Any) -> Any:
         if not isinstance(value, self._class):
             raise TypeError(f"expected a message of {self._class}, got {type(value)}")
         return copied(value._ir)
 
-    def _shown(self, item: Any) -> Message:
+    def _shown(self, item: Any) -> M:
         return self._parts.message(self._class, item)
 
-    def add(self, **values: Any) -> Any:
+    def add(self, **values: Any) -> M:
         """A new message at the end, with the fields `values`."""
         new = self._class(**values)._ir
         self._edit().append(new)
@@ -299,12 +307,12 @@ class RepeatedMessages(RepeatedList):
     def __setitem__(self, key: Any, value: Any) -> None:
         raise TypeError("a repeated field of messages does not support assignment")
 
-    def insert(self, index: int, value: Any) -> None:
+    def insert(self, index: int, value: T) -> None:
         """Put a copy of `value` before the element at `index`."""
         new = self._stored(value)
         self._edit().insert(index, new)
 
-    def pop(self, index: int = -1) -> Any:
+    def pop(self, index: int = -1) -> M:
         """The element at `index`, which is no longer part of the field."""
         found = self[index]
         del self[index]

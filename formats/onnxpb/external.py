@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError, EncodeError, ExternalDataError
-from formats.ir import walk
+from formats.ir import dtypes, walk
 from formats.ir.model import Model, StringStringEntry, Tensor
 from formats.ir.storage import EXTERNAL, with_raw_data, without_data
 from formats.onnxpb.codec import decode, encode
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from formats.tensordata.source import Source
 
 PROTOBUF_LIMIT_BYTES = (1 << 31) - 1
+STRING = dtypes.BY_NAME["STRING"].number
 SHA1_BYTES = 20
 INDEX_DIGITS = 8  # of the number of a data file, in hexadecimal
 OF_OLD_FILE = ("checksum", "basepath", "prepacked_")  # entries, and beginnings of such, that no other file makes true
@@ -107,7 +108,7 @@ class _Moving(NamedTuple):
 def _source_to_place(tensor: Tensor, where: str, options: OnnxOptions) -> Source | None:
     """The bytes of a tensor that may have to move, or `None` where it is written as it is."""
     external = tensor.data_location == EXTERNAL
-    if tensor.string_data or not (external or options.external_data):
+    if tensor.string_data or not (external or (options.external_data and tensor.data_type != STRING)):
         return None
     try:
         return tensor.source()

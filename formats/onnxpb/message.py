@@ -133,7 +133,7 @@ class Message:
 
     # Presence
 
-    def HasField(self, name: str) -> bool:
+    def HasField(self, name: Any) -> bool:
         """Whether a field that is not repeated is set, or one of a oneof.
 
         Raises: ValueError for any other name.
@@ -145,7 +145,7 @@ class Message:
             raise ValueError(f"Field {field.descriptor.full_name} does not have presence.")
         return getattr(self._ir, field.name) is not None
 
-    def WhichOneof(self, name: str) -> str | None:
+    def WhichOneof(self, name: Any) -> str | None:
         """The name of the field of a oneof that is set.
 
         Raises: ValueError where there is no such oneof.
@@ -159,7 +159,7 @@ class Message:
         """The fields that are set or not empty, with their values, in the order of their numbers."""
         return [(field.descriptor, field.__get__(self)) for field in self._fields() if field.is_set(self)]
 
-    def ClearField(self, name: str) -> None:
+    def ClearField(self, name: Any) -> None:
         """A field, or the one of a oneof that is set, is unset or empty.
 
         Raises: ValueError for any other name.

@@ -147,7 +147,7 @@ class RepeatedProperty(Property):
 
     def __init__(self, descriptor: FieldDescriptor) -> None:
         super().__init__(descriptor)
-        self._container: type[Repeated] = RepeatedScalars
+        self._container: type[Repeated[Any]] = RepeatedScalars
         if descriptor.message_type:
             self._container = RepeatedMessages
         elif descriptor.in_place:

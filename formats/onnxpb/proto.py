@@ -15,6 +15,7 @@ from formats.ir.model import MESSAGE_CLASSES
 from formats.onnxpb.descriptor import DESCRIPTORS, ENUM_DESCRIPTORS, Descriptor, Enum
 from formats.onnxpb.message import Message
 from formats.onnxpb.properties import property_of
+from formats.onnxpb.schema import ENUMS
 
 
 def _message_class(descriptor: Descriptor) -> type[Message]:
@@ -65,29 +66,7 @@ def unwrap(message: Any) -> Any:
     raise TypeError(f"expected a message of formats.onnxpb or a model of formats, got {type(message).__name__}")
 
 
-AttributeProto = CLASSES["AttributeProto"]
-DeviceConfigurationProto = CLASSES["DeviceConfigurationProto"]
-FunctionProto = CLASSES["FunctionProto"]
-GraphProto = CLASSES["GraphProto"]
-IntIntListEntryProto = CLASSES["IntIntListEntryProto"]
-ModelProto = CLASSES["ModelProto"]
-NodeDeviceConfigurationProto = CLASSES["NodeDeviceConfigurationProto"]
-NodeProto = CLASSES["NodeProto"]
-OperatorSetIdProto = CLASSES["OperatorSetIdProto"]
-ShardedDimProto = CLASSES["ShardedDimProto"]
-ShardingSpecProto = CLASSES["ShardingSpecProto"]
-SimpleShardedDimProto = CLASSES["SimpleShardedDimProto"]
-SparseTensorProto = CLASSES["SparseTensorProto"]
-StringStringEntryProto = CLASSES["StringStringEntryProto"]
-TensorAnnotation = CLASSES["TensorAnnotation"]
-TensorProto = CLASSES["TensorProto"]
-TensorShapeProto = CLASSES["TensorShapeProto"]
-TrainingInfoProto = CLASSES["TrainingInfoProto"]
-TypeProto = CLASSES["TypeProto"]
-ValueInfoProto = CLASSES["ValueInfoProto"]
-
-OperatorStatus = Enum(ENUM_DESCRIPTORS["OperatorStatus"])
-Version = Enum(ENUM_DESCRIPTORS["Version"])
-EXPERIMENTAL = OperatorStatus.EXPERIMENTAL
-STABLE = OperatorStatus.STABLE
-IR_VERSION = Version.IR_VERSION
+globals().update({name: cls for name, cls in CLASSES.items() if not cls.DESCRIPTOR.containing_type})
+for _name, _values in ENUMS.items():
+    if "." not in _name:
+        globals().update({_name: Enum(ENUM_DESCRIPTORS[_name]), **_values})

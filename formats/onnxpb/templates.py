@@ -23,6 +23,7 @@ class Template(NamedTuple):
 
     fields: dict[str, Any]
     messages: dict[str, list[MessageTemplate]]
+    count: int = 0  # of the messages
 
     def copy(self) -> dict[str, Any]:
         """The fields, their lists and messages new."""
@@ -52,7 +53,7 @@ def template_of(fields: dict[str, Any]) -> Template | None:
             return None
         else:
             template.fields[name] = value
-    return template
+    return template._replace(count=sum(map(len, template.messages.values())))
 
 
 def _message_template(message: Any) -> MessageTemplate | None:
@@ -62,7 +63,7 @@ def _message_template(message: Any) -> MessageTemplate | None:
     lists = []
     for name, value in vars(message).items():
         is_list = isinstance(value, list)
-        if isinstance(value[0] if is_list else value, Message | Source):
+        if isinstance(value[-1] if is_list and value else value, Message | Source):
             return None
         fields[name] = value[:] if is_list else value
         lists += [name] * is_list

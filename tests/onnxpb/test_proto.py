@@ -12,21 +12,13 @@ import onnx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from protos import message_type as theirs
 
 from formats.errors import DecodeError, FormatError
 from formats.ir import model as ir
 from formats.onnxpb import proto
 from formats.onnxpb.schema import ENUMS, MESSAGES
 from formats.tensordata.source import Literal, Source
-
-
-def theirs(name: str) -> Any:
-    """The class of the `onnx` package for a message of onnx.proto."""
-    found: Any = onnx.onnx_ml_pb2
-    for step in name.split("."):
-        found = getattr(found, step)
-    return found
-
 
 # Lockstep: the same operations on a message of ours and one of theirs, after each of which both are the same bytes.
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import pytest
 
 from formats.onnxpb.schema import ENUMS, MESSAGES, Field
 
-onnx_ml_pb2 = pytest.importorskip("onnx.onnx_ml_pb2", reason="the oracle is the onnx package")
+pytest.importorskip("onnx", reason="the oracle is the onnx package")
+FILES = [importlib.import_module(f"onnx.{name}").DESCRIPTOR for name in ("onnx_ml_pb2", "onnx_data_pb2")]
 
 KINDS = {1: "double", 2: "float", 3: "int64", 4: "uint64", 5: "int32", 6: "fixed64", 7: "fixed32", 8: "bool"}
 KINDS |= {9: "string", 11: "message", 12: "bytes", 13: "uint32", 14: "enum"}  # FieldDescriptorProto.Type
@@ -24,8 +26,8 @@ def official_messages(descriptors: Any) -> dict[str, Any]:
 
 
 def official_enums() -> dict[str, Any]:
-    """Return every enum descriptor of onnx.proto, by full name without the package."""
-    enums = list(onnx_ml_pb2.DESCRIPTOR.enum_types_by_name.values())
+    """Return every enum descriptor, by full name without the package."""
+    enums = [enum for file in FILES for enum in file.enum_types_by_name.values()]
     for descriptor in OFFICIAL.values():
         enums += descriptor.enum_types
     return {enum.full_name.removeprefix("onnx."): enum for enum in enums}
@@ -45,7 +47,7 @@ def official_row(field: Any) -> Field:
     )
 
 
-OFFICIAL = official_messages(onnx_ml_pb2.DESCRIPTOR.message_types_by_name.values())
+OFFICIAL = official_messages(message for file in FILES for message in file.message_types_by_name.values())
 OFFICIAL_ENUMS = official_enums()
 
 

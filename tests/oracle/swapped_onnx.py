@@ -1,0 +1,42 @@
+"""A plugin of pytest: what is imported from `onnx` has our message classes where it has generated ones.
+
+Whoever asks for a message of the protobuf runtime, or its error, is content with ours too.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC
+from importlib import import_module
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import google.protobuf.message
+
+from formats.errors import DecodeError
+from formats.onnxpb import proto
+from formats.onnxpb.message import Message
+
+
+class AnyMessage(ABC):  # noqa: B024 - other classes register
+    """A message of either kind."""
+
+
+def swap() -> None:
+    """Put our classes where `onnx` looks for its own, before it does so."""
+    folder = Path(str(find_spec("onnx").origin)).parent
+    real: Any = spec_from_file_location("real_onnx_ml_pb2", folder / "onnx_ml_pb2.py")
+    real.loader.exec_module(module_from_spec(real))  # another generated module refers to what this one defines
+    for name in ("onnx.onnx_ml_pb2", "onnx.onnx_data_pb2"):
+        sys.modules[name] = ModuleType(name)
+        vars(sys.modules[name]).update({key: value for key, value in vars(proto).items() if not key.startswith("__")})
+    assert import_module("onnx").ModelProto is proto.ModelProto
+    AnyMessage.register(google.protobuf.message.Message)
+    AnyMessage.register(Message)
+    google.protobuf.message.Message = AnyMessage
+    google.protobuf.message.DecodeError = (google.protobuf.message.DecodeError, DecodeError)
+
+
+swap()

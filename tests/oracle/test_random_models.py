@@ -1,0 +1,144 @@
+"""Any message that can be made of the classes of the IR is written such that `onnx` reads it, and read back as it was.
+
+`tests/onnxpb/test_codec.py` has the other direction: any message that `onnx` can make.
+"""
+
+from __future__ import annotations
+
+import struct
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from onnx import numpy_helper
+from protos import SCALARS, message_type
+
+import formats
+from formats.ir import dtypes
+from formats.ir.model import MESSAGE_CLASSES, Graph, Model, Tensor
+from formats.onnxpb.codec import decode, encode
+from formats.onnxpb.schema import ENUMS, MESSAGES, Field
+from formats.onnxpb.wire import encode_varint
+from formats.tensordata.source import Concat, Literal, Source
+
+CLASSES = {cls.message: cls for cls in MESSAGE_CLASSES}
+WEIGHTS = {field for field, kind in Tensor.__annotations__.items() if kind == "Source | None"}
+SETTINGS = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+
+
+@st.composite
+def sources(draw: st.DrawFn, data: bytes) -> Source:
+    """A place with these bytes, in one piece or in two."""
+    cut = draw(st.integers(0, len(data)))
+    return Concat.of(Literal(data[:cut]), Literal(data[cut:])) if 0 < cut < len(data) else Literal(data)
+
+
+def packed(values: list[Any], kind: str) -> bytes:
+    """The payload of a packed field."""
+    if kind in ("float", "double"):
+        return struct.pack(f"<{len(values)}{kind[0]}", *values)
+    return b"".join(map(encode_varint, values))
+
+
+@st.composite
+def messages(draw: st.DrawFn, name: str, depth: int) -> Any:
+    """An object of the IR with random fields."""
+    values: dict[str, Any] = {}
+    oneofs: set[str] = set()
+    for row in MESSAGES[name]:
+        if (row.kind == "message" and not depth) or row.oneof in oneofs or not draw(st.booleans()):
+            continue
+        oneofs |= {row.oneof} - {""}
+        one = value(row, depth)
+        found = draw(st.lists(one, min_size=1, max_size=3) if row.label == "repeated" else one)
+        if name == "TensorProto" and row.name in WEIGHTS:
+            found = draw(sources(found if row.kind == "bytes" else packed(found, row.kind)))
+        values[row.name] = found
+    unknown = draw(st.sampled_from((b"", b"", b"\xf8\x3f\x01", b"\xfa\x3f\x02ab")))
+    return CLASSES[name](**values, unknown_fields=unknown)
+
+
+def value(row: Field, depth: int) -> st.SearchStrategy[Any]:
+    """One value of a field."""
+    if row.kind == "message":
+        return messages(row.type_name, depth - 1)
+    if row.kind == "enum":
+        return st.sampled_from(sorted(ENUMS[row.type_name].values()))
+    return SCALARS[row.kind].filter(lambda found: found == found)
+
+
+@settings(SETTINGS, max_examples=300)
+@given(st.sampled_from(sorted(CLASSES)).flatmap(lambda name: messages(name, 3)))
+def test_any_message_is_written_and_read(message: Any) -> None:
+    """What is written is read back equal, and `onnx` reads and writes it to the same bytes."""
+    data = b"".join(part if isinstance(part, bytes) else part.read() for part in encode(message))
+    assert message == decode(Literal(data), type(message))
+    assert data == message_type(message.message).FromString(data).SerializeToString()
+
+
+def typed(raw: bytes, row: dtypes.DataType, count: int) -> bytes:
+    """The packed payload of the typed field that has the elements of `raw`."""
+    if row.field in ("float_data", "double_data"):
+        return raw
+    if row.bits == 6:  # an entry for each element; narrower ones stay in their bytes
+        number = int.from_bytes(raw, "little")
+        return packed([number >> 6 * place & 0x3F for place in range(count)], "int32")
+    sign = "i" if row.numpy_name.startswith("int") and row.bits >= 8 else "u"
+    return packed(np.frombuffer(raw, f"<{sign}{max(row.bits, 8) // 8}").tolist(), "int64")
+
+
+@st.composite
+def tensors(draw: st.DrawFn) -> Tensor:
+    """A tensor of any type, with any elements, in any storage form that one file can have."""
+    row = draw(st.sampled_from(dtypes.DATA_TYPES))
+    dims = draw(st.lists(st.integers(0, 4), max_size=3))
+    count = dtypes.count(dims)
+    made = Tensor(name=draw(st.text(max_size=3)), dims=dims, data_type=row.number)
+    if row.name == "STRING":
+        made.string_data = draw(st.lists(st.text(max_size=3).map(str.encode), min_size=count, max_size=count))
+        return made
+    raw = draw(st.binary(min_size=row.nbytes(dims), max_size=row.nbytes(dims)))
+    if row.name == "BOOL":
+        raw = bytes(byte & 1 for byte in raw)
+    if unused := len(raw) * 8 - count * row.bits:
+        raw = raw[:-1] + bytes([raw[-1] & 0xFF >> unused])
+    if draw(st.booleans()):
+        made.raw_data = draw(sources(raw))
+    elif raw:
+        setattr(made, row.field, draw(sources(typed(raw, row, count))))
+    return made
+
+
+def seen(array: Any) -> tuple[Any, ...]:
+    """An array, so that not-a-numbers compare as they are; strings are the same whether they are bytes or text."""
+    if array.dtype == object:
+        return array.shape, [text.encode() if isinstance(text, str) else text for text in array.ravel().tolist()]
+    return array.shape, array.dtype, array.tobytes()
+
+
+@settings(SETTINGS, max_examples=150)
+@example([Tensor(dims=[0], data_type=8)], 0)
+@given(st.lists(tensors(), min_size=3, max_size=8), st.integers(0, 16))
+def test_any_tensor_has_the_elements_that_onnx_sees(given: list[Tensor], size_threshold: int) -> None:
+    """In every file format and in external data too; an empty tensor without a form has no elements."""
+    model = Model(ir_version=10, graph=Graph(name="g", initializer=given))
+    assert model == formats.loads(formats.dumps(model, "onnx"))
+    expected = [seen(tensor.numpy()) for tensor in given]
+    with tempfile.TemporaryDirectory() as folder:
+        inline, archive, text = (Path(folder, name) for name in ("m.onnx", "m.onnxz", "m.textproto"))
+        outside = Path(folder, "out.onnx")
+        formats.save(model, inline)
+        formats.convert(inline, archive, size_threshold=size_threshold)
+        formats.convert(archive, outside, external_data=True, size_threshold=size_threshold)
+        formats.convert(outside, text, external_data=False)
+        for path in (inline, archive, outside, text):
+            graph = formats.load(path).graph
+            assert graph is not None
+            assert expected == [seen(tensor.numpy()) for tensor in graph.initializer], path
+        for path in (inline, outside):
+            theirs = onnx.load(path).graph.initializer
+            assert expected == [seen(numpy_helper.to_array(tensor)) for tensor in theirs], path
