@@ -128,7 +128,7 @@ def test_star_import_gives_the_public_names() -> None:
 
 
 def test_root_classes_of_the_ir_are_public() -> None:
-    """Every message class of the IR is a public name."""
+    """Every message class that a model consists of is a public name; those of single values have names of `typing`."""
     from formats.ir.model import MESSAGE_CLASSES
 
-    assert {message.__name__ for message in MESSAGE_CLASSES} <= {*formats.__all__}
+    assert {message.__name__ for message in MESSAGE_CLASSES} - {*formats.__all__} == {"Sequence", "Map", "Optional"}

@@ -52,6 +52,8 @@ def raw_source(tensor: Tensor) -> Source:
     if tensor.data_location == EXTERNAL:
         if tensor.external_source is None:
             raise ExternalDataError(f"tensor {tensor.name!r} is in another file, and the model was not read from one")
+        if tensor.raw_data is not None:
+            raise TensorDataError(f"tensor {tensor.name!r} has raw data and external data; clear one of them")
         source = tensor.external_source
     elif tensor.raw_data is not None:
         source = tensor.raw_data

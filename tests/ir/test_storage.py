@@ -196,3 +196,14 @@ def test_no_elements_where_one_dim_is_zero() -> None:
     assert 0 == dtypes.count([1 << 62] * 1000 + [0])
     assert 6 == dtypes.count([1, 2, 3])
     assert 1 == dtypes.count([])
+
+
+def test_two_places_for_the_same_elements() -> None:
+    """A tensor with raw data and with external data is refused, since nobody can tell which of them count."""
+    tensor = Tensor(dims=[4], data_type=3, data_location=1, external_source=Literal(b"abcd"))
+    assert b"abcd" == tensor.source().read()
+    tensor.raw_data = Literal(b"efgh")
+    with pytest.raises(TensorDataError, match="raw data and external data"):
+        tensor.source()
+    tensor.data_location = None
+    assert b"efgh" == tensor.source().read()
