@@ -50,6 +50,7 @@ MAX_MESSAGES = 1 << 24  # two bytes can ask for an object of 200, so their numbe
 WHOLE_BYTES = 1 << 24  # a source up to this size is read in one piece
 WINDOW_BYTES = 1 << 16  # of a larger one, only fields up to this size are
 HEAD_BYTES = 1 << 9  # as much as a tensor has in front of its weights
+FIELD_BYTES = 1 << 31  # what is neither message nor weights must fit into memory, and into any protobuf message
 INLINE_BYTES = 1 << 10  # data this small is kept in memory: cheaper than a place in a file
 BULK_BYTES = 1 << 12  # a list this long is left undecoded: a shorter one is decoded in the time that it takes to ask
 TEMPLATE_BYTES = 1 << 9  # the rest of a node this small is looked up: in a large graph there was one like it
@@ -131,7 +132,7 @@ class _Decoder:
         self.max_depth = max_depth
         self.at_once = at_once
         self.messages = 0
-        self.in_tail = False
+        self.tail_end = 0  # of the last tail looked up: what lies in it is not looked up again
         self.templates: dict[bytes, Template] = {}
         self.parts: dict[tuple[int, str], tuple[dict[str, Any], list[Any]]] = {}
 
@@ -223,7 +224,7 @@ class _Decoder:
             elif row and row.action in (PLACE, PLACES):
                 self.place(values, row, [self.source.slice(begin, size)])
             else:
-                data = self.source.read(position, stop - position)
+                data = self.read(position, stop - position)
                 self.fields(values, table, data, 0, stop - position, position, depth)
         except IndexError:
             raise TruncatedError("the data end inside a field", file_offset=position) from None
@@ -232,12 +233,21 @@ class _Decoder:
             raise
         return stop
 
+    def read(self, position: int, nbytes: int) -> bytes:
+        """The bytes of a field that are needed in memory.
+
+        Raises: LimitError where they are too many.
+        """
+        if nbytes > FIELD_BYTES:
+            raise LimitError(f"a field that is no weights has {nbytes} bytes; up to {FIELD_BYTES} are read")
+        return self.source.read(position, nbytes)
+
     def group(self, position: int, end: int, tag: int, after: int) -> tuple[bytes, int]:
         """The bytes from `position` of the source on, as few as hold the field there, and its end in them."""
         nbytes = WINDOW_BYTES
         while True:
             nbytes = min(2 * nbytes, end - position)
-            data = self.source.read(position, nbytes)
+            data = self.read(position, nbytes)
             try:
                 stop = skip_field(data, after, tag)
             except (IndexError, TruncatedError):
@@ -309,7 +319,7 @@ class _Decoder:
                     if position > end:
                         raise TruncatedError(f"needed {size} bytes, {end - begin} left")
                     if action <= LAST_TEXT:
-                        if action == TAIL and end - start <= TEMPLATE_BYTES and name not in values and not self.in_tail:
+                        if action == TAIL and end - start <= TEMPLATE_BYTES and origin + start >= self.tail_end:
                             fields = self.tail(table, data, start, end, origin, depth)
                             if fields is not None and not unknown and values.keys().isdisjoint(fields):
                                 values.update(fields)
@@ -385,18 +395,15 @@ class _Decoder:
 
         `None` where something is wrong with them, which decoding them in the message will tell with its place.
         """
-        rest = data[start:end]
+        rest, self.tail_end = data[start:end], origin + end
         if template := self.templates.get(rest):
-            self.messages += template.count
+            self.messages += template.message_count
             return template.copy()
         fields: dict[str, Any] = {}
-        self.in_tail = True
         try:
             self.fields(fields, table, data, start, end, origin, depth)
         except FormatError:
             return None
-        finally:
-            self.in_tail = False
         if len(self.templates) < MAX_TEMPLATES and (template := template_of(fields)):
             self.templates[rest] = template
         return fields

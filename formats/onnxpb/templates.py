@@ -23,7 +23,7 @@ class Template(NamedTuple):
 
     fields: dict[str, Any]
     messages: dict[str, list[MessageTemplate]]
-    count: int = 0  # of the messages
+    message_count: int = 0
 
     def copy(self) -> dict[str, Any]:
         """The fields, their lists and messages new."""
@@ -53,7 +53,7 @@ def template_of(fields: dict[str, Any]) -> Template | None:
             return None
         else:
             template.fields[name] = value
-    return template._replace(count=sum(map(len, template.messages.values())))
+    return template._replace(message_count=sum(map(len, template.messages.values())))
 
 
 def _message_template(message: Any) -> MessageTemplate | None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+import time
 import typing
 from collections.abc import Mapping
 from dataclasses import fields
@@ -136,6 +139,36 @@ def test_unknown_fields_survive() -> None:
     assert data == encoded(node)
 
 
+def test_order_of_unknown_fields() -> None:
+    """Unknown fields before and behind the operator of a node stay in their order."""
+    data = b"\xa2\x06\x01a" + b"\x22\x04Relu" + b"\xa2\x06\x01b"
+    assert b"\xa2\x06\x01a\xa2\x06\x01b" == decode(Literal(data), ir.Node).unknown_fields
+
+
+def test_empty_packed_list_behind_an_operator() -> None:
+    """An attribute with no elements in packed form is read, and is like one without the field."""
+    data = b"\x22\x04Relu" + b"\x2a\x05\x0a\x01a\x42\x00"
+    node = decode(Literal(data), ir.Node)
+    assert onnx.NodeProto.FromString(data).SerializeToString() == encoded(node)
+    assert [] == node.attribute[0].ints
+
+
+def test_many_parts_are_joined_once() -> None:
+    """A message in a hundred thousand parts takes time in proportion, for unknown fields and for typed data.
+
+    Joined one by one, either would copy some 20 GB.
+    """
+    count = 100_000
+    started = time.process_time()
+    model = decode(Literal(b"\x3a\x06\xa2\x06\x03abc" * count), ir.Model)
+    attribute = decode(Literal(b"\x2a\x05\x25abcd" * count), ir.Attribute)
+    assert model.graph is not None
+    assert attribute.t is not None
+    assert b"\xa2\x06\x03abc" * count == model.graph.unknown_fields
+    assert Literal(b"abcd" * count) == attribute.t.float_data
+    assert time.process_time() - started < 10
+
+
 def test_known_number_with_another_wire_type_is_unknown() -> None:
     """A field whose wire type is not that of its row is kept as unknown, as protobuf demands."""
     data = b"\x22\x04Relu" + b"\x18\x07"
@@ -207,6 +240,29 @@ def test_number_of_messages_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     decode(Literal(b"\x0a\x00" * 1000), ir.Graph)
     with pytest.raises(LimitError, match="messages"):
         decode(Literal(b"\x0a\x00" * 1001), ir.Graph)
+
+
+def test_messages_of_equal_nodes_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is copied from a node that was decoded before counts like what is decoded."""
+    monkeypatch.setattr(codec, "MAX_MESSAGES", 1000)
+    node = b"\x22\x01X" + b"\x2a\x00" * 100
+    with pytest.raises(LimitError, match="more than 1000 messages"):
+        decode(Literal((b"\x0a\xcb\x01" + node) * 15), ir.Graph)
+
+
+def test_large_unknown_fields() -> None:
+    """A group larger than a window is read without all that follows it; a field that memory cannot hold is refused."""
+    group = b"\x9b\x06" + b"\x08\x01" * 40_000 + b"\x9c\x06"
+    weights = onnx.GraphProto(initializer=[onnx.TensorProto(raw_data=bytes(1 << 25))])
+    source = Watched(group + onnx.ModelProto(graph=weights).SerializeToString())
+    model = decode(source, ir.Model)
+    assert group == model.unknown_fields
+    assert source.nbytes_read < 1 << 19
+    text = Watched(onnx.ModelProto(doc_string=" " * (1 << 25)).SerializeToString())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(codec, "FIELD_BYTES", 1 << 20)
+        with pytest.raises(LimitError, match="up to 1048576 are read"):
+            decode(text, ir.Model)
 
 
 def test_errors_say_where() -> None:
@@ -322,6 +378,35 @@ def test_lists_that_come_in_parts() -> None:
         expected = onnx.GraphProto.FromString(data)
         assert expected.SerializeToString() == encoded(decode(Literal(data), ir.Graph))
         assert [node.name for node in expected.node] == [node.name for node in decode(Literal(data), ir.Graph).node]
+
+
+@pytest.mark.parametrize("tag", [b"\x8a\x00", b"\x8a\x80\x00"])
+def test_a_long_tag_in_a_long_list(tag: bytes) -> None:
+    """A tag in more bytes than it needs, behind a list that was left in the file, continues that list."""
+    data = bulky_graph().SerializeToString() + tag + b"\x03\x22\x01X"
+    expected = onnx.GraphProto.FromString(data)
+    assert "X" == decode(Literal(data), ir.Graph).node[500].op_type
+    assert expected == onnx.GraphProto.FromString(encoded(decode(Literal(data), ir.Graph)))
+
+
+def test_copies_of_lists_left_in_the_file() -> None:
+    """A graph can be copied and pickled with lists that nobody has read, and the copies are independent."""
+    graph = decode(Literal(bulky_graph().SerializeToString()), ir.Graph)
+    for copied in (copy.deepcopy(graph), pickle.loads(pickle.dumps(graph))):
+        copied.node[0].name = "other"
+        assert ("n0", 500) == (graph.node[0].name, len(copied.node))
+
+
+@pytest.mark.parametrize(
+    "location", [b"\x70\x01", b"\x70\x81\x00", b"\xf0\x00\x01", b"\xf0\x80\x00\x81\x80\x80\x80\x10"]
+)
+def test_references_in_any_encoding_are_found(location: bytes) -> None:
+    """However long a tensor says that its data are external, the list that it is in is not passed over."""
+    assert 1 == onnx.TensorProto.FromString(location).data_location
+    tensor = b"\x2a" + bytes((len(location),)) + location
+    attribute = b"\x2a" + bytes((len(tensor),)) + tensor
+    data = bulky_graph().SerializeToString() + b"\x0a" + bytes((len(attribute),)) + attribute
+    assert [1] == [tensor.data_location for _, tensor in walk.movable_tensors(decode(Literal(data), ir.Graph))]
 
 
 def test_a_list_that_is_replaced() -> None:
