@@ -25,7 +25,8 @@ from formats.errors import EncodeError
 from formats.ir import dtypes, walk
 from formats.ir.model import Model, Tensor
 from formats.ir.storage import EXTERNAL, places_of, with_raw_data, with_reference, without_data
-from formats.onnxpb.codec import decode, encode
+from formats.onnxpb.decoder import decode
+from formats.onnxpb.encoder import encode
 from formats.onnxpb.external import PROTOBUF_LIMIT_BYTES, locate_data
 from formats.onnxpb.fields import CLASSES
 from formats.onnxpb.locations import DataFiles

@@ -43,7 +43,7 @@ from formats import registry
 from formats.errors import FormatError
 from formats.ir import walk
 from formats.ir.model import Model
-from formats.onnxpb import codec, crypt
+from formats.onnxpb import crypt, decoder
 from formats.onnxpb.keys import Key
 from formats.rten import fbs
 from formats.rten.builder import build
@@ -610,7 +610,7 @@ TARGETS = {
 def failure(target: Target, data: bytes, number: int) -> str:
     """What is wrong with how a target takes an input, "" for nothing."""
     started, peak = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    windows = patch.multiple(codec, WHOLE_BYTES=0, WINDOW_BYTES=64)  # as of a large file
+    windows = patch.multiple(decoder, WHOLE_BYTES=0, WINDOW_BYTES=64)  # as of a large file
     try:
         with nullcontext() if number % 3 else windows:
             target.use(data, number)

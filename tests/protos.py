@@ -8,7 +8,8 @@ import onnx
 from hypothesis import strategies as st
 
 from formats.ir.model import MESSAGE_CLASSES
-from formats.onnxpb.codec import decode, encode
+from formats.onnxpb.decoder import decode
+from formats.onnxpb.encoder import encode
 from formats.onnxpb.schema import ENUMS, MESSAGES, Field
 from formats.tensordata.source import Literal, Source
 

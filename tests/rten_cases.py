@@ -13,7 +13,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 from formats.ir.model import Model
-from formats.onnxpb.codec import decode, encode
+from formats.onnxpb.decoder import decode
+from formats.onnxpb.encoder import encode
 from formats.tensordata.source import Literal, Source
 
 CONTRIB = "com.microsoft"

@@ -26,11 +26,11 @@ LONG_MODULES = {
     "formats.rten.schema": "a table",
     "formats.rten.operators": "a table: a row for every operator",
     "formats.rten.dims": "a table: a rule for every operator",
-    "formats.onnxpb.codec": "the two directions of one format, which are read side by side",
+    "formats.onnxpb.decoder": "one inner loop, and what it does with fields that it leaves where they are",
 }
 LONG_FUNCTIONS = {
     "formats.cli.convert": "two lines for every option",
-    "formats.onnxpb.codec._Decoder.fields": "the inner loop of decoding, where a call costs as much as a field",
+    "formats.onnxpb.decoder._Decoder.fields": "the inner loop of decoding, where a call costs as much as a field",
 }
 MANY_PARAMETERS = dict.fromkeys(
     ("formats.cli.convert", "formats.tools.inspect", "formats.tools.verify", "formats.tools.diff"),
@@ -47,7 +47,13 @@ ALLOWED = {
     "formats.ir": ("formats.errors", "formats.ir"),
     "formats.ir.storage": FOUNDATION,
     "formats.onnxpb": (*FOUNDATION, "formats.onnxpb", "formats.registry"),
-    "formats.onnxzip": (*FOUNDATION, "formats.onnxzip", "formats.registry", "formats.onnxpb.codec"),
+    "formats.onnxzip": (
+        *FOUNDATION,
+        "formats.onnxzip",
+        "formats.registry",
+        "formats.onnxpb.decoder",
+        "formats.onnxpb.encoder",
+    ),
     "formats.rten": (*FOUNDATION, "formats.rten", "formats.registry"),
     "formats.registry": (*FOUNDATION, "formats.onnxpb", "formats.onnxzip", "formats.rten"),
     "formats.conversion": (*FOUNDATION, "formats.registry"),
@@ -73,7 +79,10 @@ ALLOWED = {
     "formats": (*FOUNDATION, "formats.onnxpb.keys"),
 }
 # Which names of another codec a codec may use; everything else of that module is out of reach.
-ONLY_NAMES = {("formats.onnxzip", "formats.onnxpb.codec"): {"decode", "encode"}}
+ONLY_NAMES = {
+    ("formats.onnxzip", "formats.onnxpb.decoder"): {"decode"},
+    ("formats.onnxzip", "formats.onnxpb.encoder"): {"encode"},
+}
 # Modules that leave everything but these for functions to import.
 LIGHT = {
     "formats",

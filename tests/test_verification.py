@@ -164,7 +164,7 @@ def test_equal_ranges_are_read_once(tmp_path: Path) -> None:
     for offset in (0, 4000):
         entries = [StringStringEntry(*entry) for entry in {**told, "offset": str(offset)}.items()]
         tensors.append(Tensor(name=str(offset), dims=[1000], data_type=FLOAT, data_location=1, external_data=entries))
-    from formats.onnxpb.codec import encode
+    from formats.onnxpb.encoder import encode
 
     segments = encode(Model(ir_version=10, graph=Graph(initializer=tensors)))
     (tmp_path / "m.onnx").write_bytes(b"".join(s if isinstance(s, bytes) else s.read() for s in segments))  # type: ignore[union-attr]

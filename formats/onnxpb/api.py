@@ -26,7 +26,8 @@ from formats.ir import walk
 from formats.ir.model import Model, StringStringEntry, Tensor
 from formats.ir.storage import EXTERNAL
 from formats.onnxpb import CODEC, JSON_CODEC, TEXT_CODEC, CryptOptions, OnnxOptions, crypt, external, jsontext, text
-from formats.onnxpb.codec import decode, encode
+from formats.onnxpb.decoder import decode
+from formats.onnxpb.encoder import encode
 from formats.onnxpb.keys import Key
 from formats.onnxpb.locations import DataFiles
 from formats.onnxpb.merging import copied

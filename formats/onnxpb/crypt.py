@@ -38,7 +38,7 @@ from formats.onnxpb.ciphertext import (
     StreamCiphertext,
     read_ciphertext,
 )
-from formats.onnxpb.codec import decode
+from formats.onnxpb.decoder import decode
 from formats.registry import DEEPEST
 from formats.tensordata.plan import Digest, FilePlan, LateWrite, Loss, PlacedWrite, WritePlan
 from formats.tensordata.source import Concat, Literal

@@ -17,7 +17,8 @@ from formats.errors import DecodeError, EncodeError, ExternalDataError
 from formats.ir import dtypes, walk
 from formats.ir.model import Model, StringStringEntry, Tensor
 from formats.ir.storage import EXTERNAL, with_raw_data, without_data
-from formats.onnxpb.codec import decode, encode
+from formats.onnxpb.decoder import decode
+from formats.onnxpb.encoder import encode
 from formats.onnxpb.locations import DataFiles, check_location
 from formats.registry import READ_DEFAULTS
 from formats.tensordata.plan import Align, Digest, FilePlan, LateWrite, Loss, PlacedWrite, Segment, WritePlan, lay_out
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from formats.tensordata.source import Source
 
 PROTOBUF_LIMIT_BYTES = (1 << 31) - 1
+MOST_PACKED = 8  # an int64 of 8 bytes can be a varint of one in a typed field
 STRING = dtypes.BY_NAME["STRING"].number
 SHA1_BYTES = 20
 INDEX_DIGITS = 8  # of the number of a data file, in hexadecimal
@@ -70,7 +72,8 @@ def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePl
     stored: dict[int, Tensor] = {}
     losses: list[Loss] = []
     moving: list[_Moving] = []
-    for where, tensor in walk.movable_tensors(model, options.size_threshold if options.external_data else inf):
+    least_nbytes = options.size_threshold / MOST_PACKED if options.external_data else inf
+    for where, tensor in walk.movable_tensors(model, least_nbytes):
         source = _source_to_place(tensor, where, options)
         if source is None:
             continue

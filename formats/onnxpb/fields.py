@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from formats.errors import FormatError, LimitError, WireError
 from formats.ir.model import MESSAGE_CLASSES
-from formats.onnxpb.codec import MAX_MESSAGES
+from formats.onnxpb.decoder import MAX_MESSAGES
 from formats.onnxpb.schema import ENUMS, MESSAGES, Field
 from formats.onnxpb.wire import encode_varint
 from formats.registry import DEEPEST

@@ -13,7 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 from weakref import ref
 
-from formats.onnxpb.codec import decode, encode
+from formats.onnxpb.decoder import decode
+from formats.onnxpb.encoder import encode
 from formats.onnxpb.merging import copied, merge, same
 from formats.onnxpb.properties import Property, Submessage
 from formats.tensordata.source import Literal
@@ -328,7 +329,7 @@ class Message:
     def _decoded(cls, data: Any) -> Any:
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise TypeError(f"expected bytes, {type(data).__name__} found")
-        return decode(Literal(bytes(data)), cls.DESCRIPTOR.ir_class)
+        return decode(Literal(bytes(data)), cls.DESCRIPTOR.ir_class, at_once=True)
 
     def _segments(self) -> list[Segment]:
         return encode(self._ir)

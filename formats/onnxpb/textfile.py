@@ -10,7 +10,7 @@ from formats.ir import walk
 from formats.ir.model import Model
 from formats.ir.storage import EXTERNAL, places_of
 from formats.onnxpb import external
-from formats.onnxpb.codec import decode
+from formats.onnxpb.decoder import decode
 from formats.onnxpb.fields import rows_of, step_of
 from formats.registry import DEEPEST
 from formats.tensordata.plan import FilePlan, Loss, PlacedWrite, WritePlan

@@ -7,10 +7,11 @@ Spec: Protocol Buffers, "Encoding".
 
 from __future__ import annotations
 
+import struct
 from enum import IntEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from formats.errors import LimitError, TruncatedError, WireError
+from formats.errors import FormatError, LimitError, TruncatedError, WireError
 
 Buffer: TypeAlias = bytes | memoryview
 
@@ -106,3 +107,59 @@ def skip_field(data: Buffer, position: int, tag: int) -> int:
         if position >= len(data):
             raise TruncatedError("the data end inside a group")
         tag, position = decode_varint(data, position)
+
+
+def end_of_run(data: Buffer, position: int, end: int) -> tuple[int, int]:
+    """The end of the fields with the same tag from `position` on, and the size in bytes of the largest.
+
+    The first of them is whole; the tags of the others are one byte.
+    """
+    tag, after = decode_varint(data, position)
+    largest, after = decode_varint(data, after)
+    position = after + largest
+    while position < end and data[position] == tag:
+        size, after = data[position + 1], position + 2
+        if size >= 0x80:
+            size, after = decode_varint(data, position + 1)
+        after += size
+        if after > end:
+            break
+        if size > largest:
+            largest = size
+        position = after
+    return position, largest
+
+
+def end_of_whole_fields(data: Buffer) -> int:
+    """The end of the last field that lies in `data` whole."""
+    stop = 0
+    try:
+        while stop < len(data):
+            tag, after = decode_varint(data, stop)
+            after = skip_field(data, after, tag)
+            if after > len(data):
+                break
+            stop = after
+    except (IndexError, FormatError):  # cut short by the window, or wrong: the decoder will tell which
+        pass
+    return stop
+
+
+def unpack(data: bytes, inner: Any) -> list[Any]:
+    """The elements of a packed field."""
+    if isinstance(inner, struct.Struct):
+        if len(data) % inner.size:
+            raise WireError(f"{len(data)} bytes are no whole number of {inner.size}-byte elements")
+        return [value for (value,) in inner.iter_unpack(data)]
+    values, position = [], 0
+    while position < len(data):
+        value, position = decode_varint(data, position)
+        values.append(signed(value, inner))
+    return values
+
+
+def signed(value: int, width: tuple[int, bool]) -> int:
+    """A varint's value as the integer type that the field has: its low bits, as two's complement."""
+    bits, signed = width
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if signed and value >> (bits - 1) else value

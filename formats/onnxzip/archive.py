@@ -16,7 +16,8 @@ from formats.ir import walk
 from formats.ir.dtypes import DATA_TYPES
 from formats.ir.model import Model, Tensor
 from formats.ir.storage import EXTERNAL, with_raw_data, with_reference
-from formats.onnxpb.codec import decode, encode
+from formats.onnxpb.decoder import decode
+from formats.onnxpb.encoder import encode
 from formats.onnxzip import records
 from formats.onnxzip.contents import Contents
 from formats.onnxzip.lenient import KIND as LENIENT

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, groupby
 from typing import TYPE_CHECKING
 
 from formats.errors import TensorDataError, TruncatedError
@@ -277,3 +277,12 @@ def place_of(source: Source) -> tuple[object, ...]:
     if isinstance(source, Literal):
         return id(source.data), source.nbytes
     return (id(source),)
+
+
+def joined(parts: list[Source]) -> Source:
+    """The parts as one source; those in memory that follow each other are one piece."""
+    joined: list[Source] = []
+    for in_memory, group in groupby(parts, lambda part: isinstance(part, Literal)):
+        members = list(group)
+        joined += [Literal(b"".join(m.read() for m in members))] if in_memory and members[1:] else members
+    return joined[0] if len(joined) == 1 else Concat.of(*joined)

@@ -476,7 +476,7 @@ def test_weights_are_decrypted_when_asked_for(variant: int, monkeypatch: pytest.
     """Reading a large model decrypts its structure; a weight is decrypted when it is wanted, by itself."""
     text = model_text(1 << 20)
     data = Literal(encrypt(text, variant))
-    monkeypatch.setattr("formats.onnxpb.codec.WHOLE_BYTES", 1 << 16)
+    monkeypatch.setattr("formats.onnxpb.decoder.WHOLE_BYTES", 1 << 16)
     decrypted: list[int] = []
     original = ciphertext.Pieces.read
     monkeypatch.setattr(

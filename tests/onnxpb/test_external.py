@@ -419,3 +419,16 @@ def test_ranges_that_overlap_are_refused(tmp_path: Path) -> None:
     for offsets in ((0, 399), (399, 0), (0, 800, 700), (400, 0, 800, 401)):
         with pytest.raises(ExternalDataError, match="overlap"):
             read(model(*offsets))
+
+
+@pytest.mark.parametrize("count", [1, 500])
+def test_typed_data_count_as_what_they_are(tmp_path: Path, count: int) -> None:
+    """A tensor goes by the size of its elements, also in a long list of nodes where it takes an eighth of that."""
+    tensor = onnx.TensorProto(name="t", dims=[200], data_type=onnx.TensorProto.INT64, int64_data=range(100, 300))
+    tensor.int64_data[:] = [1] * 200
+    nodes = [onnx.helper.make_node("Relu", [f"x{i}"], [f"y{i}"], name=f"n{i}") for i in range(count)]
+    nodes.append(onnx.helper.make_node("Constant", [], ["c"], value=tensor))
+    data = onnx.ModelProto(graph=onnx.GraphProto(node=nodes)).SerializeToString()
+    model = formats.loads(data, format="onnx")
+    formats.save(model, tmp_path / "m.onnx", external_data=True, size_threshold=1024)
+    assert 1600 == (tmp_path / "m.onnx.data").stat().st_size

@@ -693,3 +693,15 @@ def test_a_nested_message_of_any_depth_that_python_can_hold() -> None:
     inner.tensor_type.elem_type = 1
     with pytest.raises(FormatError):
         outer.SerializeToString()
+
+
+def test_a_message_that_cannot_be_parsed_changes_nothing() -> None:
+    """Damage deep in a long list is found before anything of the message is set."""
+    graph = onnx.GraphProto(node=[onnx.NodeProto(op_type="Relu", name=f"n{i}") for i in range(500)])
+    data = b"\x12\x01z" + onnx.ModelProto(graph=graph).SerializeToString().replace(b"n400", b"\xff\xff\xff\xff")
+    damaged = data.replace(b"\x1a\x04\xff", b"\x1a\x7f\xff")
+    model = proto.ModelProto(producer_name="keep")
+    for method in (model.ParseFromString, model.MergeFromString, proto.ModelProto.FromString):
+        with pytest.raises(DecodeError):
+            method(damaged)
+    assert "keep" == model.producer_name

@@ -14,7 +14,7 @@ from protos import encoded
 from formats.errors import DecodeError, LimitError
 from formats.ir import model as ir
 from formats.onnxpb import TEXT_CODEC, text
-from formats.onnxpb.codec import decode
+from formats.onnxpb.decoder import decode
 from formats.registry import Match
 from formats.tensordata.source import Literal
 

@@ -32,7 +32,7 @@ from formats.ir.model import (
     TensorSegment,
     TrainingInfo,
 )
-from formats.onnxpb.codec import encode
+from formats.onnxpb.encoder import encode
 from formats.onnxzip import records
 from formats.onnxzip.reader import read_entries
 from formats.registry import Match

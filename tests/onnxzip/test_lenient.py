@@ -16,7 +16,7 @@ import formats
 from formats import onnxzip
 from formats.errors import DecodeError, FormatError
 from formats.ir.model import Graph, Model, StringStringEntry, Tensor
-from formats.onnxpb.codec import encode
+from formats.onnxpb.encoder import encode
 from formats.tensordata.plan import lay_out
 from formats.tensordata.source import Concat, Literal
 

@@ -20,7 +20,7 @@ from programs import need
 from formats import onnxzip
 from formats.errors import DecodeError, FormatError
 from formats.ir.model import Graph, Model, StringStringEntry, Tensor
-from formats.onnxpb.codec import encode
+from formats.onnxpb.encoder import encode
 from formats.onnxzip import reader
 from formats.registry import Match
 from formats.tensordata.plan import lay_out

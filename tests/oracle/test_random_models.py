@@ -20,7 +20,8 @@ from protos import SCALARS, message_type
 import formats
 from formats.ir import dtypes
 from formats.ir.model import MESSAGE_CLASSES, Graph, Model, Tensor
-from formats.onnxpb.codec import decode, encode
+from formats.onnxpb.decoder import decode
+from formats.onnxpb.encoder import encode
 from formats.onnxpb.schema import ENUMS, MESSAGES, Field
 from formats.onnxpb.wire import encode_varint
 from formats.tensordata.source import Concat, Literal, Source

@@ -14,7 +14,7 @@ from rten_cases import CASES, Case, int64, node, run, to_proto
 
 from formats.ir.dtypes import from_numpy_dtype
 from formats.ir.model import Model
-from formats.onnxpb.codec import decode
+from formats.onnxpb.decoder import decode
 from formats.rten.dims import broadcast_dims
 from formats.rten.infer import Scope
 from formats.rten.legalize import legalize

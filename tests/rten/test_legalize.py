@@ -17,7 +17,7 @@ from rten_cases import CASES, Case, float32, floats, int64, node, one, run, to_p
 
 from formats.errors import FormatError
 from formats.ir.model import Model
-from formats.onnxpb.codec import decode
+from formats.onnxpb.decoder import decode
 from formats.rten import CODEC, RtenOptions
 from formats.rten.legalize import MAX_NESTING, Legalized, legalize
 from formats.rten.operators import OPERATORS

@@ -11,7 +11,7 @@ from rten_cases import CASES, floats
 
 from formats import load
 from formats.ir.model import Model
-from formats.onnxpb.codec import decode
+from formats.onnxpb.decoder import decode
 from formats.rten.infer import Scope
 from formats.rten.legalize import Legalized, legalize
 from formats.rten.precedents import Precedents

@@ -19,9 +19,11 @@ from protos import CLASSES, encoded, protos
 from formats.errors import DecodeError, EncodeError, LimitError, TruncatedError
 from formats.ir import model as ir
 from formats.ir import walk
-from formats.onnxpb import codec
-from formats.onnxpb.codec import decode, encode
+from formats.onnxpb import decoder
+from formats.onnxpb.decoder import decode
+from formats.onnxpb.encoder import encode
 from formats.onnxpb.schema import MESSAGES
+from formats.onnxpb.wire import encode_varint
 from formats.tensordata.source import Literal, Source
 
 
@@ -77,9 +79,9 @@ def test_windows_change_nothing(case: tuple[str, Any]) -> None:
     name, message = case
     data = message.SerializeToString()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(codec, "WHOLE_BYTES", 0)
-        patch.setattr(codec, "WINDOW_BYTES", 8)
-        patch.setattr(codec, "INLINE_BYTES", 4)
+        patch.setattr(decoder, "WHOLE_BYTES", 0)
+        patch.setattr(decoder, "WINDOW_BYTES", 8)
+        patch.setattr(decoder, "INLINE_BYTES", 4)
         assert decode(Literal(data), CLASSES[name]) == decode(Watched(data), CLASSES[name])
 
 
@@ -220,8 +222,8 @@ def nested(depth: int) -> bytes:
     """A TypeProto within `depth` sequences."""
     data = b""
     for _ in range(depth):
-        inner = b"\x0a" + codec.encode_varint(len(data)) + data
-        data = b"\x22" + codec.encode_varint(len(inner)) + inner
+        inner = b"\x0a" + encode_varint(len(data)) + data
+        data = b"\x22" + encode_varint(len(inner)) + inner
     return data
 
 
@@ -236,7 +238,7 @@ def test_nesting_is_limited() -> None:
 
 def test_number_of_messages_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small file cannot ask for any number of objects."""
-    monkeypatch.setattr(codec, "MAX_MESSAGES", 1001)
+    monkeypatch.setattr(decoder, "MAX_MESSAGES", 1001)
     decode(Literal(b"\x0a\x00" * 1000), ir.Graph)
     with pytest.raises(LimitError, match="messages"):
         decode(Literal(b"\x0a\x00" * 1001), ir.Graph)
@@ -244,7 +246,7 @@ def test_number_of_messages_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_messages_of_equal_nodes_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is copied from a node that was decoded before counts like what is decoded."""
-    monkeypatch.setattr(codec, "MAX_MESSAGES", 1000)
+    monkeypatch.setattr(decoder, "MAX_MESSAGES", 1000)
     node = b"\x22\x01X" + b"\x2a\x00" * 100
     with pytest.raises(LimitError, match="more than 1000 messages"):
         decode(Literal((b"\x0a\xcb\x01" + node) * 15), ir.Graph)
@@ -260,7 +262,7 @@ def test_large_unknown_fields() -> None:
     assert source.nbytes_read < 1 << 19
     text = Watched(onnx.ModelProto(doc_string=" " * (1 << 25)).SerializeToString())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(codec, "FIELD_BYTES", 1 << 20)
+        patch.setattr(decoder, "FIELD_BYTES", 1 << 20)
         with pytest.raises(LimitError, match="up to 1048576 are read"):
             decode(text, ir.Model)
 
@@ -362,11 +364,11 @@ def test_leaving_lists_changes_nothing(case: tuple[str, Any]) -> None:
     data = message.SerializeToString()
     expected = decode(Literal(data), CLASSES[name])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(codec, "BULK_BYTES", 0)
+        patch.setattr(decoder, "BULK_BYTES", 0)
         assert data == encoded(decode(Literal(data), CLASSES[name]))
         assert expected == decode(Literal(data), CLASSES[name])
-        patch.setattr(codec, "WHOLE_BYTES", 0)
-        patch.setattr(codec, "WINDOW_BYTES", 8)
+        patch.setattr(decoder, "WHOLE_BYTES", 0)
+        patch.setattr(decoder, "WINDOW_BYTES", 8)
         assert data == encoded(decode(Watched(data), CLASSES[name]))
         assert expected == decode(Watched(data), CLASSES[name])
 

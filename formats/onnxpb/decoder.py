@@ -1,9 +1,9 @@
-"""Decodes and encodes any ONNX message from its rows in `schema.py`.
+"""Decodes any ONNX message by the rows of its table.
 
 Bytes that can be weights are never read: a field that the IR declares as a `Source` becomes a slice of the source
-being decoded, and is encoded as the segment that it is. Long lists of nodes and of value infos are treated so too,
-until somebody reads them. A repeated scalar may arrive packed or not, a message that arrives in parts is merged, the
-last of a oneof wins, and what the rows don't know is kept in `unknown_fields`.
+being decoded. Long lists of nodes and of value infos stay where they are as well, until somebody reads them. A
+repeated scalar may arrive packed or not, a message that arrives in parts is merged, the last of a oneof wins, and
+what the rows don't know is kept in `unknown_fields`.
 
 Spec: Protocol Buffers, "Encoding"; onnx.proto.
 """
@@ -11,12 +11,10 @@ Spec: Protocol Buffers, "Encoding"; onnx.proto.
 from __future__ import annotations
 
 import struct
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.collector import collector_paused
-from formats.errors import EncodeError, FormatError, LimitError, TruncatedError, WireError
-from formats.ir.model import Tensor
+from formats.errors import FormatError, LimitError, TruncatedError, WireError
 from formats.onnxpb.rows import (
     BULK,
     BYTES,
@@ -33,16 +31,13 @@ from formats.onnxpb.rows import (
     tables,
 )
 from formats.onnxpb.templates import template_of
-from formats.onnxpb.wire import WireType, decode_varint, encode_varint, skip_field
+from formats.onnxpb.wire import WireType, decode_varint, end_of_run, end_of_whole_fields, signed, skip_field, unpack
 from formats.registry import DEEPEST, MAX_DEPTH
-from formats.tensordata.source import Concat, Literal, Source
+from formats.tensordata.source import Literal, Source, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from formats.onnxpb.rows import Row, Table
     from formats.onnxpb.templates import Template
-    from formats.tensordata.plan import Segment
 
 T = TypeVar("T")
 
@@ -62,20 +57,18 @@ _EXTERNAL = (b"\x70\x01", b"\x70\x81", b"\xf0\x00", b"\xf0\x80")
 _new = object.__new__
 
 
-# Decoding
-
-
-def decode(source: Source, message_class: type[T], max_depth: int = MAX_DEPTH) -> T:
+def decode(source: Source, message_class: type[T], max_depth: int = MAX_DEPTH, *, at_once: bool = False) -> T:
     """The message that `source` holds, its weights as slices of `source`.
 
-    Messages may be nested up to `max_depth`. A long list of nodes or value infos is decoded when it is first read.
+    Messages may be nested up to `max_depth`. A long list of nodes or value infos is decoded when it is first read,
+    or `at_once`.
 
     Raises: DecodeError with the file offset and the dotted place where the bytes are wrong, here or at that first use.
     """
     message = _new(message_class)
     table = tables()[message_class.message]  # type: ignore[attr-defined]
     with collector_paused():
-        decoder = _Decoder(source, max_depth)
+        decoder = _Decoder(source, max_depth, at_once)
         decoder.merge(message.__dict__, table, 0, source.nbytes, 0)
         decoder.join()
     return message
@@ -159,7 +152,7 @@ class _Decoder:
     def join(self) -> None:
         """What came in parts is whole."""
         for (_, name), (values, parts) in self.parts.items():
-            values[name] = _joined(parts) if isinstance(parts[0], Source) else b"".join(parts)
+            values[name] = joined(parts) if isinstance(parts[0], Source) else b"".join(parts)
 
     def place(self, values: dict[str, Any], row: Row, parts: list[Source]) -> None:
         """Set a field that stays where it is, or append to a repeated one, which may come in parts.
@@ -172,7 +165,7 @@ class _Decoder:
         if row.repeated and row.name in values:
             self.add(values, row.name, parts)
         else:
-            values[row.name] = _joined(parts)
+            values[row.name] = joined(parts)
 
     def large(self, values: dict[str, Any], table: Table, start: int, end: int, depth: int) -> None:
         """Merge the fields in the range `start` to `end` of the source into `values`, reading little of it.
@@ -183,7 +176,7 @@ class _Decoder:
             raise self.excess(depth)
         position, window, ahead = start, b"", min(HEAD_BYTES, WINDOW_BYTES)
         while position < end:
-            if stop := _whole_fields(window):
+            if stop := end_of_whole_fields(window):
                 self.fields(values, table, window, 0, stop, position, depth)
                 position, window = position + stop, window[stop:]
                 ahead = min(2 * ahead, WINDOW_BYTES)  # behind small fields, more of them are likely
@@ -273,7 +266,7 @@ class _Decoder:
 
         `place` is the place of `data` in the source and its depth.
         """
-        stop, largest = _run(data, start, end)
+        stop, largest = end_of_run(data, start, end)
         origin, depth = place
         undecoded = self.undecoded(values, table, row, stop - start, depth)
         if undecoded:
@@ -344,7 +337,7 @@ class _Decoder:
                     elif action == BYTES:
                         value = data[begin:position]
                     elif action == PACKED:
-                        values.setdefault(name, []).extend(_unpack(data[begin:position], inner))
+                        values.setdefault(name, []).extend(unpack(data[begin:position], inner))
                         continue
                     else:
                         small = size <= INLINE_BYTES
@@ -357,7 +350,7 @@ class _Decoder:
                     position += 1
                     if value >= 0x80:
                         value, position = decode_varint(data, position - 1)
-                        value = _signed(value, inner)
+                        value = signed(value, inner)
                 elif action == FIXED_WIDTH:
                     (value,) = inner.unpack_from(data, position)
                     position += inner.size
@@ -419,51 +412,6 @@ def _set(values: dict[str, Any], row: Row, value: Any) -> None:
             values.pop(sibling, None)
 
 
-def _joined(parts: list[Source]) -> Source:
-    """The parts of a field as one; those in memory that follow each other are joined."""
-    joined: list[Source] = []
-    for in_memory, group in groupby(parts, lambda part: isinstance(part, Literal)):
-        members = list(group)
-        joined += [Literal(b"".join(m.read() for m in members))] if in_memory and members[1:] else members
-    return joined[0] if len(joined) == 1 else Concat.of(*joined)
-
-
-def _run(data: bytes, position: int, end: int) -> tuple[int, int]:
-    """The end of the fields with the same tag from `position` on, and the size in bytes of the largest.
-
-    The first of them is whole; the tags of the others are one byte.
-    """
-    tag, after = decode_varint(data, position)
-    largest, after = decode_varint(data, after)
-    position = after + largest
-    while position < end and data[position] == tag:
-        size, after = data[position + 1], position + 2
-        if size >= 0x80:
-            size, after = decode_varint(data, position + 1)
-        after += size
-        if after > end:
-            break
-        if size > largest:
-            largest = size
-        position = after
-    return position, largest
-
-
-def _whole_fields(data: bytes) -> int:
-    """The end of the last field that lies in `data` whole."""
-    stop = 0
-    try:
-        while stop < len(data):
-            tag, after = decode_varint(data, stop)
-            after = skip_field(data, after, tag)
-            if after > len(data):
-                break
-            stop = after
-    except (IndexError, FormatError):  # cut short by the window, or wrong: `fields` will tell which
-        pass
-    return stop
-
-
 def _is_large(window: bytes) -> bool:
     """Whether the field at the start of the window is larger than any window."""
     try:
@@ -471,26 +419,6 @@ def _is_large(window: bytes) -> bool:
         return tag & 7 == WireType.LEN and decode_varint(window, after)[0] > WINDOW_BYTES
     except (IndexError, FormatError):
         return False
-
-
-def _unpack(data: bytes, inner: Any) -> list[Any]:
-    """The elements of a packed field."""
-    if isinstance(inner, struct.Struct):
-        if len(data) % inner.size:
-            raise WireError(f"{len(data)} bytes are no whole number of {inner.size}-byte elements")
-        return [value for (value,) in inner.iter_unpack(data)]
-    values, position = [], 0
-    while position < len(data):
-        value, position = decode_varint(data, position)
-        values.append(_signed(value, inner))
-    return values
-
-
-def _signed(value: int, width: tuple[int, bool]) -> int:
-    """A varint's value as the integer type that the field has: its low bits, as two's complement."""
-    bits, signed = width
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if signed and value >> (bits - 1) else value
 
 
 def _locate(error: FormatError, values: dict[str, Any], row: Row | None, file_offset: int) -> None:
@@ -501,80 +429,3 @@ def _locate(error: FormatError, values: dict[str, Any], row: Row | None, file_of
         is_element = row.repeated and row.action in (MESSAGE, BULK)
         step = f"{row.name}[{len(values.get(row.name, ()))}]" if is_element else row.name
         error.where = f"{step}.{error.where}" if error.where else step
-
-
-# Encoding
-
-
-def encode(message: Any, replace: Callable[[Tensor], Tensor] | None = None) -> list[Segment]:
-    """The bytes of a message, in the order of field numbers, as segments: weights stay sources.
-
-    `replace` is asked for every tensor, at any depth, and what it returns is written in its place. What is still
-    undecoded is written as it was read, and `replace` is not asked for its tensors.
-
-    Raises: EncodeError where a field holds what its type cannot.
-    """
-    backwards: list[Segment] = []
-    with collector_paused():
-        try:
-            _encode(message, tables()[type(message).message], backwards, replace)
-        except RecursionError:
-            raise EncodeError("the model is nested too deep, or contains itself") from None
-    backwards.reverse()
-    return backwards
-
-
-def _encode(message: Any, table: Table, out: list[Segment], replace: Callable[[Tensor], Tensor] | None) -> int:
-    """Append the encoded fields of `message` to `out`, last one first, and return their size in bytes.
-
-    Backwards, a length is known when it is written, without a pass over the model in front.
-    """
-    values, order, size = message.__dict__, table.order, len(message.unknown_fields)
-    if size:
-        out.append(message.unknown_fields)
-    names = [name for name in values if name in order]
-    names += [name for name in message.undecoded if name not in values]
-    for name in sorted(names, key=order.__getitem__):
-        if name not in values:
-            segments = message.undecoded[name].segments
-            out += reversed(segments)
-            size += sum(segment.nbytes for segment in segments)
-            continue
-        value = values[name]
-        if value is None:
-            continue
-        tag, (action, _, _, inner, _) = table.by_name[name]
-        try:
-            for item in reversed(value) if isinstance(value, list) else (value,):
-                if action <= LAST_TEXT:
-                    payload: Any = item.encode("utf-8", "surrogateescape")
-                    nbytes = len(payload)
-                    out.append(payload)
-                elif action <= LAST_MESSAGE:
-                    if replace and isinstance(item, Tensor):
-                        item = replace(item)
-                    nbytes = _encode(item, inner, out, replace)
-                elif action in (INTEGER, FIXED_WIDTH):
-                    payload = tag + (_encode_integer(item, inner) if action == INTEGER else inner.pack(item))
-                    out.append(payload)
-                    size += len(payload)
-                    continue
-                else:
-                    payload = item if isinstance(item, Source) else bytes(item)
-                    nbytes = payload.nbytes if isinstance(payload, Source) else len(payload)
-                    out.append(payload)
-                prefix = tag + encode_varint(nbytes)
-                out.append(prefix)
-                size += len(prefix) + nbytes
-        except (TypeError, ValueError, AttributeError, OverflowError, struct.error) as error:
-            kind = type(message).__name__
-            raise EncodeError(f"{name} of a {kind} holds {value!r:.80}, which does not fit its type") from error
-    return size
-
-
-def _encode_integer(value: int, width: tuple[int, bool]) -> bytes:
-    bits, signed = width
-    low, high = (-(1 << (bits - 1)), 1 << (bits - 1)) if signed else (0, 1 << bits)
-    if not low <= value < high:
-        raise ValueError(value)
-    return encode_varint(value)
