@@ -18,6 +18,7 @@ from formats.ir.model import (
     Attribute,
     Dimension,
     Function,
+    Message,
     Node,
     OperatorSetId,
     SparseTensor,
@@ -54,7 +55,7 @@ _UNORDERED = (Attribute, OperatorSetId, StringStringEntry)
 _SUBJECTS = (Function, Node, Tensor, ValueInfo)
 _WORDS = {StringStringEntry: "entry", ValueInfo: "value"}  # of a class, where it is not its own name
 _TYPES = ("data_type", "elem_type", "key_type")
-_STORAGE = ("raw_data", "external_data", "data_location", *dict.fromkeys(row.field for row in dtypes.DATA_TYPES))
+_STORAGE = ("raw_data", "external_data", "data_location", *dtypes.TYPED_FIELDS)
 
 
 class Difference(NamedTuple):
@@ -318,7 +319,7 @@ def _by_key(entries: Sequence[Any], key: Callable[[Any], Any] | None) -> dict[An
 
 
 def _is_message(value: Any) -> bool:
-    return hasattr(value, "unknown_fields")
+    return isinstance(value, Message)
 
 
 def _value(value: Any, other: Any) -> Any:

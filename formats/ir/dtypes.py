@@ -61,6 +61,7 @@ DATA_TYPES = (
 
 BY_NUMBER = {row.number: row for row in DATA_TYPES}
 BY_NAME = {row.name: row for row in DATA_TYPES}
+TYPED_FIELDS = tuple(dict.fromkeys(row.field for row in DATA_TYPES))
 
 
 def count(dims: Sequence[int]) -> int:

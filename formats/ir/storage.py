@@ -15,17 +15,14 @@ from formats.ir.model import StringStringEntry, Tensor
 from formats.tensordata.source import Literal, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
 
     from formats.ir.dtypes import DataType
 
 EXTERNAL = 1  # TensorProto.DataLocation
-_STORAGE = {
-    *("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data"),
-    *("external_data", "data_location", "external_source"),
-}
+_STORAGE = {"raw_data", *dtypes.TYPED_FIELDS, "external_data", "data_location", "external_source"}
 
 
 def data_type(tensor: Tensor) -> DataType:
@@ -164,7 +161,12 @@ def places_of(tensor: Tensor) -> dict[str, str]:
     return {entry.key or "": entry.value or "" for entry in tensor.external_data}
 
 
-def with_reference(tensor: Tensor, places: Mapping[str, str], source: Source | None = None) -> Tensor:
-    """A copy of the tensor whose elements are external, where the entries `places` say; `source` has them here."""
-    entries = [StringStringEntry(key, value) for key, value in places.items()]
+def with_reference(
+    tensor: Tensor, places: Mapping[str, str], source: Source | None = None, others: Sequence[StringStringEntry] = ()
+) -> Tensor:
+    """A copy of the tensor whose elements are external, where the entries `places` say; `source` has them here.
+
+    `others` are entries that say something else.
+    """
+    entries = [*(StringStringEntry(key, value) for key, value in places.items()), *others]
     return _stored(tensor, data_location=EXTERNAL, external_data=entries, external_source=source)

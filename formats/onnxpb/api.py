@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from formats import registry
 from formats.errors import ExternalDataError, UnknownFormatError
-from formats.ir import walk
+from formats.ir import dtypes, walk
 from formats.ir.model import Model, StringStringEntry, Tensor
 from formats.ir.storage import EXTERNAL
 from formats.onnxpb import CODEC, JSON_CODEC, TEXT_CODEC, CryptOptions, OnnxOptions, crypt, external, jsontext, text
@@ -52,7 +52,7 @@ Tensors: TypeAlias = "list[tuple[str, Tensor]]"  # each with its place in the mo
 M = TypeVar("M", bound="Message")
 T = TypeVar("T")
 
-WEIGHTS = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data")
+WEIGHTS = ("raw_data", *(name for name in dtypes.TYPED_FIELDS if name != "string_data"))  # the fields that are sources
 BESIDE = ("onnx", "textproto", "json")  # the formats whose external data are files beside the model
 FORMATS = {"protobuf": "onnx"}  # the names that only `onnx` has
 DEFAULT = 0  # TensorProto.DataLocation

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError, EncodeError, ExternalDataError
 from formats.ir import dtypes, walk
-from formats.ir.model import Model, StringStringEntry, Tensor
-from formats.ir.storage import EXTERNAL, with_raw_data, without_data
+from formats.ir.model import Model, Tensor
+from formats.ir.storage import EXTERNAL, with_raw_data, with_reference
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.encoder import encode
 from formats.onnxpb.locations import DataFiles, check_location
@@ -194,12 +194,7 @@ def _reference(item: _Moving, location: str, offset: int, checksum: str) -> Tens
     ]
     if checksum:
         places["checksum"] = checksum
-    return replace(
-        without_data(item.tensor),
-        data_location=EXTERNAL,
-        external_data=[StringStringEntry(key, value) for key, value in places.items()] + others,
-        external_source=item.source,
-    )
+    return with_reference(item.tensor, places, item.source, others)
 
 
 def _with_checksums(file: FilePlan, nonce: str) -> FilePlan:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from formats.errors import DecodeError, EncodeError, ExternalDataError, TensorDataError
 from formats.ir import walk
-from formats.ir.dtypes import DATA_TYPES
+from formats.ir.dtypes import TYPED_FIELDS
 from formats.ir.model import Model, Tensor
 from formats.ir.storage import EXTERNAL, with_raw_data, with_reference
 from formats.onnxpb.decoder import decode
@@ -40,7 +40,6 @@ MODEL_ALIGNMENT = 64  # at most: nobody maps the graph
 DEFAULT = 0  # TensorProto.DataLocation
 MAX_DIGITS = 20
 _PLACE_KEYS = ("location", "offset", "length")
-_TYPED_FIELDS = tuple(dict.fromkeys(row.field for row in DATA_TYPES))
 
 
 # Writing
@@ -163,7 +162,7 @@ def _is_plain_raw(tensor: Tensor) -> bool:
 
 
 def _has_typed_data(tensor: Tensor) -> bool:
-    return any(vars(tensor).get(field) for field in _TYPED_FIELDS)
+    return any(vars(tensor).get(field) for field in TYPED_FIELDS)
 
 
 def _referring(tensor: Tensor, entry: Entry) -> Tensor:
