@@ -24,7 +24,7 @@ from formats import conversion
 from formats.errors import EncodeError
 from formats.ir import dtypes, walk
 from formats.ir.model import Model, Tensor
-from formats.ir.storage import EXTERNAL, places_of, with_raw_data, with_reference, without_data
+from formats.ir.storage import places_of, with_raw_data, with_reference, without_data
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.encoder import encode
 from formats.onnxpb.external import PROTOBUF_LIMIT_BYTES, locate_data
@@ -166,10 +166,9 @@ def from_onnx_ir(model: Any) -> Model:
     }
     files = {directory: DataFiles(directory / "model.onnx") for directory in directories.values()}
     new = from_onnx(onnx_ir.to_proto(model))
-    for where, tensor in walk.movable_tensors(new):
-        if tensor.data_location == EXTERNAL:
-            directory = directories[tensor.name, places_of(tensor).get("location", "")]
-            tensor.external_source = files[directory].find(tensor, where)
+    for where, tensor in walk.external_tensors(new):
+        directory = directories[tensor.name, places_of(tensor).get("location", "")]
+        tensor.external_source = files[directory].find(tensor, where)
     return new
 
 

@@ -11,15 +11,19 @@ Spec: onnx.proto (IR version 14).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import attrgetter
+from reprlib import recursive_repr
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     import numpy as np
 
     from formats.tensordata.source import Source
+
+EXTERNAL = 1  # TensorProto.DataLocation
 
 
 class Undecoded(Protocol):
@@ -34,7 +38,7 @@ class Undecoded(Protocol):
         """Whether some element may hold a tensor with external data."""
 
     @property
-    def segments(self) -> list[Source]:
+    def segments(self) -> Iterable[Source | bytes]:
         """The elements as they are in the file, tags included."""
 
     def decode(self) -> list[Any]:
@@ -52,7 +56,23 @@ class Message:
     """
 
     message: ClassVar[str]
+    __match_args__: ClassVar[tuple[str, ...]]  # the names of all fields
     undecoded: ClassVar[Mapping[str, Undecoded]] = MappingProxyType({})  # an instance may have its own
+
+    # As `dataclass` would write them, but once: for 31 classes that takes as long as converting a small model.
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other is a message of the same class with equal fields."""
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        fields = attrgetter(*self.__match_args__)
+        return bool(fields(self) == fields(other))
+
+    @recursive_repr()
+    def __repr__(self) -> str:
+        """The call that makes an equal message."""
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__match_args__)
+        return f"{type(self).__qualname__}({fields})"
 
     if not TYPE_CHECKING:  # a type checker shall see the fields, and no others
 
@@ -65,7 +85,7 @@ class Message:
             return self.__dict__.setdefault(name, left.decode() if left else [])
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class StringStringEntry(Message):
     """A key and a value."""
 
@@ -75,7 +95,7 @@ class StringStringEntry(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class OperatorSetId(Message):
     """The version of an operator set that a model uses; the domain "" is ONNX's own."""
 
@@ -85,7 +105,7 @@ class OperatorSetId(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Dimension(Message):
     """One dimension of a shape: a size, a name, or unknown when neither is there."""
 
@@ -96,7 +116,7 @@ class Dimension(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class TensorShape(Message):
     """A shape of known rank."""
 
@@ -105,7 +125,7 @@ class TensorShape(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class TensorType(Message):
     """The type of a tensor value."""
 
@@ -115,7 +135,7 @@ class TensorType(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class SequenceType(Message):
     """The type of a sequence value."""
 
@@ -124,7 +144,7 @@ class SequenceType(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class MapType(Message):
     """The type of a map value."""
 
@@ -134,7 +154,7 @@ class MapType(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class OptionalType(Message):
     """The type of a value that may be absent."""
 
@@ -143,7 +163,7 @@ class OptionalType(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class SparseTensorType(Message):
     """The type of a sparse tensor value."""
 
@@ -153,7 +173,7 @@ class SparseTensorType(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class OpaqueType(Message):
     """A type that only its domain understands."""
 
@@ -163,7 +183,7 @@ class OpaqueType(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Type(Message):
     """The type of a value; at most one of the fields ending in `_type` is set."""
 
@@ -178,7 +198,7 @@ class Type(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ValueInfo(Message):
     """The name and type of a value."""
 
@@ -190,7 +210,7 @@ class ValueInfo(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class TensorSegment(Message):
     """The range of elements that a tensor holds, where a large tensor is stored in several."""
 
@@ -200,7 +220,7 @@ class TensorSegment(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Tensor(Message):
     """A constant tensor.
 
@@ -250,7 +270,7 @@ class Tensor(Message):
         return to_numpy(self)
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class SparseTensor(Message):
     """A sparse constant tensor in coordinate form."""
 
@@ -261,7 +281,7 @@ class SparseTensor(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Attribute(Message):
     """A named parameter of a node; `type` says which field holds the value."""
 
@@ -287,7 +307,7 @@ class Attribute(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class IntIntListEntry(Message):
     """An integer and the integers that it stands for."""
 
@@ -297,7 +317,7 @@ class IntIntListEntry(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class SimpleShardedDim(Message):
     """A part of a dimension, split evenly."""
 
@@ -308,7 +328,7 @@ class SimpleShardedDim(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ShardedDim(Message):
     """How one axis of a tensor is split over devices."""
 
@@ -318,7 +338,7 @@ class ShardedDim(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ShardingSpec(Message):
     """How one tensor of a node is split over devices."""
 
@@ -330,7 +350,7 @@ class ShardingSpec(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class NodeDeviceConfiguration(Message):
     """How a node runs under one device configuration of the model."""
 
@@ -341,7 +361,7 @@ class NodeDeviceConfiguration(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class DeviceConfiguration(Message):
     """A named set of devices."""
 
@@ -352,7 +372,7 @@ class DeviceConfiguration(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Node(Message):
     """One operator call; an empty name in `input` or `output` is an omitted optional one."""
 
@@ -370,7 +390,7 @@ class Node(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class TensorAnnotation(Message):
     """The names of the tensors that hold a value's quantisation parameters."""
 
@@ -380,7 +400,7 @@ class TensorAnnotation(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Graph(Message):
     """A list of nodes with its constants, inputs and outputs."""
 
@@ -398,7 +418,7 @@ class Graph(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Function(Message):
     """An operator defined by the model itself."""
 
@@ -418,7 +438,7 @@ class Function(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class TrainingInfo(Message):
     """How a model is initialised and trained."""
 
@@ -430,7 +450,7 @@ class TrainingInfo(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Model(Message):
     """A model: a graph, the operator sets that it uses, and who made it."""
 
@@ -450,7 +470,7 @@ class Model(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Sequence(Message):
     """A list of values; `elem_type` says which field holds them. No part of a model, as the next two."""
 
@@ -465,7 +485,7 @@ class Sequence(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Map(Message):
     """Keys, and as many values in the same order."""
 
@@ -478,7 +498,7 @@ class Map(Message):
     unknown_fields: bytes = b""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Optional(Message):
     """A value that may be absent; `elem_type` says which field holds it."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from formats.errors import ExternalDataError, TensorDataError
 from formats.ir import dtypes
-from formats.ir.model import StringStringEntry, Tensor
+from formats.ir.model import EXTERNAL, StringStringEntry, Tensor
 from formats.tensordata.source import Literal, Source
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from formats.ir.dtypes import DataType
+    from formats.ir.model import Undecoded
 
-EXTERNAL = 1  # TensorProto.DataLocation
 _STORAGE = {"raw_data", *dtypes.TYPED_FIELDS, "external_data", "data_location", "external_source"}
 
 
@@ -170,3 +170,8 @@ def with_reference(
     """
     entries = [*(StringStringEntry(key, value) for key, value in places.items()), *others]
     return _stored(tensor, data_location=EXTERNAL, external_data=entries, external_source=source)
+
+
+def with_undecoded_reference(tensor: Tensor, entries: Undecoded) -> Tensor:
+    """A copy of the tensor whose elements are external, where the `entries` say when somebody reads them."""
+    return _stored(tensor, data_location=EXTERNAL, undecoded={"external_data": entries})

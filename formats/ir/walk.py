@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.errors import EncodeError
 from formats.ir.model import (
+    EXTERNAL,
     Attribute,
     Function,
     Graph,
@@ -109,12 +110,21 @@ def tensors(message: Any) -> Iterator[tuple[str, Tensor]]:
     return visit(message, Tensor)
 
 
+def external_tensors(message: Any) -> Iterator[tuple[str, Tensor]]:
+    """Every tensor that has external data; lists where none has any stay undecoded."""
+    return visit(message, Tensor, enter=lambda left: left.has_references, only=_is_external)
+
+
 def movable_tensors(message: Any, least_nbytes: float = inf) -> Iterator[tuple[str, Tensor]]:
     """Every tensor that has external data or `least_nbytes` of its own, in bytes, and maybe others.
 
-    Nodes that are still undecoded stay so, unless there can be such a tensor in one of them.
+    Lists that are still undecoded stay so, unless there can be such a tensor in them.
     """
     return visit(message, Tensor, enter=lambda left: left.has_references or left.largest_nbytes >= least_nbytes)
+
+
+def _is_external(tensor: Tensor) -> bool:
+    return tensor.data_location == EXTERNAL
 
 
 def graphs(message: Any) -> Iterator[tuple[str, Graph]]:

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from formats import registry
 from formats.errors import ExternalDataError, UnknownFormatError
 from formats.ir import dtypes, walk
-from formats.ir.model import Model, StringStringEntry, Tensor
-from formats.ir.storage import EXTERNAL
+from formats.ir.model import EXTERNAL, Model, StringStringEntry, Tensor
 from formats.onnxpb import CODEC, JSON_CODEC, TEXT_CODEC, CryptOptions, OnnxOptions, crypt, external, jsontext, text
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.encoder import encode
@@ -166,7 +165,7 @@ def _parse(f: Readable, format: str | None, options: ParseOptions) -> Model:
     if codec.raise_model is not None:
         model, _ = codec.raise_model(model, {})
     every = options.skip_raw_data or options.num_threads is not None
-    tensors = list(walk.tensors(model) if every else walk.movable_tensors(model))
+    tensors = list(walk.tensors(model) if every else walk.external_tensors(model))
     if beside:
         _locate(tensors, path, options)
     if options.skip_raw_data:
@@ -346,9 +345,9 @@ def _onnx_options(options: SerializeOptions) -> OnnxOptions:
 
 def _references_hold(model: Model, directory: Path) -> bool:
     """Whether every reference to external data leads to the same file from `directory`, or nowhere anyhow."""
-    for _, tensor in walk.movable_tensors(model):
+    for _, tensor in walk.external_tensors(model):
         source = tensor.external_source
-        if tensor.data_location != EXTERNAL or (source is None and tensor.raw_data is None):
+        if source is None and tensor.raw_data is None:
             continue
         location = next((entry.value for entry in tensor.external_data if entry.key == "location"), None)
         if tensor.raw_data is not None or not (isinstance(source, FileSpan) and location):
@@ -361,11 +360,11 @@ def _references_hold(model: Model, directory: Path) -> bool:
 
 def _with_references_made(model: Model) -> Model:
     """The model, where tensors that are marked as external but still have their data refer to these data instead."""
-    if not any(tensor.data_location == EXTERNAL and tensor.raw_data for _, tensor in walk.movable_tensors(model)):
+    if not any(tensor.raw_data for _, tensor in walk.external_tensors(model)):
         return model
     new = copied(model)
-    for _, tensor in walk.movable_tensors(new):
-        if tensor.data_location == EXTERNAL and tensor.raw_data is not None:
+    for _, tensor in walk.external_tensors(new):
+        if tensor.raw_data is not None:
             tensor.external_source, tensor.raw_data = tensor.raw_data, None
     return new
 

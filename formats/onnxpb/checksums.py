@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def checksums_of(model: Model) -> Iterator[Checksum]:
     """What each tensor says of the file that it is in, where it says something."""
-    for where, tensor in walk.movable_tensors(model):
+    for where, tensor in walk.external_tensors(model):
         told = next((entry.value or "" for entry in tensor.external_data if entry.key == "checksum"), None)
         if told is not None and tensor.external_source is not None:
             for file in tensor.external_source.files():

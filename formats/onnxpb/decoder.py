@@ -1,20 +1,22 @@
 """Decodes any ONNX message by the rows of its table.
 
 Bytes that can be weights are never read: a field that the IR declares as a `Source` becomes a slice of the source
-being decoded. Long lists of nodes and of value infos stay where they are as well, until somebody reads them. A
-repeated scalar may arrive packed or not, a message that arrives in parts is merged, the last of a oneof wins, and
-what the rows don't know is kept in `unknown_fields`.
+being decoded. Long lists of nodes, of value infos and of small tensors stay where they are as well, until somebody
+reads them. A repeated scalar may arrive packed or not, a message that arrives in parts is merged, the last of a oneof
+wins, and what the rows don't know is kept in `unknown_fields`.
 
 Spec: Protocol Buffers, "Encoding"; onnx.proto.
 """
 
 from __future__ import annotations
 
+import re
 import struct
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.collector import collector_paused
 from formats.errors import FormatError, LimitError, TruncatedError, WireError
+from formats.ir.model import EXTERNAL, Tensor
 from formats.onnxpb.rows import (
     BULK,
     BYTES,
@@ -48,20 +50,21 @@ HEAD_BYTES = 1 << 9  # as much as a tensor has in front of its weights
 FIELD_BYTES = 1 << 31  # what is neither message nor weights must fit into memory, and into any protobuf message
 INLINE_BYTES = 1 << 10  # data this small is kept in memory: cheaper than a place in a file
 BULK_BYTES = 1 << 12  # a list this long is left undecoded: a shorter one is decoded in the time that it takes to ask
+MOVED_BYTES = 1 << 10  # a tensor this large is decoded: it is what is looked for in a list, and then all would be
 TEMPLATE_BYTES = 1 << 9  # the rest of a node this small is looked up: in a large graph there was one like it
 MAX_TEMPLATES = 1 << 12
 
 # How the field data_location with the value EXTERNAL can begin, which whatever refers to other files has: in as few
 # bytes as possible, or with a tag or value in more than it needs.
-_EXTERNAL = (b"\x70\x01", b"\x70\x81", b"\xf0\x00", b"\xf0\x80")
+_EXTERNAL = re.compile(rb"\x70[\x01\x81]|\xf0[\x00\x80]")
 _new = object.__new__
 
 
 def decode(source: Source, message_class: type[T], max_depth: int = MAX_DEPTH, *, at_once: bool = False) -> T:
     """The message that `source` holds, its weights as slices of `source`.
 
-    Messages may be nested up to `max_depth`. A long list of nodes or value infos is decoded when it is first read,
-    or `at_once`.
+    Messages may be nested up to `max_depth`. A long list of nodes, value infos or small tensors is decoded when it is
+    first read, or `at_once`.
 
     Raises: DecodeError with the file offset and the dotted place where the bytes are wrong, here or at that first use.
     """
@@ -174,7 +177,8 @@ class _Decoder:
         """
         if depth > self.max_depth:
             raise self.excess(depth)
-        position, window, ahead = start, b"", min(HEAD_BYTES, WINDOW_BYTES)
+        position, window = start, b""
+        ahead = min(HEAD_BYTES, WINDOW_BYTES) if table.message_class is Tensor else WINDOW_BYTES
         while position < end:
             if stop := end_of_whole_fields(window):
                 self.fields(values, table, window, 0, stop, position, depth)
@@ -206,7 +210,7 @@ class _Decoder:
             if stop > end:
                 raise TruncatedError(f"needed {size} bytes, {end - begin} left")
             if row and row.action in (MESSAGE, BULK):
-                if undecoded := self.undecoded(values, table, row, size, depth):
+                if undecoded := self.undecoded(values, table, row, (size, size), depth):
                     undecoded.add(position, stop, size, has_references=True)  # for all that is known
                 elif row.name in values and not row.repeated:
                     self.large(values[row.name].__dict__, row.inner, begin, stop, depth + 1)
@@ -250,12 +254,18 @@ class _Decoder:
             if stop <= nbytes or nbytes == end - position:
                 return data, stop
 
-    def undecoded(self, values: dict[str, Any], table: Table, row: Row, nbytes: int, depth: int) -> _Undecoded | None:
-        """Where to leave `nbytes` of elements of a field for later, if they are to be left."""
+    def undecoded(
+        self, values: dict[str, Any], table: Table, row: Row, sizes: tuple[int, int], depth: int
+    ) -> _Undecoded | None:
+        """Where to leave elements of a field for later, if they are to be left.
+
+        `sizes` are that of all and that of the largest, in bytes.
+        """
         if self.at_once or row.action != BULK:
             return None
         left: dict[str, _Undecoded] = values.get("undecoded", {})
-        if row.name not in left and row.name not in values and nbytes >= BULK_BYTES:
+        moved = row.inner.message_class is Tensor and sizes[1] >= MOVED_BYTES
+        if row.name not in left and row.name not in values and sizes[0] >= BULK_BYTES and not moved:
             left = values["undecoded"] = {**left, row.name: _Undecoded(self, table, row.name, depth)}
         return left.get(row.name)
 
@@ -268,11 +278,33 @@ class _Decoder:
         """
         stop, largest = end_of_run(data, start, end)
         origin, depth = place
-        undecoded = self.undecoded(values, table, row, stop - start, depth)
+        undecoded = self.undecoded(values, table, row, (stop - start, largest), depth)
         if undecoded:
-            references = any(data.find(beginning, start, stop) >= 0 for beginning in _EXTERNAL)
-            undecoded.add(origin + start, origin + stop, largest, references)
+            has_references = self.has_references(table, row, data, start, stop)
+            undecoded.add(origin + start, origin + stop, largest, has_references)
         return stop, bool(undecoded)
+
+    def has_references(self, table: Table, row: Row, data: bytes, start: int, stop: int) -> bool:
+        """Whether there may be a tensor with external data in the elements in `data[start:stop]`.
+
+        In the elements of tensors the bytes to look for are common, so such a tensor is decoded to know for certain.
+        """
+        position = start
+        for match in _EXTERNAL.finditer(data, start, stop):
+            if row.inner.message_class is not Tensor:
+                return True
+            while position <= match.start():
+                begin = position
+                tag, position = decode_varint(data, begin)
+                position = skip_field(data, position, tag)
+            element: dict[str, Any] = {}
+            try:
+                _Decoder(Literal(data), self.max_depth, at_once=True).merge(element, table, begin, position, 0)
+            except FormatError:  # decoding all of them will tell where
+                return True
+            if element[row.name][0].data_location == EXTERNAL:
+                return True
+        return False
 
     def fields(
         self, values: dict[str, Any], table: Table, data: bytes, position: int, end: int, origin: int, depth: int

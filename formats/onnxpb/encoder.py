@@ -15,13 +15,15 @@ from formats.errors import EncodeError
 from formats.ir.model import Tensor
 from formats.onnxpb.rows import FIXED_WIDTH, INTEGER, LAST_MESSAGE, LAST_TEXT, tables
 from formats.onnxpb.wire import encode_varint
-from formats.tensordata.source import Source
+from formats.tensordata.source import Literal, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from formats.onnxpb.rows import Table
     from formats.tensordata.plan import Segment
+
+JOINED_BYTES = 256  # data this small in memory are copied into the message: cheaper than a segment
 
 
 def encode(message: Any, replace: Callable[[Tensor], Tensor] | None = None) -> list[Segment]:
@@ -32,62 +34,62 @@ def encode(message: Any, replace: Callable[[Tensor], Tensor] | None = None) -> l
 
     Raises: EncodeError where a field holds what its type cannot.
     """
-    backwards: list[Segment] = []
     with collector_paused():
         try:
-            _encode(message, tables()[type(message).message], backwards, replace)
+            return _encode(message, tables()[type(message).message], replace)
         except RecursionError:
             raise EncodeError("the model is nested too deep, or contains itself") from None
-    backwards.reverse()
-    return backwards
 
 
-def _encode(message: Any, table: Table, out: list[Segment], replace: Callable[[Tensor], Tensor] | None) -> int:
-    """Append the encoded fields of `message` to `out`, last one first, and return their size in bytes.
-
-    Backwards, a length is known when it is written, without a pass over the model in front.
-    """
-    values, order, size = message.__dict__, table.order, len(message.unknown_fields)
-    if size:
-        out.append(message.unknown_fields)
+def _encode(message: Any, table: Table, replace: Callable[[Tensor], Tensor] | None) -> list[Any]:
+    """The segments of a message: a single one where all of them are bytes, so that there are few."""
+    values, order = message.__dict__, table.order
+    segments: list[Any] = []
+    sources = False
     names = [name for name in values if name in order]
     names += [name for name in message.undecoded if name not in values]
     for name in sorted(names, key=order.__getitem__):
         if name not in values:
-            segments = message.undecoded[name].segments
-            out += reversed(segments)
-            size += sum(segment.nbytes for segment in segments)
+            segments += message.undecoded[name].segments
+            sources = True
             continue
         value = values[name]
         if value is None:
             continue
         tag, (action, _, _, inner, _) = table.by_name[name]
         try:
-            for item in reversed(value) if isinstance(value, list) else (value,):
+            for item in value if isinstance(value, list) else (value,):
                 if action <= LAST_TEXT:
-                    payload: Any = item.encode("utf-8", "surrogateescape")
-                    nbytes = len(payload)
-                    out.append(payload)
+                    payload = item.encode("utf-8", "surrogateescape")
+                    segments += (tag, encode_varint(len(payload)), payload)
+                elif action == INTEGER:
+                    segments += (tag, _encode_integer(item, inner))
                 elif action <= LAST_MESSAGE:
                     if replace and isinstance(item, Tensor):
                         item = replace(item)
-                    nbytes = _encode(item, inner, out, replace)
-                elif action in (INTEGER, FIXED_WIDTH):
-                    payload = tag + (_encode_integer(item, inner) if action == INTEGER else inner.pack(item))
-                    out.append(payload)
-                    size += len(payload)
-                    continue
+                    parts = _encode(item, inner, replace)
+                    if len(parts) == 1:
+                        segments += (tag, encode_varint(len(parts[0])), *parts)
+                    else:
+                        segments += (tag, encode_varint(sum(map(_nbytes, parts))), *parts)
+                        sources = True
+                elif action == FIXED_WIDTH:
+                    segments += (tag, inner.pack(item))
+                elif isinstance(item, Source) and not (isinstance(item, Literal) and item.nbytes <= JOINED_BYTES):
+                    segments += (tag, encode_varint(item.nbytes), item)
+                    sources = True
                 else:
-                    payload = item if isinstance(item, Source) else bytes(item)
-                    nbytes = payload.nbytes if isinstance(payload, Source) else len(payload)
-                    out.append(payload)
-                prefix = tag + encode_varint(nbytes)
-                out.append(prefix)
-                size += len(prefix) + nbytes
+                    payload = bytes(item.data if isinstance(item, Literal) else item)
+                    segments += (tag, encode_varint(len(payload)), payload)
         except (TypeError, ValueError, AttributeError, OverflowError, struct.error) as error:
             kind = type(message).__name__
             raise EncodeError(f"{name} of a {kind} holds {value!r:.80}, which does not fit its type") from error
-    return size
+    segments.append(message.unknown_fields)
+    return segments if sources else [b"".join(segments)]
+
+
+def _nbytes(segment: bytes | Source) -> int:
+    return len(segment) if isinstance(segment, bytes) else segment.nbytes
 
 
 def _encode_integer(value: int, width: tuple[int, bool]) -> bytes:

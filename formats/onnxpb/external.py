@@ -5,8 +5,8 @@ Spec: onnx.proto, `TensorProto.external_data`; ONNX docs, "External Data".
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -15,13 +15,24 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError, EncodeError, ExternalDataError
 from formats.ir import dtypes, walk
-from formats.ir.model import Model, Tensor
-from formats.ir.storage import EXTERNAL, with_raw_data, with_reference
+from formats.ir.model import EXTERNAL, Model, Tensor
+from formats.ir.storage import with_raw_data, with_reference
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.encoder import encode
 from formats.onnxpb.locations import DataFiles, check_location
+from formats.onnxpb.references import referring
 from formats.registry import READ_DEFAULTS
-from formats.tensordata.plan import Align, Digest, FilePlan, LateWrite, Loss, PlacedWrite, Segment, WritePlan, lay_out
+from formats.tensordata.plan import (
+    SMALL_BYTES,
+    Digest,
+    FilePlan,
+    LateWrite,
+    Loss,
+    PlacedWrite,
+    Segment,
+    WritePlan,
+    lay_out,
+)
 from formats.tensordata.source import Concat, Literal, place_of
 
 if TYPE_CHECKING:
@@ -56,9 +67,8 @@ def locate_data(model: Model, path: Path | None, *, hard_links: bool = True) -> 
         raise DecodeError("the message has no graph, so it is not an ONNX model")
     if path is not None:
         files = DataFiles(path, hard_links=hard_links)
-        for where, tensor in walk.movable_tensors(model):
-            if tensor.data_location == EXTERNAL:
-                tensor.external_source = files.find(tensor, where)
+        for where, tensor in walk.external_tensors(model):
+            tensor.external_source = files.find(tensor, where)
     return model
 
 
@@ -69,9 +79,9 @@ def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePl
     """
     if options.alignment < 1:
         raise EncodeError(f"an alignment of {options.alignment} bytes is not possible")
-    stored: dict[int, Tensor] = {}
     losses: list[Loss] = []
-    moving: list[_Moving] = []
+    inside: dict[int, Source] = {}
+    data_files = _DataFiles(options)
     least_nbytes = options.size_threshold / MOST_PACKED if options.external_data else inf
     for where, tensor in walk.movable_tensors(model, least_nbytes):
         source = _source_to_place(tensor, where, options)
@@ -80,12 +90,21 @@ def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePl
         outside = _goes_outside(tensor, source, options)
         losses += _left_behind(tensor, where, outside and options.checksum)
         if outside:
-            moving.append(_Moving(tensor, source))
+            data_files.add(tensor, source)
         elif tensor.data_location == EXTERNAL:
-            stored[id(tensor)] = with_raw_data(tensor, source)
-    nonce = secrets.token_hex(SHA1_BYTES - INDEX_DIGITS // 2) if options.checksum else ""
-    files = _lay_out_data_files(moving, destination, options, stored, nonce)
-    writes, nbytes = lay_out(encode(model, (lambda tensor: stored.get(id(tensor), tensor)) if stored else None))
+            inside[id(tensor)] = source
+    names = data_files.names(destination)
+    nonce = os.urandom(SHA1_BYTES - INDEX_DIGITS // 2).hex() if options.checksum else ""
+    checksums = [nonce and f"{nonce}{index:0{INDEX_DIGITS}x}" for index in range(len(names))]
+
+    def stored(tensor: Tensor) -> Tensor:
+        if place := data_files.places.get(id(tensor)):
+            return _referring(tensor, place, names[place.file], checksums[place.file])
+        source = inside.get(id(tensor))
+        return tensor if source is None else with_raw_data(tensor, source)
+
+    segments = encode(model, stored if inside or names else None)
+    writes, nbytes = lay_out(segments, small_bytes=0 if nonce else SMALL_BYTES)  # 0: checksums are looked for in bytes
     if nbytes > PROTOBUF_LIMIT_BYTES:
         detail = (
             f"the file has {nbytes} bytes, and onnx and onnxruntime read up to 2 GiB; "
@@ -93,25 +112,17 @@ def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePl
         )
         losses.append(Loss("protobuf_limit", "", detail))
     file = FilePlan(destination, nbytes, tuple(writes))
-    return WritePlan((*files, _with_checksums(file, nonce) if nonce else file), losses=tuple(losses))
-
-
-class _Moving(NamedTuple):
-    """A tensor whose bytes go to a data file."""
-
-    tensor: Tensor
-    source: Source
-
-    @property
-    def place(self) -> tuple[object, ...]:
-        """Equal for tensors whose bytes are stored once."""
-        return place_of(self.source)
+    plans = [
+        data_file.plan(destination.with_name(name), checksum)
+        for data_file, name, checksum in zip(data_files.files, names, checksums, strict=True)
+    ]
+    return WritePlan((*plans, _with_checksums(file, nonce) if nonce else file), losses=tuple(losses))
 
 
 def _source_to_place(tensor: Tensor, where: str, options: OnnxOptions) -> Source | None:
     """The bytes of a tensor that may have to move, or `None` where it is written as it is."""
     external = tensor.data_location == EXTERNAL
-    if tensor.string_data or not (external or (options.external_data and tensor.data_type != STRING)):
+    if not (external or (options.external_data and tensor.data_type != STRING)) or vars(tensor).get("string_data"):
         return None
     try:
         return tensor.source()
@@ -128,7 +139,7 @@ def _goes_outside(tensor: Tensor, source: Source, options: OnnxOptions) -> bool:
 
 def _left_behind(tensor: Tensor, where: str, new_checksum: bool) -> Iterator[Loss]:
     """What the references of a tensor tell of the old data file that does not hold for another one."""
-    keys = [entry.key or "" for entry in tensor.external_data]
+    keys = [entry.key or "" for entry in vars(tensor).get("external_data", ())]
     if "checksum" in keys and not new_checksum:
         detail = "the checksum of the old data file does not hold for the new"
         yield Loss("checksum", where, detail, matters=False)
@@ -137,64 +148,92 @@ def _left_behind(tensor: Tensor, where: str, new_checksum: bool) -> Iterator[Los
         yield Loss("prepacked", where, detail, matters=False)
 
 
-def _lay_out_data_files(
-    moving: list[_Moving], destination: Path, options: OnnxOptions, stored: dict[int, Tensor], nonce: str
-) -> list[FilePlan]:
-    """The plans of the data files; `stored` receives the tensors that refer to them.
+class _Place(NamedTuple):
+    """Where the bytes of a tensor go: into the data file of that number, `file_offset` bytes from its start."""
 
-    With a `nonce`, these get checksums that are not known yet: the nonce and the number of the file, in the size of a
-    SHA-1, which is also the key of the digest that goes there.
-    """
-    groups: list[list[_Moving]] = []
-    group_of: dict[tuple[object, ...], int] = {}
-    size = 0
-    for item in moving:
-        if item.place not in group_of:
-            end = size + -size % options.alignment + item.source.nbytes
-            if not groups or options.one_file_per_tensor or end > (options.max_external_file_size or end):
-                groups.append([])
-                end = item.source.nbytes
-            size = end
-            group_of[item.place] = len(groups) - 1
-        groups[group_of[item.place]].append(item)
-    names = _data_file_names(groups, destination, options)
-    return [
-        _lay_out_data_file(
-            destination.with_name(name), group, options.alignment, stored, nonce and f"{nonce}{index:0{INDEX_DIGITS}x}"
-        )
-        for index, (name, group) in enumerate(zip(names, groups, strict=True))
-    ]
+    file: int
+    file_offset: int
+    nbytes: int
 
 
-def _lay_out_data_file(
-    path: Path, group: list[_Moving], alignment: int, stored: dict[int, Tensor], checksum: str
-) -> FilePlan:
-    segments: list[Segment] = []
-    offsets: dict[tuple[object, ...], int] = {}
-    size = 0
-    for item in group:
-        if item.place not in offsets:
-            offsets[item.place] = size + -size % alignment
-            segments += (Align(alignment), item.source)
-            size = offsets[item.place] + item.source.nbytes
-        stored[id(item.tensor)] = _reference(item, path.name, offsets[item.place], checksum)
-    writes, nbytes = lay_out(segments)
-    if checksum:  # of the whole file, padding included
-        writes = [PlacedWrite(0, Concat.of(*(write.source for write in writes)), Digest(checksum, "sha1"))]
-    return FilePlan(path, nbytes, tuple(writes))
+class _DataFile:
+    """A data file that is being laid out; `label` is the name of its first tensor."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self.nbytes = 0
+        self.segments: list[Segment] = []
+
+    def add(self, file_offset: int, source: Source) -> None:
+        """Append a source at that offset, which is that of the end or soon after it."""
+        if file_offset > self.nbytes:
+            self.segments.append(bytes(file_offset - self.nbytes))
+        self.segments.append(source)
+        self.nbytes = file_offset + source.nbytes
+
+    def plan(self, path: Path, checksum: str) -> FilePlan:
+        """How to write the file; `checksum` is the key of its digest, if one is wanted."""
+        writes, nbytes = lay_out(self.segments, small_bytes=SMALL_BYTES)
+        if checksum:  # of the whole file, padding included
+            writes = [PlacedWrite(0, Concat.of(*(write.source for write in writes)), Digest(checksum, "sha1"))]
+        return FilePlan(path, nbytes, tuple(writes))
 
 
-def _reference(item: _Moving, location: str, offset: int, checksum: str) -> Tensor:
+class _DataFiles:
+    """The data files of a model that is being laid out, and the `places` of its tensors in them, by their `id`."""
+
+    def __init__(self, options: OnnxOptions) -> None:
+        self.options = options
+        self.files: list[_DataFile] = []
+        self.places: dict[int, _Place] = {}
+        self._place_of: dict[tuple[object, ...], _Place] = {}
+
+    def add(self, tensor: Tensor, source: Source) -> None:
+        """Find a place for a tensor; the same bytes are stored once."""
+        key = place_of(source)
+        place = self._place_of.get(key)
+        if place is None:
+            place = self._place_of[key] = self._new_place(tensor.name or "tensor", source.nbytes)
+            self.files[-1].add(place.file_offset, source)
+        self.places[id(tensor)] = place
+
+    def _new_place(self, label: str, nbytes: int) -> _Place:
+        """A place at the end of the last file, or at the beginning of a new one."""
+        if self.files and not self.options.one_file_per_tensor:
+            size = self.files[-1].nbytes
+            file_offset = size + -size % self.options.alignment
+            if file_offset + nbytes <= (self.options.max_external_file_size or inf):
+                return _Place(len(self.files) - 1, file_offset, nbytes)
+        self.files.append(_DataFile(label))
+        return _Place(len(self.files) - 1, 0, nbytes)
+
+    def names(self, destination: Path) -> list[str]:
+        """The names of the data files, all of which RTen's own loader accepts: their extension starts with "data"."""
+        given = self.options.external_data if isinstance(self.options.external_data, str) else None
+        name = f"{destination.name}.data" if given is None else given
+        check_location(name)
+        if Path(name).name != name or name == destination.name:
+            raise EncodeError(f"{name!r} cannot be the data file: it must be another file in the model's own directory")
+        count = len(self.files)
+        if self.options.one_file_per_tensor:
+            return _names_by_tensor([file.label for file in self.files], destination.stem)
+        if count == 1 or not self.options.max_external_file_size:
+            return [name] * count
+        stem, extension = (destination.stem, ".data") if given is None else (Path(name).stem, Path(name).suffix)
+        return [f"{stem}-{index:05}-of-{count:05}{extension}" for index in range(1, count + 1)]
+
+
+def _referring(tensor: Tensor, place: _Place, location: str, checksum: str) -> Tensor:
     """The tensor as a reference to its place in a data file; entries that say something else are kept."""
-    places = {"location": location, "offset": str(offset), "length": str(item.source.nbytes)}
+    places = {"location": location, "offset": str(place.file_offset), "length": str(place.nbytes)}
     others = [
         entry
-        for entry in item.tensor.external_data
+        for entry in vars(tensor).get("external_data", ())
         if entry.key not in places and not (entry.key or "").startswith(OF_OLD_FILE)
     ]
     if checksum:
         places["checksum"] = checksum
-    return with_reference(item.tensor, places, item.source, others)
+    return with_reference(tensor, places, others=others) if others else referring(tensor, places)
 
 
 def _with_checksums(file: FilePlan, nonce: str) -> FilePlan:
@@ -214,26 +253,11 @@ def _with_checksums(file: FilePlan, nonce: str) -> FilePlan:
     return replace(file, writes=tuple(writes), late_writes=tuple(late_writes))
 
 
-def _data_file_names(groups: list[list[_Moving]], destination: Path, options: OnnxOptions) -> list[str]:
-    """The names of the data files, all of which RTen's own loader accepts: their extension starts with "data"."""
-    given = options.external_data if isinstance(options.external_data, str) else None
-    name = f"{destination.name}.data" if given is None else given
-    check_location(name)
-    if Path(name).name != name or name == destination.name:
-        raise EncodeError(f"{name!r} cannot be the data file: it must be another file in the model's own directory")
-    if options.one_file_per_tensor:
-        return _names_by_tensor(groups, destination.stem)
-    if len(groups) == 1 or not options.max_external_file_size:
-        return [name] * len(groups)
-    stem, extension = (destination.stem, ".data") if given is None else (Path(name).stem, Path(name).suffix)
-    return [f"{stem}-{index:05}-of-{len(groups):05}{extension}" for index in range(1, len(groups) + 1)]
-
-
-def _names_by_tensor(groups: list[list[_Moving]], stem: str) -> list[str]:
+def _names_by_tensor(labels: list[str], stem: str) -> list[str]:
     """A file name for each tensor, unique also where case does not count."""
     names: dict[str, str] = {}
-    for group in groups:
-        plain = re.sub(r"[^A-Za-z0-9_.-]", "_", group[0].tensor.name or "tensor")[:100]
+    for label in labels:
+        plain = re.sub(r"[^A-Za-z0-9_.-]", "_", label)[:100]
         candidate, count = f"{stem}.{plain}.data", 1
         while candidate.lower() in names:
             count += 1

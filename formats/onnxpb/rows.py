@@ -22,7 +22,7 @@ LAST_TEXT, LAST_MESSAGE, LAST_WITH_LENGTH = TAIL, BULK, PLACES
 
 _INTEGERS = {"int32": (32, True), "int64": (64, True), "uint64": (64, False), "enum": (32, True)}
 _FIXED = {"float": (WireType.I32, struct.Struct("<f")), "double": (WireType.I64, struct.Struct("<d"))}
-_BULK = ("NodeProto", "ValueInfoProto")  # a graph has thousands of them, and many uses of a model read none
+_BULK = ("NodeProto", "ValueInfoProto", "TensorProto")  # a graph has thousands, and many uses of a model read none
 _TAIL = ("NodeProto", "op_type")  # from here on, behind the names of its own, a node is like many others
 
 
@@ -43,7 +43,7 @@ class Table:
         self.message_class = message_class
         self.by_tag: dict[int, Row] = {}
         self.by_name: dict[str, tuple[bytes, Row]] = {}
-        self.order: dict[str, int] = {}  # ascending: the last to be written comes first
+        self.order: dict[str, int] = {}  # in which fields are written
 
 
 @cache
@@ -53,7 +53,7 @@ def tables() -> dict[str, Table]:
     for name, table in all_tables.items():
         in_place = {field.name for field in fields(table.message_class) if field.type == "Source | None"}
         for field in MESSAGES[name]:
-            table.order[field.name] = -field.number
+            table.order[field.name] = field.number
             _add_rows(table, field, field.name in in_place, all_tables)
     return all_tables
 

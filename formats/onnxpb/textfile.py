@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from formats.errors import DecodeError, EncodeError
 from formats.ir import walk
-from formats.ir.model import Model
-from formats.ir.storage import EXTERNAL, places_of
+from formats.ir.model import EXTERNAL, Model
+from formats.ir.storage import places_of
 from formats.onnxpb import external
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.fields import rows_of, step_of

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from formats.errors import DecodeError, EncodeError, ExternalDataError, TensorDataError
 from formats.ir import walk
 from formats.ir.dtypes import TYPED_FIELDS
-from formats.ir.model import Model, Tensor
-from formats.ir.storage import EXTERNAL, with_raw_data, with_reference
+from formats.ir.model import EXTERNAL, Model, Tensor
+from formats.ir.storage import with_raw_data, with_reference
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.encoder import encode
 from formats.onnxzip import records
@@ -253,16 +253,15 @@ def _attach_all(
 ) -> list[str]:
     """The names of the entries that no tensor has, after each tensor got the bytes that it refers to."""
     unused = dict.fromkeys(payloads)
-    for where, tensor in walk.movable_tensors(model):
-        if tensor.data_location == EXTERNAL:
-            places = {str(entry.key): entry.value or "" for entry in tensor.external_data}
-            try:
-                if len(places) != len(tensor.external_data):
-                    raise ExternalDataError("external data have a key twice; allowed is each once")
-                _attach(tensor, find(places, payloads))
-            except TensorDataError as error:
-                raise ExternalDataError(error.message, where=where) from None
-            unused.pop(places["location"], None)
+    for where, tensor in walk.external_tensors(model):
+        places = {str(entry.key): entry.value or "" for entry in tensor.external_data}
+        try:
+            if len(places) != len(tensor.external_data):
+                raise ExternalDataError("external data have a key twice; allowed is each once")
+            _attach(tensor, find(places, payloads))
+        except TensorDataError as error:
+            raise ExternalDataError(error.message, where=where) from None
+        unused.pop(places["location"], None)
     return list(unused)
 
 

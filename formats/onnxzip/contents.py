@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,6 +28,8 @@ class Contents:
 
 def _key(source: Source) -> tuple[int, bytes]:
     """The size and the SHA-256 of a source."""
+    import hashlib  # as long to load as a small conversion to an archive takes
+
     digest = hashlib.sha256()
     for piece in source.chunks() if source.granule_bytes else (source.view(),):
         digest.update(piece)

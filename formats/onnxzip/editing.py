@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError
 from formats.ir import walk
-from formats.ir.storage import EXTERNAL
+from formats.ir.model import EXTERNAL
 from formats.onnxzip import records
 from formats.onnxzip.archive import Packing, plan_model, read_model
 from formats.onnxzip.description import checksums_of

@@ -333,26 +333,28 @@ def test_classes_are_those_of_the_schema() -> None:
 
 
 def bulky_graph(count: int = 500) -> onnx.GraphProto:
-    """A graph with long lists of nodes, of which many are alike but for their names, and of value infos."""
+    """A graph with long lists of nodes, of which many are alike but for their names, tiny tensors, and value infos."""
     nodes = [
         onnx.helper.make_node("Conv", [f"x{i}", "w"], [f"x{i + 1}"], name=f"n{i}", pads=[1, 1, 1, 1], group=1)
         for i in range(count)
     ]
     values = [onnx.helper.make_tensor_value_info(f"x{i}", onnx.TensorProto.FLOAT, [1, "n"]) for i in range(count)]
-    return onnx.GraphProto(name="g", node=nodes, value_info=values)
+    tensors = [onnx.TensorProto(name=f"t{i}", data_type=1, dims=[1], raw_data=bytes(4)) for i in range(count)]
+    return onnx.GraphProto(name="g", node=nodes, initializer=tensors, value_info=values)
 
 
 def test_long_lists_are_left_in_the_file() -> None:
-    """Nodes and value infos of a large graph are written as they were read, and are all there when somebody looks."""
+    """Long lists of a large graph are written as they were read, and all of it is there when somebody looks."""
     proto = bulky_graph()
     data = proto.SerializeToString()
     for source in (Literal(data), Watched(data)):
         graph = decode(source, ir.Graph)
-        assert {"node", "value_info"} == graph.undecoded.keys() - vars(graph).keys()
+        assert {"node", "initializer", "value_info"} == graph.undecoded.keys() - vars(graph).keys()
         assert data == encoded(graph)
-        assert {"node", "value_info"} == graph.undecoded.keys() - vars(graph).keys()
+        assert {"node", "initializer", "value_info"} == graph.undecoded.keys() - vars(graph).keys()
         assert [node.name for node in proto.node] == [node.name for node in graph.node]
         assert [value.name for value in proto.value_info] == [value.name for value in graph.value_info]
+        assert [tensor.name for tensor in proto.initializer] == [tensor.name for tensor in graph.initializer]
         assert data == encoded(graph)
 
 
@@ -408,13 +410,55 @@ def test_references_in_any_encoding_are_found(location: bytes) -> None:
     tensor = b"\x2a" + bytes((len(location),)) + location
     attribute = b"\x2a" + bytes((len(tensor),)) + tensor
     data = bulky_graph().SerializeToString() + b"\x0a" + bytes((len(attribute),)) + attribute
-    assert [1] == [tensor.data_location for _, tensor in walk.movable_tensors(decode(Literal(data), ir.Graph))]
+    assert [1] == [tensor.data_location for _, tensor in walk.external_tensors(decode(Literal(data), ir.Graph))]
+    assert [1] == [
+        tensor.data_location
+        for _, tensor in walk.external_tensors(decode(Literal(bulky_graph().SerializeToString() + tensor), ir.Graph))
+    ]
+
+
+def test_weights_that_look_like_references() -> None:
+    """Weights with the bytes that a reference begins with don't make a list of tensors one with references."""
+    proto = bulky_graph()
+    for tensor in proto.initializer:
+        tensor.raw_data = b"\x70\x01\xf0\x80"
+    graph = decode(Literal(proto.SerializeToString()), ir.Graph)
+    assert [] == list(walk.external_tensors(graph))
+    assert "initializer" not in vars(graph)
+    proto.initializer[250].data_location = onnx.TensorProto.EXTERNAL
+    found = walk.external_tensors(decode(Literal(proto.SerializeToString()), ir.Graph))
+    assert [("initializer[250]", "t250")] == [(where, tensor.name) for where, tensor in found]
+
+
+def test_damage_where_a_reference_is_looked_for() -> None:
+    """A tensor that cannot be decoded, and looks as if it had external data, is reported with its place."""
+    proto = bulky_graph()
+    proto.initializer[250].raw_data = b"\x70\x01\xf0\x80"
+    data = proto.SerializeToString().replace(b"\x4a\x04\x70\x01", b"\x4a\x7f\x70\x01")
+    with pytest.raises(TruncatedError, match=r"needed 127 bytes") as caught:
+        list(walk.external_tensors(decode(Literal(data), ir.Graph)))
+    assert "initializer[250].raw_data" == caught.value.where
+
+
+def test_large_tensors_behind_small_ones() -> None:
+    """Where a large tensor follows on a list that was left in the file, it is found like any other."""
+    proto = bulky_graph()
+    proto.initializer.add(name="large", data_type=1, dims=[100_000], raw_data=bytes(400_000))
+    data = proto.SerializeToString()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decoder, "WHOLE_BYTES", 0)
+        graph = decode(Watched(data), ir.Graph)
+    assert "initializer" not in vars(graph)
+    assert data == encoded(graph)
+    assert "large" in [tensor.name for _, tensor in walk.movable_tensors(graph, 1024)]
+    assert proto.initializer[500].raw_data == bytes(graph.initializer[500].raw_data.read(0, 400_000))
 
 
 def test_a_list_that_is_replaced() -> None:
     """A list that somebody sets takes the place of the one in the file, which need not be read for that."""
     graph = decode(Literal(bulky_graph().SerializeToString()), ir.Graph)
     graph.node = [ir.Node(op_type="Relu")]
+    graph.initializer = []
     graph.value_info.clear()
     assert onnx.GraphProto(name="g", node=[onnx.NodeProto(op_type="Relu")]).SerializeToString() == encoded(graph)
 
@@ -439,7 +483,7 @@ def test_tensors_in_lists_left_in_the_file() -> None:
     plain = decode(Literal(graph.SerializeToString()), ir.Graph)
     assert [] == list(walk.movable_tensors(plain, 1024))
     assert "node" not in vars(plain)
-    assert ["small"] == [tensor.name for _, tensor in walk.tensors(plain)]
+    assert ["small", *(f"t{i}" for i in range(500))] == [tensor.name for _, tensor in walk.tensors(plain)]
     large = onnx.helper.make_node("Constant", [], ["l"], value=onnx.TensorProto(raw_data=bytes(1024), name="large"))
     graph.node.append(large)
     found = list(walk.movable_tensors(decode(Literal(graph.SerializeToString()), ir.Graph), 1024))
