@@ -170,24 +170,27 @@ class _Decoder:
         else:
             values[row.name] = joined(parts)
 
-    def large(self, values: dict[str, Any], table: Table, start: int, end: int, depth: int) -> None:
+    def large(
+        self, values: dict[str, Any], table: Table, start: int, end: int, depth: int, window: bytes = b""
+    ) -> None:
         """Merge the fields in the range `start` to `end` of the source into `values`, reading little of it.
 
-        A window moves over the range; fields that lie in it whole are decoded there.
+        A window, which begins as what was read already, moves over the range; fields that lie in it whole are decoded
+        there.
         """
         if depth > self.max_depth:
             raise self.excess(depth)
-        position, window = start, b""
+        position = start
         ahead = min(HEAD_BYTES, WINDOW_BYTES) if table.message_class is Tensor else WINDOW_BYTES
         while position < end:
             if stop := end_of_whole_fields(window):
                 self.fields(values, table, window, 0, stop, position, depth)
                 position, window = position + stop, window[stop:]
                 ahead = min(2 * ahead, WINDOW_BYTES)  # behind small fields, more of them are likely
-            elif window and (_is_large(window) or len(window) == min(WINDOW_BYTES, end - position)):
+            if window and (_is_large(window) or len(window) == min(WINDOW_BYTES, end - position)):
                 position, window = self.large_field(values, table, window, position, end, depth), b""
                 ahead = min(HEAD_BYTES, WINDOW_BYTES)
-            else:
+            elif position < end:
                 nbytes = min(max(ahead, 2 * len(window)), WINDOW_BYTES, end - position)
                 window = self.source.read(position, nbytes)
 
@@ -213,10 +216,10 @@ class _Decoder:
                 if undecoded := self.undecoded(values, table, row, (size, size), depth):
                     undecoded.add(position, stop, size, has_references=True)  # for all that is known
                 elif row.name in values and not row.repeated:
-                    self.large(values[row.name].__dict__, row.inner, begin, stop, depth + 1)
+                    self.large(values[row.name].__dict__, row.inner, begin, stop, depth + 1, window[after:])
                 else:
                     inner = _new(row.inner.message_class)
-                    self.large(inner.__dict__, row.inner, begin, stop, depth + 1)
+                    self.large(inner.__dict__, row.inner, begin, stop, depth + 1, window[after:])
                     _set(values, row, inner)
             elif row and row.action in (PLACE, PLACES):
                 self.place(values, row, [self.source.slice(begin, size)])
