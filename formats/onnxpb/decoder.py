@@ -358,7 +358,7 @@ class _Decoder:
                         except UnicodeDecodeError:
                             value = data[begin:position].decode("utf-8", "surrogateescape")
                     elif action <= LAST_MESSAGE:
-                        if action == BULK and start >= run_end:
+                        if action == BULK and start >= run_end and not self.at_once:
                             run_end, left = self.leave(values, table, row, data, start, end, (origin, depth))
                             if left:
                                 position = run_end
