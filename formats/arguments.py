@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,6 +74,8 @@ def parse_format(text: str) -> str:
 
 def parse_metadata(text: str) -> dict[str, str]:
     """The strings of a JSON file by their keys."""
+    import json
+
     try:
         metadata = json.loads(Path(text).read_bytes())
     except OSError as error:

@@ -1,38 +1,30 @@
-"""The command `convert`: the only module that prints or ends the process."""
+"""The command `convert`: the only module that prints or ends the process.
 
-from __future__ import annotations
+Annotations are not postponed here: typer would evaluate the text of each of them, twice, at every start.
+"""
 
-import json
 import signal
 import sys
 import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from formats import __version__
-from formats.arguments import (
-    attach_value,
-    parse_count,
-    parse_depth,
-    parse_format,
-    parse_metadata,
-    parse_pins,
-    parse_size,
-    read_key,
-)
-from formats.messages import describe, error_to_json, printable, summary
+from formats.arguments import parse_count, parse_depth, parse_format, parse_metadata, parse_pins, parse_size, read_key
+from formats.collector import rest_at_exit
+from formats.commands import Command, option
+from formats.messages import describe, error_to_json, json_text, printable, summary
 from formats.progress import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from types import FrameType
 
 
-GENERAL, READING, RTEN = "Options", "Options for reading", "Options for .rten"
+READING, RTEN = "Options for reading", "Options for .rten"
 ONNX, MOVED, ARCHIVE = "Options for .onnx", "Options for .onnx and .onnxz", "Options for .onnxz"
 CRYPT, FROM_RTEN = "Options for .onnxc, read or written", "Options for .rten as SRC"
 EXIT_FAILURE = 1
@@ -55,65 +47,15 @@ A SIZE is a number of bytes and may end in K, M or G (powers of 1024) or in KB, 
 # The command line
 
 
-class Conversion(NamedTuple):
-    """How the text of an argument becomes its value; other values are what they should be."""
+def version_option(program: str) -> Any:
+    """The option that prints the version of `program`, and that is all."""
 
-    parser: Callable[[str], Any]
+    def print_version(wanted: bool) -> None:
+        if wanted:
+            typer.echo(f"{program} {__version__}")
+            raise typer.Exit
 
-    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The value that `value` stands for."""
-        return self.parser(value) if isinstance(value, str) else value
-
-
-class ConvertCommand(TyperCommand):
-    """The command, with an option whose value may be left out, and plain help with a section for each panel."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse `args` after `--external-data [NAME]` became `--external-data=[NAME]`.
-
-        typer 0.29 imports pydantic to convert any text, which takes longer than a small conversion: so we do it.
-        """
-        param: Any
-        for param in self.get_params(ctx):
-            if hasattr(param, "_runtime_param"):
-                param._runtime_param = Conversion(param.type_descriptor.parameter_info.parser or str)
-        options = [param for param in self.params if param.param_type_name == "option"]
-        with_value = {flag for option in options if not getattr(option, "is_flag", False) for flag in option.opts}
-        return super().parse_args(ctx, attach_value(list(args), "--external-data", with_value - {"--external-data"}))
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """What follows the command's name in the line on its usage."""
-        return ["[OPTIONS]", *(param.metavar or "" for param in self.params if param.param_type_name == "argument")]
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the help of all options; in our own words, so that it is the same with every version of typer."""
-        from formats import registry
-
-        formats = ", ".join(codec.name for codec in registry.built_in())
-        panels: dict[str, list[tuple[str, str]]] = {}
-        param: Any
-        for param in self.get_params(ctx):
-            if param.param_type_name == "option":
-                flags = " / ".join(
-                    ", ".join(sorted(names, key=len)) for names in (param.opts, param.secondary_opts) if names
-                )
-                record = (f"{flags} {param.metavar}" if param.metavar else flags, param.help.format(formats=formats))
-                panels.setdefault(getattr(param, "rich_help_panel", None) or GENERAL, []).append(record)
-        for panel, records in panels.items():
-            with formatter.section(panel):
-                formatter.write_dl(records)
-
-
-def print_version(wanted: bool) -> None:
-    """The version is printed, and that is all."""
-    if wanted:
-        typer.echo(f"convert {__version__}")
-        raise typer.Exit
-
-
-def option(*flags: str, panel: str = GENERAL, **settings: Any) -> Any:
-    """An option whose help shows no default: without it, the target's codec decides."""
-    return typer.Option(*flags, rich_help_panel=panel, show_default=False, **settings)
+    return option("--version", is_eager=True, callback=print_version, help="Print the version and exit.")
 
 
 FORMAT: dict[str, Any] = {"metavar": "FORMAT", "parser": parse_format}
@@ -145,9 +87,7 @@ Threads = Annotated[
 Quiet = Annotated[bool, option("-q", "--quiet", help="Print nothing but errors.")]
 Json = Annotated[bool, option("--json", help="Print one JSON report, also of an error.")]
 Debug = Annotated[bool, option("--debug", help="Print the traceback of an error.")]
-Version = Annotated[
-    bool, option("--version", is_eager=True, callback=print_version, help="Print the version and exit.")
-]
+Version = Annotated[bool, version_option("convert")]
 ExternalData = Annotated[
     str | None,
     option(
@@ -223,7 +163,7 @@ RtenVersion = Annotated[
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 
-@app.command(cls=ConvertCommand, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
+@app.command(cls=Command, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
 def convert(
     src: Src,
     dst: Dst,
@@ -307,6 +247,7 @@ def reading_options(
 
 def main() -> None:
     """The command `convert`, as a process of its own."""
+    rest_at_exit()
     app(prog_name="convert")
 
 
@@ -322,7 +263,7 @@ class Stopped(BaseException):
 
 
 @contextmanager
-def stoppable() -> Iterator[None]:
+def stoppable() -> "Iterator[None]":
     """Signals that would end the process raise `Stopped` instead, once, so that the engine can clean up."""
     if threading.current_thread() is not threading.main_thread():  # only it can have handlers
         yield
@@ -330,7 +271,7 @@ def stoppable() -> Iterator[None]:
     numbers = [getattr(signal, name) for name in STOPPING_SIGNALS if hasattr(signal, name)]
     before = {number: signal.getsignal(number) for number in numbers}
 
-    def stop(number: int, frame: FrameType | None) -> None:
+    def stop(number: int, frame: "FrameType | None") -> None:
         for other in before:
             signal.signal(other, signal.SIG_IGN)
         raise Stopped(number)
@@ -348,7 +289,7 @@ def stoppable() -> Iterator[None]:
 @contextmanager
 def reported_errors(
     as_json: bool, debug: bool, *, program: str = "convert", failure: int = EXIT_FAILURE
-) -> Iterator[None]:
+) -> "Iterator[None]":
     """Every error becomes a line on stderr, a JSON object on stdout if wanted, and an exit code."""
     try:
         yield
@@ -362,7 +303,7 @@ def reported_errors(
         typer.echo(printable(f"{program}: error: {describe(error)}".split("\n")), err=True)
         if as_json:
             with suppress(OSError):  # it may be what failed
-                typer.echo(json.dumps({"error": error_to_json(error)}, indent=2))
+                typer.echo(json_text({"error": error_to_json(error)}))
         raise typer.Exit(exit_code(error, failure)) from error
 
 
@@ -377,8 +318,7 @@ def run(src: Path, dst: Path, options: dict[str, Any], output: str) -> None:
         if progress is not None:
             progress.close()
     if output:
-        text = json.dumps(report.to_json(), indent=2) if output == "json" else printable(summary(report))
-        typer.echo(text)
+        typer.echo(json_text(report.to_json()) if output == "json" else printable(summary(report)))
 
 
 def exit_code(error: BaseException, failure: int = EXIT_FAILURE) -> int:

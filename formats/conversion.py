@@ -267,7 +267,7 @@ def _plan(model: Model, target: Codec, destination: Path, chosen: _Options) -> W
         return target.plan(model, destination, chosen.target)
     raised, losses = raise_model(model, pin_types=chosen.raising.pin_types)
     plan = target.plan(raised, destination, chosen.target)
-    return replace(plan, losses=(*losses, *plan.losses))
+    return plan._replace(losses=(*losses, *plan.losses))
 
 
 def _own_codec(model: Model) -> Codec | None:

@@ -79,6 +79,13 @@ def error_to_json(error: BaseException) -> dict[str, Any]:
     }
 
 
+def json_text(report: dict[str, Any]) -> str:
+    """What programs get to read."""
+    import json  # which nobody else needs
+
+    return json.dumps(report, indent=2)
+
+
 def printable(lines: Iterable[str]) -> str:
     """The lines in characters that a terminal shows and does not act on; file and node names can have any."""
     encoding = getattr(sys.stdout, "encoding", None) or "ascii"

@@ -82,8 +82,7 @@ class Checksum(NamedTuple):
     source: Source
 
 
-@dataclass(frozen=True, slots=True)
-class Codec:
+class Codec(NamedTuple):
     """One format.
 
     `sniff` gets the first bytes of a file (up to `HEAD_BYTES`) and its size in bytes. `read` gets the whole file as a

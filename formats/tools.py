@@ -1,30 +1,20 @@
-"""The command `formats`, with `convert` and what looks at models without changing them."""
+"""The command `formats`, with `convert` and what looks at models without changing them.
 
-from __future__ import annotations
+Annotations are not postponed, for the reason that `cli.py` tells.
+"""
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from formats import __version__, cli
+from formats import cli
 from formats.arguments import parse_count
-from formats.cli import (
-    FORMAT,
-    AskKey,
-    ConvertCommand,
-    Debug,
-    Json,
-    KeyEnv,
-    KeyFile,
-    MaxDepth,
-    NoHardLinks,
-    Threads,
-    option,
-)
-from formats.messages import printable
+from formats.cli import FORMAT, AskKey, Debug, Json, KeyEnv, KeyFile, MaxDepth, NoHardLinks, Threads, version_option
+from formats.collector import rest_at_exit
+from formats.commands import Command, CommandGroup, option
+from formats.messages import json_text, printable
 from formats.progress import Progress
 
 if TYPE_CHECKING:
@@ -34,7 +24,7 @@ EXIT_WRONG = 1  # the file is not what it says; the models differ
 EXIT_TROUBLE = 2  # they could not be compared, as `cmp` and `diff` have it
 TENSORS_IN_TABLE = 20
 DIFFERENCES = 100
-SETTINGS: dict[str, Any] = {"cls": ConvertCommand, "context_settings": {"help_option_names": ["-h", "--help"]}}
+SETTINGS: dict[str, Any] = {"cls": Command, "context_settings": {"help_option_names": ["-h", "--help"]}}
 COUNT: dict[str, Any] = {"metavar": "N", "parser": parse_count}
 
 File = Annotated[Path, typer.Argument(metavar="FILE", parser=Path)]
@@ -54,8 +44,10 @@ Force = Annotated[bool, option("-f", "--force", help="Replace OUT if it exists."
 Tensors = Annotated[int | None, option("--tensors", **COUNT, help=f"List N tensors; {TENSORS_IN_TABLE} by default.")]
 Storage = Annotated[bool, option("--storage", help="Compare how weights are stored, too.")]
 Limit = Annotated[int | None, option("--limit", **COUNT, help=f"Tell N differences; {DIFFERENCES} by default.")]
+Version = Annotated[bool, version_option("formats")]
 
 app = typer.Typer(
+    cls=CommandGroup,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -63,18 +55,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("convert", epilog=cli.EXAMPLES, **SETTINGS)(cli.convert)
-
-
-def print_version(wanted: bool) -> None:
-    """The version is printed, and that is all."""
-    if wanted:
-        typer.echo(f"formats {__version__}")
-        raise typer.Exit
-
-
-Version = Annotated[
-    bool, typer.Option("--version", is_eager=True, callback=print_version, help="Print the version and exit.")
-]
 
 
 @app.callback()
@@ -192,9 +172,9 @@ def repair(file: File, as_json: Json = False, debug: Debug = False) -> None:
         show({"path": str(file), "put_back": put_back} if as_json else [f"{file}: {found}"])
 
 
-def show(report: dict[str, Any] | Iterable[str]) -> None:
+def show(report: "dict[str, Any] | Iterable[str]") -> None:
     """A report for programs is printed as JSON, one for people as lines."""
-    typer.echo(json.dumps(report, indent=2) if isinstance(report, dict) else printable(report))
+    typer.echo(json_text(report) if isinstance(report, dict) else printable(report))
 
 
 def draw(file: Path, picture: Path, from_format: str | None, overwrite: bool, reading: dict[str, Any]) -> None:
@@ -213,4 +193,5 @@ def draw(file: Path, picture: Path, from_format: str | None, overwrite: bool, re
 
 def main() -> None:
     """The command `formats`, as a process of its own."""
+    rest_at_exit()
     app(prog_name="formats")

@@ -53,6 +53,7 @@ ALLOWED = {
         "formats.registry",
         "formats.onnxpb.decoder",
         "formats.onnxpb.encoder",
+        "formats.onnxpb.references",
     ),
     "formats.rten": (*FOUNDATION, "formats.rten", "formats.registry"),
     "formats.registry": (*FOUNDATION, "formats.onnxpb", "formats.onnxzip", "formats.rten"),
@@ -66,12 +67,14 @@ ALLOWED = {
     "formats.progress": (),
     "formats.messages": ("formats.errors", "formats.conversion"),
     "formats.arguments": ("formats.errors", "formats.messages", "formats.registry", "formats.onnxpb.keys"),
+    "formats.commands": ("formats.arguments", "formats.registry"),
     "formats.cli": (
-        *("formats", "formats.errors", "formats.registry"),
-        *("formats.conversion", "formats.messages", "formats.progress", "formats.arguments"),
+        *("formats", "formats.arguments", "formats.collector", "formats.commands", "formats.conversion"),
+        *("formats.errors", "formats.messages", "formats.progress"),
     ),
     "formats.tools": (
-        *("formats", "formats.arguments", "formats.cli", "formats.messages", "formats.progress", "formats.listing"),
+        *("formats", "formats.arguments", "formats.cli", "formats.collector", "formats.commands"),
+        *("formats.messages", "formats.progress", "formats.listing"),
         *("formats.onnxzip", "formats.tensordata"),
         *("formats.inspection", "formats.layout", "formats.verification", "formats.difference"),
     ),
@@ -82,15 +85,18 @@ ALLOWED = {
 ONLY_NAMES = {
     ("formats.onnxzip", "formats.onnxpb.decoder"): {"decode"},
     ("formats.onnxzip", "formats.onnxpb.encoder"): {"encode"},
+    ("formats.onnxzip", "formats.onnxpb.references"): {"referring"},
 }
 # Modules that leave everything but these for functions to import.
 LIGHT = {
     "formats",
+    "formats.collector",
     "formats.errors",
     "formats.registry",
     "formats.messages",
     "formats.progress",
     "formats.arguments",
+    "formats.commands",
     "formats.cli",
     "formats.tools",
     "formats.__main__",

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+from collections.abc import Callable
 
 import pytest
 
 from formats.collector import collector_paused
+
+Python = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def test_new_objects_count_as_old_ones() -> None:
@@ -35,3 +39,16 @@ def test_what_others_do_with_the_collector_stays(enabled: bool) -> None:
     finally:
         gc.enable()
         gc.unfreeze()
+
+
+@pytest.mark.parametrize("resting", [True, False])
+def test_nobody_looks_for_cycles_at_the_end(python: Python, resting: bool) -> None:
+    """A process that asked for it ends without a look at what is left; what others do at the end is done."""
+    code = (
+        "import atexit\nfrom formats.collector import rest_at_exit\n"
+        "class Found:\n    def __del__(self, say=print): say('found')\n"
+        "atexit.register(print, 'done')\n"
+        f"if {resting}: rest_at_exit()\n"
+        "cycle = [Found()]; cycle.append(cycle); del cycle"
+    )
+    assert (["done"] if resting else ["done", "found"]) == python("-c", code).stdout.split()

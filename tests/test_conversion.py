@@ -267,9 +267,9 @@ def test_long_lists_of_losses_are_cut(tiny_model: Path, tmp_path: Path, monkeypa
     codec = registry.by_name("onnx")
 
     def plan(*arguments: Any) -> Any:
-        return dataclasses.replace(codec.plan(*arguments), losses=losses)
+        return codec.plan(*arguments)._replace(losses=losses)
 
-    monkeypatch.setattr(conversion, "_target", lambda *_: dataclasses.replace(codec, plan=plan))
+    monkeypatch.setattr(conversion, "_target", lambda *_: codec._replace(plan=plan))
     with pytest.raises(formats.UnsupportedError, match=r"node\[9\]: is lost; and 15 more$"):
         formats.convert(tiny_model, tmp_path / "a.onnx", strict=True)
 
@@ -319,7 +319,7 @@ def test_operators_of_a_codec_that_cannot_raise_are_refused(tiny_model: Path, mo
     """A model in a format's own operators is refused by all others when that format has no way to ONNX's."""
     from formats import registry
 
-    codec = dataclasses.replace(registry.by_name("rten"), raise_model=None)
+    codec = registry.by_name("rten")._replace(raise_model=None)
     monkeypatch.setattr(registry, "built_in", lambda: (codec,))
     model = formats.load(tiny_model)
     model.opset_import[0].domain = "rten"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -14,9 +13,7 @@ from formats.registry import Codec, Match
 
 def codec(name: str, match: Match) -> Codec:
     """A codec that thinks of every file the same."""
-    return dataclasses.replace(
-        registry.by_name("onnx"), name=name, extensions=(f".{name}",), sniff=lambda head, nbytes: match
-    )
+    return registry.by_name("onnx")._replace(name=name, extensions=(f".{name}",), sniff=lambda head, nbytes: match)
 
 
 @pytest.fixture

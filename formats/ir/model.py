@@ -513,36 +513,4 @@ class Optional(Message):
     unknown_fields: bytes = b""
 
 
-MESSAGE_CLASSES: tuple[type[Any], ...] = (
-    StringStringEntry,
-    OperatorSetId,
-    Dimension,
-    TensorShape,
-    TensorType,
-    SequenceType,
-    MapType,
-    OptionalType,
-    SparseTensorType,
-    OpaqueType,
-    Type,
-    ValueInfo,
-    TensorSegment,
-    Tensor,
-    SparseTensor,
-    Attribute,
-    IntIntListEntry,
-    SimpleShardedDim,
-    ShardedDim,
-    ShardingSpec,
-    NodeDeviceConfiguration,
-    DeviceConfiguration,
-    Node,
-    TensorAnnotation,
-    Graph,
-    Function,
-    TrainingInfo,
-    Model,
-    Sequence,
-    Map,
-    Optional,
-)
+MESSAGE_CLASSES: tuple[type[Any], ...] = tuple(Message.__subclasses__())

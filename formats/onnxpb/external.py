@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import replace
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.errors import DecodeError, EncodeError, ExternalDataError
 from formats.ir import dtypes, walk
 from formats.ir.model import EXTERNAL, Model, Tensor
-from formats.ir.storage import with_raw_data, with_reference
+from formats.ir.storage import raw_source, with_raw_data, with_reference
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.encoder import encode
 from formats.onnxpb.locations import DataFiles, check_location
@@ -125,7 +124,7 @@ def _source_to_place(tensor: Tensor, where: str, options: OnnxOptions) -> Source
     if not (external or (options.external_data and tensor.data_type != STRING)) or vars(tensor).get("string_data"):
         return None
     try:
-        return tensor.source()
+        return raw_source(tensor)
     except ExternalDataError as error:
         error.where = where
         raise
@@ -250,7 +249,7 @@ def _with_checksums(file: FilePlan, nonce: str) -> FilePlan:
             late_writes.append(LateWrite(write.file_offset, len(data), partial(render, data), "checksums"))
         else:
             writes.append(write)
-    return replace(file, writes=tuple(writes), late_writes=tuple(late_writes))
+    return file._replace(writes=tuple(writes), late_writes=tuple(late_writes))
 
 
 def _names_by_tensor(labels: list[str], stem: str) -> list[str]:

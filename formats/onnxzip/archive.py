@@ -8,28 +8,32 @@ Spec: docs/onnxz.md; onnx.proto, `TensorProto.external_data`.
 
 from __future__ import annotations
 
+import struct
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from formats.errors import DecodeError, EncodeError, ExternalDataError, TensorDataError
 from formats.ir import walk
 from formats.ir.dtypes import TYPED_FIELDS
 from formats.ir.model import EXTERNAL, Model, Tensor
-from formats.ir.storage import with_raw_data, with_reference
+from formats.ir.storage import raw_source, with_raw_data
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.encoder import encode
+from formats.onnxpb.references import referring
 from formats.onnxzip import records
 from formats.onnxzip.contents import Contents
 from formats.onnxzip.lenient import KIND as LENIENT
 from formats.onnxzip.lenient import model_entry, read_loose_entries
+from formats.onnxzip.members import Checksums, Members, grouped
 from formats.onnxzip.names import MODEL_NAME, EntryNames
 from formats.onnxzip.reader import read_entries
 from formats.registry import MAX_DEPTH
-from formats.tensordata.plan import Digest, FilePlan, LateWrite, Loss, PlacedWrite, WritePlan, lay_out
+from formats.tensordata.plan import SMALL_BYTES, Digest, FilePlan, LateWrite, Loss, PlacedWrite, WritePlan, lay_out
 from formats.tensordata.source import Concat, place_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from formats.onnxzip import ArchiveOptions
@@ -39,7 +43,8 @@ if TYPE_CHECKING:
 MODEL_ALIGNMENT = 64  # at most: nobody maps the graph
 DEFAULT = 0  # TensorProto.DataLocation
 MAX_DIGITS = 20
-_PLACE_KEYS = ("location", "offset", "length")
+_TYPED_FIELDS = frozenset(TYPED_FIELDS)
+_PLACE_KEYS = dict.fromkeys(("location", "offset", "length"))
 
 
 # Writing
@@ -80,33 +85,40 @@ class Packing:
     def pack(self, model: Model) -> None:
         """Add the tensors of the model that get an entry, and the model itself."""
         tensors = walk.movable_tensors(model, self.options.size_threshold)
-        stored = {id(tensor): self.store(tensor, where) for where, tensor in tensors}
-        writes, _ = lay_out(encode(model, lambda tensor: stored.get(id(tensor), tensor)))
+        places = {id(tensor): self.store(tensor, where) for where, tensor in tensors}
+
+        def stored(tensor: Tensor) -> Tensor:
+            place = places.get(id(tensor))
+            if isinstance(place, records.Entry):
+                return _referring(tensor, place)
+            return tensor if place is None else with_raw_data(tensor, place)
+
+        writes, _ = lay_out(encode(model, stored), small_bytes=SMALL_BYTES)
         graph = Concat.of(*(write.source for write in writes))
         self.add(MODEL_NAME, graph, min(self.options.alignment, MODEL_ALIGNMENT))
 
-    def store(self, tensor: Tensor, where: str) -> Tensor:
-        """The tensor to write in the graph in place of `tensor`: the same one, or one that refers to an entry.
+    def store(self, tensor: Tensor, where: str) -> Entry | Source | None:
+        """Where the elements of `tensor` go: into an entry, raw into the graph, or into the graph as they are.
 
         Typed fields stay as they are, so that they come back as they were. So does what could not be checked against
         the tensor's type and shape when it is read.
         """
         external = tensor.data_location == EXTERNAL
         if not external and not _is_plain_raw(tensor):
-            return tensor
+            return None
         try:
-            source = tensor.source()
+            source = raw_source(tensor)
         except TensorDataError as error:
             if not external:
-                return tensor
+                return None
             error.where = where
             raise
         if external:
             self._report(tensor, where)
         is_small = not source.nbytes or source.nbytes < self.options.size_threshold
         if is_small and place_of(source) not in self._by_place:
-            return with_raw_data(tensor, source) if external else tensor
-        return _referring(tensor, self._entry_of(tensor, where, source))
+            return source if external else None
+        return self._entry_of(tensor, where, source)
 
     def add(self, name: str, source: Source, alignment: int) -> Entry:
         """A new entry behind those there are."""
@@ -117,19 +129,22 @@ class Packing:
 
     def file_plan(self, destination: Path) -> FilePlan:
         """New payloads as they are; their headers and the directory when the checksums of the payloads are known."""
-        entries = [*self.kept, *(entry for entry, _ in self.members)]
-        writes = tuple(
-            PlacedWrite(entry.payload_offset, source, Digest(entry.name, "crc32"), entry.name)
-            for entry, source in self.members
-        )
-        headers = [
-            LateWrite(entry.file_offset, entry.header_nbytes, partial(_render_header, entry), entry.name)
-            for entry, _ in self.members
-        ]
-        end = entries[-1].end
-        directory_nbytes = len(records.directory(entries))
-        directory = LateWrite(end, directory_nbytes, partial(_render_directory, entries), "directory")
-        return FilePlan(destination, end + directory_nbytes, writes, (*headers, directory))
+        writes, headers, groups = [], [], []
+        for group in grouped(self.members):
+            entries, sources = zip(*group, strict=True)
+            first, source = group[0]
+            groups.append(entries)
+            if len(group) > 1:
+                digest = Digest(first.name, partial(Checksums, entries))
+                writes.append(PlacedWrite(first.file_offset, Members(entries, sources), digest))
+            else:
+                writes.append(PlacedWrite(first.payload_offset, source, Digest(first.name, "crc32"), first.name))
+                render = partial(_render_header, first)
+                headers.append(LateWrite(first.file_offset, first.header_nbytes, render, first.name))
+        every = [*self.kept, *(entry for entry, _ in self.members)]
+        end, nbytes = every[-1].end, records.directory_nbytes(every)
+        directory = LateWrite(end, nbytes, partial(_render_directory, self.kept, groups), "directory")
+        return FilePlan(destination, end + nbytes, tuple(writes), (*headers, directory))
 
     def _entry_of(self, tensor: Tensor, where: str, source: Source) -> Entry:
         """The entry with the bytes of `source`; the same range of the same file is stored once."""
@@ -157,12 +172,13 @@ class Packing:
 
 def _is_plain_raw(tensor: Tensor) -> bool:
     """Whether raw data are all that the tensor says of its elements, so that a reference can stand for them."""
-    plain = tensor.data_location in (None, DEFAULT) and not tensor.external_data
+    plain = tensor.data_location in (None, DEFAULT) and not vars(tensor).get("external_data")
     return plain and tensor.raw_data is not None and not _has_typed_data(tensor)
 
 
 def _has_typed_data(tensor: Tensor) -> bool:
-    return any(vars(tensor).get(field) for field in TYPED_FIELDS)
+    values = vars(tensor)
+    return not _TYPED_FIELDS.isdisjoint(values) and any(values.get(field) for field in _TYPED_FIELDS)
 
 
 def _referring(tensor: Tensor, entry: Entry) -> Tensor:
@@ -174,20 +190,21 @@ def _referring(tensor: Tensor, entry: Entry) -> Tensor:
     places = {"location": entry.name, "length": str(entry.nbytes)}
     if tensor.data_location == DEFAULT:
         places["offset"] = "0"
-    return with_reference(tensor, places)
+    return referring(tensor, places)
 
 
-def _with_checksum(entry: Entry, digests: Mapping[str, bytes]) -> Entry:
-    digest = digests.get(entry.name)  # there is none for one that is kept
-    return entry if digest is None else entry._replace(crc32=int.from_bytes(digest, "big"))
+def _with_checksums(entries: Sequence[Entry], digests: Mapping[str, bytes]) -> Iterator[Entry]:
+    """The entries of a group with their checksums, whose key is the name of the first."""
+    checksums = struct.unpack(f">{len(entries)}I", digests[entries[0].name])
+    return map(records.Entry.with_checksum, entries, checksums)
 
 
 def _render_header(entry: Entry, digests: Mapping[str, bytes]) -> bytes:
-    return records.local_header(_with_checksum(entry, digests))
+    return b"".join(map(records.local_header, _with_checksums([entry], digests)))
 
 
-def _render_directory(entries: Sequence[Entry], digests: Mapping[str, bytes]) -> bytes:
-    return records.directory([_with_checksum(entry, digests) for entry in entries])
+def _render_directory(kept: Sequence[Entry], groups: Sequence[Sequence[Entry]], digests: Mapping[str, bytes]) -> bytes:
+    return records.directory([*kept, *chain.from_iterable(_with_checksums(group, digests) for group in groups)])
 
 
 # Reading
@@ -278,7 +295,7 @@ def _whole_entry(places: Mapping[str, str], payloads: Mapping[str, Source]) -> S
 
     Raises: ExternalDataError.
     """
-    if not places.keys() <= set(_PLACE_KEYS):
+    if not places.keys() <= _PLACE_KEYS.keys():
         keys = ", ".join(places)
         raise ExternalDataError(f"external data have the keys {keys}; allowed are {', '.join(_PLACE_KEYS)}, each once")
     payload = _entry_at(places, payloads)
@@ -315,8 +332,7 @@ def _attach(tensor: Tensor, source: Source) -> None:
     if tensor.raw_data is not None or _has_typed_data(tensor):
         raise TensorDataError("the tensor has data in an entry and in the graph as well")
     tensor.external_source = source
-    tensor.source()
-    tensor.external_source = None
+    raw_source(tensor)
     tensor.data_location = DEFAULT if any(entry.key == "offset" for entry in tensor.external_data) else None
-    tensor.external_data = []
+    del tensor.external_data, tensor.external_source
     tensor.raw_data = source

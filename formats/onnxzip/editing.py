@@ -24,7 +24,7 @@ from formats.registry import DEEPEST
 from formats.tensordata.engine import execute
 from formats.tensordata.osio import File
 from formats.tensordata.output import remove
-from formats.tensordata.plan import Digest, FilePlan, Loss, PlacedWrite, WritePlan
+from formats.tensordata.plan import Digest, Loss, WritePlan
 from formats.tensordata.source import FileSpan, Literal
 from formats.tensordata.tail import put_back, replace_tail, undo_path
 
@@ -66,14 +66,13 @@ def update(model: Model, path: Path, options: ArchiveOptions, engine: EngineOpti
     kept, places = _kept(model, file)
     packing = Packing(options, kept, places)
     packing.pack(model)
-    plan = packing.file_plan(file.path)
     start = kept[-1].end if kept else 0
-    moved = _without_tail(plan, file, start)
-    if moved is None or not kept:
+    if not kept or not _moved_to_memory(packing.members, file):
         whole = plan_model(model, path, options)
         execute(whole, replace(engine, overwrite=True, fsync=True))
         return Update(whole.nbytes, False, whole.losses)
-    replace_tail(file, start, moved, engine)
+    plan = packing.file_plan(file.path)
+    replace_tail(file, start, plan, engine)
     return Update(plan.nbytes - start, True, tuple(packing.losses))
 
 
@@ -121,18 +120,16 @@ def _spans(model: Model) -> Iterator[FileSpan]:
             yield source
 
 
-def _without_tail(plan: FilePlan, file: File, start: int) -> FilePlan | None:
-    """The plan with everything in memory that it takes from what it overwrites; `None` where that is too much."""
-    writes, moved_bytes = [], 0
-    for write in plan.writes:
-        source: Source = write.source
+def _moved_to_memory(members: list[tuple[Entry, Source]], file: File) -> bool:
+    """Whether all new payloads that the file has itself are in memory now; else that would be too much."""
+    moved_bytes = 0
+    for index, (entry, source) in enumerate(members):
         if any(other.is_same(file) for other in source.files()):
             moved_bytes += source.nbytes
             if moved_bytes > MAX_MOVED_BYTES:
-                return None
-            source = Literal(source.read())
-        writes.append(PlacedWrite(write.file_offset, source, write.digest, write.label))
-    return FilePlan(plan.path, plan.nbytes, tuple(writes), plan.late_writes)
+                return False
+            members[index] = entry, Literal(source.read())
+    return True
 
 
 def _is_complete(path: Path) -> bool:

@@ -2,8 +2,10 @@
 
 An archive is taken only where every byte is accounted for and every fact that zip states twice is stated alike, so
 that no two programs can see different things in it: headers and payloads follow each other from the first byte on,
-then comes the directory, in the same order, then the end records, then nothing. Payloads are not read, so a
-damaged one goes unnoticed here.
+then comes the directory, in the same order, then the end records, then nothing. Payloads are not looked at, and
+not even read where they have a page or more, so a damaged one goes unnoticed here.
+
+What is byte for byte as `records` writes it needs no further look; all else is taken apart and judged field by field.
 
 Spec: docs/onnxz.md.
 """
@@ -11,6 +13,7 @@ Spec: docs/onnxz.md.
 from __future__ import annotations
 
 import struct
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError, LimitError, TruncatedError
@@ -31,6 +34,8 @@ from formats.onnxzip.records import (
     ZIP64_RECORD_SIZE,
     Entry,
     Structure,
+    directory_entry,
+    local_header,
     sentinel,
 )
 
@@ -58,6 +63,10 @@ _ZIP64_LOCATOR_RULES = (
 )
 _SPECIAL_FILE = 0x18  # FAT: a directory or a volume label
 _REGULAR_FILE = (0, 8)  # the file type in the top four bits: none told, or Unix's own word for a regular file
+_WINDOW_BYTES = 1 << 16  # what is read at once where payloads are smaller than a page: it comes with the headers anyway
+_PAGE_BYTES = 1 << 12
+_ESSENTIALS = itemgetter(*map(DIRECTORY_ENTRY.fields.index, ("name_length", "header_offset", "size", "crc32")))
+_EXTRA_LENGTH = LOCAL_HEADER.fields.index("extra_length")
 _MAX_DIRECTORY_ENTRY_BYTES = DIRECTORY_ENTRY.nbytes + MAX_NAME_BYTES + EXTRA.nbytes + 3 * 8
 
 
@@ -74,11 +83,38 @@ class _Directory(NamedTuple):
 
 
 class _Listed(NamedTuple):
+    """An entry of the directory, at `position` of its bytes, and what it says where it is as our writer writes it."""
+
+    name: str
+    position: int
+    as_written: Entry | None
+
+
+class _Fields(NamedTuple):
     """An entry as the directory has it: all fields, and the sizes and the offset in full."""
 
     name: str
     fields: dict[str, int]
     full: dict[str, int]
+    end: int  # of it in the directory
+
+
+class _Window:
+    """What was read last of a source up to `limit`, so that headers near each other are read at once."""
+
+    def __init__(self, source: Source, limit: int) -> None:
+        self._source = source
+        self._limit = limit
+        self._file_offset = 0
+        self._data = b""
+
+    def read(self, file_offset: int, nbytes: int, ahead_bytes: int) -> bytes:
+        """The bytes of a range, as far as the limit; where they have to be read, up to `ahead_bytes` are."""
+        start = file_offset - self._file_offset
+        if start < 0 or start + nbytes > len(self._data):
+            self._data = self._source.read(file_offset, min(max(nbytes, ahead_bytes), self._limit - file_offset))
+            self._file_offset, start = file_offset, 0
+        return self._data[start : start + nbytes]
 
 
 def looks_like_zip(head: bytes) -> bool:
@@ -108,9 +144,13 @@ def read_entries(source: Source) -> list[Entry]:
     if len(listed) != directory.entries:
         raise DecodeError(f"the directory has {len(listed)} entries, the end record says {directory.entries}")
     _check_names([entry.name for entry in listed])
+    window = _Window(source, directory.file_offset)
     entries, position = [], 0
     for item in listed:
-        entry = _local_entry(source, item, position, directory.file_offset)
+        entry = item.as_written and _with_header(item.as_written, window, position, directory.file_offset)
+        if entry is None:
+            fields = _fields(data, item.position, directory.file_offset)
+            entry = _local_entry(source, fields, position, directory.file_offset)
         entries.append(entry)
         position = entry.end
     if position != directory.file_offset:
@@ -161,29 +201,70 @@ def _listed(data: bytes, directory: _Directory) -> Iterator[_Listed]:
     """The directory's entries one after the other, each fit to be one of ours."""
     position = 0
     while position < len(data):
-        file_offset = directory.file_offset + position
-        fields = DIRECTORY_ENTRY.unpack(data, position, file_offset=directory.file_offset)
-        extra_position = position + DIRECTORY_ENTRY.nbytes + fields["name_length"]
-        name = _name(data[position + DIRECTORY_ENTRY.nbytes : extra_position], file_offset)
-        _check_rules(f"directory entry of {name}", fields, _ENTRY_RULES, file_offset)
-        if fields["version_needed"] > VERSION_ZIP64:
-            message = f"entry {name} needs version {fields['version_needed']} of zip, the newest allowed is 45"
-            raise DecodeError(message, file_offset=file_offset)
-        attributes = fields["external_attributes"]
-        if attributes & _SPECIAL_FILE or attributes >> 28 not in _REGULAR_FILE:
-            raise DecodeError(f"entry {name} is a directory, a link or a device", file_offset=file_offset)
-        position = extra_position + fields["extra_length"]
-        if position > len(data):
-            raise TruncatedError(f"the directory ends inside the entry of {name}", file_offset=file_offset)
-        extra = _extra(data[extra_position:position], fields["extra_length"], (ZIP64_ID,), name, file_offset)
-        full = _full(fields, ("size", "compressed_size", "header_offset"), extra, name, file_offset)
-        if full["compressed_size"] != full["size"]:
-            message = f"entry {name} is stored, but {full['size']} bytes take {full['compressed_size']}"
-            raise DecodeError(message, file_offset=file_offset)
-        yield _Listed(name, fields, full)
+        entry = _entry_as_written(data, position)
+        if entry:
+            yield _Listed(entry.name, position, entry)
+            position += DIRECTORY_ENTRY.nbytes + len(entry.name)
+        else:
+            fields = _fields(data, position, directory.file_offset)
+            yield _Listed(fields.name, position, None)
+            position = fields.end
 
 
-def _local_entry(source: Source, listed: _Listed, position: int, limit: int) -> Entry:
+def _entry_as_written(data: bytes, position: int) -> Entry | None:
+    """The entry at `position` of the directory, where it is as our writer writes it, without zip64."""
+    name_position = position + DIRECTORY_ENTRY.nbytes
+    if name_position > len(data):
+        return None
+    name_length, header_offset, nbytes, crc32 = _ESSENTIALS(DIRECTORY_ENTRY.unpack_row(data, position))
+    name = data[name_position : name_position + name_length].decode("latin-1")
+    entry = Entry(name, header_offset, nbytes, 0, crc32)
+    is_ours = is_entry_name(name) and max(nbytes, header_offset) < SENTINEL_32
+    return entry if is_ours and data.startswith(directory_entry(entry), position) else None
+
+
+def _with_header(entry: Entry, window: _Window, position: int, limit: int) -> Entry | None:
+    """The entry with the padding of its header, where that is at `position` and is as our writer writes it."""
+    ahead_bytes = _WINDOW_BYTES if entry.nbytes < _PAGE_BYTES else 0
+    fixed = window.read(position, LOCAL_HEADER.nbytes, ahead_bytes)
+    if len(fixed) < LOCAL_HEADER.nbytes or entry.file_offset != position:
+        return None
+    padding_nbytes = LOCAL_HEADER.unpack_row(fixed, 0)[_EXTRA_LENGTH]
+    if padding_nbytes < EXTRA.nbytes:
+        return None
+    entry = Entry(entry.name, position, entry.nbytes, padding_nbytes, entry.crc32)
+    is_ours = entry.end <= limit and window.read(position, entry.header_nbytes, 0) == local_header(entry)
+    return entry if is_ours else None
+
+
+def _fields(data: bytes, position: int, directory_offset: int) -> _Fields:
+    """The entry at `position` of the directory, which is at `directory_offset` of the file.
+
+    Raises: DecodeError where it cannot be one of ours.
+    """
+    file_offset = directory_offset + position
+    fields = DIRECTORY_ENTRY.unpack(data, position, file_offset=directory_offset)
+    extra_position = position + DIRECTORY_ENTRY.nbytes + fields["name_length"]
+    name = _name(data[position + DIRECTORY_ENTRY.nbytes : extra_position], file_offset)
+    _check_rules(f"directory entry of {name}", fields, _ENTRY_RULES, file_offset)
+    if fields["version_needed"] > VERSION_ZIP64:
+        message = f"entry {name} needs version {fields['version_needed']} of zip, the newest allowed is 45"
+        raise DecodeError(message, file_offset=file_offset)
+    attributes = fields["external_attributes"]
+    if attributes & _SPECIAL_FILE or attributes >> 28 not in _REGULAR_FILE:
+        raise DecodeError(f"entry {name} is a directory, a link or a device", file_offset=file_offset)
+    end = extra_position + fields["extra_length"]
+    if end > len(data):
+        raise TruncatedError(f"the directory ends inside the entry of {name}", file_offset=file_offset)
+    extra = _extra(data[extra_position:end], fields["extra_length"], (ZIP64_ID,), name, file_offset)
+    full = _full(fields, ("size", "compressed_size", "header_offset"), extra, name, file_offset)
+    if full["compressed_size"] != full["size"]:
+        message = f"entry {name} is stored, but {full['size']} bytes take {full['compressed_size']}"
+        raise DecodeError(message, file_offset=file_offset)
+    return _Fields(name, fields, full, end)
+
+
+def _local_entry(source: Source, listed: _Fields, position: int, limit: int) -> Entry:
     """The entry whose local header is at `position`, where it says what the directory does and ends before `limit`."""
     name = listed.name
     if listed.full["header_offset"] != position:

@@ -9,6 +9,7 @@ Spec: APPNOTE.TXT 6.3, sections 4.3 to 4.5; docs/onnxz.md.
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError, TruncatedError
@@ -35,12 +36,21 @@ class Structure:
         self.signature = signature
         self.fields = tuple(name for name, _ in rows)
         self._zeros = dict.fromkeys(self.fields, 0)
-        self._struct = struct.Struct("<" + "".join(code for _, code in rows))
+        self._codes = [code for _, code in rows]
+        self._struct = struct.Struct("<" + "".join(self._codes))
         self.nbytes = len(signature) + self._struct.size
 
     def pack(self, **values: int) -> bytes:
         """The bytes of the structure; fields that are not given are zero."""
         return self.signature + self._struct.pack(*(self._zeros | values).values())
+
+    def pack_row(self, *values: int) -> bytes:
+        """The bytes of the structure with all fields in their order."""
+        return self.signature + self._struct.pack(*values)
+
+    def offset_of(self, field: str) -> int:
+        """Where a field is, in bytes from the start of the structure."""
+        return len(self.signature) + struct.calcsize("<" + "".join(self._codes[: self.fields.index(field)]))
 
     def unpack(self, data: bytes, offset: int = 0, *, file_offset: int = 0) -> dict[str, int]:
         """The fields of the structure at `offset` of `data`, which starts at `file_offset` of the file.
@@ -55,8 +65,11 @@ class Structure:
             found = data[offset : offset + len(self.signature)]
             message = f"found {found!r} where the {self.title} ({self.signature!r}) must be"
             raise DecodeError(message, file_offset=file_offset + offset)
-        values = self._struct.unpack_from(data, offset + len(self.signature))
-        return dict(zip(self.fields, values, strict=True))
+        return dict(zip(self.fields, self.unpack_row(data, offset), strict=True))
+
+    def unpack_row(self, data: bytes, offset: int) -> tuple[int, ...]:
+        """The values of all fields in their order; the signature is not looked at, nor whether there is enough."""
+        return self._struct.unpack_from(data, offset + len(self.signature))
 
 
 SHARED_ROWS = (  # what a local header and its directory entry both say
@@ -110,6 +123,7 @@ END = Structure(
 )
 EXTRA = Structure("extra record", b"", ("id", "H"), ("data_length", "H"))
 
+SIZES_NBYTES = EXTRA.nbytes + 2 * 8  # of the zip64 record in a local header, which always has both sizes
 ZIP64_RECORD_SIZE = ZIP64_END.nbytes - 12  # it does not count its signature and itself
 
 
@@ -135,7 +149,7 @@ class Entry(NamedTuple):
     @property
     def extra_nbytes(self) -> int:
         """The size of the local header's extra field."""
-        return len(_zip64_record(self.nbytes, self.nbytes)) + self.padding_nbytes
+        return self.padding_nbytes + (SIZES_NBYTES if self.nbytes >= SENTINEL_32 else 0)
 
     @property
     def payload_offset(self) -> int:
@@ -145,7 +159,11 @@ class Entry(NamedTuple):
     @property
     def end(self) -> int:
         """The file offset of the first byte after the payload."""
-        return self.payload_offset + self.nbytes
+        return self.file_offset + self.header_nbytes + self.nbytes
+
+    def with_checksum(self, crc32: int) -> Entry:
+        """The same entry with that checksum."""
+        return Entry(self.name, self.file_offset, self.nbytes, self.padding_nbytes, crc32)
 
 
 def place(name: str, nbytes: int, file_offset: int, alignment: int) -> Entry:
@@ -155,8 +173,8 @@ def place(name: str, nbytes: int, file_offset: int, alignment: int) -> Entry:
     file as an archive of ours. Where the extra field cannot hold it (alignment 65,536, some positions), the name
     grows by "_" until it can.
     """
-    entry = Entry(name, file_offset, nbytes, EXTRA.nbytes)
-    entry = entry._replace(padding_nbytes=EXTRA.nbytes + -entry.payload_offset % alignment)
+    payload_offset = Entry(name, file_offset, nbytes, EXTRA.nbytes).payload_offset  # without padding
+    entry = Entry(name, file_offset, nbytes, EXTRA.nbytes + -payload_offset % alignment)
     if entry.extra_nbytes > MAX_EXTRA_BYTES:
         return place(name + "_", nbytes, file_offset, alignment)
     return entry
@@ -164,51 +182,63 @@ def place(name: str, nbytes: int, file_offset: int, alignment: int) -> Entry:
 
 def local_header(entry: Entry) -> bytes:
     """The bytes between `entry.file_offset` and its payload."""
-    padding = _extra_record(PADDING_ID, bytes(entry.padding_nbytes - EXTRA.nbytes)) if entry.padding_nbytes else b""
-    extra = padding + _zip64_record(entry.nbytes, entry.nbytes)
-    return LOCAL_HEADER.pack(**_shared_values(entry), extra_length=len(extra)) + entry.name.encode() + extra
+    extra = _padding_record(entry.padding_nbytes) + _zip64_record(entry.nbytes, entry.nbytes)
+    return LOCAL_HEADER.pack_row(*_shared_row(entry), len(extra)) + entry.name.encode() + extra
+
+
+def directory_entry(entry: Entry) -> bytes:
+    """What the directory has of an entry."""
+    extra = _zip64_record(entry.nbytes, entry.nbytes, entry.file_offset)
+    header_offset = min(entry.file_offset, SENTINEL_32)
+    # Made by version 4.5 on FAT, the system number 0: unpacked files get the user's default mode.
+    fixed = DIRECTORY_ENTRY.pack_row(VERSION_ZIP64, *_shared_row(entry), len(extra), 0, 0, 0, 0, header_offset)
+    return fixed + entry.name.encode() + extra
 
 
 def directory(entries: Sequence[Entry]) -> bytes:
     """What follows the payload of the last entry: the directory and the end records."""
-    records = b"".join(_directory_entry(entry) for entry in entries)
+    records = b"".join(map(directory_entry, entries))
+    return records + _end_records(len(entries), len(records), entries[-1].end)
+
+
+def directory_nbytes(entries: Sequence[Entry]) -> int:
+    """The size of what `directory` gives."""
+    fixed = len(entries) * DIRECTORY_ENTRY.nbytes
+    names = sum(len(entry.name) for entry in entries)
+    large = (entry for entry in entries if max(entry.nbytes, entry.file_offset) >= SENTINEL_32)
+    nbytes = fixed + names + sum(len(_zip64_record(entry.nbytes, entry.nbytes, entry.file_offset)) for entry in large)
+    return nbytes + len(_end_records(len(entries), nbytes, entries[-1].end))
+
+
+def _end_records(count: int, nbytes: int, file_offset: int) -> bytes:
+    """What follows a directory of `count` entries in `nbytes` bytes."""
     counts = {
-        "entries_on_disk": len(entries),
-        "entries": len(entries),
-        "directory_size": len(records),
-        "directory_offset": entries[-1].end,
+        "entries_on_disk": count,
+        "entries": count,
+        "directory_size": nbytes,
+        "directory_offset": file_offset,
     }
     limited = {name: min(value, sentinel(name)) for name, value in counts.items()}
     end = END.pack(**limited)
     if any(value == sentinel(name) for name, value in limited.items()):
         version = {"version_made_by": VERSION_ZIP64, "version_needed": VERSION_ZIP64}
-        locator = ZIP64_LOCATOR.pack(record_offset=entries[-1].end + len(records), disks=1)
+        locator = ZIP64_LOCATOR.pack(record_offset=file_offset + nbytes, disks=1)
         end = ZIP64_END.pack(record_size=ZIP64_RECORD_SIZE, **version, **counts) + locator + end
-    return records + end
+    return end
 
 
-def _directory_entry(entry: Entry) -> bytes:
-    extra = _zip64_record(entry.nbytes, entry.nbytes, entry.file_offset)
-    fixed = DIRECTORY_ENTRY.pack(
-        version_made_by=VERSION_ZIP64,  # on FAT, the system number 0: unpacked files get the user's default mode
-        **_shared_values(entry),
-        extra_length=len(extra),
-        header_offset=min(entry.file_offset, SENTINEL_32),
-    )
-    return fixed + entry.name.encode() + extra
+def _shared_row(entry: Entry) -> tuple[int, ...]:
+    """The values of `SHARED_ROWS`."""
+    name, file_offset, nbytes, _, crc32 = entry
+    # What only the directory needs zip64 for counts for the header, too.
+    version = VERSION_STORED if nbytes < SENTINEL_32 > file_offset else VERSION_ZIP64
+    size = nbytes if nbytes < SENTINEL_32 else SENTINEL_32
+    return version, 0, STORED, 0, DATE_1980, crc32, size, size, len(name)
 
 
-def _shared_values(entry: Entry) -> dict[str, int]:
-    zip64 = max(entry.nbytes, entry.file_offset) >= SENTINEL_32  # in the directory alone, it counts for both
-    return {
-        "version_needed": VERSION_ZIP64 if zip64 else VERSION_STORED,
-        "method": STORED,
-        "date": DATE_1980,
-        "crc32": entry.crc32,
-        "compressed_size": min(entry.nbytes, SENTINEL_32),
-        "size": min(entry.nbytes, SENTINEL_32),
-        "name_length": len(entry.name),
-    }
+@lru_cache(maxsize=256)  # of which there are few, unless they are large
+def _padding_record(nbytes: int) -> bytes:
+    return _extra_record(PADDING_ID, bytes(nbytes - EXTRA.nbytes)) if nbytes else b""
 
 
 def _extra_record(record_id: int, data: bytes) -> bytes:
@@ -217,5 +247,7 @@ def _extra_record(record_id: int, data: bytes) -> bytes:
 
 def _zip64_record(*values: int) -> bytes:
     """The zip64 record with those of `values` that 32 bits cannot hold; nothing where they all fit."""
+    if max(values) < SENTINEL_32:
+        return b""
     large = [value for value in values if value >= SENTINEL_32]
-    return _extra_record(ZIP64_ID, struct.pack(f"<{len(large)}Q", *large)) if large else b""
+    return _extra_record(ZIP64_ID, struct.pack(f"<{len(large)}Q", *large))

@@ -9,7 +9,7 @@ Spec: rten-model-file 0.25.0, the header and its loader.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from formats.errors import DecodeError, LimitError, TruncatedError
 
@@ -21,8 +21,7 @@ SCHEMA_VERSION = 1  # of `Model.schema_version`, in files of either version
 _HEADER = struct.Struct("<4sIQQQ")
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """Where the two sections are, in bytes from the start of the file; the tensor section has no stated end."""
 
     model_offset: int

@@ -7,7 +7,7 @@ the node's place in the given model, and the rest is legalised all the same.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import isinf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -43,8 +43,7 @@ IR_VERSION = 10  # of the result; before 4, all initialisers had to be inputs
 NOT_TENSORS_OF_NUMBERS = (8, 14, 15)  # STRING, COMPLEX64, COMPLEX128
 
 
-@dataclass(frozen=True)
-class Legalized:
+class Legalized(NamedTuple):
     """A model that RTen can run if there are no refusals.
 
     `types` is what is known of the values of each graph of `model`, by the graph's place in it.

@@ -6,7 +6,6 @@ its bytes one after the other.
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, ClassVar
@@ -41,7 +40,7 @@ class Crc32(Digester):
     in_order = False
 
     def __init__(self) -> None:
-        self._crc32 = _crc32_function()
+        self._crc32 = crc32_function()
         self._parts: list[tuple[int, int, int]] = []
 
     def update(self, offset: int, data: memoryview) -> None:
@@ -63,6 +62,8 @@ class Hash(Digester):
     in_order = True
 
     def __init__(self, name: str) -> None:
+        import hashlib  # as long to load as a small conversion to an archive takes
+
         self._hash = hashlib.new(name, usedforsecurity=False)
 
     def update(self, offset: int, data: memoryview) -> None:
@@ -98,7 +99,7 @@ def crc32_combine(first: int, second: int, second_nbytes: int) -> int:
 
 
 @cache
-def _crc32_function() -> Callable[[memoryview], int]:
+def crc32_function() -> Callable[[memoryview | bytes], int]:
     """The fastest CRC-32 there is."""
     try:
         from isal import isal_zlib
@@ -106,7 +107,7 @@ def _crc32_function() -> Callable[[memoryview], int]:
         import zlib
 
         return zlib.crc32
-    function: Callable[[memoryview], int] = isal_zlib.crc32
+    function: Callable[[memoryview | bytes], int] = isal_zlib.crc32
     return function
 
 

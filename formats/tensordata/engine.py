@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Condition, Lock, Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from formats.tensordata.digest import new_digester
 from formats.tensordata.osio import SYSTEM, Capabilities, processors
@@ -52,8 +52,7 @@ class EngineOptions:
                 raise ValueError(f"{name} is {getattr(self, name)}, and must be at least {least}")
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(NamedTuple):
     """What was done: the size of all files in bytes, and the digests by key."""
 
     nbytes: int
@@ -187,7 +186,10 @@ class Crew:
 
         Raises: the first error of any task.
         """
-        crew = [Thread(target=self._work, name=f"engine-{number}", daemon=True) for number in range(threads)]
+        scratch_bytes = min(self._options.chunk_bytes, total)
+        crew = [
+            Thread(target=self._work, args=(scratch_bytes,), name=f"engine-{n}", daemon=True) for n in range(threads)
+        ]
         try:
             for thread in crew:
                 thread.start()
@@ -207,8 +209,8 @@ class Crew:
             finally:
                 self._error = None  # which refers to this frame, and so to all that it refers to
 
-    def _work(self) -> None:
-        scratch = memoryview(bytearray(self._options.chunk_bytes))
+    def _work(self, scratch_bytes: int) -> None:
+        scratch = memoryview(bytearray(scratch_bytes))
         try:
             while task := self._take():
                 try:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -224,7 +223,7 @@ class OutputFile(_Writable):
         return os.open(self._temporary, WRITE_FLAGS | os.O_CREAT | os.O_EXCL, 0o666)
 
     def _sibling(self) -> Path:
-        return self._destination.with_name(f".{secrets.token_hex(8)}.tmp")
+        return self._destination.with_name(f".{os.urandom(8).hex()}.tmp")
 
     def _reserve(self) -> None:
         """Make the file as long as planned and take the space for it, where the filesystem can do that at once.

@@ -6,16 +6,18 @@ one model with everything that the engine needs to know.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from formats.tensordata.source import Literal, Source
+from formats.tensordata.source import READ_BYTES, Concat, Literal, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from formats.tensordata.digest import Digester
+
+
+SMALL_BYTES = 64 << 10  # a source below this size costs more as a write of its own than in passing through a buffer
 
 
 class Align(NamedTuple):
@@ -36,16 +38,14 @@ class Loss(NamedTuple):
     matters: bool = True  # for what the model computes or what its callers see; the rest `--strict` lets pass
 
 
-@dataclass(frozen=True, slots=True)
-class Digest:
+class Digest(NamedTuple):
     """A checksum that is wanted of some bytes; `key` names it in the results."""
 
     key: str
     algorithm: str | Callable[[], Digester]  # "crc32", "sha256", or what makes another one
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedWrite:
+class PlacedWrite(NamedTuple):
     """A source that goes to `file_offset` (bytes from the start of the output file)."""
 
     file_offset: int
@@ -59,8 +59,7 @@ class PlacedWrite:
         return self.file_offset + self.source.nbytes
 
 
-@dataclass(frozen=True, slots=True)
-class LateWrite:
+class LateWrite(NamedTuple):
     """Bytes of a known size and place whose value depends on digests of what was written before.
 
     `render` gets the digests by key, each in its usual byte form (a CRC-32 as 4 bytes, big-endian, as its
@@ -78,8 +77,7 @@ class LateWrite:
         return self.file_offset + self.nbytes
 
 
-@dataclass(frozen=True, slots=True)
-class FilePlan:
+class FilePlan(NamedTuple):
     """One output file: its size in bytes, and what fills it. What nothing fills is zero."""
 
     path: Path
@@ -88,8 +86,7 @@ class FilePlan:
     late_writes: tuple[LateWrite, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class WritePlan:
+class WritePlan(NamedTuple):
     """All output files of one model, companions first and the model last.
 
     `digests` are wanted of sources that are not themselves written, such as the hash of a source file.
@@ -97,7 +94,7 @@ class WritePlan:
 
     files: tuple[FilePlan, ...]
     digests: tuple[tuple[Digest, Source], ...] = ()
-    losses: tuple[Loss, ...] = field(default=())
+    losses: tuple[Loss, ...] = ()
 
     @property
     def nbytes(self) -> int:
@@ -105,34 +102,48 @@ class WritePlan:
         return sum(file.nbytes for file in self.files)
 
 
-def lay_out(segments: Iterable[Segment], *, file_offset: int = 0) -> tuple[list[PlacedWrite], int]:
+def lay_out(
+    segments: Iterable[Segment], *, file_offset: int = 0, small_bytes: int = 0
+) -> tuple[list[PlacedWrite], int]:
     """The place of every segment when they follow each other from `file_offset` on, and the offset after the last.
 
-    Neighbouring literal bytes become one write; empty segments none.
+    Neighbouring literal bytes become one write, also with sources of less than `small_bytes`; empty segments none.
     """
     writes: list[PlacedWrite] = []
-    pending: list[bytes] = []
+    parts: list[Source] = []  # of the write from `start` on
+    pending: list[bytes] = []  # the part after them
     start = position = file_offset
 
-    def flush() -> None:
+    def end_part() -> None:
         if pending:
-            writes.append(PlacedWrite(start, Literal(b"".join(pending))))
+            parts.append(Literal(b"".join(pending)))
             pending.clear()
+
+    def end_write() -> None:
+        end_part()
+        if parts:
+            writes.append(PlacedWrite(start, parts[0] if len(parts) == 1 else Concat.of(*parts)))
+            parts.clear()
 
     for segment in segments:
         if isinstance(segment, Align):
             segment = bytes(-position % segment.alignment)
         if isinstance(segment, bytes):
             if segment:
-                if not pending:
-                    start = position
                 pending.append(segment)
                 position += len(segment)
-        elif segment.nbytes:
-            flush()
-            writes.append(PlacedWrite(position, segment))
-            position += segment.nbytes
-    flush()
+        elif nbytes := segment.nbytes:
+            is_small = nbytes < small_bytes
+            if not is_small or position + nbytes - start > READ_BYTES:
+                end_write()
+                start = position
+            end_part()
+            parts.append(segment)
+            position += nbytes
+            if not is_small:
+                end_write()
+                start = position
+    end_write()
     return writes, position
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from formats.errors import FormatError
 from formats.tensordata.plan import PlacedWrite, WritePlan
-from formats.tensordata.source import Concat, FileSpan, Literal, Source
+from formats.tensordata.source import GAP_BYTES, READ_BYTES, Concat, FileSpan, Literal, Source, contents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from formats.tensordata.digest import Digester
     from formats.tensordata.osio import File
 
-JOIN_BYTES = 256 << 10  # pieces below this size go through a buffer with their neighbours
-GAP_BYTES = 4096  # gaps up to this size, such as padding, do not keep pieces apart
-READ_BYTES = 1 << 20  # what spans with gaps between them are read in at once, at most
+JOIN_BYTES = 256 << 10  # sources below this size go through a buffer with their neighbours
 WHOLE_COPIES = 3  # what a transform of a whole holds: input, output, and the copy that is written
 
 
@@ -98,7 +96,7 @@ def _cut(
     """A write as pieces of at most a chunk, if its source can be cut."""
     offset = write.file_offset
     digester = digesters[write.digest.key] if write.digest else None
-    for part in (write.source,) if type(write.source) is not Concat else _parts(write.source):
+    for part in _parts(write.source):
         nbytes, granule = part.nbytes, part.granule_bytes
         if granule and nbytes > chunk_bytes:
             step = max(chunk_bytes // granule, 1) * granule
@@ -111,7 +109,8 @@ def _cut(
 
 
 def _parts(source: Source) -> Iterator[Source]:
-    if type(source) is not Concat:
+    """What a source consists of, down to what is read at once."""
+    if type(source) is not Concat or source.nbytes <= READ_BYTES:
         yield source
         return
     for part in source.parts:
@@ -119,12 +118,12 @@ def _parts(source: Source) -> Iterator[Source]:
 
 
 def _runs(pieces: Iterable[Piece], chunk_bytes: int) -> Iterator[list[Piece]]:
-    """The pieces in runs: small neighbours in one target together, up to a chunk, and all others alone."""
+    """The pieces in runs: small sources that are neighbours in one target, up to a chunk, and all others alone."""
     run: list[Piece] = []
     start = end = 0
     open_target: Target | None = None  # that of the run, while it takes more
     for piece in pieces:
-        small_target = piece.target if piece.nbytes < JOIN_BYTES else None
+        small_target = piece.target if piece.nbytes == piece.source.nbytes < JOIN_BYTES else None
         offset = piece.file_offset
         joins = (
             open_target is small_target is not None
@@ -166,10 +165,7 @@ def carry_out(run: list[Piece], scratch: memoryview) -> None:
                     source_offset=piece.source_offset + done,
                 )
             ]
-    nbytes = run[-1].end - run[0].file_offset
-    buffer = scratch[:nbytes] if nbytes <= len(scratch) else memoryview(bytearray(nbytes))
-    _fill(run, buffer)
-    _deliver(run, buffer)
+    _deliver(run, _read(run, scratch))
 
 
 def _deliver(run: list[Piece], data: memoryview) -> None:
@@ -183,59 +179,20 @@ def _deliver(run: list[Piece], data: memoryview) -> None:
         first.target.pwrite(first.file_offset, data)
 
 
-def _fill(run: list[Piece], buffer: memoryview) -> None:
-    """Read all pieces of a run to their places in `buffer`, and zeros between them."""
-    base = position = run[0].file_offset
-    spans: list[Span] = []
-    for piece in run:
-        if piece.file_offset > position:
-            buffer[position - base : piece.file_offset - base] = bytes(piece.file_offset - position)
-        position = piece.end
-        place = buffer[piece.file_offset - base : position - base]
-        source = piece.source
-        if type(source) is FileSpan:
-            spans.append(Span(source.file, source.file_offset + piece.source_offset, place))
-            continue
-        try:
-            source.readinto(piece.source_offset, place)
-        except FormatError as error:
-            error.where = error.where or piece.label or None
-            raise
-    _read_spans(spans)
-
-
-class Span(NamedTuple):
-    """Where bytes of a file are, and where they are to be read to."""
-
-    file: File
-    file_offset: int
-    place: memoryview
-
-    @property
-    def end(self) -> int:
-        """The offset in the file of the first byte after this span."""
-        return self.file_offset + len(self.place)
-
-
-def _read_spans(spans: list[Span]) -> None:
-    """Fill all places, with one call for spans that are near each other in a file."""
-    index = 0
-    while index < len(spans):
-        first = last = spans[index]
-        begin = index
-        index += 1
-        while index < len(spans):
-            span = spans[index]
-            near = span.file is first.file and 0 <= span.file_offset - last.end <= GAP_BYTES
-            if not near or span.end - first.file_offset > READ_BYTES:
-                break
-            last = span
-            index += 1
-        if last is first:
-            first.file.pread_into(first.file_offset, first.place)
-            continue
-        data = memoryview(bytearray(last.end - first.file_offset))
-        first.file.pread_into(first.file_offset, data)
-        for span in spans[begin:index]:
-            start = span.file_offset - first.file_offset
-            span.place[:] = data[start : start + len(span.place)]
+def _read(run: list[Piece], scratch: memoryview) -> memoryview:
+    """The bytes of a run, with zeros between its pieces."""
+    parts: list[memoryview | bytes] = []
+    first = run[0]
+    position = first.file_offset
+    try:
+        if len(run) == 1:
+            buffer = scratch[: first.nbytes] if first.nbytes <= len(scratch) else memoryview(bytearray(first.nbytes))
+            first.source.readinto(first.source_offset, buffer)
+            return buffer
+        for piece, data in zip(run, contents([piece.source for piece in run]), strict=True):
+            parts += (bytes(piece.file_offset - position), data)
+            position = piece.end
+    except FormatError as error:
+        error.where = error.where or run[len(parts) // 2].label or None
+        raise
+    return memoryview(b"".join(parts))

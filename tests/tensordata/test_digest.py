@@ -58,8 +58,8 @@ def test_unknown_algorithm_is_named() -> None:
 def test_without_isal(monkeypatch: pytest.MonkeyPatch) -> None:
     """The standard library stands in for isal where that is not installed."""
     monkeypatch.setitem(sys.modules, "isal", None)
-    digest._crc32_function.cache_clear()
+    digest.crc32_function.cache_clear()
     try:
-        assert zlib.crc32 is digest._crc32_function()
+        assert zlib.crc32 is digest.crc32_function()
     finally:
-        digest._crc32_function.cache_clear()
+        digest.crc32_function.cache_clear()

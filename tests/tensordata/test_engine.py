@@ -122,7 +122,7 @@ def sample(tmp_path: Path) -> Sample:
         [b"graph", *small, Align(256), concat, span, bytes(1), span.slice(3999, 1)], file_offset=12
     )
     model = [
-        replace(write, digest=Digest(f"crc {index}", "crc32") if index % 3 == 0 else Digest(f"sha {index}", "sha256"))
+        write._replace(digest=Digest(f"crc {index}", "crc32") if index % 3 == 0 else Digest(f"sha {index}", "sha256"))
         if index % 2
         else write
         for index, write in enumerate(model)
@@ -176,7 +176,7 @@ def test_files_are_as_planned(sample: Sample, tmp_path: Path, options: EngineOpt
 def test_memory_is_as_planned(sample: Sample, tmp_path: Path, options: EngineOptions) -> None:
     """In memory come the same bytes, and nothing touches the disk."""
     for file, expected in zip(sample.plan.files, (sample.companion, sample.model), strict=True):
-        assert expected == to_bytes(replace(sample.plan, files=(file,)), options)
+        assert expected == to_bytes(sample.plan._replace(files=(file,)), options)
     assert content(tmp_path / "out") == {}
 
 
