@@ -6,8 +6,7 @@ the same format would hold that: what is not the same there was not converted fr
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from functools import cache
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -188,7 +187,7 @@ class _Walk:
             return
         message_class: Any = type(first)
         strict = message_class is Dimension  # an unknown dim is another one than 0
-        for name in _field_names(message_class):
+        for name in message_class.__match_args__:
             mine, theirs = getattr(first, name), getattr(second, name)
             if mine is theirs or (not mine and not theirs and isinstance(mine, list)):
                 continue
@@ -259,11 +258,6 @@ def _change(where: str, field: str, first: Any, second: Any) -> Difference:
 def _about(subject: str, inner: Iterable[Difference]) -> Iterator[Difference]:
     """The differences, those about nothing in particular as about `subject`."""
     return (difference if difference.subject else difference._replace(subject=subject) for difference in inner)
-
-
-@cache
-def _field_names(message_class: Any) -> tuple[str, ...]:
-    return tuple(entry.name for entry in fields(message_class))
 
 
 def _compare_elements(first: Tensor, second: Tensor) -> str:

@@ -10,7 +10,7 @@ Spec: onnx.proto (IR version 14).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from reprlib import recursive_repr
 from types import MappingProxyType
@@ -65,14 +65,14 @@ class Message:
         """Whether the other is a message of the same class with equal fields."""
         if other.__class__ is not self.__class__:
             return NotImplemented
-        fields = attrgetter(*self.__match_args__)
-        return bool(fields(self) == fields(other))
+        values = attrgetter(*self.__match_args__)
+        return bool(values(self) == values(other))
 
     @recursive_repr()
     def __repr__(self) -> str:
         """The call that makes an equal message."""
-        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__match_args__)
-        return f"{type(self).__qualname__}({fields})"
+        arguments = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__match_args__)
+        return f"{type(self).__qualname__}({arguments})"
 
     if not TYPE_CHECKING:  # a type checker shall see the fields, and no others
 
@@ -514,3 +514,9 @@ class Optional(Message):
 
 
 MESSAGE_CLASSES: tuple[type[Any], ...] = tuple(Message.__subclasses__())
+
+# The fields of a message that hold a source, by its name: their bytes can be weights, and stay where they are.
+SOURCE_FIELDS: dict[str, frozenset[str]] = {
+    message_class.message: frozenset(row.name for row in fields(message_class) if row.type == "Source | None")
+    for message_class in MESSAGE_CLASSES
+}

@@ -9,12 +9,11 @@ use; google.protobuf's descriptor.proto for the numbers of types.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from dataclasses import fields as dataclass_fields
 from functools import partial
 from operator import index
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from formats.ir.model import MESSAGE_CLASSES
+from formats.ir.model import MESSAGE_CLASSES, SOURCE_FIELDS
 from formats.onnxpb.fields import INTEGER_RANGES, to_float
 from formats.onnxpb.schema import ENUMS, MESSAGES
 
@@ -282,9 +281,8 @@ class Descriptor:
         for oneof in self.oneofs:
             for field in oneof.fields:
                 field.siblings = tuple(other.name for other in oneof.fields if other is not field)
-        in_place = {field.name for field in dataclass_fields(ir_class) if field.type == "Source | None"}
         for field in self.fields:
-            field.in_place = field.name in in_place
+            field.in_place = field.name in SOURCE_FIELDS[ir_class.message]
 
     @property
     def fields_by_camelcase_name(self) -> dict[str, FieldDescriptor]:

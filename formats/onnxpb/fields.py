@@ -6,12 +6,11 @@ A field that the IR keeps as a `Source` is a list of numbers or a string of byte
 from __future__ import annotations
 
 import struct
-from dataclasses import fields
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import FormatError, LimitError, WireError
-from formats.ir.model import MESSAGE_CLASSES
+from formats.ir.model import MESSAGE_CLASSES, SOURCE_FIELDS
 from formats.onnxpb.decoder import MAX_MESSAGES
 from formats.onnxpb.schema import ENUMS, MESSAGES, Field
 from formats.onnxpb.wire import encode_varint
@@ -109,15 +108,9 @@ def to_float(value: float) -> float:
 # To messages
 
 
-@cache
-def _fields_in_place(message: str) -> frozenset[str]:
-    """The fields that the IR keeps as a source."""
-    return frozenset(field.name for field in fields(CLASSES[message]) if field.type == "Source | None")
-
-
 def build(message: str, values: Mapping[str, Sequence[Any]]) -> Any:
     """The message with these fields; one that is not repeated has one value."""
-    in_place = _fields_in_place(message)
+    in_place = SOURCE_FIELDS[message]
     arguments: dict[str, Any] = {}
     for row in rows_of(message):
         if found := values.get(row.name):

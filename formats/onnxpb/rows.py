@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.ir.model import MESSAGE_CLASSES
+from formats.ir.model import MESSAGE_CLASSES, SOURCE_FIELDS
 from formats.onnxpb.schema import MESSAGES
 from formats.onnxpb.wire import WireType, encode_varint, make_tag
 
@@ -51,7 +50,7 @@ def tables() -> dict[str, Table]:
     """The table of every message, by its name in onnx.proto."""
     all_tables = {cls.message: Table(cls) for cls in MESSAGE_CLASSES}
     for name, table in all_tables.items():
-        in_place = {field.name for field in fields(table.message_class) if field.type == "Source | None"}
+        in_place = SOURCE_FIELDS[name]
         for field in MESSAGES[name]:
             table.order[field.name] = field.number
             _add_rows(table, field, field.name in in_place, all_tables)
