@@ -107,5 +107,5 @@ def with_fields(message: M, **fields: Any) -> M:
     Unlike `dataclasses.replace`, it does not bring the lists into being that nobody has read: a tenth of the time.
     """
     made = object.__new__(type(message))
-    vars(made).update(vars(message), **fields)
+    made.__dict__ = vars(message) | fields
     return made

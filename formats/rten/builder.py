@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import EncodeError, FormatError
 from formats.rten.fbs import MAX_DEPTH, MAX_TABLES, UOFFSET, scalar_struct, slots
+from formats.rten.forms import Filled, Form, Gap, Layout, Mark, layout_of, mark_of
 from formats.rten.schema import ENUMS, UNIONS
 
 if TYPE_CHECKING:
@@ -23,10 +24,9 @@ if TYPE_CHECKING:
     from formats.rten.fbs import Slot, Table
     from formats.tensordata.source import Source
 
-_SOFFSET = struct.Struct("<i")
-
 MAX_NBYTES = (1 << 31) - 1  # what FlatBuffers can address, and what RTen's verifier visits
 ALIGNMENT = 8  # of the buffer, and so of its size
+FEW_USES = 8  # of a form, for which making a layout takes longer than it saves
 
 
 def build(table: Table, root: str = "Model") -> list[bytes | Source]:
@@ -49,13 +49,6 @@ def _tags(union: str) -> dict[str, int]:
     return {member: tag for tag, member in enumerate(UNIONS[union], 1)}
 
 
-class Shared(dict[str, Any]):
-    """A table that stands in many places and holds no other.
-
-    It is written in each of them, as every table is, but put together once.
-    """
-
-
 class _Shape(NamedTuple):
     """The layout of the tables in which the same slots are filled."""
 
@@ -64,6 +57,7 @@ class _Shape(NamedTuple):
     alignment: int
     pack: Callable[..., bytes]  # of the distance to the vtable and of the values in `order`
     order: list[tuple[int, int]]  # of each value its place among those given, and in the table if it is an offset
+    places: list[int]  # in the table, of each slot
 
 
 @cache
@@ -83,13 +77,16 @@ def _shape(name: str, filled: int) -> _Shape:
     formats = [slot.format for _, slot in by_size]
     vtable = struct.pack(f"<2H{len(places)}H", 4 + 2 * len(places), end, *places)
     alignment = max([4, *map(struct.calcsize, formats)])
-    return _Shape(vtable, end, alignment, struct.Struct("<i" + "".join(formats)).pack, order)
+    return _Shape(vtable, end, alignment, struct.Struct("<i" + "".join(formats)).pack, order, places)
 
 
 @cache
 def _vector(element: str, count: int) -> Callable[..., bytes]:
     """What packs the number of elements and these."""
     return struct.Struct(f"<I{count}{element}").pack
+
+
+_Key = tuple[Form, int, int, int]  # of a layout: also the space of the name, the alignment, and the depth
 
 
 class _Plan(NamedTuple):
@@ -109,7 +106,10 @@ class _Builder:
         self._tables_left = MAX_TABLES
         self._shapes: dict[tuple[str, int], tuple[int, _Shape]] = {}  # with the positions of their vtables
         self._plans: dict[str, _Plan] = {}
-        self._repeats: dict[tuple[str, int, int], tuple[int, bytes]] = {}  # see `_shared`
+        self._uses: dict[_Key, int] = {}
+        self._layouts: dict[_Key, Layout] = {}
+        self._filling = Filled(Form({}))  # what fills the gaps of the table that is being written
+        self._marks: list[Mark] | None = None  # of these gaps, while a layout is made
 
     def root(self, name: str, table: Table) -> list[bytes | Source]:
         """The finished buffer."""
@@ -144,29 +144,49 @@ class _Builder:
             self._sources.append(len(self._chunks))
         self._chunks.append(data)
 
-    def _table(self, name: str, table: Table, depth: int) -> int:
+    def _table(self, name: str, table: Table | Filled, depth: int) -> int:
         """The position of a table, now written; `depth` counts the tables around it."""
+        if isinstance(table, Filled):
+            return self._filled(name, table, depth)
         self._tables_left -= 1
         if self._tables_left < 0:
             message = f"RTen reads at most {MAX_TABLES} tables, of which a node takes 2 and each of its dimensions 1"
             raise EncodeError(f"{message}; leave out the shapes of values")
         if depth >= MAX_DEPTH:
             raise EncodeError(f"RTen reads at most {MAX_DEPTH} tables within tables, which is 14 graphs within graphs")
-        return self._shared(name, table, depth + 1) if type(table) is Shared else self._written(name, table, depth + 1)
+        return self._written(name, table, depth + 1)
 
-    def _shared(self, name: str, table: Shared, depth: int) -> int:
-        """The position of a table that may have been written before, as a copy but for the distance to the vtable."""
-        key = name, id(table), self._nbytes % ALIGNMENT
-        vtable, rest = self._repeats.get(key, (0, b""))
-        if vtable:
-            position = self._room(4 + len(rest), 1)
-            self._chunks.append(_SOFFSET.pack(vtable - position) + rest)
-            return position
-        start, before = len(self._chunks), (len(self._shapes), self._tables_left, len(self._sources))
-        position = self._written(name, table, depth)
-        if before == (len(self._shapes), self._tables_left, len(self._sources)):
+    def _filled(self, name: str, filled: Filled, depth: int) -> int:
+        """The position of a table of a form, now written: as a whole, where there is a layout."""
+        self._marks = None  # of a table around this one, which has no layout, then
+        nbytes, text = self._nbytes, filled.name
+        if nbytes % 4 or not text.isascii():
+            return self._first_filled(name, filled, depth)
+        key = filled.form, len(text) // 4, nbytes % ALIGNMENT, depth
+        layout = self._layouts.get(key)
+        if layout is None or layout.table_count > self._tables_left:
+            return self._first_filled(name, filled, depth, key)
+        try:
+            chunk = layout.packed(filled, nbytes + layout.nbytes)
+        except (struct.error, OverflowError):
+            return self._first_filled(name, filled, depth)  # which says where the number is that does not fit
+        self._chunks.append(chunk)
+        self._tables_left -= layout.table_count
+        return self._room(layout.nbytes, 1)
+
+    def _first_filled(self, name: str, filled: Filled, depth: int, key: _Key | None = None) -> int:
+        """The same, value by value; after a few times, this gives the layout."""
+        start, before = len(self._chunks), (len(self._shapes), len(self._sources))
+        table_count = self._tables_left
+        outer, self._filling = self._filling, filled
+        if key:
+            uses = self._uses[key] = self._uses.get(key, 0) + 1
+            self._marks = [] if uses > FEW_USES else None
+        position = self._table(name, filled.form.table, depth)
+        if key and self._marks and before == (len(self._shapes), len(self._sources)):
             data = self._joined(start, len(self._chunks))
-            self._repeats[key] = position + _SOFFSET.unpack_from(data)[0], data[4:]
+            self._layouts[key] = layout_of(data, position, self._marks, table_count - self._tables_left)
+        self._filling, self._marks = outer, None
         return position
 
     def _written(self, name: str, table: Table, depth: int) -> int:
@@ -176,6 +196,8 @@ class _Builder:
         try:
             for slot, field, bit, write in plan.slots:
                 value = table.get(field)
+                if type(value) is Gap:
+                    value = self._filling.given(slot, value)
                 if value is not None:
                     value = write(slot, value, depth)
                 if value is not None:
@@ -195,6 +217,13 @@ class _Builder:
             self._chunks.append(shape.pack(vtable - position, *inline))
         except (struct.error, OverflowError) as error:
             raise EncodeError(f"a number in a {name} does not fit its field: {error}") from None
+        if self._marks is not None:
+            self._marks.append(Mark(position, "i", None, vtable))
+            filled_slots = (slot for slot, _, bit, _ in plan.slots if filled & bit)
+            for slot, value in zip(filled_slots, values, strict=True):
+                if type(gap := table[slot.name]) is Gap:
+                    given, place = self._filling.given(slot, gap), position - shape.places[slot.number]
+                    self._marks.append(mark_of(slot, gap, given, place, value))
         return position
 
     def _add_shape(self, name: str, filled: int) -> tuple[int, _Shape]:

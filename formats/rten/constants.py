@@ -13,7 +13,7 @@ from formats.errors import EncodeError, TensorDataError
 from formats.ir import dtypes
 from formats.ir.dtypes import count
 from formats.ir.model import Tensor
-from formats.ir.storage import from_numpy
+from formats.ir.storage import from_numpy, raw_source
 from formats.rten.elements import HOLDERS, INT32_LIMITS, INT64_LIMITS, clamp_int32
 from formats.tensordata.plan import PlacedWrite
 from formats.tensordata.source import Literal, place_of
@@ -48,11 +48,11 @@ def convert(tensor: Tensor) -> Constant:
     element = HOLDERS.get(tensor.data_type or 0)
     if element is None:
         raise EncodeError(f"its element type is {dtypes.type_name(tensor.data_type)}")
-    row = dtypes.BY_NUMBER[tensor.data_type or 0]
     dims = tuple(tensor.dims)
-    source = tensor.source()
-    if row.number == element.number:
+    source = raw_source(tensor)
+    if tensor.data_type == element.number:
         return Constant(element, dims, source, "")
+    row = dtypes.BY_NUMBER[tensor.data_type or 0]
     if row.name == "INT64" and source.nbytes <= INLINE_ELEMENTS * 8:
         return _few_integers(element, dims, source)
     from formats.tensordata.transform import cast, clamp, range_of
@@ -159,20 +159,20 @@ class TensorSection:
     """The tensors outside the model section, one after the other, each source only once."""
 
     def __init__(self) -> None:
-        self._writes: list[PlacedWrite] = []
+        self._tensors: list[tuple[int, Source, str]] = []  # with the offset and the label
         self._places: dict[object, int] = {}
         self.nbytes = 0
 
     def place(self, source: Source, label: str) -> int:
         """The offset of the source, in bytes from the start of the section."""
         identity = place_of(source)
-        if identity not in self._places:
-            offset = -(-self.nbytes // ALIGNMENT) * ALIGNMENT
-            self._writes.append(PlacedWrite(offset, source, label=label))
-            self._places[identity] = offset
+        offset = self._places.get(identity)
+        if offset is None:
+            offset = self._places[identity] = -(-self.nbytes // ALIGNMENT) * ALIGNMENT
+            self._tensors.append((offset, source, label))
             self.nbytes = offset + source.nbytes
-        return self._places[identity]
+        return offset
 
     def writes(self, file_offset: int) -> list[PlacedWrite]:
         """The tensors at their places in a file in which the section starts at `file_offset`."""
-        return [PlacedWrite(file_offset + write.file_offset, write.source, label=write.label) for write in self._writes]
+        return [PlacedWrite(file_offset + offset, source, None, label) for offset, source, label in self._tensors]

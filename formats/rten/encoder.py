@@ -9,32 +9,34 @@ Spec: RTen 0.25.0, schema.fbs and the graph builder of the .rten loader.
 
 from __future__ import annotations
 
+from marshal import dumps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import EncodeError
 from formats.ir import dtypes
 from formats.ir.model import Graph, Model, Node, ValueInfo
 from formats.rten.attribute_tables import Problem, encode_attributes
-from formats.rten.builder import Shared
 from formats.rten.constants import INLINE_ELEMENTS, TensorSection, constant_tensor, convert, densify
 from formats.rten.elements import FLOAT, HOLDERS, INT32_LIMITS
+from formats.rten.forms import NAME, Filled, Form, Gap
 from formats.rten.losses import Losses
 from formats.rten.names import Names
 from formats.rten.operators import BY_NAME, RTEN_DOMAIN, STANDARD_DOMAINS
-from formats.rten.order import graphs
+from formats.rten.order import graphs, subgraphs
 from formats.rten.refusal import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from formats.ir.model import Dimension, Tensor, TensorType
+    from formats.rten.elements import Element
     from formats.rten.fbs import Table
+    from formats.rten.forms import Values
     from formats.rten.operators import Operator
 
 FIRST_IR_WITH_DEFAULTS = 4  # before, every initialiser had to be an input as well
 MAX_SHAPE_TABLES = 900_000  # the verifier allows a million tables, and every dimension is one
 DOMAINS = (*STANDARD_DOMAINS, RTEN_DOMAIN)
-UNTYPED = Shared()
 UNKNOWN_DIMS = ("", "?")  # what exporters call a dimension of which they know nothing, any number of times
 
 
@@ -50,15 +52,13 @@ class _NodeList:
     """The nodes of one graph; a node's id is its place in the list."""
 
     def __init__(self) -> None:
-        self.tables: list[Table] = []
+        self.tables: list[Filled] = []
         self.ids: dict[str, int] = {}
 
-    def add(self, name: str | None, kind: str, table: Table) -> int:
-        """The id of a new node; values and constants are found by their name from then on."""
-        number = len(self.tables)
-        self.tables.append({"name": name, "data": (kind, table)} if name else {"data": (kind, table)})
-        if kind != "OperatorNode" and name:
-            self.ids[name] = number
+    def add(self, name: str, form: Form, values: Values = ()) -> int:
+        """The id of a new value or constant, which is found by its name from then on."""
+        number = self.ids[name] = len(self.tables)
+        self.tables.append(Filled(form, name, values))
         return number
 
 
@@ -77,8 +77,7 @@ class Encoder:
         self._native = native
         self._inline = inline
         self._ir_version = model.ir_version or 0
-        self._attrs: dict[tuple[str, int], tuple[str, Table] | None] = {}  # see `_encoded_attributes`
-        self._tables: dict[tuple[str, int | str], Shared] = {}  # see `_table`
+        self._forms: dict[Any, Form] = {}  # by all in which they differ
         all_graphs = [graph for _, graph in graphs(model.graph or Graph())]
         self._names = Names(_value_names(all_graphs))
         self._dim_names = Names(dim.dim_param for dim in _dims(all_graphs) if dim.dim_param)
@@ -100,7 +99,7 @@ class Encoder:
         typed = outer is None or self._native  # in the body of a loop, a name can mean another size each time
         types = {value.name: value for value in (*graph.value_info, *graph.output)} if typed else {}
         for value in inputs:
-            nodes.add(value.name, "ValueNode", self._value(value, with_shape=typed))
+            nodes.add(value.name or "", self._value(value, with_shape=typed))
         operators = [node for node in graph.node if not _is_constant(node)]
         computed = [name for node in operators for name in node.output if name]
         local = frozenset((*nodes.ids, *constants, *computed))
@@ -108,12 +107,14 @@ class Encoder:
             twice = _first_duplicate((*(value.name for value in inputs if value.name), *constants, *computed))
             raise EncodeError(f"the value {twice!r} is produced twice", where=where)
         captured = self._captured(uses, local, outer or frozenset(), where)
-        captures = [nodes.add(name, "ValueNode", UNTYPED) for name in captured]
+        untyped = self._value_form(None, None)
+        captures = [nodes.add(name, untyped) for name in captured]
         for name, (tensor, place) in constants.items():
             if name in uses.own or name in uses.inner or self._native:
-                nodes.add(name, "ConstantNode", self._constant(name, tensor, place, exact=name not in uses.bounds))
+                nodes.add(name, *self._constant(name, tensor, place, exact=name not in uses.bounds))
         for name in computed:
-            nodes.add(name, "ValueNode", self._value(types.get(name), with_shape=self._with_shapes))
+            told = types.get(name)
+            nodes.add(name, self._value(told, with_shape=self._with_shapes) if told else untyped)
         visible = local | (outer or frozenset())
         for node in operators:
             self._operator(node, nodes, uses, where, visible)
@@ -147,13 +148,13 @@ class Encoder:
                 found[node.output[0]] = constant_tensor(node), _node_place(node, where)
         return found
 
-    def _constant(self, name: str, tensor: Tensor, where: str, *, exact: bool) -> Table:
-        """The table of a constant: small ones hold their elements, others say where those are."""
+    def _constant(self, name: str, tensor: Tensor, where: str, *, exact: bool) -> tuple[Form, Values]:
+        """The form of a constant and what goes into it: small ones hold their elements, others say where those are."""
         try:
             constant = convert(tensor)
         except EncodeError as error:
             self.refusals.append(Refusal("", "", None, where, f"RTen has no constants like {name!r}: {error}"))
-            return {"shape": ()}
+            return _form("ConstantNode", {"shape": ()}), ()
         source, element = constant.source, constant.element
         if constant.change:
             kinds = f"{dtypes.type_name(tensor.data_type)} constants become {dtypes.type_name(element.number)}"
@@ -163,44 +164,46 @@ class Encoder:
                 self.losses.add("rounded", f"{kinds}, rounded", where, name)
             elif exact:
                 self.losses.add("clamped", f"{kinds}; what does not fit becomes the nearest that does", where, name)
+        small = source.nbytes <= INLINE_ELEMENTS * element.nbytes
         table: Table = {"shape": constant.dims, "dtype": element.constant_type}
-        if source.nbytes <= INLINE_ELEMENTS * element.nbytes:
-            table["data"] = element.member, {"data": source.read()}
-        elif self._inline:
-            table["data"] = element.member, {"data": source}
-        else:
-            table["data_offset"] = self.section.place(source, name)
-        return table
+        if self._inline and not small:
+            return _form("ConstantNode", {**table, "data": (element.member, {"data": source})}), ()
+        key = element, constant.dims, source.nbytes if small else None
+        if key not in self._forms:
+            held = {"data": (element.member, {"data": Gap(0)})} if small else {"data_offset": Gap(0)}
+            self._forms[key] = _form("ConstantNode", {**table, **held})
+        return self._forms[key], ((source.read() if small else self.section.place(source, name),),)
 
-    def _value(self, value: ValueInfo | None, *, with_shape: bool) -> Table:
-        """The table of a value: what is known of its type, which the runtime takes for granted."""
+    def _value(self, value: ValueInfo | None, *, with_shape: bool) -> Form:
+        """The form of a value: what is known of its type, which the runtime takes for granted."""
         kind = value.type if value else None
         if kind is not None and kind.optional_type is not None:
             kind = kind.optional_type.elem_type
         tensor = kind.tensor_type if kind else None
         if value is None or tensor is None:
-            return UNTYPED
-        element = HOLDERS.get(tensor.elem_type or 0)
-        table: Table = UNTYPED if element is None else self._table("dtype", element.value_type)
+            return self._value_form(None, None)
+        element, dims = HOLDERS.get(tensor.elem_type or 0), None
         if with_shape and tensor.shape is not None:
-            dims = [self._dim(dim, f"{value.name}_dim{axis}") for axis, dim in enumerate(tensor.shape.dim)]
-            table = {**table, "shape": dims}
-        return table
+            dims = tuple(self._dim(dim, f"{value.name}_dim{axis}") for axis, dim in enumerate(tensor.shape.dim))
+        return self._value_form(element, dims)
 
-    def _dim(self, dim: Dimension, fallback: str) -> Table:
+    def _value_form(self, element: Element | None, dims: tuple[int | str, ...] | None) -> Form:
+        """The form of the values of a type."""
+        key = element, dims
+        if key not in self._forms:
+            table: Table = {} if element is None else {"dtype": element.value_type}
+            if dims is not None:
+                table["shape"] = [{"value": dim} if isinstance(dim, int) else {"name": dim} for dim in dims]
+            self._forms[key] = _form("ValueNode", table)
+        return self._forms[key]
+
+    def _dim(self, dim: Dimension, fallback: str) -> int | str:
         """A size or a name; what is unknown gets a name of its own, since equal names mean equal sizes."""
         if dim.dim_value is not None and 0 <= dim.dim_value <= INT32_LIMITS[1]:
-            return self._table("value", dim.dim_value)
+            return dim.dim_value
         if dim.dim_param is not None and dim.dim_param not in UNKNOWN_DIMS:
-            return self._table("name", dim.dim_param)
-        return {"name": self._dim_names.new(fallback)}
-
-    def _table(self, field: str, value: int | str) -> Shared:
-        """The table of one field, one and the same for equal values."""
-        key = field, value
-        if key not in self._tables:
-            self._tables[key] = Shared({field: value})
-        return self._tables[key]
+            return dim.dim_param
+        return self._dim_names.new(fallback)
 
     def _operator(self, node: Node, nodes: _NodeList, uses: _Uses, where: str, visible: frozenset[str]) -> None:
         """Append the operator for a node."""
@@ -208,27 +211,23 @@ class Encoder:
         if row is None:
             self._refuse(node, where, "RTen has no such operator")
             return
+        inputs = _ids(node.input, nodes.ids)
+        outputs = _ids(self._used_outputs(node, row, uses), nodes.ids)
+        key = row.name, id(node.attribute), len(inputs), len(outputs), bool(node.name)
+        form = self._forms.get(key)
+        if form is None:
+            refused = len(self.refusals)
+            form = self._operator_form(row, node, where, visible, len(inputs), len(outputs))
+            if len(self.refusals) == refused:
+                self._forms[key] = form
+        nodes.tables.append(Filled(form, self._operator_name(node, where) or "", (inputs, outputs)))
+
+    def _operator_form(
+        self, row: Operator, node: Node, where: str, visible: frozenset[str], inputs: int, outputs: int
+    ) -> Form:
+        """The form of the nodes that share the attributes of one and have as many inputs and outputs."""
         if row.later and not self._native:
             self._refuse(node, where, "RTen 0.25 has no such operator yet")
-        attrs = self._encoded_attributes(row, node, where, visible)
-        inputs = _ids(node.input, nodes)
-        outputs = _ids(self._used_outputs(node, row, uses), nodes)
-        table: Table = {"type": row.name, "inputs": inputs, "outputs": outputs}
-        if attrs is not None:
-            table["attrs"] = attrs
-        if row.inputs is not None and len(inputs) > row.inputs and not self._native:
-            self._refuse(node, where, f"it has {len(inputs)} inputs, and RTen takes {row.inputs}")
-        if row.outputs is not None and len(outputs) > row.outputs:
-            self._refuse(node, where, f"its output {row.outputs} is used, and RTen gives only those before it")
-        nodes.add(self._operator_name(node, where), "OperatorNode", table)
-
-    def _encoded_attributes(
-        self, row: Operator, node: Node, where: str, visible: frozenset[str]
-    ) -> tuple[str, Table] | None:
-        """The attribute table of a node, one and the same for nodes that share their list of attributes."""
-        key = row.name, id(node.attribute)
-        if key in self._attrs:
-            return self._attrs[key]
         problems: list[Problem] = []
 
         def subgraph(name: str, graph: Graph) -> Table:
@@ -237,11 +236,19 @@ class Encoder:
         attrs = encode_attributes(row, node, subgraph, problems, later=self._native)
         for problem in problems:
             self._refuse(node, where, problem.reason, problem.remedy)
+        if row.inputs is not None and inputs > row.inputs and not self._native:
+            self._refuse(node, where, f"it has {inputs} inputs, and RTen takes {row.inputs}")
+        if row.outputs is not None and outputs > row.outputs:
+            self._refuse(node, where, f"its output {row.outputs} is used, and RTen gives only those before it")
+        table: Table = {"type": row.name, "inputs": Gap(0), "outputs": Gap(1)}
         if attrs is not None:
-            attrs = attrs[0], Shared(attrs[1])
-        if not problems:
-            self._attrs[key] = attrs
-        return attrs
+            table["attrs"] = attrs
+        form = _form("OperatorNode", table, named=bool(node.name))
+        try:  # bytes that differ where a value does
+            key = dumps((row.name, attrs, inputs, outputs, bool(node.name)), 2)
+        except ValueError:  # for a graph
+            return form
+        return self._forms.setdefault(key, form)
 
     def _used_outputs(self, node: Node, row: Operator, uses: _Uses) -> list[str]:
         """The outputs of a node, without those that RTen does not compute and nobody wants."""
@@ -269,8 +276,11 @@ class Encoder:
             name = value.name or ""
             number = nodes.ids[name]
             if number in ids:
-                copy = nodes.add(self._names.new(name), "ValueNode", dict(nodes.tables[number]["data"][1]))
-                nodes.add(None, "OperatorNode", {"type": "Identity", "inputs": (number,), "outputs": (copy,)})
+                form = nodes.tables[number].form
+                is_constant = form.table["data"][0] == "ConstantNode"
+                copy = nodes.add(self._names.new(name), self._value(value, with_shape=True) if is_constant else form)
+                identity = {"type": "Identity", "inputs": (number,), "outputs": (copy,)}
+                nodes.tables.append(Filled(_form("OperatorNode", identity, named=False)))
                 number = copy
             ids[number] = None
         return tuple(ids)
@@ -297,6 +307,11 @@ class Encoder:
                     self.losses.add("interface_type", detail, where, value.name)
 
 
+def _form(kind: str, table: Table, *, named: bool = True) -> Form:
+    """The form of nodes of a kind."""
+    return Form({"name": NAME, "data": (kind, table)} if named else {"data": (kind, table)})
+
+
 def _element_number(value: ValueInfo) -> int:
     """The element type of an input or output, of a sequence that of its tensors."""
     kind = value.type
@@ -316,34 +331,27 @@ def _node_place(node: Node, where: str) -> str:
     return f'{where}.node["{node.name or next(iter(node.output), "")}"]'
 
 
-def _ids(names: Iterable[str], nodes: _NodeList) -> tuple[int, ...]:
+def _ids(names: Iterable[str], known: Mapping[str, int]) -> tuple[int, ...]:
     """The ids of values, -1 for an omitted one; those at the end are left out."""
-    ids = [nodes.ids.get(name, -1) for name in names]
+    ids = [known.get(name, -1) for name in names]
     while ids and ids[-1] == -1:
         ids.pop()
     return tuple(ids)
 
 
 def _find_uses(graph: Graph) -> _Uses:
-    own: dict[str, None] = {}
-    inner: set[str] = set()
-    bounds: set[str] = set()
-    others: set[str] = set()
-    for node in graph.node:
-        names = node.input
-        own.update(dict.fromkeys(names))
-        if node.op_type == "Slice":
-            bounds.update(names[1:3])
-            names = names[:1] + names[3:]
-        others.update(names)
-        for attribute in node.attribute:
-            if attribute.g is not None:
-                for _, subgraph in graphs(attribute.g):
-                    inner.update(_mentioned(subgraph))
+    own = dict.fromkeys(name for node in graph.node for name in node.input)
     own.pop("", None)  # an omitted input
     outputs = [value.name or "" for value in graph.output]
     own.update(dict.fromkeys(outputs))
-    return _Uses(own, inner, bounds - others - inner - set(outputs))
+    held = [inner for node in graph.node for _, outermost in subgraphs(node) for _, inner in graphs(outermost)]
+    inner = {name for graph in held for name in _mentioned(graph)}
+    bounds = {name for node in graph.node if node.op_type == "Slice" for name in node.input[1:3]}
+    if bounds:
+        bounds -= inner.union(outputs)
+        for node in graph.node:
+            bounds.difference_update(node.input[:1] + node.input[3:] if node.op_type == "Slice" else node.input)
+    return _Uses(own, inner, bounds)
 
 
 def _mentioned(graph: Graph) -> Iterable[str]:

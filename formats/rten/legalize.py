@@ -8,6 +8,7 @@ the node's place in the given model, and the rest is legalised all the same.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from math import isinf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -274,12 +275,11 @@ def _names(model: Model) -> tuple[set[str], set[str]]:
         used.update(tensor.name or "" for tensor in graph.initializer)
         used.update(sparse.values.name or "" for sparse in graph.sparse_initializer if sparse.values)
         read.update(value.name or "" for value in graph.output)
-        for node in graph.node:
-            used.update(node.output)
-            read.update(node.input)
+        used.update(chain.from_iterable(node.output for node in graph.node))
+        read.update(chain.from_iterable(node.input for node in graph.node))
     for function in model.functions:
         read.update(function.output)
-    return used | read, read - {""}
+    return used, read
 
 
 def _all_graphs(model: Model) -> Iterator[Graph]:

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any
 from formats.ir.dtypes import type_name
 from formats.ir.model import Graph, Node
 from formats.ir.walk import visit
-from formats.rten.attributes import get_int
+from formats.rten.attributes import get_int, with_fields
 from formats.rten.elements import FLOAT, HOLDERS
 from formats.tensordata.plan import Loss
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from formats.ir.model import Model, ValueInfo
 
 MAX_NAMES = 4  # that a line lists
 _AROUND = frozenset(("doc_string", "metadata_props", "device_configurations", "undecoded"))
+_PLAIN = frozenset(("name", "type", "f", "i", "s", "floats", "ints", "strings"))  # of an attribute that is a value
 
 
 class Losses:
@@ -58,10 +59,10 @@ def add_unheld(losses: Losses, model: Model, held_keys: Iterable[str]) -> None:
     for entry in model.metadata_props:
         if entry.key not in held:
             losses.add("metadata", "RTen has no place for these metadata", "metadata_props", entry.key)
-    for where, message in visit(model, object, only=_may_say_more):
+    for where, message in _around(model):
         if getattr(message, "doc_string", None):
             note("doc_string", "RTen has no place for documentation", where)
-        if message is not model and getattr(message, "metadata_props", None):
+        if where and getattr(message, "metadata_props", None):
             note("metadata", "RTen has no place for metadata of graphs, nodes and tensors", where)
         if isinstance(message, Graph):
             _add_graph(note, message, where)
@@ -73,6 +74,18 @@ def add_unheld(losses: Losses, model: Model, held_keys: Iterable[str]) -> None:
                 losses.add("precision", f"casts to {type_name(elem_type)} are casts to FLOAT", where, message.name)
     if model.training_info:
         losses.add("training_info", "RTen does not train", "training_info")
+
+
+def _around(model: Model) -> Iterator[tuple[str, Any]]:
+    """The messages in a model around which there may be something, each with its place, in the order of `visit`."""
+    graph = model.graph
+    without_nodes = with_fields(model, graph=with_fields(graph, node=[])) if graph else model
+    for where, message in visit(without_nodes, object, only=_may_say_more):
+        yield where, message
+        if where == "graph" and graph:  # of whose nodes there can be many, and little to visit in most
+            for index, node in enumerate(graph.node):
+                if _may_say_more(node) or not all(_PLAIN.issuperset(vars(attribute)) for attribute in node.attribute):
+                    yield from visit(node, object, f"graph.node[{index}]", only=_may_say_more)
 
 
 def _may_say_more(message: Any) -> bool:

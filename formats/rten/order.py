@@ -24,27 +24,44 @@ def graphs(graph: Graph, where: str = "") -> Iterator[tuple[str, Graph]]:
     """
     yield where, graph
     for index, node in enumerate(graph.node):
-        for attribute in node.attribute:
-            if attribute.g is not None:
-                yield from graphs(attribute.g, f'{where}.node[{index}].attribute["{attribute.name}"].g')
+        for name, inner in subgraphs(node):
+            yield from graphs(inner, f'{where}.node[{index}].attribute["{name}"].g')
 
 
-def mentioned(node: Node) -> Iterator[str]:
+def subgraphs(node: Node) -> list[tuple[str, Graph]]:
+    """The graphs in a node, each with the name of its attribute."""
+    if "attribute" not in vars(node):  # as in many nodes; asking for the list would make an empty one
+        return []
+    return [(attribute.name or "", attribute.g) for attribute in node.attribute if attribute.g is not None]
+
+
+def mentioned(node: Node) -> list[str]:
     """The names that a node uses, and its subgraphs of the values around them."""
-    yield from node.input
-    for attribute in node.attribute:
-        if attribute.g is not None:
-            used = {name for inner in attribute.g.node for name in mentioned(inner)}
-            used.update(value.name or "" for value in attribute.g.output)
-            yield from sorted(used - defined(attribute.g))
+    names = node.input
+    for _, graph in subgraphs(node):
+        used = {name for inner in graph.node for name in mentioned(inner)}
+        used.update(value.name or "" for value in graph.output)
+        names = [*names, *sorted(used - defined(graph))]
+    return names
+
+
+def _are_ordered(nodes: Sequence[Node]) -> bool:
+    """Whether each node comes after those that it uses, as in most models."""
+    later: set[str] = set()
+    for node in reversed(nodes):
+        later.update(node.output)
+        names = mentioned(node)
+        if not later.isdisjoint(names) and later.intersection(names) != {""}:  # an omitted input
+            return False
+    return True
 
 
 def topological(nodes: Sequence[Node]) -> Sequence[int]:
     """The indices of nodes, in order as far as each can come after those that it uses; those on cycles are left out."""
+    if _are_ordered(nodes):
+        return range(len(nodes))
     maker = {name: index for index, node in enumerate(nodes) for name in node.output if name}
     needs = [{maker[name] for name in mentioned(node) if name in maker} for node in nodes]
-    if all(not made or max(made) < index for index, made in enumerate(needs)):
-        return range(len(nodes))
     users: dict[int, list[int]] = {}
     for index, made in enumerate(needs):
         for other in made:

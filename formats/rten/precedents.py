@@ -47,12 +47,13 @@ class Precedents:
         if node.op_type not in OPERATORS or node.domain not in STANDARD_DOMAINS:
             return None
         try:  # bytes that differ where a value does, even in its type or in the sign of zero
-            attributes = dumps([vars(attribute) for attribute in node.attribute], 2)
+            attributes = dumps([*map(vars, node.attribute)], 2) if "attribute" in vars(node) else b""
         except ValueError:  # for a tensor or graph
             return None
-        inputs = [scope.type_of(name) if name else None for name in node.input]
-        declared = [scope.declared.get(name) for name in node.output]
-        wanted = [self._names.is_read(name) for name in node.output[1:]]
+        types = scope.types
+        inputs = [name and (types.get(name) or scope.type_of(name)) for name in node.input]
+        declared = map(scope.declared.get, node.output)
+        wanted = map(self._names.is_read, node.output[1:])
         return node.op_type, version, attributes, len(inputs), *inputs, *declared, *wanted
 
     def follow(self, likeness: Likeness | None, node: Node, scope: Scope) -> Node | None:

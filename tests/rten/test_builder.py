@@ -6,7 +6,7 @@ That module, the one of rten-convert, also says what our reader must find in the
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rten_forms import expanded
 
 from formats.errors import EncodeError
 from formats.rten import builder
-from formats.rten.builder import Shared, build
+from formats.rten.builder import build
 from formats.rten.fbs import Span, Table, read
+from formats.rten.forms import NAME, Filled, Form, Gap, Layout
 from formats.rten.schema import ENUMS, TABLES, UNIONS, Field
 from formats.tensordata.source import Literal, Source
 
@@ -219,25 +221,106 @@ def test_scalars_equal_to_their_default_are_not_written() -> None:
     assert struct.pack("<f", negative_zero["value"]) == struct.pack("<f", -0.0)
 
 
-def test_shared_tables_are_written_like_all_others() -> None:
-    """A table that is put together once is at each of its places what it would be alone, however that is aligned."""
+NAMES = TEXTS | st.text("abc", max_size=20)
+NUMBERS = st.integers(0, 2**31 - 1)
+
+
+@st.composite
+def forms(draw: st.DrawFn) -> tuple[Form, list[int]]:
+    """Draw a form of nodes, and of the values in its gaps how many there are."""
+    kind = draw(st.sampled_from(["ValueNode", "ConstantNode", "OperatorNode"]))
+    table = draw(tables(kind, depth=3))
+    gaps: list[int] = []
+    for name in [name for name in ("data_offset", "inputs", "outputs") if name in table and draw(st.booleans())]:
+        gaps.append(1 if name == "data_offset" else len(table[name]))
+        table[name] = Gap(len(gaps) - 1)
+    return Form({**({"name": NAME} if draw(st.booleans()) else {}), "data": (kind, table)}), gaps
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_tables_of_forms_are_written_like_all_others(data: st.DataObject) -> None:
+    """A table that is written as a whole is at each of its places what it is value by value, however it is aligned."""
+    drawn = data.draw(st.lists(forms(), min_size=1, max_size=3))
+    nodes = []
+    for form, gaps in data.draw(st.lists(st.sampled_from(drawn), max_size=30)):
+        values = tuple(tuple(data.draw(NUMBERS) for _ in range(count)) for count in gaps)
+        nodes.append(Filled(form, data.draw(NAMES), values))
+    model = {"schema_version": 1, "graph": {"nodes": nodes}}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(builder, "FEW_USES", 1)
+        assert joined(build(model)) == joined(build(expanded(model)))
+
+
+def like_a_large_graph(count: int) -> Table:
+    """Return a model in which all nodes but the first few of each kind are written as a whole."""
     attributes = {"kernel_size": (3, 3), "pads": (1, 1, 1, 1), "auto_pad": "NotSet"}
-    holders = {"value": ("FloatScalar", {"value": 2.5})}  # holds a table, which has to be put together again
+    operator = {"type": "MaxPool", "attrs": ("MaxPoolAttrs", attributes), "inputs": Gap(0), "outputs": Gap(1)}
+    small = {"shape": (1,), "dtype": "Float32", "data": ("FloatData", {"data": Gap(0)})}
+    large = {"shape": (), "dtype": "Int8", "data_offset": Gap(0)}  # a number of eight bytes
+    kinds = [("ValueNode", {"dtype": "Float"}), ("ConstantNode", small), ("ConstantNode", large)]
+    value, constant, offset = (Form({"name": NAME, "data": kind}) for kind in kinds)
+    unnamed = Form({"data": ("OperatorNode", operator)})
+    named = Form({"name": NAME, **unnamed.table})
+    nodes = []
+    for index in range(count):
+        name = "n" * (index % 9) + "é" * (index % 10 == 1)
+        nodes += [Filled(value, name), Filled(constant, name, ((struct.pack("<f", index),),))]
+        nodes += [Filled(offset, name, ((index,),)), Filled(named, name, ((index, -1), (index + 1,)))]
+        nodes += [Filled(unnamed, "", ((index, 7), (index + 1,)))] * (index % 3)
+    return {"schema_version": 1, "graph": {"nodes": nodes}}
 
-    def buffer(kind: Callable[[Table], Table]) -> bytes:
-        shared, holder, typed = kind(attributes), kind(holders), kind({"dtype": "Float"})
-        nodes = []
-        for index in range(24):
-            constant = {"shape": (), "dtype": "Int8", "data_offset": index}  # of eight bytes
-            operator = {"type": "MaxPool", "attrs": ("MaxPoolAttrs", shared), "inputs": (0,) * (index % 3)}
-            other = {"type": "ConstantOfShape", "attrs": ("ConstantOfShapeAttrs", holder)}
-            kinds = [("OperatorNode", operator), ("OperatorNode", other), ("ConstantNode", constant)]
-            nodes += [
-                {"name": "n" * (index % 5), "data": data} for data in (*kinds[: 1 + index % 3], ("ValueNode", typed))
-            ]
-        return joined(build({"schema_version": 1, "graph": {"nodes": nodes}}))
 
-    assert buffer(dict) == buffer(Shared)
+def test_the_official_reader_finds_the_tables_of_forms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names, ids, elements and offsets of nodes, most of them written as a whole, are those that were given."""
+    model, wholes, packed = like_a_large_graph(300), 0, Layout.packed
+
+    def counted(*arguments: Any) -> bytes:
+        nonlocal wholes
+        wholes += 1
+        return packed(*arguments)
+
+    monkeypatch.setattr(Layout, "packed", counted)
+    buffer = joined(build(model))
+    assert wholes > len(model["graph"]["nodes"]) / 2
+    assert joined(build(expanded(model))) == buffer
+    assert official_table("Model", generated.ModelT.InitFromPackedBuf(buffer, 0)) == as_read("Model", expanded(model))
+
+
+def test_graphs_in_tables_of_forms() -> None:
+    """A form may hold tables of forms, and they do not fill its gaps."""
+    inner = Form({"name": NAME, "data": ("ValueNode", {})})
+    branch = {"nodes": [Filled(inner, f"inner{index}") for index in range(20)]}
+    operator = {"type": "If", "attrs": ("IfAttrs", {"then_branch": branch}), "inputs": Gap(0)}
+    outer = Form({"name": NAME, "data": ("OperatorNode", operator)})
+    model = {"schema_version": 1, "graph": {"nodes": [Filled(outer, f"node{n}", ((n,),)) for n in range(20)]}}
+    assert joined(build(model)) == joined(build(expanded(model)))
+
+
+@pytest.mark.parametrize(
+    ("name", "ids", "where", "message"),
+    [("fine", (1 << 31,), "inputs", "does not fit"), ("\ud800", (1,), "name", "UTF-8")],
+)
+def test_what_has_no_place_in_tables_of_forms_is_refused(name: str, ids: tuple[int], where: str, message: str) -> None:
+    """The error is that of tables that are written value by value, before and after there is a layout."""
+    form = Form({"name": NAME, "data": ("OperatorNode", {"inputs": Gap(0)})})
+    for count in (0, 1, 30):
+        nodes = [Filled(form, name, (ids,)), *[Filled(form, "okay", ((1,),))] * count]  # written from the last on
+        with pytest.raises(EncodeError, match=message) as caught:
+            build({"graph": {"nodes": nodes}})
+        assert (caught.value.where or "").split(".")[:3] == ["Model", "graph", "nodes[0]"]
+        assert (caught.value.where or "").endswith(where)
+
+
+def test_tables_of_forms_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables that are written as a whole are as many as they are value by value, and as much nested."""
+    model = like_a_large_graph(200)
+    count = str(expanded(model)).count("{")  # of a table
+    monkeypatch.setattr(builder, "MAX_TABLES", count)
+    assert build(model)
+    monkeypatch.setattr(builder, "MAX_TABLES", count - 1)
+    with pytest.raises(EncodeError, match="leave out the shapes"):
+        build(model)
 
 
 def test_sources_become_segments() -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from rten_forms import expanded
 
 from formats.errors import EncodeError
 from formats.ir.model import Node, SparseTensor
@@ -19,7 +20,7 @@ INT64 = np.iinfo(np.int64)
 def encode(model, **options):
     """Return the encoder after its work, and the table."""
     encoder = Encoder(model, **options)
-    return encoder, encoder.encode(model.graph)
+    return encoder, expanded(encoder.encode(model.graph))
 
 
 def listed(table):
@@ -161,6 +162,14 @@ def test_direct_outputs(make):
     assert [(0, "V", "x"), (1, "C", "w"), (2, "V", "x_1"), (3, "O", None)] == listed(table)
     assert (0, 1, 2) == table["outputs"]
     assert {"type": "Identity", "inputs": (0,), "outputs": (2,)} == operators(table)["Identity"]
+
+
+def test_a_constant_that_is_an_output_twice(make):
+    """The copy of a constant is a value."""
+    graph = make.graph(inputs=["x"], outputs=["w", make.value("w", 1, [1])], constants=[make.tensor("w", [1.0])])
+    _, table = encode(make.model(graph))
+    assert [(0, "V", "x"), (1, "C", "w"), (2, "V", "w_1"), (3, "O", None)] == listed(table)
+    assert {"dtype": "Float", "shape": [{"value": 1}]} == values(table)["w_1"]
 
 
 def test_dims(make):
@@ -323,13 +332,17 @@ def test_inputs_have_names(make):
         encode(make.model(graph))
 
 
-def test_shared_attributes_are_encoded_once(make):
-    """Nodes that share their list of attributes share a table, and each of them is refused where it cannot be."""
-    good = make.node("LeakyRelu", ["a"], ["b"], alpha=0.5)
-    nodes = [good, replace(good, input=["b"], output=["c"])]
-    _, table = encode(make.model(make.graph(nodes, ["a"], ["c"])))
-    first, second = (node["data"][1]["attrs"] for node in table["nodes"] if node["data"][0] == "OperatorNode")
-    assert first is second
+def test_nodes_with_the_same_attributes_are_of_one_form(make):
+    """They may share the list of attributes or not; what differs, even in the sign of zero, is of another form."""
+    nodes = [make.node("LeakyRelu", [f"x{i}"], [f"x{i + 1}"], alpha=alpha) for i, alpha in enumerate((0.0, 0.0, -0.0))]
+    nodes.append(replace(nodes[0], input=["x3"], output=["x4"]))
+    model = make.model(make.graph(nodes, ["x0"], ["x4"]))
+    first, second, negative, third = (filled.form for filled in Encoder(model).encode(model.graph)["nodes"][-4:])
+    assert first is second is third is not negative
+
+
+def test_each_node_of_a_form_is_refused(make):
+    """Nodes that share attributes which RTen cannot hold are all listed."""
     bad = make.node("LeakyRelu", ["a"], ["b"], slope=0.5)
     encoder, _ = encode(make.model(make.graph([bad, replace(bad, input=["b"], output=["c"])], ["a"], ["c"])))
     assert ['graph.node["b"]', 'graph.node["c"]'] == [refusal.where for refusal in encoder.refusals]

@@ -17,6 +17,7 @@ from formats.errors import DecodeError, EncodeError, FormatError, UnsupportedErr
 from formats.ir.model import Node, StringStringEntry, Tensor
 from formats.registry import Match
 from formats.rten import CODEC, RtenOptions
+from formats.rten.losses import Losses, add_unheld
 from formats.rten.model import METADATA_KEYS, is_rten_form
 from formats.rten.refusal import Refusal, RefusalError
 from formats.tensordata.engine import EngineOptions, to_bytes, transfer
@@ -136,6 +137,26 @@ def test_documentation_is_a_loss(model):
         ("doc_string", "", False),
         ("metadata", "graph.node[0]", False),
     ] == [(loss.kind, loss.where, loss.matters) for loss in losses]
+
+
+def test_documentation_is_found_everywhere(make):
+    """Places are in the order of the model's fields, be it a node, an attribute or a node in a subgraph."""
+    branch = make.graph([make.node("Relu", ["x"], ["t"])], outputs=["t"])
+    nodes = [
+        make.node("Relu", ["x"], ["a"]),
+        make.node("LeakyRelu", ["a"], ["b"], alpha=0.5),
+        make.node("If", ["c"], ["y"], then_branch=branch, else_branch=branch),
+    ]
+    graph = make.graph(nodes, ["x", make.value("c", 9)], ["y", "b"], [make.tensor("w", [1.0])])
+    branch.node[0].doc_string = nodes[1].attribute[0].doc_string = nodes[0].doc_string = "about it"
+    graph.doc_string = graph.initializer[0].doc_string = "about it"
+    losses = Losses()
+    add_unheld(losses, make.model(graph), ())
+    inner = 'graph.node[2].attribute["{}"].g.node[0]'.format
+    places = ["graph", "graph.node[0]", 'graph.node[1].attribute["alpha"]', inner("then_branch")]
+    assert [
+        ("doc_string", "graph", f"RTen has no place for documentation ({', '.join(places)} and 2 more)", False)
+    ] == [*losses.lines()]
 
 
 def test_the_precision_of_casts_is_a_loss(make):

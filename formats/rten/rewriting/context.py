@@ -53,9 +53,9 @@ Rewriting = Callable[[Node, "Context"], "list[Node] | None"]
 class Names:
     """The names of values that a model uses, and new ones. `read` are those that some node or caller looks at."""
 
-    def __init__(self, used: Iterable[str], read: Iterable[str]) -> None:
-        self._used = set(used)
-        self._read = set(read)
+    def __init__(self, used: set[str], read: set[str]) -> None:
+        self._used = used | read
+        self._read = read - {""}
         self._next: dict[str, int] = {}
 
     def is_read(self, name: str) -> bool:

@@ -1,0 +1,122 @@
+"""Tables that differ in few values, and the layout that they have in common, by which one `pack` writes each of them.
+
+In a large graph nearly every node is such a table: it differs from many others in its name, in the ids of its inputs
+and outputs, and in the bytes or the place of its elements, and in nothing else.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from formats.rten.fbs import Slot, Table
+
+Values: TypeAlias = tuple[tuple[Any, ...], ...]
+
+
+class Gap(NamedTuple):
+    """The place of a value in the table of a form, by the value's number.
+
+    It may stand for a string, a vector of scalars, the bytes of a constant, or a scalar without a default.
+    """
+
+    number: int
+
+
+NAME: Final = Gap(-1)
+
+
+class Form:
+    """What is the same in many tables: one of them, with gaps where they differ."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+
+class Filled(NamedTuple):
+    """A table of a form.
+
+    The values are those of the gaps by number, and all tuples: vectors, or single values. Those of one gap have one
+    size in all tables of the form, except for `name`, the only string, which is in the gap `NAME`.
+    """
+
+    form: Form
+    name: str = ""
+    values: Values = ()
+
+    def given(self, slot: Slot, gap: Gap) -> Any:
+        """The value in a gap."""
+        if gap == NAME:
+            return self.name
+        values = self.values[gap.number]
+        return values if slot.kind == "scalars" else values[0]
+
+
+class Mark(NamedTuple):
+    """Where another table of the form has other values, in bytes from the end of the buffer."""
+
+    position: int
+    format: str
+    gap: Gap | None
+    vtable: int = 0  # the position of a vtable; without a gap, the value is the distance to it
+
+
+class Layout(NamedTuple):
+    """How to write the tables of a form whose names take the same space."""
+
+    nbytes: int
+    table_count: int
+    pack: Callable[..., bytes]
+    arguments: list[Any]  # of `pack`, for one of the tables
+    distances: list[tuple[int, int]]  # the place of an argument; what it and the position of the table add up to
+    name: int  # the place of the length of the name, before the name itself; 0 where there is none
+    values: list[tuple[int, int, int]]  # the places of the first argument and after the last; the number of the gap
+
+    def packed(self, filled: Filled, position: int) -> bytes:
+        """The bytes of a table that begins at `position`, in bytes from the end of the buffer.
+
+        Raises: struct.error or OverflowError for a number that does not fit.
+        """
+        arguments = self.arguments[:]
+        for place, total in self.distances:
+            arguments[place] = total - position
+        if self.name:
+            arguments[self.name : self.name + 2] = len(filled.name), filled.name.encode("ascii")
+        for first, end, number in self.values:
+            arguments[first:end] = filled.values[number]
+        return self.pack(*arguments)
+
+
+def mark_of(slot: Slot, gap: Gap, value: Any, place: int, position: int) -> Mark:
+    """The mark of a gap with a value: `place` is that of the slot, `position` that of what the slot leads to."""
+    if slot.kind == "string":
+        return Mark(position, f"I{len(value) // 4 * 4 + 4}s", gap)  # with a NUL, and padding up to what was aligned
+    if slot.kind == "scalars":
+        return Mark(position - 4, f"{len(value)}{slot.element}", gap)
+    if slot.kind == "weights":
+        return Mark(position - 4, f"{len(value)}s", gap)
+    return Mark(place, slot.format, gap)
+
+
+def layout_of(data: bytes, position: int, marks: Iterable[Mark], table_count: int) -> Layout:
+    """The layout of tables that are like the one whose bytes are `data`, from `position` on, but for the marks."""
+    formats, done, name = "<", 0, 0
+    arguments: list[Any] = []
+    distances: list[tuple[int, int]] = []
+    values: list[tuple[int, int, int]] = []
+    for mark in sorted(marks, key=lambda mark: (-mark.position, struct.calcsize(mark.format))):
+        start, first = position - mark.position, len(arguments) + 1
+        formats += f"{start - done}s{mark.format}"
+        arguments += [data[done:start], *struct.unpack_from(f"<{mark.format}", data, start)]
+        done = start + struct.calcsize(f"<{mark.format}")
+        if mark.gap is None:
+            distances.append((first, mark.vtable + start))
+        elif mark.gap == NAME:
+            name = first
+        else:
+            values.append((first, len(arguments), mark.gap.number))
+    pack = struct.Struct(f"{formats}{len(data) - done}s").pack
+    return Layout(len(data), table_count, pack, [*arguments, data[done:]], distances, name, values)

@@ -1,0 +1,26 @@
+"""Tables of forms, put together as plain tables, value by value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from formats.rten.forms import NAME, Filled, Gap
+
+
+def expanded(value: Any, around: Filled | None = None) -> Any:
+    """Return a table, or a part of the table `around`, in which no table is left as a form and its values."""
+    if isinstance(value, Filled):
+        return expanded(value.form.table, value)
+    if isinstance(value, Gap) and around is not None:
+        return around.name if value == NAME else around.values[value.number]
+    if isinstance(value, dict):
+        table = {name: expanded(inner, around) for name, inner in value.items()}
+        for name in ("data", "data_offset"):  # no vectors: single values
+            if isinstance(value.get(name), Gap):
+                (table[name],) = table[name]
+        return table
+    if isinstance(value, list):
+        return [expanded(inner, around) for inner in value]
+    if isinstance(value, tuple) and value and isinstance(value[0], str):
+        return value[0], expanded(value[1], around)
+    return value
