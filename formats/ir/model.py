@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     import numpy as np
 
@@ -38,7 +38,7 @@ class Undecoded(Protocol):
         """Whether some element may hold a tensor with external data."""
 
     @property
-    def segments(self) -> Iterable[Source | bytes]:
+    def segments(self) -> list[Source]:
         """The elements as they are in the file, tags included."""
 
     def decode(self) -> list[Any]:

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from formats.ir.dtypes import DataType
-    from formats.ir.model import Undecoded
 
-_STORAGE = {"raw_data", *dtypes.TYPED_FIELDS, "external_data", "data_location", "external_source"}
+STORAGE = frozenset(("raw_data", *dtypes.TYPED_FIELDS, "external_data", "data_location", "external_source"))
 
 
 def data_type(tensor: Tensor) -> DataType:
@@ -150,7 +149,7 @@ def with_raw_data(tensor: Tensor, source: Source) -> Tensor:
 
 def _stored(tensor: Tensor, **storage: Any) -> Tensor:
     """A copy of the tensor whose elements are in the fields of `storage`, and in no others."""
-    values = {name: value for name, value in vars(tensor).items() if name not in _STORAGE}
+    values = {name: value for name, value in vars(tensor).items() if name not in STORAGE}
     new = object.__new__(Tensor)
     new.__dict__ = values | storage  # a fifth of the time of `replace`, once for each weight
     return new
@@ -170,8 +169,3 @@ def with_reference(
     """
     entries = [*(StringStringEntry(key, value) for key, value in places.items()), *others]
     return _stored(tensor, data_location=EXTERNAL, external_data=entries, external_source=source)
-
-
-def with_undecoded_reference(tensor: Tensor, entries: Undecoded) -> Tensor:
-    """A copy of the tensor whose elements are external, where the `entries` say when somebody reads them."""
-    return _stored(tensor, data_location=EXTERNAL, undecoded={"external_data": entries})

@@ -87,7 +87,8 @@ def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePl
         if source is None:
             continue
         outside = _goes_outside(tensor, source, options)
-        losses += _left_behind(tensor, where, outside and options.checksum)
+        if "external_data" in vars(tensor):
+            losses += _left_behind(tensor, where, outside and options.checksum)
         if outside:
             data_files.add(tensor, source)
         elif tensor.data_location == EXTERNAL:
@@ -138,7 +139,7 @@ def _goes_outside(tensor: Tensor, source: Source, options: OnnxOptions) -> bool:
 
 def _left_behind(tensor: Tensor, where: str, new_checksum: bool) -> Iterator[Loss]:
     """What the references of a tensor tell of the old data file that does not hold for another one."""
-    keys = [entry.key or "" for entry in vars(tensor).get("external_data", ())]
+    keys = [entry.key or "" for entry in tensor.external_data]
     if "checksum" in keys and not new_checksum:
         detail = "the checksum of the old data file does not hold for the new"
         yield Loss("checksum", where, detail, matters=False)

@@ -1,58 +1,69 @@
-"""Tensors that refer to their elements, as they are written: with references that are encoded already.
+"""Tensors that refer to their elements, as they are written: encoded already.
+
+For each of many small tensors, four messages that live only until they are encoded would take longer than all the rest.
 
 Spec: onnx.proto, `TensorProto.external_data`.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
-from formats.ir.model import StringStringEntry
-from formats.ir.storage import with_undecoded_reference
+from formats.ir.model import EXTERNAL, Tensor
+from formats.ir.storage import STORAGE, with_reference
+from formats.onnxpb.encoder import encode
 from formats.onnxpb.rows import tables
 from formats.onnxpb.wire import encode_varint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from formats.ir.model import Tensor
-
-
-class Reference:
-    """External data entries that are made only where somebody reads them.
-
-    For each of many small tensors, three messages would take longer than all the rest.
-    """
-
-    __slots__ = ("_places",)
-    largest_nbytes = 0
-    has_references = False
-
-    def __init__(self, places: Mapping[str, str]) -> None:
-        self._places = places
-
-    @property
-    def segments(self) -> list[bytes]:
-        """The entries, encoded."""
-        return [_entry(key, value) for key, value in self._places.items()]
-
-    def decode(self) -> list[StringStringEntry]:
-        """The entries."""
-        return [StringStringEntry(key, value) for key, value in self._places.items()]
+_USUAL = frozenset(("dims", "data_type", "name", *STORAGE))
 
 
 def referring(tensor: Tensor, places: Mapping[str, str]) -> Tensor:
-    """A copy of the tensor whose elements are external, where the entries `places` say."""
-    return with_undecoded_reference(tensor, Reference(places))
+    """What to encode in place of the tensor, so that its elements are external, where the entries `places` say.
+
+    Where it has no fields but the usual ones, that is a tensor of which all is in its `unknown_fields`.
+    """
+    values = vars(tensor)
+    name = values.get("name")
+    if name is None or not values.keys() <= _USUAL:
+        return with_reference(tensor, places)
+    name_tag, location = _constants()
+    head = _head(tuple(tensor.dims), tensor.data_type)
+    entries = [_entry(key, value) for key, value in places.items()]
+    new = object.__new__(Tensor)
+    new.__dict__["unknown_fields"] = b"".join((head, _delimited(name_tag, name), *entries, location))
+    return new
 
 
-@lru_cache(maxsize=64)  # places of one model have most entries in common
+@cache
+def _constants() -> tuple[bytes, bytes]:
+    """The tag of a tensor's name, and the field that says that its elements are elsewhere."""
+    return tables()["TensorProto"].by_name["name"][0], _encoded(Tensor(data_location=EXTERNAL))
+
+
+@lru_cache(maxsize=256)  # many tensors of a model are of one shape
+def _head(dims: tuple[int, ...], data_type: int | None) -> bytes:
+    return _encoded(Tensor(dims=list(dims), data_type=data_type))
+
+
+def _encoded(tensor: Tensor) -> bytes:
+    """The fields of a tensor that has no sources."""
+    return b"".join(segment for segment in encode(tensor) if isinstance(segment, bytes))
+
+
+@lru_cache(maxsize=64)  # the references of a model have most entries in common
 def _entry(key: str, value: str) -> bytes:
-    (outer, _), by_name = tables()["TensorProto"].by_name["external_data"], tables()["StringStringEntryProto"].by_name
-    fields = [_delimited(by_name[name][0], text.encode()) for name, text in (("key", key), ("value", value))]
-    return _delimited(outer, b"".join(fields))
+    outer, inner = tables()["TensorProto"].by_name["external_data"][0], tables()["StringStringEntryProto"].by_name
+    return outer + _sized(_delimited(inner["key"][0], key) + _delimited(inner["value"][0], value))
 
 
-def _delimited(tag: bytes, payload: bytes) -> bytes:
-    return tag + encode_varint(len(payload)) + payload
+def _delimited(tag: bytes, text: str) -> bytes:
+    return tag + _sized(text.encode("utf-8", "surrogateescape"))
+
+
+def _sized(payload: bytes) -> bytes:
+    return encode_varint(len(payload)) + payload

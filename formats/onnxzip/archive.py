@@ -78,6 +78,7 @@ class Packing:
         self.kept = kept
         self.members: list[tuple[Entry, Source]] = []
         self.losses: list[Loss] = []
+        self._end = kept[-1].end if kept else 0
         self._names = EntryNames(entry.name for entry in kept)
         self._by_place = dict(places or {})
         self._contents = Contents()
@@ -122,8 +123,8 @@ class Packing:
 
     def add(self, name: str, source: Source, alignment: int) -> Entry:
         """A new entry behind those there are."""
-        position = self.members[-1][0].end if self.members else self.kept[-1].end if self.kept else 0
-        entry = records.place(name, source.nbytes, position, alignment)
+        entry = records.place(name, source.nbytes, self._end, alignment)
+        self._end = entry.end
         self.members.append((entry, source))
         return entry
 
@@ -151,8 +152,8 @@ class Packing:
         place = place_of(source)
         entry = self._by_place.get(place)
         if entry is None:
-            first = self._contents.first(source) if self.options.dedup else source
-            entry = self._by_place.get(place_of(first))
+            if self.options.dedup:
+                entry = self._by_place.get(place_of(self._contents.first(source)))
             if entry is None:
                 name = self._names.add(tensor.name or "", where)
                 entry = self.add(name, source, self.options.alignment)
@@ -211,7 +212,7 @@ def _render_directory(kept: Sequence[Entry], groups: Sequence[Sequence[Entry]], 
 
 
 def read_model(source: Source, max_depth: int = MAX_DEPTH) -> Model:
-    """The model of the archive in `source`; no tensor's bytes are read.
+    """The model of the archive in `source`; tensors stay there, and only small ones are read, along with headers.
 
     Raises: DecodeError with the reason for which the archive is refused; ExternalDataError where the graph and the
     entries don't fit.

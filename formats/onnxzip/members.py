@@ -57,13 +57,11 @@ class Members(Source):
         """The entries, made now."""
         crc32 = crc32_function()
         parts: list[bytes | memoryview] = []
-        entries = iter(self.entries)
-        entry = self.entries[0]
         try:
-            for entry, data in zip(entries, contents(self.payloads), strict=True):
+            for entry, data in zip(self.entries, contents(self.payloads), strict=True):
                 parts += (local_header(entry.with_checksum(crc32(data))), data)
         except FormatError as error:
-            error.where = error.where or entry.name
+            error.where = error.where or self.entries[len(parts) // 2].name
             raise
         return memoryview(b"".join(parts))
 

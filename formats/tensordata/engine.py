@@ -156,8 +156,8 @@ def transfer(plan: WritePlan, targets: Sequence[Target], options: EngineOptions)
         # The interpreter serves one thread at a time; its part of a write takes as long as moving some KiB.
         serial_bytes = options.chunk_bytes + WRITE_BYTES * sum(len(file.writes) for file in plan.files)
         threads = min(processors(), MAX_THREADS, total // serial_bytes + 1)
-    if any(digesters[digest.key].in_order for digest, _ in plan.digests):
-        threads += 1  # one thread is busy with that
+    if threads < processors() and any(digesters[digest.key].in_order for digest, _ in plan.digests):
+        threads += 1  # one is busy with that, and must not share its processor
     crew = Crew(tasks_of(plan, targets, digesters, options.chunk_bytes), options)
     crew.work(threads, total)
     digests = {key: digester.digest() for key, digester in digesters.items()}

@@ -530,12 +530,13 @@ def test_cuts_respect_the_granule(tmp_path: Path) -> None:
     assert sizes == [12] * 10
 
 
-def test_small_writes_are_joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("small_bytes", [0, 100])
+def test_small_writes_are_joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_bytes: int) -> None:
     """Thousands of small tensors from one file are a few calls of the system, not thousands."""
     (tmp_path / "weights").write_bytes(os.urandom(1_000_000))
     span = File.open(tmp_path / "weights").span()
     segments = [part for index in range(10_000) for part in (b"header", span.slice(index * 100, 40), Align(64))]
-    writes, nbytes = lay_out(segments)
+    writes, nbytes = lay_out(segments, small_bytes=small_bytes)
     late = tuple(LateWrite(nbytes + index * 2, 2, lambda digests: b"xy") for index in range(1000))
     plan = WritePlan((FilePlan(tmp_path / "model", nbytes + 2000, tuple(writes), late),))
     calls = []

@@ -33,8 +33,8 @@ def rendered(writes: list[PlacedWrite], nbytes: int) -> bytes:
 SEGMENTS = st.lists(st.one_of(st.binary(max_size=9), st.binary(max_size=9).map(Literal), st.integers(1, 70).map(Align)))
 
 
-@given(SEGMENTS, st.integers(0, 100))
-def test_layout_is_the_segments_in_a_row(segments: list[Any], file_offset: int) -> None:
+@given(SEGMENTS, st.integers(0, 100), st.integers(0, 9))
+def test_layout_is_the_segments_in_a_row(segments: list[Any], file_offset: int, small_bytes: int) -> None:
     """The writes follow each other without gaps, and alignment counts from the start of the file."""
     expected = bytes(file_offset)
     for segment in segments:
@@ -42,7 +42,7 @@ def test_layout_is_the_segments_in_a_row(segments: list[Any], file_offset: int) 
             expected += bytes(-len(expected) % segment.alignment)
         else:
             expected += segment.read() if isinstance(segment, Source) else segment
-    writes, end = lay_out(segments, file_offset=file_offset)
+    writes, end = lay_out(segments, file_offset=file_offset, small_bytes=small_bytes)
     assert expected == rendered(writes, end)
     position = file_offset
     for write in writes:
@@ -61,6 +61,20 @@ def test_neighbouring_bytes_are_one_write() -> None:
     ]
     assert writes[1].source is source
     assert end == 17
+
+
+def test_small_sources_are_one_write() -> None:
+    """Sources below a size are joined with what is around them, up to what is read at once; larger ones stay alone."""
+    large = Literal(b"weights")
+    writes, end = lay_out([b"ab", Literal(b"cd"), Align(8), Literal(b"ef"), large, Literal(b"gh"), b"i"], small_bytes=7)
+    assert [(0, b"abcd\0\0\0\0ef"), (10, b"weights"), (17, b"ghi")] == [
+        (write.file_offset, write.source.read()) for write in writes
+    ]
+    assert writes[1].source is large
+    assert end == 20
+    many = [Literal(bytes(1000))] * 10_000
+    sizes = [write.source.nbytes for write in lay_out(many, small_bytes=1001)[0]]
+    assert (10_000_000, 1_048_000, 10) == (sum(sizes), max(sizes), len(sizes))
 
 
 def test_layout_reads_nothing() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from formats.errors import TensorDataError, TruncatedError
 from formats.tensordata.osio import File
-from formats.tensordata.source import Concat, FileSpan, Literal, Source, Transformed, place_of
+from formats.tensordata.source import Concat, FileSpan, Literal, Source, Transformed, contents, place_of
 from formats.tensordata.transform import Transform, cast, varints
 
 DATA = bytes(range(120))
@@ -169,3 +169,33 @@ def test_places(file: File) -> None:
         Concat.of(span),
     ]
     assert len({place_of(source) for source in others}) == len(others)
+
+
+def test_contents_of_small_sources(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sources of every kind and order give their bytes, and spans near each other are read with one call."""
+    span = FileSpan(file, 10, 120)
+    spans = [span.slice(start, 3) for start in range(0, 99, 3)]
+    other = FileSpan(File.open(file.path), 10, 120)
+    mixed = [*spans, *sources(file).values(), *reversed(spans), other.slice(5, 9), span.slice(5, 0), span.slice(50, 70)]
+    assert [source.read() for source in mixed] == [bytes(data) for data in contents(mixed)]
+    calls = []
+    real = File.pread_into
+    monkeypatch.setattr(File, "pread_into", lambda *arguments: (calls.append(arguments), real(*arguments))[1])
+    assert DATA[:99] == b"".join(contents([part for one in spans for part in (one, Literal(b""))]))
+    assert len(calls) == 1
+
+
+def test_contents_that_are_far_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies between is not read, and not more than a window at once."""
+    (tmp_path / "weights").write_bytes(bytes(3 << 20))
+    span = File.open(tmp_path / "weights").span()
+    ranges: list[int] = []
+    real = File.pread_into
+    monkeypatch.setattr(
+        File, "pread_into", lambda self, offset, buffer: (ranges.append(len(buffer)), real(self, offset, buffer))[1]
+    )
+    list(contents([span.slice(0, 10), span.slice(4107, 10), span.slice(10_000, 10)]))
+    assert [10, 10, 10] == ranges
+    ranges.clear()
+    list(contents([span.slice(start, 1024) for start in range(0, 3 << 20, 1024)]))
+    assert [1 << 20] * 3 == ranges

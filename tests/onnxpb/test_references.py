@@ -1,0 +1,57 @@
+"""Encoded references: the same bytes as references that are messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from formats.ir.model import Graph, Model, StringStringEntry, Tensor
+from formats.ir.storage import with_reference
+from formats.onnxpb.encoder import encode
+from formats.onnxpb.references import referring
+from formats.tensordata.source import Literal
+
+PLACES = {"location": "w.data", "offset": "4096", "length": str(1 << 40)}
+FIELDS: dict[str, dict[str, Any]] = {
+    "usual": {},
+    "no name": {"name": None},
+    "doc string": {"doc_string": "d"},
+    "metadata": {"metadata_props": [StringStringEntry("k", "v")]},
+    "unknown fields": {"unknown_fields": b"\x98\x06\x01"},
+    "old reference": {"raw_data": None, "data_location": 1, "external_data": [StringStringEntry("location", "old")]},
+}
+
+
+def decoded_like(**fields: Any) -> Tensor:
+    """A tensor that has no more fields than are given, as a decoder makes them."""
+    tensor = object.__new__(Tensor)
+    tensor.__dict__ = {"dims": [2, 300], "data_type": 1, "name": "w", "raw_data": Literal(bytes(2400)), **fields}
+    return tensor
+
+
+def encoded(tensor: Tensor) -> bytes:
+    """A model with the tensor as initialiser, which has no data."""
+    return b"".join(part for part in encode(Model(graph=Graph(initializer=[tensor]))) if isinstance(part, bytes))
+
+
+@pytest.mark.parametrize("fields", FIELDS.values(), ids=FIELDS)
+@pytest.mark.parametrize("make", [decoded_like, Tensor])
+def test_same_bytes(make: Any, fields: dict[str, Any]) -> None:
+    """What is encoded already has the bytes of the message, whatever other fields a tensor has, and is as it was."""
+    tensor = make(**fields)
+    before = vars(tensor).copy()
+    assert encoded(with_reference(tensor, PLACES)) == encoded(referring(tensor, PLACES))
+    assert before == vars(tensor)
+
+
+@given(st.lists(st.integers(0, 1 << 40), max_size=4), st.text(), st.dictionaries(st.text(), st.text(), max_size=4))
+def test_official_parser(dims: list[int], name: str, places: dict[str, str]) -> None:
+    """Any shape, name and places are what the official parser finds."""
+    data = encoded(referring(decoded_like(dims=dims, name=name), places))
+    (tensor,) = onnx.load_model_from_string(data).graph.initializer
+    assert (dims, name, 1) == (list(tensor.dims), tensor.name, tensor.data_location)
+    assert list(places.items()) == [(entry.key, entry.value) for entry in tensor.external_data]
