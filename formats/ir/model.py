@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from formats.tensordata.source import Source
 
-EXTERNAL = 1  # TensorProto.DataLocation
+DEFAULT, EXTERNAL = 0, 1  # TensorProto.DataLocation
 
 
 class Undecoded(Protocol):

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from formats import registry
 from formats.errors import ExternalDataError, UnknownFormatError
-from formats.ir import dtypes, walk
-from formats.ir.model import EXTERNAL, Model, StringStringEntry, Tensor
+from formats.ir import walk
+from formats.ir.model import DEFAULT, EXTERNAL, SOURCE_FIELDS, Model, StringStringEntry, Tensor
 from formats.onnxpb import CODEC, JSON_CODEC, TEXT_CODEC, CryptOptions, OnnxOptions, crypt, external, jsontext, text
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.encoder import encode
@@ -51,10 +51,9 @@ Tensors: TypeAlias = "list[tuple[str, Tensor]]"  # each with its place in the mo
 M = TypeVar("M", bound="Message")
 T = TypeVar("T")
 
-WEIGHTS = ("raw_data", *(name for name in dtypes.TYPED_FIELDS if name != "string_data"))  # the fields that are sources
+WEIGHTS = SOURCE_FIELDS["TensorProto"] - {"external_source"}  # those of the message
 BESIDE = ("onnx", "textproto", "json")  # the formats whose external data are files beside the model
 FORMATS = {"protobuf": "onnx"}  # the names that only `onnx` has
-DEFAULT = 0  # TensorProto.DataLocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +225,7 @@ def _inline(tensor: Tensor) -> None:
 
 def _skip(tensors: Tensors, threshold: int) -> None:
     for _, tensor in tensors:
-        for name in (*WEIGHTS, "external_source"):
+        for name in SOURCE_FIELDS["TensorProto"]:
             source = getattr(tensor, name)
             if source is not None and source.nbytes >= threshold:
                 setattr(tensor, name, None)

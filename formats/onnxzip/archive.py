@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from formats.errors import DecodeError, EncodeError, ExternalDataError, TensorDataError
 from formats.ir import walk
 from formats.ir.dtypes import TYPED_FIELDS
-from formats.ir.model import EXTERNAL, Model, Tensor
+from formats.ir.model import DEFAULT, EXTERNAL, Model, Tensor
 from formats.ir.storage import raw_source, with_raw_data
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.encoder import encode
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from formats.tensordata.source import Source
 
 MODEL_ALIGNMENT = 64  # at most: nobody maps the graph
-DEFAULT = 0  # TensorProto.DataLocation
 MAX_DIGITS = 20
 _TYPED_FIELDS = frozenset(TYPED_FIELDS)
 _PLACE_KEYS = dict.fromkeys(("location", "offset", "length"))
@@ -179,7 +178,7 @@ def _is_plain_raw(tensor: Tensor) -> bool:
 
 def _has_typed_data(tensor: Tensor) -> bool:
     values = vars(tensor)
-    return not _TYPED_FIELDS.isdisjoint(values) and any(values.get(field) for field in _TYPED_FIELDS)
+    return any(values[field] for field in _TYPED_FIELDS.intersection(values))
 
 
 def _referring(tensor: Tensor, entry: Entry) -> Tensor:
