@@ -61,7 +61,7 @@ def test_new_file(tmp_path: Path, writer: Capabilities) -> None:
 
 def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: Capabilities) -> None:
     """A system that takes less than it is given gets the rest."""
-    monkeypatch.setattr("formats.tensordata.output.STEP_BYTES", 3)
+    monkeypatch.setattr("formats.tensordata.output.WRITE_BYTES", 3)
     output = OutputFile(tmp_path / "model", 10, capabilities=writer)
     output.pwrite(0, b"0123456789")
     output.publish()
