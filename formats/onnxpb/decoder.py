@@ -16,24 +16,32 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.collector import collector_paused
 from formats.errors import FormatError, LimitError, TruncatedError, WireError
-from formats.ir.model import EXTERNAL, Tensor
+from formats.ir.model import EXTERNAL, Node, Tensor
 from formats.onnxpb.rows import (
     BULK,
     BYTES,
     FIXED_WIDTH,
     INTEGER,
     LAST_MESSAGE,
-    LAST_TEXT,
     LAST_WITH_LENGTH,
     MESSAGE,
     PACKED,
     PLACE,
     PLACES,
-    TAIL,
+    TEXT,
     tables,
 )
-from formats.onnxpb.templates import template_of
-from formats.onnxpb.wire import WireType, decode_varint, end_of_run, end_of_whole_fields, signed, skip_field, unpack
+from formats.onnxpb.templates import names_in_front, template_of
+from formats.onnxpb.wire import (
+    MAX_VARINT_BYTES,
+    WireType,
+    decode_varint,
+    end_of_run,
+    end_of_whole_fields,
+    signed,
+    skip_field,
+    unpack,
+)
 from formats.registry import DEEPEST, MAX_DEPTH
 from formats.tensordata.source import Literal, Source, joined
 
@@ -128,7 +136,6 @@ class _Decoder:
         self.max_depth = max_depth
         self.at_once = at_once
         self.messages = 0
-        self.tail_end = 0  # of the last tail looked up: what lies in it is not looked up again
         self.templates: dict[bytes, Template] = {}
         self.parts: dict[tuple[int, str], tuple[dict[str, Any], list[Any]]] = {}
 
@@ -346,13 +353,7 @@ class _Decoder:
                     begin, position = position, position + size
                     if position > end:
                         raise TruncatedError(f"needed {size} bytes, {end - begin} left")
-                    if action <= LAST_TEXT:
-                        if action == TAIL and end - start <= TEMPLATE_BYTES and origin + start >= self.tail_end:
-                            fields = self.tail(table, data, start, end, origin, depth)
-                            if fields is not None and not unknown and values.keys().isdisjoint(fields):
-                                values.update(fields)
-                                position = end
-                                continue
+                    if action == TEXT:
                         try:
                             value = data[begin:position].decode()
                         except UnicodeDecodeError:
@@ -366,8 +367,13 @@ class _Decoder:
                         if name in values and not repeated:
                             self.fields(values[name].__dict__, inner, data, begin, position, origin, depth + 1)
                             continue
+                        if inner.message_class is Node:
+                            nodes = values.setdefault(name, [])
+                            position = self.nodes(nodes, inner, data, (tag, begin, position, end), origin, depth + 1)
+                            continue
                         value = _new(inner.message_class)
-                        value.__dict__ = fields = {}
+                        fields: dict[str, Any] = {}
+                        value.__dict__ = fields
                         self.fields(fields, inner, data, begin, position, origin, depth + 1)
                     elif action == BYTES:
                         value = data[begin:position]
@@ -418,23 +424,51 @@ class _Decoder:
             raise
         return end
 
-    def tail(self, table: Table, data: bytes, start: int, end: int, origin: int, depth: int) -> dict[str, Any] | None:
-        """The fields in `data[start:end]`, the rest of a message, made from those of an equal one if there was one.
+    def nodes(
+        self, nodes: list[Node], table: Table, data: bytes, place: tuple[int, int, int, int], origin: int, depth: int
+    ) -> int:
+        """Append the nodes of a run of fields to `nodes` and return its end.
 
-        `None` where something is wrong with them, which decoding them in the message will tell with its place.
+        `place` says what is their tag, where the first one begins and stops, and what is the end of all fields. Of each
+        the names are read, and the rest is copied from an equal one if there was one.
         """
-        rest, self.tail_end = data[start:end], origin + end
-        if template := self.templates.get(rest):
-            self.messages += template.message_count
-            return template.copy()
+        tag, begin, stop, end = place
+        while True:
+            values: dict[str, Any] = {}
+            position = names_in_front(values, data, begin, stop)
+            if stop - position > TEMPLATE_BYTES or depth >= self.max_depth or self.messages >= MAX_MESSAGES:
+                self.fields(values, table, data, position, stop, origin, depth)
+            elif template := self.templates.get(data[position:stop]):
+                values.update(template.copy())
+                self.messages += 1 + template.message_count
+            else:
+                self.rest(values, table, data, position, stop, origin, depth)
+            node = _new(Node)
+            node.__dict__ = values
+            nodes.append(node)
+            if end - stop <= MAX_VARINT_BYTES or data[stop] != tag:
+                return stop
+            size, begin = data[stop + 1], stop + 2
+            if size >= 0x80:
+                size, begin = decode_varint(data, stop + 1)
+            if begin + size > end:  # which the caller will tell
+                return stop
+            stop = begin + size
+
+    def rest(
+        self, values: dict[str, Any], table: Table, data: bytes, position: int, end: int, origin: int, depth: int
+    ) -> None:
+        """Merge the rest of a node, behind its names, into `values`, and make it a template."""
         fields: dict[str, Any] = {}
-        try:
-            self.fields(fields, table, data, start, end, origin, depth)
-        except FormatError:
-            return None
-        if len(self.templates) < MAX_TEMPLATES and (template := template_of(fields)):
-            self.templates[rest] = template
-        return fields
+        self.fields(fields, table, data, position, end, origin, depth)
+        is_rest = values.keys().isdisjoint(fields)  # there are no more names in it
+        if is_rest and len(self.templates) < MAX_TEMPLATES and (template := template_of(fields)):
+            self.templates[data[position:end]] = template
+        for name, value in fields.items():
+            if isinstance(value, list) and name in values:
+                values[name] += value
+            else:
+                values[name] = value
 
 
 def _set(values: dict[str, Any], row: Row, value: Any) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from formats.collector import collector_paused
 from formats.errors import EncodeError
 from formats.ir.model import Tensor
-from formats.onnxpb.rows import FIXED_WIDTH, INTEGER, LAST_MESSAGE, LAST_TEXT, tables
+from formats.onnxpb.rows import FIXED_WIDTH, INTEGER, LAST_MESSAGE, TEXT, tables
 from formats.onnxpb.wire import encode_varint
 from formats.tensordata.source import Literal, Source
 
@@ -59,7 +59,7 @@ def _encode(message: Any, table: Table, replace: Callable[[Tensor], Tensor] | No
         tag, (action, _, _, inner, _) = table.by_name[name]
         try:
             for item in value if isinstance(value, list) else (value,):
-                if action <= LAST_TEXT:
+                if action == TEXT:
                     payload = item.encode("utf-8", "surrogateescape")
                     segments += (tag, encode_varint(len(payload)), payload)
                 elif action == INTEGER:

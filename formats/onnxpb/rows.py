@@ -14,15 +14,14 @@ if TYPE_CHECKING:
     from formats.onnxpb.schema import Field
 
 # What to do with a field. Text comes first, then messages, then what else comes with a length.
-TEXT, TAIL, MESSAGE, BULK = range(4)
-BYTES, PACKED, PLACE, PLACES = range(4, 8)
-INTEGER, FIXED_WIDTH, PLACE_ONE = range(8, 11)
-LAST_TEXT, LAST_MESSAGE, LAST_WITH_LENGTH = TAIL, BULK, PLACES
+TEXT, MESSAGE, BULK = range(3)
+BYTES, PACKED, PLACE, PLACES = range(3, 7)
+INTEGER, FIXED_WIDTH, PLACE_ONE = range(7, 10)
+LAST_MESSAGE, LAST_WITH_LENGTH = BULK, PLACES
 
 _INTEGERS = {"int32": (32, True), "int64": (64, True), "uint64": (64, False), "enum": (32, True)}
 _FIXED = {"float": (WireType.I32, struct.Struct("<f")), "double": (WireType.I64, struct.Struct("<d"))}
 _BULK = ("NodeProto", "ValueInfoProto", "TensorProto")  # a graph has thousands, and many uses of a model read none
-_TAIL = ("NodeProto", "op_type")  # from here on, behind the names of its own, a node is like many others
 
 
 class Row(NamedTuple):
@@ -88,8 +87,7 @@ def _add_rows(table: Table, field: Field, in_place: bool, all_tables: dict[str, 
         if field.kind == "message":
             main = row(BULK if repeated and field.type_name in _BULK else MESSAGE, all_tables[field.type_name])
         elif field.kind == "string":
-            is_tail = (table.message_class.message, field.name) == _TAIL
-            main = row(TAIL if is_tail else TEXT)
+            main = row(TEXT)
         else:
             main = row(PLACE if in_place else BYTES)
         table.by_tag[tag] = main

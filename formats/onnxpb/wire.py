@@ -117,7 +117,7 @@ def end_of_run(data: Buffer, position: int, end: int) -> tuple[int, int]:
     tag, after = decode_varint(data, position)
     largest, after = decode_varint(data, after)
     position = after + largest
-    while position < end and data[position] == tag:
+    while position < end - 1 and data[position] == tag:
         size, after = data[position + 1], position + 2
         if size >= 0x80:
             size, after = decode_varint(data, position + 1)

@@ -525,11 +525,51 @@ def test_a_node_that_comes_in_parts() -> None:
         assert onnx.NodeProto.FromString(data).SerializeToString() == encoded(decode(Literal(data), ir.Node))
 
 
-def test_errors_behind_the_operator_of_a_node() -> None:
+NODE_PARTS = [
+    onnx.NodeProto(input=["a", "", "\u00e4"]),
+    onnx.NodeProto(input=["long" * 40]),
+    onnx.NodeProto(output=["b"]),
+    onnx.NodeProto(name="n"),
+    onnx.NodeProto(name="m", doc_string="d"),
+    onnx.NodeProto(op_type="Add"),
+    onnx.NodeProto(op_type="Conv", attribute=[onnx.AttributeProto(name="x", type=7, ints=[1, 2])]),
+    onnx.NodeProto(attribute=[onnx.AttributeProto(name="y", type=1, f=0.5)], domain="d"),
+]
+
+
+@given(st.lists(st.lists(st.sampled_from(NODE_PARTS), max_size=6), max_size=8))
+def test_nodes_with_fields_in_any_order(nodes: list[list[onnx.NodeProto]]) -> None:
+    """Nodes are what `onnx` reads, wherever in a node its names are, and however many of them and of which length."""
+    data = b""
+    for parts in nodes:
+        content = b"".join(part.SerializeToString() for part in parts)
+        data += b"\x0a" + encode_varint(len(content)) + content
+    assert onnx.GraphProto.FromString(data).SerializeToString() == encoded(decode(Literal(data), ir.Graph))
+
+
+def test_a_name_that_is_not_utf8() -> None:
+    """Such a name, in front of a node among others, is read and written as it is."""
+    data = b"\x0a\x06\x0a\x01a\x12\x01b" + b"\x0a\x09\x0a\x01a\x12\x01\xff\x22\x01X" + b"\x0a\x03\x22\x01X"
+    graph = decode(Literal(data), ir.Graph)
+    assert data == encoded(graph)
+    assert (["a"], ["\udcff"], "X") == (graph.node[1].input, graph.node[1].output, graph.node[1].op_type)
+
+
+@pytest.mark.parametrize("nbytes", [1, 2, 3, 4])
+def test_a_run_of_nodes_that_is_cut(nbytes: int) -> None:
+    """Where the last of several nodes is cut, the error says at which byte it begins."""
+    data = b"\x0a\x03\x22\x01X" * 3
+    with pytest.raises(TruncatedError) as caught:
+        decode(Literal(data[: 5 + nbytes]), ir.Graph)
+    assert 5 == caught.value.file_offset
+
+
+def test_errors_behind_the_names_of_a_node() -> None:
     """An error in the part of a node that is looked up is told with its place, like any other."""
     node = onnx.NodeProto(input=["a"], op_type="Conv", attribute=[onnx.AttributeProto(name="x", type=2, i=1)] * 2)
-    data = bytearray(node.SerializeToString())
+    graph = onnx.GraphProto(node=[onnx.NodeProto(name="first"), node])
+    data = bytearray(graph.SerializeToString())
     data[-7] = 0x7F  # the length of the second name
     with pytest.raises(TruncatedError) as caught:
-        decode(Literal(bytes(data)), ir.Node)
-    assert (len(data) - 8, "attribute[1].name") == (caught.value.file_offset, caught.value.where)
+        decode(Literal(bytes(data)), ir.Graph)
+    assert (len(data) - 8, "node[1].attribute[1].name") == (caught.value.file_offset, caught.value.where)
