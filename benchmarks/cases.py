@@ -73,7 +73,7 @@ def whole(limit: float, tool: str) -> Target:
 def convert(arguments: str, *targets: Target) -> Way:
     """Our command: `arguments` are the name of the file to write, and options."""
     name, *options = arguments.split()
-    command = ("convert", "{model}", f"{{out}}/{name}", *options, "--quiet")
+    command = ("convert", "{model}", f"{{out}}/{name}", *options)
     return Way(" ".join(["formats", *options]), command, targets, starts_up=True)
 
 

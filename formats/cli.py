@@ -1,257 +1,52 @@
-"""The command `convert`: the only module that prints or ends the process.
+"""The command `convert` as a process: what it does, says and answers to signals, and how it ends."""
 
-Annotations are not postponed here: typer would evaluate the text of each of them, twice, at every start.
-"""
+from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from formats import __version__
-from formats.arguments import parse_count, parse_depth, parse_format, parse_metadata, parse_pins, parse_size, read_key
 from formats.collector import rest_at_exit
-from formats.commands import Command, option
 from formats.messages import describe, error_to_json, json_text, printable, summary
 from formats.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
+    from typing import TextIO
 
-
-READING, RTEN = "Options for reading", "Options for .rten"
-ONNX, MOVED, ARCHIVE = "Options for .onnx", "Options for .onnx and .onnxz", "Options for .onnxz"
-CRYPT, FROM_RTEN = "Options for .onnxc, read or written", "Options for .rten as SRC"
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_SIGNAL = 128  # and the number of the signal, as shells have it
 STOPPING_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
-EXAMPLES = """\
-\b
-Examples:
-  convert model.onnx model.rten
-  convert model.onnx model.onnxz --threads 4
-  convert model.onnxz model.onnx --external-data
-  convert model.onnx model.onnx --inline --force
-  convert model.onnx model.rten --strict --json
-
-A SIZE is a number of bytes and may end in K, M or G (powers of 1024) or in KB, MB or GB (powers of 1000).
-"""
-
-
-# The command line
-
-
-def version_option(program: str) -> Any:
-    """The option that prints the version of `program`, and that is all."""
-
-    def print_version(wanted: bool) -> None:
-        if wanted:
-            typer.echo(f"{program} {__version__}")
-            raise typer.Exit
-
-    return option("--version", is_eager=True, callback=print_version, help="Print the version and exit.")
-
-
-FORMAT: dict[str, Any] = {"metavar": "FORMAT", "parser": parse_format}
-SIZE: dict[str, Any] = {"metavar": "SIZE", "parser": parse_size, "panel": MOVED}
-
-Src = Annotated[Path, typer.Argument(metavar="SRC", parser=Path)]
-Dst = Annotated[Path, typer.Argument(metavar="DST", parser=Path)]
-From = Annotated[str | None, option("--from", **FORMAT, help="Read SRC as FORMAT: {formats}.")]
-To = Annotated[str | None, option("--to", **FORMAT, help="Write DST as FORMAT.")]
-Force = Annotated[bool, option("-f", "--force", help="Replace files that exist.")]
-Lenient = Annotated[bool, option("--lenient", panel=READING, help="Read an .onnxz file that another zip tool made.")]
-MaxDepth = Annotated[
-    int | None,
-    option(
-        "--max-depth",
-        metavar="N",
-        parser=parse_depth,
-        panel=READING,
-        help="Refuse messages nested deeper than N, up to 250; 100 by default.",
-    ),
-]
-NoHardLinks = Annotated[
-    bool, option("--no-hard-links", panel=READING, help="Refuse files of weights that have more than one name.")
-]
-Strict = Annotated[bool, option("--strict", help="Refuse to lose more than documentation.")]
-Threads = Annotated[
-    int | None, option("--threads", metavar="N", parser=parse_count, help="Use N threads; as many as help by default.")
-]
-Quiet = Annotated[bool, option("-q", "--quiet", help="Print nothing but errors.")]
-Json = Annotated[bool, option("--json", help="Print one JSON report, also of an error.")]
-Debug = Annotated[bool, option("--debug", help="Print the traceback of an error.")]
-Version = Annotated[bool, version_option("convert")]
-ExternalData = Annotated[
-    str | None,
-    option(
-        "--external-data", metavar="[NAME]", panel=ONNX, help="Put weights into a file beside DST, DST.data or NAME."
-    ),
-]
-Inline = Annotated[bool, option("--inline", panel=ONNX, help="Put all weights into DST itself.")]
-MaxFileSize = Annotated[
-    int | None,
-    option(
-        "--max-external-file-size",
-        metavar="SIZE",
-        parser=parse_size,
-        panel=ONNX,
-        help="Begin a further file of weights before one exceeds SIZE.",
-    ),
-]
-FilePerTensor = Annotated[bool, option("--one-file-per-tensor", panel=ONNX, help="Give each weight a file of its own.")]
-Checksum = Annotated[
-    bool, option("--checksum", panel=ONNX, help="Note the SHA-1 of each file of weights, for `formats verify --data`.")
-]
-Threshold = Annotated[
-    int | None, option("--size-threshold", **SIZE, help="Move tensors of SIZE or more out of the graph; 1K by default.")
-]
-Alignment = Annotated[
-    int | None, option("--alignment", **SIZE, help="Put each of them at a multiple of SIZE; 64 by default.")
-]
-Dedup = Annotated[bool, option("--dedup", panel=ARCHIVE, help="Store weights that are equal once.")]
-KeyFile = Annotated[
-    str | None, option("--key-file", metavar="FILE", panel=CRYPT, help="Take the key from FILE, without its line end.")
-]
-KeyEnv = Annotated[
-    str | None, option("--key-env", metavar="NAME", panel=CRYPT, help="Take the key from an environment variable.")
-]
-AskKey = Annotated[bool, option("--ask-key", panel=CRYPT, help="Ask for the key on the terminal.")]
-Encryption = Annotated[
-    int | None,
-    option(
-        "--encryption",
-        metavar="1|2|3",
-        parser=parse_count,
-        panel=CRYPT,
-        help="Encrypt with AES-256-CBC, which cannot tell tampering; ChaCha20-Poly1305; or AES-256-GCM, the default.",
-    ),
-]
-Metadata = Annotated[
-    Any,
-    option("--metadata", metavar="FILE", parser=parse_metadata, panel=RTEN, help="Add the strings of a JSON object."),
-]
-OnnxHash = Annotated[
-    bool | None,
-    option(
-        "--onnx-hash/--no-onnx-hash",
-        panel=RTEN,
-        help="Note the SHA-256 of the .onnx file; by default if under 64 MiB.",
-    ),
-]
-Exact = Annotated[bool, option("--exact", panel=RTEN, help="Avoid operators that RTen computes otherwise than ONNX.")]
-Pin = Annotated[
-    list[str] | None,
-    option(
-        "--pin",
-        metavar="NAME=TYPE",
-        panel=FROM_RTEN,
-        help="Give an input or output a type that .rten files lack, such as int64; for each of them again.",
-    ),
-]
-RtenVersion = Annotated[
-    int | None,
-    option("--rten-version", metavar="1|2", parser=parse_count, panel=RTEN, help="Version of the file; 2 by default."),
-]
-
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-
-
-@app.command(cls=Command, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
-def convert(
-    src: Src,
-    dst: Dst,
-    from_format: From = None,
-    to_format: To = None,
-    force: Force = False,
-    strict: Strict = False,
-    threads: Threads = None,
-    quiet: Quiet = False,
-    as_json: Json = False,
-    debug: Debug = False,
-    version: Version = False,
-    lenient: Lenient = False,
-    max_depth: MaxDepth = None,
-    no_hard_links: NoHardLinks = False,
-    external_data: ExternalData = None,
-    inline: Inline = False,
-    max_external_file_size: MaxFileSize = None,
-    one_file_per_tensor: FilePerTensor = False,
-    checksum: Checksum = False,
-    size_threshold: Threshold = None,
-    alignment: Alignment = None,
-    dedup: Dedup = False,
-    key_file: KeyFile = None,
-    key_env: KeyEnv = None,
-    ask_key: AskKey = False,
-    encryption: Encryption = None,
-    metadata: Metadata = None,
-    onnx_hash: OnnxHash = None,
-    exact: Exact = False,
-    rten_version: RtenVersion = None,
-    pin: Pin = None,
-) -> None:
-    """Convert the model SRC to DST.
-
-    The format of SRC is that of its content, the format of DST that of its extension.
-    """
-    if inline and external_data is not None:
-        raise typer.BadParameter("--inline and --external-data exclude each other")
-    options = {
-        "from_format": from_format,
-        "to_format": to_format,
-        "strict": strict,
-        "lenient": lenient,
-        "overwrite": force,
-        "threads": threads,
-        "external_data": False if inline else True if external_data == "" else external_data,
-        "max_external_file_size": max_external_file_size,
-        "one_file_per_tensor": one_file_per_tensor or None,
-        "checksum": checksum or None,
-        "size_threshold": size_threshold,
-        "alignment": alignment,
-        "dedup": dedup or None,
-        "variant": encryption,
-        "metadata": metadata,
-        "onnx_hash": onnx_hash,
-        "exact": exact or None,
-        "rten_version": rten_version,
-        "pin_types": parse_pins(pin) if pin else None,
-    }
-    given = {name: value for name, value in options.items() if value is not None}
-    with reported_errors(as_json, debug), stoppable():
-        given |= reading_options(max_depth, no_hard_links, key_file, key_env, ask_key)
-        run(src, dst, given, "json" if as_json else "" if quiet else "text")
-
-
-def reading_options(
-    max_depth: int | None, no_hard_links: bool, key_file: str | None, key_env: str | None, ask_key: bool
-) -> dict[str, Any]:
-    """What the options on how to read say, the key itself included."""
-    options: dict[str, Any] = {"hard_links": not no_hard_links}
-    if max_depth is not None:
-        options["max_depth"] = max_depth
-    ways = (key_file is not None) + (key_env is not None) + ask_key
-    if ways > 1:
-        raise typer.BadParameter("--key-file, --key-env and --ask-key exclude each other")
-    if ways:
-        options["key"] = read_key(key_file, key_env)
-    return options
 
 
 def main() -> None:
     """The command `convert`, as a process of its own."""
     rest_at_exit()
-    app(prog_name="convert")
+    arguments = sys.argv[1:]
+    # Where there is nothing to parse, typer is not imported, which takes as long as converting a small model. On
+    # Windows, where shells leave patterns to programs, it is.
+    if len(arguments) == 2 and not any(argument.startswith("-") for argument in arguments) and os.name != "nt":
+        convert_plainly(*map(Path, arguments))
+    else:
+        from formats.parameters import app
+
+        app(prog_name="convert")
 
 
-# The work, and what is said of it
+def convert_plainly(src: Path, dst: Path) -> None:
+    """What `convert SRC DST` does, without any option."""
+    try:
+        with reported_errors(), stoppable():
+            run(src, dst, {}, "text")
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes what is left of it at the end
+        raise SystemExit(EXIT_FAILURE) from None
 
 
 class Stopped(BaseException):
@@ -263,7 +58,7 @@ class Stopped(BaseException):
 
 
 @contextmanager
-def stoppable() -> "Iterator[None]":
+def stoppable() -> Iterator[None]:
     """Signals that would end the process raise `Stopped` instead, once, so that the engine can clean up."""
     if threading.current_thread() is not threading.main_thread():  # only it can have handlers
         yield
@@ -271,7 +66,7 @@ def stoppable() -> "Iterator[None]":
     numbers = [getattr(signal, name) for name in STOPPING_SIGNALS if hasattr(signal, name)]
     before = {number: signal.getsignal(number) for number in numbers}
 
-    def stop(number: int, frame: "FrameType | None") -> None:
+    def stop(number: int, frame: FrameType | None) -> None:
         for other in before:
             signal.signal(other, signal.SIG_IGN)
         raise Stopped(number)
@@ -288,23 +83,23 @@ def stoppable() -> "Iterator[None]":
 
 @contextmanager
 def reported_errors(
-    as_json: bool, debug: bool, *, program: str = "convert", failure: int = EXIT_FAILURE
-) -> "Iterator[None]":
+    as_json: bool = False, debug: bool = False, *, program: str = "convert", failure: int = EXIT_FAILURE
+) -> Iterator[None]:
     """Every error becomes a line on stderr, a JSON object on stdout if wanted, and an exit code."""
     try:
         yield
-    except (BrokenPipeError, typer.BadParameter):  # nobody reads on; it is reported by others
+    except BrokenPipeError:  # nobody reads on
         raise
     except (Exception, Stopped) as error:
         if debug:
             import traceback
 
             traceback.print_exc()
-        typer.echo(printable(f"{program}: error: {describe(error)}".split("\n")), err=True)
+        say(printable(f"{program}: error: {describe(error)}".split("\n")), sys.stderr)
         if as_json:
             with suppress(OSError):  # it may be what failed
-                typer.echo(json_text({"error": error_to_json(error)}))
-        raise typer.Exit(exit_code(error, failure)) from error
+                say(json_text({"error": error_to_json(error)}))
+        raise SystemExit(exit_code(error, failure)) from error
 
 
 def run(src: Path, dst: Path, options: dict[str, Any], output: str) -> None:
@@ -318,7 +113,7 @@ def run(src: Path, dst: Path, options: dict[str, Any], output: str) -> None:
         if progress is not None:
             progress.close()
     if output:
-        typer.echo(json_text(report.to_json()) if output == "json" else printable(summary(report)))
+        say(json_text(report.to_json()) if output == "json" else printable(summary(report)))
 
 
 def exit_code(error: BaseException, failure: int = EXIT_FAILURE) -> int:
@@ -328,3 +123,8 @@ def exit_code(error: BaseException, failure: int = EXIT_FAILURE) -> int:
     from formats.conversion import OptionError
 
     return EXIT_USAGE if isinstance(error, OptionError) else failure
+
+
+def say(text: str, stream: TextIO | None = None) -> None:
+    """Print `text`, at once; on stdout unless something else is said."""
+    print(text, file=stream, flush=True)

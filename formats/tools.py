@@ -1,6 +1,6 @@
 """The command `formats`, with `convert` and what looks at models without changing them.
 
-Annotations are not postponed, for the reason that `cli.py` tells.
+Annotations are not postponed, for the reason that `parameters.py` tells.
 """
 
 import sys
@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from formats import cli
+from formats import parameters
 from formats.arguments import parse_count
-from formats.cli import FORMAT, AskKey, Debug, Json, KeyEnv, KeyFile, MaxDepth, NoHardLinks, Threads, version_option
+from formats.cli import reported_errors, say, stoppable
 from formats.collector import rest_at_exit
 from formats.commands import Command, CommandGroup, option
 from formats.messages import json_text, printable
+from formats.parameters import AskKey, Debug, Json, KeyEnv, KeyFile, MaxDepth, NoHardLinks, Threads, reading_options
 from formats.progress import Progress
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ COUNT: dict[str, Any] = {"metavar": "N", "parser": parse_count}
 File = Annotated[Path, typer.Argument(metavar="FILE", parser=Path)]
 First = Annotated[Path, typer.Argument(metavar="A", parser=Path)]
 Second = Annotated[Path, typer.Argument(metavar="B", parser=Path)]
-FileFormat = Annotated[str | None, option("--from", **FORMAT, help="Read FILE as FORMAT: {formats}.")]
+FileFormat = Annotated[str | None, option("--from", **parameters.FORMAT, help="Read FILE as FORMAT: {formats}.")]
 Data = Annotated[bool, option("--data", help="Read everything and check the checksums that there are.")]
 Original = Annotated[
     Path | None,
@@ -44,7 +45,7 @@ Force = Annotated[bool, option("-f", "--force", help="Replace OUT if it exists."
 Tensors = Annotated[int | None, option("--tensors", **COUNT, help=f"List N tensors; {TENSORS_IN_TABLE} by default.")]
 Storage = Annotated[bool, option("--storage", help="Compare how weights are stored, too.")]
 Limit = Annotated[int | None, option("--limit", **COUNT, help=f"Tell N differences; {DIFFERENCES} by default.")]
-Version = Annotated[bool, version_option("formats")]
+Version = Annotated[bool, parameters.version_option("formats")]
 
 app = typer.Typer(
     cls=CommandGroup,
@@ -54,7 +55,7 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("convert", epilog=cli.EXAMPLES, **SETTINGS)(cli.convert)
+app.command("convert", epilog=parameters.EXAMPLES, **SETTINGS)(parameters.convert)
 
 
 @app.callback()
@@ -80,11 +81,11 @@ def inspect(
     """Print what is in the model FILE; no weight is read."""
     if layout is not None and layout.suffix.lower() not in (".svg", ".html"):
         raise typer.BadParameter(f"{layout} does not end in .svg or .html")
-    with cli.reported_errors(as_json, debug, program="formats"), cli.stoppable():
+    with reported_errors(as_json, debug, program="formats"), stoppable():
         from formats import inspection
         from formats.listing import inspection_lines
 
-        reading = cli.reading_options(max_depth, no_hard_links, key_file, key_env, ask_key)
+        reading = reading_options(max_depth, no_hard_links, key_file, key_env, ask_key)
         seen = inspection.inspect(file, format=from_format, **reading)
         if layout is not None:
             draw(file, layout, from_format, force, reading)
@@ -113,13 +114,13 @@ def verify(
     if source is not None and not data:
         raise typer.BadParameter("--source is of use with --data only")
     progress = Progress() if sys.stderr.isatty() and not as_json else None
-    with cli.reported_errors(as_json, debug, program="formats"), cli.stoppable():
+    with reported_errors(as_json, debug, program="formats"), stoppable():
         from formats import verification
         from formats.listing import verification_lines
         from formats.tensordata.engine import EngineOptions
 
         engine = EngineOptions(threads=threads or 0, progress=progress)
-        reading = cli.reading_options(max_depth, no_hard_links, key_file, key_env, ask_key)
+        reading = reading_options(max_depth, no_hard_links, key_file, key_env, ask_key)
         try:
             result = verification.verify(file, format=from_format, data=data, original=source, engine=engine, **reading)
         finally:
@@ -149,11 +150,11 @@ def diff(
     Formats may be different: weights are compared by content, and beside a .rten file what the other one would become
     as such a file. Where models cannot be compared, the exit code is 2.
     """
-    with cli.reported_errors(as_json, debug, program="formats", failure=EXIT_TROUBLE), cli.stoppable():
+    with reported_errors(as_json, debug, program="formats", failure=EXIT_TROUBLE), stoppable():
         from formats import difference
         from formats.listing import comparison_lines
 
-        reading = cli.reading_options(max_depth, no_hard_links, key_file, key_env, ask_key)
+        reading = reading_options(max_depth, no_hard_links, key_file, key_env, ask_key)
         limit = DIFFERENCES if limit is None else limit
         result = difference.compare(first, second, storage=storage, limit=limit, **reading)
         show(result.to_json() if as_json else comparison_lines(result))
@@ -164,7 +165,7 @@ def diff(
 @app.command(**SETTINGS)
 def repair(file: File, as_json: Json = False, debug: Debug = False) -> None:
     """Put the archive FILE back to what it was before an update that was interrupted."""
-    with cli.reported_errors(as_json, debug, program="formats"), cli.stoppable():
+    with reported_errors(as_json, debug, program="formats"), stoppable():
         from formats import onnxzip
 
         put_back = onnxzip.repair(file)
@@ -174,7 +175,7 @@ def repair(file: File, as_json: Json = False, debug: Debug = False) -> None:
 
 def show(report: "dict[str, Any] | Iterable[str]") -> None:
     """A report for programs is printed as JSON, one for people as lines."""
-    typer.echo(json_text(report) if isinstance(report, dict) else printable(report))
+    say(json_text(report) if isinstance(report, dict) else printable(report))
 
 
 def draw(file: Path, picture: Path, from_format: str | None, overwrite: bool, reading: dict[str, Any]) -> None:

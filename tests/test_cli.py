@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import stat
@@ -18,7 +19,7 @@ import onnx
 import pytest
 from typer.testing import CliRunner
 
-from formats import __version__, cli, conversion, progress, registry, verification
+from formats import __version__, cli, conversion, parameters, progress, registry, verification
 from formats.arguments import parse_size
 from formats.onnxpb.keys import Key
 from formats.tensordata import output
@@ -42,7 +43,7 @@ main()
 
 def invoke(*arguments: str | Path) -> Any:
     """What the command says and returns, run in this process."""
-    return CliRunner().invoke(cli.app, [*map(str, arguments)])
+    return CliRunner().invoke(parameters.app, [*map(str, arguments)])
 
 
 def names(folder: Path) -> list[str]:
@@ -71,6 +72,35 @@ def test_result_is_one_line_on_stdout(digits: Path, command: Command, extension:
     assert first.endswith(" s")
     assert all(line.startswith("note: ") for line in rest)
     assert len(rest) == (extension == "rten")
+
+
+@pytest.mark.parametrize("arguments", [("digits.onnx", "a.rten"), ("missing.onnx", "a.rten"), ("digits.onnx", "a.txt")])
+def test_two_paths_alone_are_not_special(digits: Path, command: Command, arguments: tuple[str, str]) -> None:
+    """A command without any option, which is not parsed, writes, says and returns what it does when it is parsed."""
+    outcomes = []
+    for options in ([], ["--"]):
+        done = command(*options, *arguments)
+        written = digits.with_name(arguments[1])
+        said = re.sub(r"\d\.\d\d s", "", done.stdout)
+        outcomes.append((said, done.stderr, done.returncode, written.exists() and written.read_bytes()))
+        written.unlink(missing_ok=True)
+    assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a closed pipe is no error of its own there")
+@pytest.mark.parametrize("options", [[], ["--"]])
+def test_nobody_reads_what_is_said(digits: Path, options: list[str]) -> None:
+    """Where stdout is a pipe that nobody reads, the model is written, and the exit code is 1 without a word."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[1])}
+    reader, writer = os.pipe()
+    os.close(reader)
+    arguments = [sys.executable, "-m", "formats", *options, "digits.onnx", "a.rten"]
+    done = subprocess.run(
+        arguments, stdout=writer, stderr=subprocess.PIPE, cwd=digits.parent, env=environment, timeout=60, check=False
+    )
+    os.close(writer)
+    assert (1, b"") == (done.returncode, done.stderr)
+    assert digits.with_name("a.rten").exists()
 
 
 def test_script_and_module_are_the_same_command(digits: Path, python: Command, command: Command) -> None:
@@ -702,7 +732,7 @@ def test_encrypted_models(digits: Path, command: Command, tmp_path: Path, monkey
 def test_key_from_the_terminal(digits: Path, tmp_path: Path) -> None:
     """A key can be typed."""
     encrypted = tmp_path / "a.onnxc"
-    done = CliRunner().invoke(cli.app, [str(digits), str(encrypted), "--ask-key"], input="secret\n")
+    done = CliRunner().invoke(parameters.app, [str(digits), str(encrypted), "--ask-key"], input="secret\n")
     assert 0 == done.exit_code
     assert digits.read_bytes() == conversion.dumps(conversion.load(encrypted, key=Key.of("secret")), "onnx")
 

@@ -14,7 +14,7 @@ import pytest
 import rten_tables
 
 import formats
-from formats.cli import EXAMPLES
+from formats.parameters import EXAMPLES
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/rten.md")

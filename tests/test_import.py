@@ -70,6 +70,14 @@ def test_command_loads_nothing_heavy(python: Python, digits: Path, arguments: li
     assert [] == run_main(python, *arguments)
 
 
+@pytest.mark.parametrize(("options", "loaded"), [([], "False"), (["--force"], "True")])
+def test_no_options_need_no_parser(python: Python, digits: Path, options: list[str], loaded: str) -> None:
+    """Without options the command does not import typer, which would take as long as converting a small model."""
+    code = "import sys\nfrom formats.cli import main\ntry:\n    main()\nexcept SystemExit: pass\n"
+    code += "print('typer' in sys.modules)"
+    assert loaded == python("-c", code, "digits.onnx", "a.rten", *options).stdout.splitlines()[-1]
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["inspect", "digits.onnx"], ["verify", "digits.onnx"]])
 def test_tools_load_nothing_heavy(python: Python, digits: Path, arguments: list[str]) -> None:
     """What looks at a model without its weights starts without numpy, rich, pydantic and the like."""

@@ -15,7 +15,7 @@ from references import model_with_references
 from typer.testing import CliRunner
 
 import formats
-from formats import cli, conversion
+from formats import conversion, parameters
 from formats.errors import EncodeError, ExternalDataError, TensorDataError
 from formats.ir import walk
 from formats.ir.model import Model
@@ -296,7 +296,7 @@ def test_large_files_warn(tmp_path: Path) -> None:
     )
     assert "onnx and onnxruntime read up to 2 GiB; --external-data puts weights into another file" in summary(report)[1]
     assert () == CODEC.plan(read(path), tmp_path / "out.onnx", OnnxOptions()).losses
-    done = CliRunner().invoke(cli.app, [str(path), str(tmp_path / "out.onnx"), "--inline", "--strict"])
+    done = CliRunner().invoke(parameters.app, [str(path), str(tmp_path / "out.onnx"), "--inline", "--strict"])
     assert (1, True) == (done.exit_code, "--external-data" in done.stderr)
     assert not (tmp_path / "out.onnx").exists()
 
