@@ -11,7 +11,7 @@ import mmap
 import os
 import stat
 import sys
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -51,12 +51,13 @@ def processors() -> int:
 
 
 class Located(NamedTuple):
-    """A context in which errors of the system say which file they are about."""
+    """A context in which errors of the system say which file they are about; its value is the descriptor, if any."""
 
     path: Path
+    descriptor: int = -1
 
-    def __enter__(self) -> None:
-        pass
+    def __enter__(self) -> int:
+        return self.descriptor
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, OSError) and error.filename is None:
@@ -126,6 +127,20 @@ class File:
                 offset += count
                 rest = rest[count:]
 
+    def pread(self, offset: int, nbytes: int) -> bytes:
+        """The `nbytes` from `offset` (from the start of the file) on.
+
+        Raises: TruncatedError where the file ends before.
+        """
+        if self._capabilities.positional and self._descriptor is not None:
+            with Located(self.path):
+                data = os.pread(self._descriptor, min(nbytes, STEP_BYTES), offset)
+            if len(data) == nbytes:  # as it nearly always is
+                return data
+        buffer = bytearray(nbytes)
+        self.pread_into(offset, buffer)
+        return bytes(buffer)
+
     def map(self, offset: int, nbytes: int) -> memoryview:
         """A range of the file as read-only memory, from a mapping of the file that the view keeps alive.
 
@@ -163,16 +178,16 @@ class File:
         with self.descriptor() as descriptor:
             self._check_identity(descriptor)
 
-    @contextmanager
-    def descriptor(self) -> Iterator[int]:
+    def descriptor(self) -> AbstractContextManager[int]:
         """A file descriptor to read from, for as long as the context lasts; errors of the system name the file.
 
         Raises: TensorDataError where the file had to be opened anew and has changed.
         """
+        return self._reopened() if self._descriptor is None else Located(self.path, self._descriptor)
+
+    @contextmanager
+    def _reopened(self) -> Iterator[int]:
         with Located(self.path):
-            if self._descriptor is not None:
-                yield self._descriptor
-                return
             descriptor = _open_regular(self.path)
             try:
                 self._check_identity(descriptor)

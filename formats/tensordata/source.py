@@ -145,6 +145,12 @@ class FileSpan(Source):
         self._check_range(offset, len(buffer))
         self.file.pread_into(self.file_offset + offset, buffer)
 
+    def read(self, offset: int = 0, nbytes: int | None = None) -> bytes:
+        """The bytes of a range, read at once."""
+        size = self.nbytes - offset if nbytes is None else nbytes
+        self._check_range(offset, size)
+        return self.file.pread(self.file_offset + offset, size)
+
     def slice(self, offset: int, nbytes: int) -> FileSpan:
         """A shorter range of the same file."""
         self._check_range(offset, nbytes)

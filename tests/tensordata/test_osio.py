@@ -40,7 +40,7 @@ def test_reading_a_range(path: Path, reader: Capabilities, keep_open: bool) -> N
     buffer = bytearray(20)
     file.pread_into(245, memoryview(buffer))
     assert (1000, path) == (file.nbytes, file.path)
-    assert path.read_bytes()[245:265] == buffer
+    assert path.read_bytes()[245:265] == buffer == file.pread(245, 20)
     assert path.read_bytes() == file.span().read()
     file.pread_into(5000, memoryview(b""))
 
@@ -52,6 +52,8 @@ def test_reading_past_the_end(path: Path, reader: Capabilities, keep_open: bool)
     with pytest.raises(TruncatedError) as caught:
         file.pread_into(990, bytearray(20))
     assert (path, 1000) == (caught.value.path, caught.value.file_offset)
+    with pytest.raises(TruncatedError, match="10 bytes too early"):
+        file.pread(990, 20)
 
 
 def test_short_reads_are_continued(path: Path, monkeypatch: pytest.MonkeyPatch, reader: Capabilities) -> None:
