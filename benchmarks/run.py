@@ -107,7 +107,8 @@ def measure(case: Case, rounds: int, directory: Path, scale: float) -> list[Row]
     runs: dict[str, list[Run]] = {way.tool: [] for way in case.ways}
     failures: dict[str, str] = {}
     for number in range(rounds + 1):
-        for way in case.ways:
+        first = number % len(case.ways)  # in turn: what ran before a tool can cost or spare it time
+        for way in (*case.ways[first:], *case.ways[:first]):
             if way.tool in failures:
                 continue
             try:
