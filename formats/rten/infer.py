@@ -55,46 +55,36 @@ class Scope:
         self._copies: dict[str, tuple[list[str], int]] = {}
         self._contents: dict[str, Dims | None] = {}
 
+    def _owner(self, name: str) -> Scope | None:
+        """The innermost scope that has the value called `name`."""
+        scope: Scope | None = self
+        while scope is not None and name not in scope.types:
+            scope = scope.outer
+        return scope
+
     def type_of(self, name: str) -> ValueType:
         """What is known of the value called `name`."""
-        scope: Scope | None = self
-        while scope is not None:
-            found = scope.types.get(name)
-            if found is not None:
-                return found
-            scope = scope.outer
-        return UNKNOWN
+        owner = self._owner(name)
+        return UNKNOWN if owner is None else owner.types[name]
 
     def constant(self, name: str) -> Tensor | None:
         """The initialiser called `name`, or `None` where the value is computed or given."""
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope.types:
-                return scope.tensors.get(name)
-            scope = scope.outer
-        return None
+        owner = self._owner(name)
+        return None if owner is None else owner.tensors.get(name)
 
     def is_sequence(self, name: str) -> bool:
         """Whether a value is known to be a sequence of tensors."""
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope._sequences:
-                return True
-            scope = scope.outer
-        return False
+        return name in self._sequences or (self.outer is not None and self.outer.is_sequence(name))
 
     def contents_of(self, name: str) -> Dims | None:
         """The elements of a small integer scalar or vector, as far as they are known."""
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope._contents:
-                return scope._contents[name]
-            if name in scope.types:
-                tensor = scope.tensors.get(name)
-                held = scope._contents[name] = None if tensor is None else _elements(tensor)
-                return held
-            scope = scope.outer
-        return None
+        owner = self._owner(name)
+        if owner is None:
+            return None
+        if name not in owner._contents:
+            tensor = owner.tensors.get(name)
+            owner._contents[name] = None if tensor is None else _elements(tensor)
+        return owner._contents[name]
 
     def ints(self, name: str) -> tuple[int, ...] | None:
         """The elements of a small integer scalar or vector where all of them are known numbers."""
@@ -120,10 +110,8 @@ class Scope:
         tensor = self.constant(name)
         if tensor is not None:
             return tensor.numpy()
-        scope: Scope | None = self
-        while scope is not None and name not in scope.types:
-            scope = scope.outer
-        names, elem_type = scope._copies.get(name, ([], 0)) if scope is not None else ([], 0)
+        owner = self._owner(name)
+        names, elem_type = owner._copies.get(name, ([], 0)) if owner is not None else ([], 0)
         parts = [part for source in names if depth and (part := self.array(source, depth - 1)) is not None]
         if not names or len(parts) < len(names) or any(part.ndim > 1 for part in parts):
             return None

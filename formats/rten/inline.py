@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from formats.ir.model import Attribute, Function, Graph, Node, Tensor, ValueInfo
-    from formats.rten.rewriting.context import Names
+    from formats.rten.names import Names
 
     Key = tuple[str, str, str]
 
@@ -61,7 +61,7 @@ def expand(call: Node, function: Function, names: Names) -> list[Node]:
     stem = next((name for name in call.output if name), call.op_type or "")
     wanted = dict(zip(function.output, call.output, strict=False))
     for name in function.output:
-        values[name] = wanted.get(name) or names.fresh(f"{stem}/{name}")
+        values[name] = wanted.get(name) or names.new(f"{stem}/{name}")
     given = {attribute.name or "": attribute for attribute in function.attribute_proto}
     given.update((attribute.name or "", attribute) for attribute in call.attribute)
     return [_node(node, values, given, names, stem) for node in function.node]
@@ -83,7 +83,7 @@ def _name(name: str, values: dict[str, str], names: Names, stem: str) -> str:
     if not name:
         return ""
     if name not in values:
-        values[name] = names.fresh(f"{stem}/{name}")
+        values[name] = names.new(f"{stem}/{name}")
     return values[name]
 
 
@@ -107,7 +107,7 @@ def _graph(graph: Graph, outer: dict[str, str], given: Mapping[str, Attribute], 
     own = [value.name for value in graph.input] + [tensor.name for tensor in graph.initializer]
     own += [sparse.values.name for sparse in graph.sparse_initializer if sparse.values]
     own += [name for node in graph.node for name in node.output]
-    values.update((name, names.fresh(f"{stem}/{name}")) for name in own if name)
+    values.update((name, names.new(f"{stem}/{name}")) for name in own if name)
 
     def renamed(value: ValueInfo | Tensor) -> str:
         return _name(value.name or "", values, names, stem)

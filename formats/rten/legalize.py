@@ -24,7 +24,7 @@ from formats.rten.operators import STANDARD_DOMAINS
 from formats.rten.order import graphs, topological
 from formats.rten.precedents import Precedents
 from formats.rten.refusal import Refusal
-from formats.rten.rewriting.context import NEWEST, Constants, Context, Names, Refused
+from formats.rten.rewriting.context import NEWEST, Constants, Context, Refused, ValueNames
 from formats.rten.rewriting.table import REWRITINGS
 from formats.rten.value_types import BOOL, INT64, UNKNOWN, ValueType, declared_type
 
@@ -109,7 +109,7 @@ class _Legalizer:
         self.types: dict[int, Mapping[str, ValueType]] = {}
         self._exact = exact
         self._functions = functions_of(model.functions)
-        self._names = Names(*_names(model))
+        self._names = ValueNames(*_names(model))
         self._precedents = Precedents(self._names)
         self._sizes: dict[Key, float] = {}
         self._room: float = MAX_NODES

@@ -15,7 +15,7 @@ from formats.rten.rewriting.context import FLOATS
 if TYPE_CHECKING:
     from formats.ir.model import Attribute, Node
     from formats.rten.infer import Scope
-    from formats.rten.rewriting.context import Names
+    from formats.rten.rewriting.context import ValueNames
     from formats.rten.value_types import ValueType
 
     Likeness = tuple[Any, ...]
@@ -38,7 +38,7 @@ class Precedent(NamedTuple):
 class Precedents:
     """The precedents of one model."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: ValueNames) -> None:
         self._names = names
         self._found: dict[Likeness, Precedent] = {}
 

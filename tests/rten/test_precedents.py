@@ -15,7 +15,7 @@ from formats.onnxpb.decoder import decode
 from formats.rten.infer import Scope
 from formats.rten.legalize import Legalized, legalize
 from formats.rten.precedents import Precedents
-from formats.rten.rewriting.context import Names
+from formats.rten.rewriting.context import ValueNames
 from formats.tensordata.source import Literal
 
 FLOAT, INT8 = 1, 3
@@ -132,7 +132,7 @@ def test_precedents_are_set_by_types_and_attributes_alone(monkeypatch: pytest.Mo
 
     for name in ("constant", "contents_of", "is_sequence"):
         watch(Scope, name)
-    watch(Names, "fresh")
+    watch(ValueNames, "new")
     monkeypatch.setattr(Precedents, "likeness", begin)
     monkeypatch.setattr(Precedents, "add", end)
     for case in CASES:

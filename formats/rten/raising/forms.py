@@ -55,7 +55,7 @@ def _split(node: Node, context: Context) -> list[Node]:
     sizes = context.scope.ints(context.optional(1)) if context.optional(1) else None
     count = max(len(node.output), len(sizes or ()), get_int(node, "num_outputs"))
     missing = count - len(node.output)
-    node.output = [name or context.names.fresh(f"{node.input[0]}/Split") for name in [*node.output, *[""] * missing]]
+    node.output = [name or context.names.new(f"{node.input[0]}/Split") for name in [*node.output, *[""] * missing]]
     return context.changed(num_outputs=None if context.optional(1) else count)
 
 

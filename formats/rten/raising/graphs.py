@@ -21,23 +21,23 @@ from formats.rten.raising.deviations import DEVIATIONS
 from formats.rten.raising.forms import FORMS
 from formats.rten.raising.kinds import Kind, declared, value_info
 from formats.rten.raising.signatures import INTEGERS, RANKS, SIGNATURES, UNTYPED, integer_type
-from formats.rten.rewriting.context import Constants, Context, Names, Refused
+from formats.rten.rewriting.context import Constants, Context, Refused, ValueNames
 from formats.rten.value_types import BOOL, FLOAT, INT32, INT64, ValueType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from formats.ir.model import Attribute, Tensor
-    from formats.rten import names
     from formats.rten.losses import Losses
+    from formats.rten.names import Names
     from formats.rten.raising.interface import Interface
 
 
 class Surroundings(NamedTuple):
     """What the graphs of one model share."""
 
-    names: Names
-    node_names: names.Names
+    names: ValueNames
+    node_names: Names
     losses: Losses
     version: int
 
@@ -115,7 +115,7 @@ class GraphRaiser:
     def _local(self, name: str) -> str:
         """What a value of this graph is called, which must not be the name of one around it."""
         if self._outer is not None and name in self._outer._defined:
-            return self._shared.names.fresh(name)
+            return self._shared.names.new(name)
         return name
 
     def _view(self, name: str, elem_type: int | None, rank: int | None = None, *, bounds: bool = False) -> str:
@@ -142,13 +142,13 @@ class GraphRaiser:
 
     def _cast(self, name: str, elem_type: int, output: str = "") -> str:
         """The name of a value in another type, which it has from now on."""
-        output = output or self._shared.names.fresh(f"{name}/{type_name(elem_type).lower()}")
+        output = output or self._shared.names.new(f"{name}/{type_name(elem_type).lower()}")
         self._append(make_node("Cast", [name], [output], to=elem_type))
         return self._views.setdefault((name, elem_type, None, False), output)
 
     def _reshape(self, name: str, elem_type: int | None, rank: int) -> str:
         """The name of a value of one element with `rank` axes."""
-        output = self._shared.names.fresh(f"{name}/reshaped")
+        output = self._shared.names.new(f"{name}/reshaped")
         shape = self._context(Node()).int64([1] * rank)
         self._append(make_node("Reshape", [name, shape], [output]))
         return self._views.setdefault((name, elem_type, rank, False), output)
@@ -161,7 +161,7 @@ class GraphRaiser:
         if key not in self._views:
             local = self._local(name)
             if local in self._initializers or (self._interface is not None and self._interface.is_output(name)):
-                local = self._shared.names.fresh(f"{name}/{type_name(elem_type).lower()}")
+                local = self._shared.names.new(f"{name}/{type_name(elem_type).lower()}")
             view = replace(converted(tensor, elem_type, bounds=bounds), name=local)
             if rank is not None:
                 view.dims = [1] * rank
@@ -252,7 +252,7 @@ class GraphRaiser:
         if self._interface is not None and self._interface.is_output(given):
             wanted = self._interface.wanted(given, kind)
             if wanted != kind.elem_type:
-                inner = self._shared.names.fresh(f"{name}/{type_name(kind.elem_type).lower()}")
+                inner = self._shared.names.new(f"{name}/{type_name(kind.elem_type).lower()}")
                 for node in nodes:
                     node.input = [inner if used == name else used for used in node.input]
                     node.output = [inner if used == name else used for used in node.output]
@@ -333,7 +333,7 @@ class GraphRaiser:
             name = self._view(given, kind.elem_type)
             own.update(self._nodes[-1].output if self._nodes else ())
             if name not in own or any(name == output.name for output in outputs):
-                copy = self._shared.names.fresh(f"{given}/output")
+                copy = self._shared.names.new(f"{given}/output")
                 self._append(make_node("Identity", [name], [copy]))
                 name = copy
             outputs.append(value_info(name, kind, None))

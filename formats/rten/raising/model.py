@@ -13,10 +13,10 @@ from formats.ir.model import Graph, Model, OperatorSetId
 from formats.ir.walk import graphs, nodes
 from formats.rten.attributes import get_int
 from formats.rten.losses import Losses
-from formats.rten.names import Names as NodeNames
+from formats.rten.names import Names
 from formats.rten.raising.graphs import GraphRaiser, Surroundings
 from formats.rten.raising.interface import Interface
-from formats.rten.rewriting.context import Names
+from formats.rten.rewriting.context import ValueNames
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,7 +52,7 @@ def raise_model(model: Model, pin_types: Mapping[str, str] | None = None) -> Rai
     detail = "a .rten file does not say of which operator set the model was"
     losses.add("forgotten", detail, "opset_import", f"now {version}", matters=False)
     interface = Interface(graph, pin_types or {}, losses)
-    surroundings = Surroundings(Names(*_names(model)), NodeNames(), losses, version)
+    surroundings = Surroundings(ValueNames(*_names(model)), Names(), losses, version)
     raiser = GraphRaiser(graph, surroundings, interface=interface)
     for value in graph.input:
         raiser.add_input(value, interface.of_input(value))

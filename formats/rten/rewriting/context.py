@@ -17,6 +17,7 @@ from formats.ir.model import Node, TensorShape, TensorType, Type, ValueInfo
 from formats.ir.storage import from_numpy
 from formats.rten.attributes import make_attribute, make_node
 from formats.rten.infer import Scope
+from formats.rten.names import Names
 from formats.rten.value_types import FLOAT
 
 if TYPE_CHECKING:
@@ -50,32 +51,22 @@ class Refused(Exception):  # noqa: N818 - it is no error of the program: the leg
 Rewriting = Callable[[Node, "Context"], "list[Node] | None"]
 
 
-class Names:
+class ValueNames(Names):
     """The names of values that a model uses, and new ones. `read` are those that some node or caller looks at."""
 
     def __init__(self, used: set[str], read: set[str]) -> None:
-        self._used = used | read
+        super().__init__(used | read)
         self._read = read - {""}
-        self._next: dict[str, int] = {}
 
     def is_read(self, name: str) -> bool:
         """Whether anything uses the value of that name."""
         return name in self._read
 
-    def fresh(self, stem: str) -> str:
-        """A name that no value has: `stem`, numbered where that is taken."""
-        name = stem
-        while name in self._used:
-            number = self._next[stem] = self._next.get(stem, 0) + 1
-            name = f"{stem}_{number}"
-        self._used.add(name)
-        return name
-
 
 class Constants:
     """The initialisers that rewriting adds to one graph; equal ones are shared."""
 
-    def __init__(self, scope: Scope, names: Names) -> None:
+    def __init__(self, scope: Scope, names: ValueNames) -> None:
         self.tensors: list[Tensor] = []
         self._scope = scope
         self._names = names
@@ -86,7 +77,7 @@ class Constants:
         key = (array.dtype.name, array.shape, array.tobytes())
         name = self._by_value.get(key)
         if name is None:
-            name = self._by_value[key] = self._names.fresh("constant")
+            name = self._by_value[key] = self._names.new("constant")
             self.add_tensor(from_numpy(array, name))
         return name
 
@@ -100,7 +91,9 @@ class Constants:
 class Context:
     """The surroundings of one node while it is rewritten."""
 
-    def __init__(self, node: Node, version: int, scope: Scope, names: Names, constants: Constants, exact: bool) -> None:
+    def __init__(
+        self, node: Node, version: int, scope: Scope, names: ValueNames, constants: Constants, exact: bool
+    ) -> None:
         self.node = node
         self.version = version
         self.scope = scope
@@ -234,7 +227,7 @@ class Context:
         while given and not given[-1]:
             given.pop()
         stem = next((name for name in self.node.output if name), self.node.op_type or "")
-        outputs = tuple(self.names.fresh(f"{stem}/{op_type}") for _ in range(count))
+        outputs = tuple(self.names.new(f"{stem}/{op_type}") for _ in range(count))
         node = make_node(op_type, given, outputs, **attributes)
         self.emitted.append(node)
         self.scope.infer(node)
@@ -246,7 +239,7 @@ class Context:
         Some of the attributes may be left out, and others given.
         """
         node = self.changed(inputs, without, **attributes)[-1]
-        outputs = [self.names.fresh(f"{self.node.output[0]}/{op_type or node.op_type}")]
+        outputs = [self.names.new(f"{self.node.output[0]}/{op_type or node.op_type}")]
         self.emit(replace(node, op_type=op_type or node.op_type, output=outputs, name=None, domain=None))
         return outputs[0]
 

@@ -238,7 +238,7 @@ def mat_mul_n_bits(node: Node, context: Context) -> list[Node] | None:
         raise Refused("has a weight of other than four bits, or one that is no constant, or groups")
     blocks = -(-columns // block)
     context.check_size(rows, blocks)
-    name = context.names.fresh(f"{packed}/unpacked")
+    name = context.names.new(f"{packed}/unpacked")
     whole = replace(tensor, name=name, data_type=UINT4, dims=[rows, blocks * block])
     weight = context.constants.add_tensor(whole)
     zero = _four_bit_zeros(context, zeros, rows, blocks)

@@ -39,7 +39,7 @@ def scan(node: Node, context: Context) -> list[Node] | None:
     axis = normalize(axes[0], context.known_rank(data[0]))
     steps = context.op("Squeeze", sizes_of(context, data[0], axis, axis + 1), context.int64([0]))
     inner = context.nested()
-    iteration, condition = (context.names.fresh(f"{node.output[0]}/{what}") for what in ("step", "goes_on"))
+    iteration, condition = (context.names.new(f"{node.output[0]}/{what}") for what in ("step", "goes_on"))
     mirrored = ""
     for place, value in enumerate(body.input[count:]):
         index = iteration
@@ -47,7 +47,7 @@ def scan(node: Node, context: Context) -> list[Node] | None:
             mirrored = mirrored or inner.op("Sub", inner.op("Sub", steps, context.int64_scalar(1)), iteration)
             index = mirrored
         inner.emit(make_node("Gather", [data[place], index], [value.name or ""], axis=axes[place]))
-    goes_on = context.names.fresh(f"{node.output[0]}/goes_on")
+    goes_on = context.names.new(f"{node.output[0]}/goes_on")
     graph = Graph(
         name=body.name,
         node=[*inner.emitted, *body.node, make_node("Identity", [condition], [goes_on])],
@@ -92,7 +92,7 @@ def _scan_of_batch(node: Node, context: Context, body: Graph) -> list[Node]:
     scanned = get_int(node, "num_scan_inputs")
     inner = context.nested()
     number, condition, goes_on = (
-        context.names.fresh(f"{node.output[0]}/{what}") for what in ("sample", "condition", "goes_on")
+        context.names.new(f"{node.output[0]}/{what}") for what in ("sample", "condition", "goes_on")
     )
     made = inner.op_outputs(
         "Scan",
@@ -125,7 +125,7 @@ def sequence_map(node: Node, context: Context) -> list[Node] | None:
     empty = [context.op("SequenceEmpty", dtype=kind) for kind in kinds]
     inner = context.nested()
     iteration, condition, goes_on, *states = (
-        context.names.fresh(f"{node.output[0]}/{what}")
+        context.names.new(f"{node.output[0]}/{what}")
         for what in ("step", "goes_on", "goes_on", *("made" for _ in empty))
     )
     inner.scope.add_input(iteration, ValueType(INT64, ()))

@@ -33,7 +33,7 @@ def _per_tensor(context: Context, name: str) -> str:
     tensor = context.scope.constant(name)
     if tensor is None:
         return context.op("Squeeze", name, context.int64([0]))
-    return context.constants.add_tensor(replace(tensor, name=context.names.fresh(f"{name}/scalar"), dims=[]))
+    return context.constants.add_tensor(replace(tensor, name=context.names.new(f"{name}/scalar"), dims=[]))
 
 
 def _parameters(context: Context, zero_type: int | None) -> tuple[str, str]:

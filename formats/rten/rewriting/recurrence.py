@@ -172,7 +172,7 @@ def _with_time_first(node: Node, context: Context) -> list[Node]:
         for place, name in enumerate(node.input)
     ]
     plain = context.changed(swapped, without=("layout",))[-1]
-    outputs = [context.names.fresh(f"{name}/time_first") if name else "" for name in node.output]
+    outputs = [context.names.new(f"{name}/time_first") if name else "" for name in node.output]
     plain.output = outputs
     plain.name = None
     context.emit(plain)
@@ -253,7 +253,7 @@ def _direction(node: Node, context: Context, number: int, backwards: bool) -> li
         _parts(context, recurrent_weight, [hidden] * gates, 1),
         biases,
         peepholes,
-        [context.names.fresh(f"{node.output[0]}/state") for _ in first],
+        [context.names.new(f"{node.output[0]}/state") for _ in first],
         context.elem_type(data) or FLOAT,
     )
     body = _body(step, flipped(projected), hidden, lengths)
@@ -290,7 +290,7 @@ def _body(step: Step, projected: str, hidden: int, lengths: str) -> Graph:
     """The loop's body: the next states, and the hidden one once more to be collected."""
     context, names = step.context, step.context.names
     stem = step.node.output[0]
-    iteration, condition = names.fresh(f"{stem}/step"), names.fresh(f"{stem}/goes_on")
+    iteration, condition = names.new(f"{stem}/step"), names.new(f"{stem}/goes_on")
     row = context.op("Gather", projected, iteration, axis=0)
     step.inputs = _parts(context, row, [hidden] * GATES[step.node.op_type or ""], -1)
     states = CELLS[step.node.op_type or ""](step)
@@ -302,7 +302,7 @@ def _body(step: Step, projected: str, hidden: int, lengths: str) -> Graph:
         states = [context.op("Where", alive, new, old) for new, old in zip(states, step.states, strict=True)]
     else:
         collected = context.op("Identity", states[0])
-    goes_on = names.fresh(f"{stem}/goes_on")
+    goes_on = names.new(f"{stem}/goes_on")
     context.emit(make_node("Identity", [condition], [goes_on]))
     scalars = [
         context.value_info(iteration, INT64, is_scalar=True),

@@ -31,7 +31,7 @@ def widened(inputs: tuple[int, ...], outputs: tuple[int, ...] = (0,), narrow: Co
         for place in places:
             given[place] = context.cast(given[place], INT32)
         wide = context.changed(given)[-1]
-        wide.output = [context.names.fresh(f"{name}/wide") if name else "" for name in node.output]
+        wide.output = [context.names.new(f"{name}/wide") if name else "" for name in node.output]
         wide.name = None
         context.emit(wide)
         return context.replace(
