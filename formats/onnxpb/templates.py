@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from formats.ir.model import Message
+from formats.onnxpb.schema import MESSAGES
+from formats.onnxpb.wire import WireType, make_tag
 from formats.tensordata.source import Source
 
-INPUT, OUTPUT, NAME = 0x0A, 0x12, 0x1A  # tags of NodeProto
+_TAGS = {field.name: make_tag(field.number, WireType.LEN) for field in MESSAGES["NodeProto"]}
+INPUT, OUTPUT, NAME = (_TAGS[name] for name in ("input", "output", "name"))
 _new = object.__new__
 
 

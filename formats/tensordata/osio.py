@@ -132,9 +132,9 @@ class File:
 
         Raises: TruncatedError where the file ends before.
         """
-        if self._capabilities.positional and self._descriptor is not None:
-            with Located(self.path):
-                data = os.pread(self._descriptor, min(nbytes, STEP_BYTES), offset)
+        if self._capabilities.positional and nbytes <= STEP_BYTES:
+            with self.descriptor() as descriptor:
+                data = os.pread(descriptor, nbytes, offset)
             if len(data) == nbytes:  # as it nearly always is
                 return data
         buffer = bytearray(nbytes)
