@@ -39,7 +39,7 @@ class EngineOptions:
     """
 
     threads: int = 0  # 0: as many as are useful
-    chunk_bytes: int = 2 << 20  # what fits a second-level cache is written while it is there
+    chunk_bytes: int = 1 << 20  # what fits a second-level cache is written while it is there
     in_flight_bytes: int = 256 << 20
     overwrite: bool = False
     fsync: bool = False

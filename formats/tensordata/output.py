@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from formats.tensordata.osio import File
 
 WRITE_FLAGS = os.O_WRONLY | OPEN_FLAGS
-# For more at once the kernel takes larger pages. In a virtual machine those are the ones that the host has to provide
-# anew, while small ones are there from earlier use: 1.4 s for a GiB, where this takes 0.4.
-WRITE_BYTES = 64 << 10
+# For more at once the kernel takes larger pages, of which it keeps none ready. In a virtual machine those are the ones
+# that the host may have to provide anew: 1.4 s for a GiB, where this takes 0.4.
+WRITE_BYTES = 32 << 10
+BLOCK_BYTES = 4096  # what filesystems share between files, if they can, and the kernel copies without taking it apart
 # What a system or filesystem answers when it does not have a call; EBADF, see `OutputFile._reserve`.
 UNSUPPORTED = frozenset(
     (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EISDIR, errno.EBADF)
@@ -52,21 +53,21 @@ class _Writable:
         self._descriptor: int | None = None
 
     def pwrite(self, offset: int, data: memoryview | bytes | bytearray) -> None:
-        """Write all of `data` at `offset` (from the start of the file)."""
+        """Write all of `data` at `offset` (from the start of the file), no page in two steps."""
         rest = memoryview(data)
         with Located(self.path):
             while len(rest):
-                count = self._pwrite_some(offset, rest[:WRITE_BYTES])
+                count = self._pwrite_some(offset, rest[: WRITE_BYTES - offset % WRITE_BYTES])
                 offset += count
                 rest = rest[count:]
 
     def copy_range(self, file: File, source_offset: int, offset: int, nbytes: int) -> int:
         """The number of bytes that the kernel copied from `file`, from the start of the range on.
 
-        Fewer than `nbytes`, down to 0, where it cannot copy between these files or the source ends early: copy the
-        rest by reading and writing, which tells.
+        Fewer than `nbytes`, down to 0, where it cannot copy between these files or would take longer, or where the
+        source ends early: copy the rest by reading and writing, which tells.
         """
-        if not self._capabilities.copy_range:
+        if not self._capabilities.copy_range or (source_offset - offset) % BLOCK_BYTES:
             return 0
         done = 0
         with file.descriptor() as source, Located(self.path), _if_supported():

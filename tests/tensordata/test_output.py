@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from formats.tensordata.osio import SYSTEM, Capabilities, File
-from formats.tensordata.output import UNSUPPORTED, OutputFile
+from formats.tensordata.output import BLOCK_BYTES, UNSUPPORTED, WRITE_BYTES, OutputFile
 
 WRITERS = {
     "unnamed": SYSTEM,
@@ -277,13 +277,35 @@ def test_relative_destination(tmp_path: Path, writer: Capabilities, monkeypatch:
 
 def test_copying_in_the_kernel(tmp_path: Path, path: Path) -> None:
     """A range goes from file to file; at the end of the source less is copied, and the count tells."""
-    file, output = File.open(path), OutputFile(tmp_path / "model", 1000)
-    assert 50 == output.copy_range(file, 100, 7, 50)
-    assert 10 == output.copy_range(file, 990, 500, 60)
+    file, output = File.open(path), OutputFile(tmp_path / "model", 3 * BLOCK_BYTES)
+    assert 50 == output.copy_range(file, 100, 2 * BLOCK_BYTES + 100, 50)
+    assert 10 == output.copy_range(file, 990, 990, 60)
     output.publish()
     content = (tmp_path / "model").read_bytes()
-    assert path.read_bytes()[100:150] == content[7:57]
-    assert path.read_bytes()[990:] == content[500:510]
+    assert path.read_bytes()[100:150] == content[2 * BLOCK_BYTES + 100 :][:50]
+    assert path.read_bytes()[990:] == content[990:1000]
+
+
+def test_what_begins_elsewhere_in_a_block_is_not_copied_in_the_kernel(tmp_path: Path, path: Path) -> None:
+    """To read and write it takes less time, and no filesystem could share it."""
+    assert 0 == OutputFile(tmp_path / "model", 1000).copy_range(File.open(path), 100, 7, 50)
+
+
+def test_no_page_is_written_in_two_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps end where pages do, wherever the first one begins."""
+    ends, real = [], os.pwrite
+
+    def noted(descriptor: int, data: memoryview, offset: int) -> int:
+        ends.append(offset + len(data))
+        return real(descriptor, data, offset)
+
+    monkeypatch.setattr(os, "pwrite", noted)
+    content = os.urandom(3 * WRITE_BYTES)
+    output = OutputFile(tmp_path / "model", 1000 + len(content))
+    output.pwrite(1000, content)
+    output.publish()
+    assert ends == [WRITE_BYTES, 2 * WRITE_BYTES, 3 * WRITE_BYTES, 1000 + len(content)]
+    assert (tmp_path / "model").read_bytes() == bytes(1000) + content
 
 
 @pytest.mark.parametrize("code", sorted(UNSUPPORTED))
