@@ -38,7 +38,11 @@ class Undecoded(Protocol):
         """Whether some element may hold a tensor with external data."""
 
     @property
-    def segments(self) -> list[Source]:
+    def is_flat(self) -> bool:
+        """Whether no element has a message in it: no tensor, graph or node."""
+
+    @property
+    def segments(self) -> list[bytes | Source]:
         """The elements as they are in the file, tags included."""
 
     def decode(self) -> list[Any]:
@@ -78,11 +82,13 @@ class Message:
 
         def __getattr__(self, name: str) -> list[Any]:
             """A repeated field that nobody has read yet."""
+            left = self.undecoded.get(name)
+            if left:
+                return self.__dict__.setdefault(name, left.decode())
             row = type(self).__dataclass_fields__.get(name)
             if row is None or row.default_factory is not list:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            left = self.undecoded.get(name)
-            return self.__dict__.setdefault(name, left.decode() if left else [])
+            return self.__dict__.setdefault(name, [])
 
 
 @dataclass(eq=False, repr=False)

@@ -107,7 +107,7 @@ def _dotted(place: Any) -> str:
 
 def tensors(message: Any) -> Iterator[tuple[str, Tensor]]:
     """Every tensor of a model or a part of one: initialisers, attributes, and the two halves of sparse tensors."""
-    return visit(message, Tensor)
+    return visit(message, Tensor, enter=_is_deep)
 
 
 def external_tensors(message: Any) -> Iterator[tuple[str, Tensor]]:
@@ -123,15 +123,19 @@ def movable_tensors(message: Any, least_nbytes: float = inf) -> Iterator[tuple[s
     return visit(message, Tensor, enter=lambda left: left.has_references or left.largest_nbytes >= least_nbytes)
 
 
+def _is_deep(left: Undecoded) -> bool:
+    return not left.is_flat
+
+
 def _is_external(tensor: Tensor) -> bool:
     return tensor.data_location == EXTERNAL
 
 
 def graphs(message: Any) -> Iterator[tuple[str, Graph]]:
     """Every graph: the model's, its subgraphs and those of training information."""
-    return visit(message, Graph)
+    return visit(message, Graph, enter=_is_deep)
 
 
 def nodes(message: Any) -> Iterator[tuple[str, Node]]:
     """Every node of every graph and function."""
-    return visit(message, Node)
+    return visit(message, Node, enter=_is_deep)

@@ -50,8 +50,9 @@ def _encode(message: Any, table: Table, replace: Callable[[Tensor], Tensor] | No
     names += [name for name in message.undecoded if name not in values]
     for name in sorted(names, key=order.__getitem__):
         if name not in values:
-            segments += message.undecoded[name].segments
-            sources = True
+            parts = message.undecoded[name].segments
+            segments += parts
+            sources |= any(isinstance(part, Source) for part in parts)
             continue
         value = values[name]
         if value is None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from formats.collector import collector_paused
 from formats.ir.model import Message
 from formats.onnxpb.schema import MESSAGES
-from formats.onnxpb.wire import WireType, make_tag
+from formats.onnxpb.wire import WireType, decode_varint, make_tag, skip_field
 from formats.tensordata.source import Source
+
+if TYPE_CHECKING:
+    from formats.onnxpb.rows import Table
 
 _TAGS = {field.name: make_tag(field.number, WireType.LEN) for field in MESSAGES["NodeProto"]}
 INPUT, OUTPUT, NAME = (_TAGS[name] for name in ("input", "output", "name"))
 _new = object.__new__
+MOST_COPIES = 1 << 10
 
 
 def names_in_front(values: dict[str, Any], data: bytes, position: int, end: int) -> int:
@@ -46,7 +51,42 @@ def names_in_front(values: dict[str, Any], data: bytes, position: int, end: int)
     return position
 
 
-class MessageTemplate(NamedTuple):
+class Alike:
+    """The elements of a repeated field that many nodes have, none of them with a message in it.
+
+    They stay undecoded in a node until its field is read, and are copied then.
+    """
+
+    has_references = False
+    is_flat = True
+
+    def __init__(self, field: bytes, elements: list[_Element]) -> None:
+        self.segments = [field]
+        self.largest_nbytes = len(field)
+        self._elements = elements
+        self._copies: list[list[Any]] = []
+        self._more = 1
+
+    def decode(self) -> list[Any]:
+        """The elements, new, and their lists too."""
+        if not self._copies:
+            with collector_paused():  # which otherwise would look at all nodes again and again
+                self._copies = [self._copy() for _ in range(self._more)]
+            self._more = min(2 * self._more, MOST_COPIES)
+        return self._copies.pop()
+
+    def _copy(self) -> list[Any]:
+        copies = []
+        for message_class, fields, lists in self._elements:
+            message = _new(message_class)
+            message.__dict__ = values = fields.copy()
+            for name in lists:
+                values[name] = values[name][:]
+            copies.append(message)
+        return copies
+
+
+class _Element(NamedTuple):
     """A message whose fields hold no message: values that never change, and lists of such values."""
 
     message_class: type[Any]
@@ -55,44 +95,32 @@ class MessageTemplate(NamedTuple):
 
 
 class Template(NamedTuple):
-    """Fields that hold values that never change, and lists of messages."""
+    """Fields that many nodes have: values that never change, and what is undecoded."""
 
     fields: dict[str, Any]
-    messages: dict[str, list[MessageTemplate]]
-    message_count: int = 0
-
-    def copy(self) -> dict[str, Any]:
-        """The fields, their lists and messages new."""
-        fields = self.fields.copy()
-        for name, templates in self.messages.items():
-            fields[name] = copies = []
-            for message_class, inner, lists in templates:
-                values = inner.copy()
-                for key in lists:
-                    values[key] = values[key][:]
-                message = _new(message_class)
-                message.__dict__ = values
-                copies.append(message)
-        return fields
+    message_count: int
 
 
-def template_of(fields: dict[str, Any]) -> Template | None:
-    """The template that makes `fields` again, or `None` where they are more than one can hold."""
-    template = Template({}, {})
+def template_of(fields: dict[str, Any], data: bytes, table: Table) -> Template | None:
+    """The template of nodes with such `fields`, which were decoded from `data`, or `None` where there can be none."""
+    made: dict[str, Any] = {}
+    lists: dict[str, list[_Element]] = {}
     for name, value in fields.items():
         if isinstance(value, list):
-            templates = [_message_template(item) for item in value]
-            if None in templates:
+            elements = [_element(item) for item in value]
+            lists[name] = [element for element in elements if element]
+            if len(lists[name]) < len(elements):
                 return None
-            template.messages[name] = [item for item in templates if item]
         elif isinstance(value, Message | Source):
             return None
         else:
-            template.fields[name] = value
-    return template._replace(message_count=sum(map(len, template.messages.values())))
+            made[name] = value
+    if lists:
+        made["undecoded"] = {name: Alike(_field(data, name, table), elements) for name, elements in lists.items()}
+    return Template(made, sum(map(len, lists.values())))
 
 
-def _message_template(message: Any) -> MessageTemplate | None:
+def _element(message: Any) -> _Element | None:
     if not isinstance(message, Message):
         return None
     fields: dict[str, Any] = {}
@@ -103,4 +131,18 @@ def _message_template(message: Any) -> MessageTemplate | None:
             return None
         fields[name] = value[:] if is_list else value
         lists += [name] * is_list
-    return MessageTemplate(type(message), fields, tuple(lists))
+    return _Element(type(message), fields, tuple(lists))
+
+
+def _field(data: bytes, name: str, table: Table) -> bytes:
+    """All that `data` has of a field, tags included."""
+    found = b""
+    position = 0
+    while position < len(data):
+        start = position
+        tag, position = decode_varint(data, start)
+        position = skip_field(data, position, tag)
+        row = table.by_tag.get(tag)
+        if row and row.name == name:
+            found += data[start:position]
+    return found

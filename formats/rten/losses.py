@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, cast
 
 from formats.ir.dtypes import type_name
 from formats.ir.model import Graph, Node
@@ -13,14 +13,14 @@ from formats.rten.elements import FLOAT, HOLDERS
 from formats.tensordata.plan import Loss
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from formats.ir.model import Model, ValueInfo
 
 MAX_NAMES = 4  # that a line lists
 _AROUND = frozenset(("doc_string", "metadata_props", "device_configurations", "undecoded"))
 # What is in nodes and attributes that have nothing around them and in them.
-_PLAIN = frozenset(("op_type", "domain", "overload", "name", "input", "output", "attribute"))
+_PLAIN = frozenset(("op_type", "domain", "overload", "name", "input", "output", "attribute", "undecoded"))
 _PLAIN_ATTRIBUTE = frozenset(("name", "type", "f", "i", "s", "floats", "ints", "strings"))
 
 
@@ -81,19 +81,28 @@ def add_unheld(losses: Losses, model: Model, held_keys: Iterable[str]) -> None:
 def _around(model: Model) -> Iterator[tuple[str, Any]]:
     """The messages in a model around which there may be something, each with its place, in the order of `visit`."""
     graph = model.graph
+
+    @cache
+    def is_plain(left: Any) -> bool:  # an `Undecoded`, which many nodes share
+        return _are_plain(left.decode())
+
     without_nodes = with_fields(model, graph=with_fields(graph, node=[])) if graph else model
     for where, message in visit(without_nodes, object, only=_may_say_more):
         yield where, message
         if where == "graph" and graph:  # of whose nodes there can be many, and little to visit in most
             for index, node in enumerate(graph.node):
-                held = vars(node)
-                attributes = map(vars, held.get("attribute", ()))
+                held, undecoded = vars(node), cast("Mapping[str, Any]", node.undecoded)
                 if (
                     node.op_type == "Cast"
                     or not _PLAIN.issuperset(held)
-                    or not all(map(_PLAIN_ATTRIBUTE.issuperset, attributes))
+                    or not _are_plain(held.get("attribute", ()))
+                    or not all(map(is_plain, undecoded.values()))
                 ):
                     yield from visit(node, object, f"graph.node[{index}]", only=_may_say_more)
+
+
+def _are_plain(attributes: Iterable[Any]) -> bool:
+    return all(map(_PLAIN_ATTRIBUTE.issuperset, map(vars, attributes)))
 
 
 def _may_say_more(message: Any) -> bool:

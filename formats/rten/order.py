@@ -32,7 +32,7 @@ def subgraphs(nodes: Sequence[Node]) -> list[tuple[int, str, Graph]]:
     return [
         (index, attribute.name or "", attribute.g)
         for index, node in enumerate(nodes)
-        if "attribute" in vars(node)  # asking for the list would make an empty one
+        if "attribute" in vars(node)  # asking for the list would make one: where it is undecoded, it has no graph
         for attribute in node.attribute
         if attribute.g is not None
     ]

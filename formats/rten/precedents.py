@@ -46,10 +46,12 @@ class Precedents:
         """What two nodes have in common of which the same becomes; `None` for a node that has to be looked at."""
         if node.op_type not in OPERATORS or node.domain not in STANDARD_DOMAINS:
             return None
-        try:  # bytes that differ where a value does, even in its type or in the sign of zero
-            attributes = dumps([*map(vars, node.attribute)], 2) if "attribute" in vars(node) else b""
-        except ValueError:  # for a tensor or graph
-            return None
+        attributes: Any = node.undecoded.get("attribute")  # one object in all nodes that have the same
+        if "attribute" in vars(node):
+            try:  # bytes that differ where a value does, even in its type or in the sign of zero
+                attributes = dumps([*map(vars, node.attribute)], 2)
+            except ValueError:  # for a tensor or graph
+                return None
         inputs = [*map(scope.types.get, node.input)]
         if None in inputs:  # omitted, or from around the graph
             inputs = [scope.type_of(name) if name else None for name in node.input]

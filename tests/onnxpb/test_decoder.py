@@ -19,7 +19,7 @@ from protos import CLASSES, encoded, protos
 from formats.errors import DecodeError, EncodeError, LimitError, TruncatedError
 from formats.ir import model as ir
 from formats.ir import walk
-from formats.onnxpb import decoder
+from formats.onnxpb import decoder, templates
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.encoder import encode
 from formats.onnxpb.schema import MESSAGES
@@ -473,6 +473,50 @@ def test_nodes_that_are_alike_are_not_one() -> None:
     first.input.append("more")
     expected = bulky_graph().node[1].SerializeToString()
     assert [expected, bulky_graph().node[2].SerializeToString()] == [encoded(second), encoded(graph.node[2])]
+
+
+def test_what_nodes_have_alike_stays_undecoded() -> None:
+    """Attributes like those of another node are written as they were read, and looked into only by who reads them."""
+    proto = bulky_graph()
+    graph = decode(Literal(proto.SerializeToString()), ir.Graph)
+    for node, node_proto in zip(graph.node, proto.node, strict=True):
+        node.name = node_proto.name = "changed"
+    assert (500, 500) == (len(list(walk.nodes(graph))), len(list(walk.tensors(graph))))
+    assert proto.SerializeToString() == encoded(graph)
+    assert not any("attribute" in vars(node) for node in graph.node)
+    assert ["group", "pads"] == [attribute.name for attribute in graph.node[0].attribute]
+
+
+def test_what_nodes_have_alike_is_copied_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many nodes read their attributes, each has its own, and all of them are right."""
+    monkeypatch.setattr(templates, "MOST_COPIES", 8)
+    proto = bulky_graph()
+    graph = decode(Literal(proto.SerializeToString()), ir.Graph)
+    lists = [id(node.attribute) for node in graph.node]
+    assert len(lists) == len(set(lists))
+    assert len({id(attribute) for node in graph.node for attribute in node.attribute}) == 2 * len(lists)
+    assert proto.SerializeToString() == encoded(graph)
+    copied = copy.deepcopy(graph.node[0])
+    assert copied == graph.node[0]
+    copied.attribute.clear()
+    assert 2 == len(graph.node[0].attribute)
+
+
+def test_fields_of_alike_nodes_that_are_no_attributes() -> None:
+    """Metadata of nodes are theirs, too, wherever in the node they are; what has messages in it is decoded at once."""
+    tail = onnx.NodeProto(op_type="Relu", metadata_props=[onnx.StringStringEntryProto(key="k", value="v")])
+    more = onnx.NodeProto(attribute=[onnx.AttributeProto(name="x", type=2, i=1)], overload="o")
+    spread = onnx.NodeProto(device_configurations=[onnx.NodeDeviceConfigurationProto(sharding_spec=[{}])])
+    data = b""
+    for name, parts in (("a", [tail, more, tail]), ("b", [tail, more, tail]), ("c", [tail, spread]), ("d", [spread])):
+        content = b"".join(part.SerializeToString() for part in [onnx.NodeProto(input=[name]), *parts])
+        data += b"\x0a" + encode_varint(len(content)) + content
+    graph, proto = decode(Literal(data), ir.Graph), onnx.GraphProto.FromString(data)
+    assert proto.SerializeToString() == encoded(graph)
+    assert ["kk", "kk", "k", ""] == ["".join(entry.key or "" for entry in node.metadata_props) for node in graph.node]
+    assert [1, 1, 0, 0] == [len(node.attribute) for node in graph.node]
+    assert [0, 0, 1, 1] == [len(node.device_configurations) for node in graph.node]
+    assert proto.SerializeToString() == encoded(graph)
 
 
 def test_tensors_in_lists_left_in_the_file() -> None:
