@@ -10,6 +10,8 @@ from formats.ir.model import Attribute, Graph, Message, Node, Tensor
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from formats.ir.model import Undecoded
+
 M = TypeVar("M", bound=Message)
 
 
@@ -69,6 +71,12 @@ def get_floats(node: Node, name: str) -> list[float] | None:
     """A list of numbers, or `None` where the attribute is absent."""
     attribute = find(node, name)
     return None if attribute is None else attribute.floats
+
+
+def shared_attributes(node: Node) -> list[Attribute] | Undecoded | None:
+    """The attributes of a node, undecoded where they still are: one object in many nodes that have the same."""
+    held = vars(node)
+    return (held["attribute"] or None) if "attribute" in held else node.undecoded.get("attribute")
 
 
 def make_attribute(name: str, value: Any) -> Attribute:

@@ -144,10 +144,8 @@ class _Builder:
             self._sources.append(len(self._chunks))
         self._chunks.append(data)
 
-    def _table(self, name: str, table: Table | Filled, depth: int) -> int:
+    def _table(self, name: str, table: Table, depth: int) -> int:
         """The position of a table, now written; `depth` counts the tables around it."""
-        if isinstance(table, Filled):
-            return self._filled(name, table, depth)
         self._tables_left -= 1
         if self._tables_left < 0:
             message = f"RTen reads at most {MAX_TABLES} tables, of which a node takes 2 and each of its dimensions 1"
@@ -317,7 +315,8 @@ class _Builder:
         places: list[int] = []
         try:
             for table in reversed(tables):
-                places.append(self._table(slot.element, table, depth))  # noqa: PERF401  (an error counts them)
+                write = self._filled if isinstance(table, Filled) else self._table
+                places.append(write(slot.element, table, depth))
         except FormatError as error:
             error.where = f"[{len(tables) - len(places) - 1}]{error.where or ''}"
             raise

@@ -9,7 +9,7 @@ Spec: RTen 0.25.0, schema.fbs and the graph builder of the .rten loader.
 
 from __future__ import annotations
 
-from itertools import repeat
+from itertools import chain, repeat
 from marshal import dumps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +17,7 @@ from formats.errors import EncodeError
 from formats.ir import dtypes
 from formats.ir.model import Graph, Model, Node, ValueInfo
 from formats.rten.attribute_tables import Problem, encode_attributes
+from formats.rten.attributes import shared_attributes
 from formats.rten.constants import INLINE_ELEMENTS, TensorSection, constant_tensor, convert, densify
 from formats.rten.elements import FLOAT, HOLDERS, INT32_LIMITS
 from formats.rten.forms import NAME, Filled, Form, Gap
@@ -214,7 +215,7 @@ class Encoder:
             return
         inputs = _ids(node.input, nodes.ids)
         outputs = _ids(self._used_outputs(node, row, uses), nodes.ids)
-        key = row.name, id(node.attribute), len(inputs), len(outputs), bool(node.name)
+        key = row.name, id(shared_attributes(node)), len(inputs), len(outputs), bool(node.name)
         form = self._forms.get(key)
         if form is None:
             refused = len(self.refusals)
@@ -341,7 +342,7 @@ def _ids(names: Iterable[str], known: Mapping[str, int]) -> tuple[int, ...]:
 
 
 def _find_uses(graph: Graph) -> _Uses:
-    own = dict.fromkeys(name for node in graph.node for name in node.input)
+    own = dict.fromkeys(chain.from_iterable(node.input for node in graph.node))
     own.pop("", None)  # an omitted input
     outputs = [value.name or "" for value in graph.output]
     own.update(dict.fromkeys(outputs))

@@ -80,14 +80,16 @@ class Layout(NamedTuple):
 
         Raises: struct.error or OverflowError for a number that does not fit.
         """
-        arguments = self.arguments[:]
-        for place, total in self.distances:
+        _, _, pack, arguments, distances, name, values = self
+        arguments = arguments[:]
+        for place, total in distances:
             arguments[place] = total - position
-        if self.name:
-            arguments[self.name : self.name + 2] = len(filled.name), filled.name.encode("ascii")
-        for first, end, number in self.values:
+        if name:
+            arguments[name] = len(filled.name)
+            arguments[name + 1] = filled.name.encode("ascii")
+        for first, end, number in values:
             arguments[first:end] = filled.values[number]
-        return self.pack(*arguments)
+        return pack(*arguments)
 
 
 def mark_of(slot: Slot, gap: Gap, value: Any, place: int, position: int) -> Mark:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from formats.ir.dtypes import type_name
 from formats.ir.model import Graph, Node
@@ -13,7 +13,7 @@ from formats.rten.elements import FLOAT, HOLDERS
 from formats.tensordata.plan import Loss
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from formats.ir.model import Model, ValueInfo
 
@@ -91,12 +91,12 @@ def _around(model: Model) -> Iterator[tuple[str, Any]]:
         yield where, message
         if where == "graph" and graph:  # of whose nodes there can be many, and little to visit in most
             for index, node in enumerate(graph.node):
-                held, undecoded = vars(node), cast("Mapping[str, Any]", node.undecoded)
+                held = vars(node)
                 if (
                     node.op_type == "Cast"
                     or not _PLAIN.issuperset(held)
-                    or not _are_plain(held.get("attribute", ()))
-                    or not all(map(is_plain, undecoded.values()))
+                    or ("attribute" in held and not _are_plain(held["attribute"]))
+                    or ("undecoded" in held and not all(map(is_plain, held["undecoded"].values())))
                 ):
                     yield from visit(node, object, f"graph.node[{index}]", only=_may_say_more)
 

@@ -29,13 +29,16 @@ def graphs(graph: Graph, where: str = "") -> Iterator[tuple[str, Graph]]:
 
 def subgraphs(nodes: Sequence[Node]) -> list[tuple[int, str, Graph]]:
     """The graphs in nodes, each with the index of the node and the name of the attribute."""
-    return [
-        (index, attribute.name or "", attribute.g)
-        for index, node in enumerate(nodes)
-        if "attribute" in vars(node)  # asking for the list would make one: where it is undecoded, it has no graph
-        for attribute in node.attribute
-        if attribute.g is not None
-    ]
+    found: list[tuple[int, str, Graph]] = []
+    without: set[int] = set()  # the lists, which many nodes share, that have none
+    for index, node in enumerate(nodes):
+        attributes = vars(node).get("attribute")  # what is undecoded has no graphs
+        if attributes and id(attributes) not in without:
+            inner = [(index, attribute.name or "", attribute.g) for attribute in attributes if attribute.g is not None]
+            found += inner
+            if not inner:
+                without.add(id(attributes))
+    return found
 
 
 def mentioned(node: Node) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from marshal import dumps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.rten.attributes import with_fields
+from formats.rten.attributes import shared_attributes, with_fields
 from formats.rten.operators import STANDARD_DOMAINS
 from formats.rten.rewriting.context import FLOATS
 
@@ -29,9 +29,9 @@ OPERATORS = frozenset(_NAMES.split())
 
 
 class Precedent(NamedTuple):
-    """What became of a node: its attributes, and the types of its outputs."""
+    """What became of a node: its new attributes, `None` where it stays as it is, and the types of its outputs."""
 
-    attributes: list[Attribute]
+    attributes: list[Attribute] | None
     types: list[ValueType]
 
 
@@ -46,10 +46,10 @@ class Precedents:
         """What two nodes have in common of which the same becomes; `None` for a node that has to be looked at."""
         if node.op_type not in OPERATORS or node.domain not in STANDARD_DOMAINS:
             return None
-        attributes: Any = node.undecoded.get("attribute")  # one object in all nodes that have the same
-        if "attribute" in vars(node):
+        attributes: Any = shared_attributes(node)
+        if isinstance(attributes, list):
             try:  # bytes that differ where a value does, even in its type or in the sign of zero
-                attributes = dumps([*map(vars, node.attribute)], 2)
+                attributes = dumps([*map(vars, attributes)], 2)
             except ValueError:  # for a tensor or graph
                 return None
         inputs = [*map(scope.types.get, node.input)]
@@ -64,8 +64,9 @@ class Precedents:
         found = self._found.get(likeness) if likeness else None
         if found is None:
             return None
-        scope.types.update(zip(node.output, found.types, strict=True))
-        return with_fields(node, attribute=found.attributes)
+        for name, value_type in zip(node.output, found.types, strict=True):
+            scope.types[name] = value_type
+        return node if found.attributes is None else with_fields(node, attribute=found.attributes)
 
     def add(self, likeness: Likeness | None, node: Node, became: list[Node], scope: Scope) -> None:
         """Remember what became of a node, where that is the same operator of the same values.
@@ -79,4 +80,4 @@ class Precedents:
         if (made.op_type, made.input, made.output) == (node.op_type, node.input, node.output) and all(
             entry.elem_type in FLOATS for entry in types
         ):
-            self._found[likeness] = Precedent(made.attribute, types)
+            self._found[likeness] = Precedent(None if made is node else made.attribute, types)
