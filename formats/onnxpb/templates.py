@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _TAGS = {field.name: make_tag(field.number, WireType.LEN) for field in MESSAGES["NodeProto"]}
 INPUT, OUTPUT, NAME = (_TAGS[name] for name in ("input", "output", "name"))
 _new = object.__new__
-MOST_COPIES = 1 << 10
+MOST_COPIES = 1 << 10  # that are made at once
 
 
 def names_in_front(values: dict[str, Any], data: bytes, position: int, end: int) -> int:
@@ -69,11 +69,13 @@ class Alike:
 
     def decode(self) -> list[Any]:
         """The elements, new, and their lists too."""
-        if not self._copies:
+        try:
+            return self._copies.pop()
+        except IndexError:  # none is left, and another thread may have taken the last
             with collector_paused():  # which otherwise would look at all nodes again and again
-                self._copies = [self._copy() for _ in range(self._more)]
+                first, *self._copies = [self._copy() for _ in range(self._more)]
             self._more = min(2 * self._more, MOST_COPIES)
-        return self._copies.pop()
+            return first
 
     def _copy(self) -> list[Any]:
         copies = []

@@ -7,6 +7,7 @@ import pickle
 import time
 import typing
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from typing import Any
 
@@ -500,6 +501,17 @@ def test_what_nodes_have_alike_is_copied_for_each(monkeypatch: pytest.MonkeyPatc
     assert copied == graph.node[0]
     copied.attribute.clear()
     assert 2 == len(graph.node[0].attribute)
+
+
+def test_several_threads_read_what_nodes_have_alike() -> None:
+    """Nodes may be read by several threads at once: each node has all of its attributes, and no other's."""
+    proto = bulky_graph(4000)
+    graph = decode(Literal(proto.SerializeToString()), ir.Graph)
+    nodes = graph.node
+    with ThreadPoolExecutor(8) as pool:
+        lists = [*pool.map(lambda node: node.attribute, nodes)]
+    assert len({id(attribute) for attributes in lists for attribute in attributes}) == 2 * len(nodes)
+    assert proto.SerializeToString() == encoded(graph)
 
 
 def test_fields_of_alike_nodes_that_are_no_attributes() -> None:
