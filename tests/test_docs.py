@@ -17,7 +17,7 @@ import formats
 from formats.parameters import EXAMPLES
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/rten.md")
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/rten.md", "docs/security.md")
 # What prepares a machine is not run here but by `.ci/run`; here, what it mentions must exist.
 PREPARATIONS = ("pip install", "cargo build", "python3 -m venv", ". .venv/bin/activate", "pytest")
 
@@ -131,7 +131,7 @@ def test_links_lead_somewhere() -> None:
     """Every relative link of a document leads to a file of the repository."""
     for document in DOCUMENTS:
         links = re.findall(r"\]\(([^)#:]+)\)", (ROOT / document).read_text(encoding="utf-8"))
-        assert not [link for link in links if not (ROOT / link).exists()]
+        assert not [link for link in links if not ((ROOT / document).parent / link).exists()]
 
 
 def test_files_that_are_mentioned_exist() -> None:
