@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from formats.conversion import read_model
 from formats.inspection import span_of
 from formats.ir import dtypes, walk
-from formats.messages import in_units
 from formats.registry import ReadOptions, Region
+from formats.units import in_units
 
 if TYPE_CHECKING:
     import os

@@ -29,11 +29,16 @@ LONG_MODULES = {
     "formats.onnxpb.decoder": "one inner loop, and what it does with fields that it leaves where they are",
 }
 LONG_FUNCTIONS = {
-    "formats.parameters.convert": "two lines for every option",
+    "formats.cli.convert_command.convert": "two lines for every option",
     "formats.onnxpb.decoder._Decoder.fields": "the inner loop of decoding, where a call costs as much as a field",
 }
 MANY_PARAMETERS = dict.fromkeys(
-    ("formats.parameters.convert", "formats.tools.inspect", "formats.tools.verify", "formats.tools.diff"),
+    (
+        "formats.cli.convert_command.convert",
+        "formats.cli.verbs.inspect",
+        "formats.cli.verbs.verify",
+        "formats.cli.verbs.diff",
+    ),
     "typer wants a parameter for every option",
 )
 
@@ -59,25 +64,15 @@ ALLOWED = {
     "formats.registry": (*FOUNDATION, "formats.onnxpb", "formats.onnxzip", "formats.rten"),
     "formats.conversion": (*FOUNDATION, "formats.registry"),
     "formats.inspection": (*FOUNDATION, "formats.registry", "formats.conversion"),
-    "formats.layout": (*FOUNDATION, "formats.registry", "formats.conversion", "formats.inspection", "formats.messages"),
+    "formats.layout": (*FOUNDATION, "formats.registry", "formats.conversion", "formats.inspection", "formats.units"),
     "formats.verification": (*FOUNDATION, "formats.registry", "formats.conversion", "formats.inspection"),
     "formats.difference": (*FOUNDATION, "formats.registry", "formats.conversion"),
     "formats.bridge": (*FOUNDATION, "formats.onnxpb", "formats.conversion"),
-    "formats.listing": ("formats.messages",),
-    "formats.progress": (),
-    "formats.messages": ("formats.errors", "formats.conversion"),
-    "formats.arguments": ("formats.errors", "formats.messages", "formats.registry", "formats.onnxpb.keys"),
-    "formats.commands": ("formats.arguments", "formats.registry"),
+    "formats.units": (),
     "formats.cli": (
-        *("formats", "formats.collector", "formats.conversion", "formats.messages", "formats.parameters"),
-        "formats.progress",
-    ),
-    "formats.parameters": ("formats", "formats.arguments", "formats.cli", "formats.commands", "formats.conversion"),
-    "formats.tools": (
-        *("formats", "formats.arguments", "formats.cli", "formats.collector", "formats.commands"),
-        *("formats.messages", "formats.parameters", "formats.progress", "formats.listing"),
-        *("formats.onnxzip", "formats.tensordata"),
-        *("formats.inspection", "formats.layout", "formats.verification", "formats.difference"),
+        *FOUNDATION,
+        *("formats", "formats.cli", "formats.conversion", "formats.difference", "formats.inspection", "formats.layout"),
+        *("formats.onnxpb.keys", "formats.onnxzip", "formats.registry", "formats.units", "formats.verification"),
     ),
     "formats.__main__": ("formats.cli",),
     "formats": (*FOUNDATION, "formats.onnxpb.keys"),
@@ -94,13 +89,16 @@ LIGHT = {
     "formats.collector",
     "formats.errors",
     "formats.registry",
-    "formats.messages",
-    "formats.progress",
-    "formats.arguments",
-    "formats.commands",
+    "formats.units",
     "formats.cli",
-    "formats.parameters",
-    "formats.tools",
+    "formats.cli.argument_values",
+    "formats.cli.convert_command",
+    "formats.cli.process",
+    "formats.cli.progress_bar",
+    "formats.cli.report_lines",
+    "formats.cli.typer_commands",
+    "formats.cli.verbs",
+    "formats.cli.wording",
     "formats.__main__",
 }
 LIGHT |= {"formats.onnxpb", "formats.onnxzip", "formats.rten"}
@@ -115,7 +113,11 @@ OPTIONAL = {  # and the one module that may import it
 HEAVY = {"numpy", "ml_dtypes", "isal", "rich"}
 FORBIDDEN_CALLS = {"print", "sys.exit", "exit", "quit", "os._exit", "warnings.warn", "sys.stdout.write", "breakpoint"}
 FORBIDDEN_CALLS |= {"typer.echo", "typer.Exit"}
-MAY_CALL = {"formats.cli": {"print"}, "formats.parameters": {"typer.Exit"}, "formats.tools": {"typer.Exit"}}
+MAY_CALL = {
+    "formats.cli.process": {"print"},
+    "formats.cli.convert_command": {"typer.Exit"},
+    "formats.cli.verbs": {"typer.Exit"},
+}
 
 
 class Import(NamedTuple):
@@ -319,6 +321,6 @@ def test_tests_mirror_the_package() -> None:
 
 def test_rules_are_not_vacuous() -> None:
     """The import scanner finds what is imported within functions, and leaves out what only type checkers see."""
-    convert = {entry.module for entry in imports(PACKAGE / "cli.py") if entry.lazy}
+    convert = {entry.module for entry in imports(PACKAGE / "cli" / "process.py") if entry.lazy}
     assert {"formats", "traceback"} <= convert
     assert "formats.ir.model" not in {entry.module for entry in imports(PACKAGE / "registry.py")}

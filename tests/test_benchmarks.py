@@ -20,7 +20,7 @@ from onnx.numpy_helper import to_array
 from safetensors.numpy import load_file
 
 import formats
-from formats.parameters import app
+from formats.cli.convert_command import app
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 SCALE = 1 / 1024  # a large weight, or 40 nodes

@@ -14,9 +14,9 @@ import pytest
 
 import formats
 from formats import Attribute, Dimension, Graph, Model, Node, OperatorSetId, StringStringEntry, Tensor, TensorShape
+from formats.cli.report_lines import comparison_lines
 from formats.difference import compare, differences
 from formats.errors import FormatError
-from formats.listing import comparison_lines
 
 
 def model() -> Model:

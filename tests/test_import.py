@@ -37,9 +37,9 @@ def loaded(python: Python, code: str, *arguments: str) -> list[str]:
     return done.stdout.splitlines()[-1].split()
 
 
-def run_main(python: Python, *arguments: str, command: str = "cli") -> list[str]:
+def run_main(python: Python, *arguments: str, command: str = "process") -> list[str]:
     """The heavy modules that are there after the command ran in this process."""
-    code = f"from formats.{command} import main\ntry:\n    main()\nexcept SystemExit: pass\nprint()"
+    code = f"from formats.cli.{command} import main\ntry:\n    main()\nexcept SystemExit: pass\nprint()"
     return loaded(python, code, *arguments)
 
 
@@ -73,7 +73,7 @@ def test_command_loads_nothing_heavy(python: Python, digits: Path, arguments: li
 @pytest.mark.parametrize(("options", "loaded"), [([], "False"), (["--force"], "True")])
 def test_no_options_need_no_parser(python: Python, digits: Path, options: list[str], loaded: str) -> None:
     """Without options the command does not import typer, which would take as long as converting a small model."""
-    code = "import sys\nfrom formats.cli import main\ntry:\n    main()\nexcept SystemExit: pass\n"
+    code = "import sys\nfrom formats.cli.process import main\ntry:\n    main()\nexcept SystemExit: pass\n"
     code += "print('typer' in sys.modules)"
     assert loaded == python("-c", code, "digits.onnx", "a.rten", *options).stdout.splitlines()[-1]
 
@@ -81,7 +81,7 @@ def test_no_options_need_no_parser(python: Python, digits: Path, options: list[s
 @pytest.mark.parametrize("arguments", [["--help"], ["inspect", "digits.onnx"], ["verify", "digits.onnx"]])
 def test_tools_load_nothing_heavy(python: Python, digits: Path, arguments: list[str]) -> None:
     """What looks at a model without its weights starts without numpy, rich, pydantic and the like."""
-    assert [] == run_main(python, *arguments, command="tools")
+    assert [] == run_main(python, *arguments, command="verbs")
 
 
 def test_archive_loads_no_numpy(python: Python, digits: Path) -> None:

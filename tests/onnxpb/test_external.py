@@ -15,11 +15,12 @@ from references import model_with_references
 from typer.testing import CliRunner
 
 import formats
-from formats import conversion, parameters
+from formats import conversion
+from formats.cli import convert_command
+from formats.cli.wording import summary
 from formats.errors import EncodeError, ExternalDataError, TensorDataError
 from formats.ir import walk
 from formats.ir.model import Model
-from formats.messages import summary
 from formats.onnxpb import CODEC, OnnxOptions
 from formats.tensordata.engine import EngineOptions, execute
 from formats.tensordata.osio import File
@@ -296,7 +297,7 @@ def test_large_files_warn(tmp_path: Path) -> None:
     )
     assert "onnx and onnxruntime read up to 2 GiB; --external-data puts weights into another file" in summary(report)[1]
     assert () == CODEC.plan(read(path), tmp_path / "out.onnx", OnnxOptions()).losses
-    done = CliRunner().invoke(parameters.app, [str(path), str(tmp_path / "out.onnx"), "--inline", "--strict"])
+    done = CliRunner().invoke(convert_command.app, [str(path), str(tmp_path / "out.onnx"), "--inline", "--strict"])
     assert (1, True) == (done.exit_code, "--external-data" in done.stderr)
     assert not (tmp_path / "out.onnx").exists()
 

@@ -12,12 +12,12 @@ import pytest
 from typer.testing import CliRunner
 
 import formats
-from formats import tools
+from formats.cli import verbs
 
 
 def invoke(*arguments: str | Path) -> Any:
     """What the command says and returns, run in this process."""
-    return CliRunner().invoke(tools.app, [*map(str, arguments)], prog_name="formats")
+    return CliRunner().invoke(verbs.app, [*map(str, arguments)], prog_name="formats")
 
 
 @pytest.fixture

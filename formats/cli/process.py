@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from formats.cli.progress_bar import Progress
+from formats.cli.wording import describe, error_to_json, json_text, printable, summary
 from formats.collector import rest_at_exit
-from formats.messages import describe, error_to_json, json_text, printable, summary
-from formats.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ def main() -> None:
     if len(arguments) == 2 and not any(argument.startswith("-") for argument in arguments) and os.name != "nt":
         convert_plainly(*map(Path, arguments))
     else:
-        from formats.parameters import app
+        from formats.cli.convert_command import app
 
         app(prog_name="convert")
 

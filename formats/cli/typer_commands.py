@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from formats.arguments import attach_value
+from formats.cli.argument_values import attach_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -9,9 +9,17 @@ from typing import Annotated, Any
 import typer
 
 from formats import __version__
-from formats.arguments import parse_count, parse_depth, parse_format, parse_metadata, parse_pins, parse_size, read_key
-from formats.cli import reported_errors, run, say, stoppable
-from formats.commands import Command, option
+from formats.cli.argument_values import (
+    parse_count,
+    parse_depth,
+    parse_format,
+    parse_metadata,
+    parse_pins,
+    parse_size,
+    read_key,
+)
+from formats.cli.process import reported_errors, run, say, stoppable
+from formats.cli.typer_commands import Command, option
 
 READING, RTEN = "Options for reading", "Options for .rten"
 ONNX, MOVED, ARCHIVE = "Options for .onnx", "Options for .onnx and .onnxz", "Options for .onnxz"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from formats.messages import in_units
+from formats.units import in_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -19,8 +19,10 @@ import onnx
 import pytest
 from typer.testing import CliRunner
 
-from formats import __version__, cli, conversion, parameters, progress, registry, verification
-from formats.arguments import parse_size
+import formats
+from formats import __version__, conversion, registry, verification
+from formats.cli import convert_command, progress_bar
+from formats.cli.argument_values import parse_size
 from formats.onnxpb.keys import Key
 from formats.tensordata import output
 
@@ -43,7 +45,7 @@ main()
 
 def invoke(*arguments: str | Path) -> Any:
     """What the command says and returns, run in this process."""
-    return CliRunner().invoke(parameters.app, [*map(str, arguments)])
+    return CliRunner().invoke(convert_command.app, [*map(str, arguments)])
 
 
 def names(folder: Path) -> list[str]:
@@ -91,7 +93,7 @@ def test_two_paths_alone_are_not_special(digits: Path, command: Command, argumen
 @pytest.mark.parametrize("options", [[], ["--"]])
 def test_nobody_reads_what_is_said(digits: Path, options: list[str]) -> None:
     """Where stdout is a pipe that nobody reads, the model is written, and the exit code is 1 without a word."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(formats.__file__).parents[1])}
     reader, writer = os.pipe()
     os.close(reader)
     arguments = [sys.executable, "-m", "formats", *options, "digits.onnx", "a.rten"]
@@ -398,7 +400,7 @@ def test_full_disk_is_one_line(digits: Path, tmp_path: Path, command: Command) -
     disk.mkdir()
     script = f'mount -t tmpfs -o size=32k none {disk} || exit 77; "$@"; code=$?; ls -A {disk}; exit $code'
     arguments = [sys.executable, "-m", "formats", "digits.onnx", disk / "a.onnxz"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(formats.__file__).parents[1])}
     try:
         done = subprocess.run(
             ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", *map(str, arguments)],
@@ -509,7 +511,7 @@ def test_memory_that_runs_out_is_one_line(digits: Path, tmp_path: Path, monkeypa
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_report_that_cannot_be_printed_is_one_line(digits: Path, tmp_path: Path) -> None:
     """When stdout is full, the command says so on stderr and exits with 1."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(formats.__file__).parents[1])}
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "formats", "digits.onnx", "a.onnx"],
@@ -560,7 +562,12 @@ def slow(digits: Path, tmp_path: Path) -> Iterator[Callable[..., subprocess.Pope
     started: list[subprocess.Popen[bytes]] = []
 
     def start(*arguments: str, **settings: Any) -> subprocess.Popen[bytes]:
-        environment = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[1]), "TERM": "xterm", "COLUMNS": "80"}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(Path(formats.__file__).parents[1]),
+            "TERM": "xterm",
+            "COLUMNS": "80",
+        }
         command = [sys.executable, "-c", SLOW, "digits.onnx", *arguments]
         started.append(subprocess.Popen(command, cwd=tmp_path, env=environment, **settings))
         return started[-1]
@@ -662,9 +669,9 @@ def test_progress_waits_before_it_shows(monkeypatch: pytest.MonkeyPatch) -> None
     """The bar appears half a second after the start, not before, and not for work that is done."""
     clock = [0.0]
     bars: list[str] = []
-    monkeypatch.setattr(progress, "perf_counter", lambda: clock[0])
-    monkeypatch.setattr(progress, "new_bar", lambda: bars.append("bar"))
-    bar = progress.Progress()
+    monkeypatch.setattr(progress_bar, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(progress_bar, "new_bar", lambda: bars.append("bar"))
+    bar = progress_bar.Progress()
     clock[0] = 0.49
     bar(1, 10)
     clock[0] = 5.0
@@ -732,7 +739,7 @@ def test_encrypted_models(digits: Path, command: Command, tmp_path: Path, monkey
 def test_key_from_the_terminal(digits: Path, tmp_path: Path) -> None:
     """A key can be typed."""
     encrypted = tmp_path / "a.onnxc"
-    done = CliRunner().invoke(parameters.app, [str(digits), str(encrypted), "--ask-key"], input="secret\n")
+    done = CliRunner().invoke(convert_command.app, [str(digits), str(encrypted), "--ask-key"], input="secret\n")
     assert 0 == done.exit_code
     assert digits.read_bytes() == conversion.dumps(conversion.load(encrypted, key=Key.of("secret")), "onnx")
 

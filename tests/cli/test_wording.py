@@ -1,4 +1,4 @@
-"""Facts about the words of the command: sizes, summaries, and errors for people and for programs."""
+"""Facts about the words of the command: summaries, and errors for people and for programs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from formats.cli.wording import describe, error_to_json, printable, summary
 from formats.conversion import ConversionReport, OptionError, WrittenFile
 from formats.errors import FormatError, TruncatedError
-from formats.messages import describe, error_to_json, in_units, printable, summary
 from formats.tensordata.plan import Loss
 
 
@@ -18,22 +18,6 @@ def report(*files: tuple[str, int], seconds: float = 0.31, losses: tuple[Loss, .
     """The report of a conversion into these files, the model last."""
     written = tuple(WrittenFile(Path(name), nbytes) for name, nbytes in files)
     return ConversionReport(Path("m.onnx"), written[-1].path, "onnx", "rten", written, seconds, losses)
-
-
-@pytest.mark.parametrize(
-    ("nbytes", "text"),
-    [
-        (0, "0 bytes"),
-        (999, "999 bytes"),
-        (1000, "1.0 kB"),
-        (410_200_000, "410.2 MB"),
-        (1_340_000_000, "1.3 GB"),
-        (2_500_000_000_000, "2500.0 GB"),
-    ],
-)
-def test_sizes_are_in_powers_of_1000(nbytes: int, text: str) -> None:
-    """Sizes have one decimal and the largest unit that leaves something before the point."""
-    assert text == in_units(nbytes)
 
 
 def test_summary_of_a_large_file_has_a_rate() -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from formats.cli.wording import describe
 from formats.errors import FormatError
-from formats.messages import describe
 
 if TYPE_CHECKING:
     from formats.onnxpb.keys import Key

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import FormatError
+from formats.units import in_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,7 +18,6 @@ RATE_FROM_BYTES = 1_000_000  # below, a rate says more about the machine than ab
 COMPANIONS_IN_SUMMARY = 2
 LOSSES_IN_SUMMARY = 3
 FLAGS = {"external_data": "--external-data or --inline"}  # of options whose name is not that of the flag
-UNITS = ("bytes", "kB", "MB", "GB")
 
 
 def summary(report: ConversionReport) -> list[str]:
@@ -38,14 +38,6 @@ def summary(report: ConversionReport) -> list[str]:
         details = "; ".join(note.detail for note in report.notes)
         lines.append(f"note: passed over: {details}")
     return lines
-
-
-def in_units(nbytes: float) -> str:
-    """A size for people, in powers of 1000."""
-    power = 0
-    while nbytes >= 1000 and power < len(UNITS) - 1:
-        nbytes, power = nbytes / 1000, power + 1
-    return f"{nbytes:.{min(power, 1)}f} {UNITS[power]}"
 
 
 def describe(error: BaseException) -> str:

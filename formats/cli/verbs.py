@@ -1,6 +1,6 @@
 """The command `formats`, with `convert` and what looks at models without changing them.
 
-Annotations are not postponed, for the reason that `parameters.py` tells.
+Annotations are not postponed, for the reason that `convert_command.py` tells.
 """
 
 import sys
@@ -9,14 +9,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from formats import parameters
-from formats.arguments import parse_count
-from formats.cli import reported_errors, say, stoppable
+from formats.cli import convert_command
+from formats.cli.argument_values import parse_count
+from formats.cli.convert_command import (
+    AskKey,
+    Debug,
+    Json,
+    KeyEnv,
+    KeyFile,
+    MaxDepth,
+    NoHardLinks,
+    Threads,
+    reading_options,
+)
+from formats.cli.process import reported_errors, say, stoppable
+from formats.cli.progress_bar import Progress
+from formats.cli.typer_commands import Command, CommandGroup, option
+from formats.cli.wording import json_text, printable
 from formats.collector import rest_at_exit
-from formats.commands import Command, CommandGroup, option
-from formats.messages import json_text, printable
-from formats.parameters import AskKey, Debug, Json, KeyEnv, KeyFile, MaxDepth, NoHardLinks, Threads, reading_options
-from formats.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,7 +41,7 @@ COUNT: dict[str, Any] = {"metavar": "N", "parser": parse_count}
 File = Annotated[Path, typer.Argument(metavar="FILE", parser=Path)]
 First = Annotated[Path, typer.Argument(metavar="A", parser=Path)]
 Second = Annotated[Path, typer.Argument(metavar="B", parser=Path)]
-FileFormat = Annotated[str | None, option("--from", **parameters.FORMAT, help="Read FILE as FORMAT: {formats}.")]
+FileFormat = Annotated[str | None, option("--from", **convert_command.FORMAT, help="Read FILE as FORMAT: {formats}.")]
 Data = Annotated[bool, option("--data", help="Read everything and check the checksums that there are.")]
 Original = Annotated[
     Path | None,
@@ -45,7 +55,7 @@ Force = Annotated[bool, option("-f", "--force", help="Replace OUT if it exists."
 Tensors = Annotated[int | None, option("--tensors", **COUNT, help=f"List N tensors; {TENSORS_IN_TABLE} by default.")]
 Storage = Annotated[bool, option("--storage", help="Compare how weights are stored, too.")]
 Limit = Annotated[int | None, option("--limit", **COUNT, help=f"Tell N differences; {DIFFERENCES} by default.")]
-Version = Annotated[bool, parameters.version_option("formats")]
+Version = Annotated[bool, convert_command.version_option("formats")]
 
 app = typer.Typer(
     cls=CommandGroup,
@@ -55,7 +65,7 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("convert", epilog=parameters.EXAMPLES, **SETTINGS)(parameters.convert)
+app.command("convert", epilog=convert_command.EXAMPLES, **SETTINGS)(convert_command.convert)
 
 
 @app.callback()
@@ -83,7 +93,7 @@ def inspect(
         raise typer.BadParameter(f"{layout} does not end in .svg or .html")
     with reported_errors(as_json, debug, program="formats"), stoppable():
         from formats import inspection
-        from formats.listing import inspection_lines
+        from formats.cli.report_lines import inspection_lines
 
         reading = reading_options(max_depth, no_hard_links, key_file, key_env, ask_key)
         seen = inspection.inspect(file, format=from_format, **reading)
@@ -116,7 +126,7 @@ def verify(
     progress = Progress() if sys.stderr.isatty() and not as_json else None
     with reported_errors(as_json, debug, program="formats"), stoppable():
         from formats import verification
-        from formats.listing import verification_lines
+        from formats.cli.report_lines import verification_lines
         from formats.tensordata.engine import EngineOptions
 
         engine = EngineOptions(threads=threads or 0, progress=progress)
@@ -152,7 +162,7 @@ def diff(
     """
     with reported_errors(as_json, debug, program="formats", failure=EXIT_TROUBLE), stoppable():
         from formats import difference
-        from formats.listing import comparison_lines
+        from formats.cli.report_lines import comparison_lines
 
         reading = reading_options(max_depth, no_hard_links, key_file, key_env, ask_key)
         limit = DIFFERENCES if limit is None else limit
