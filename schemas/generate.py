@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TARGETS = (
     ("schemas/onnx.proto", onnx_schema.generate, "formats/onnxpb/schema.py"),
     ("schemas/onnx.proto", onnx_stub.generate, "formats/onnxpb/proto.pyi"),
-    ("schemas/rten.fbs", rten_schema.generate, "formats/rten/schema.py"),
+    ("schemas/rten.fbs", rten_schema.generate, "formats/rten/file/schema.py"),
 )
 
 

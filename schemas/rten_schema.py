@@ -82,7 +82,7 @@ class Schema:
 
 
 def generate(source_text: str) -> str:
-    """Return the text of `formats/rten/schema.py` for the text of `rten.fbs`.
+    """Return the text of `formats/rten/file/schema.py` for the text of `rten.fbs`.
 
     Raises: SchemaError where the text is not a schema, or is more of the language than this module reads.
     """

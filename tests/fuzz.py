@@ -45,11 +45,11 @@ from formats.ir import walk
 from formats.ir.model import Model
 from formats.onnxpb import crypt, decoder
 from formats.onnxpb.keys import Key
-from formats.rten import fbs
-from formats.rten.builder import build
-from formats.rten.header import HEADER_NBYTES, Header, decode_header, encode_header, is_v2
-from formats.rten.refusal import RefusalError
-from formats.rten.schema import UNIONS
+from formats.rten.convert.refusal import RefusalError
+from formats.rten.file import fbs
+from formats.rten.file.builder import build
+from formats.rten.file.header import HEADER_NBYTES, Header, decode_header, encode_header, is_v2
+from formats.rten.file.schema import UNIONS
 from formats.tensordata.source import Literal
 
 MAX_SECONDS = 1.0  # of the processor, for one input

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from formats.ir import dtypes
-from formats.rten.elements import ELEMENTS, HOLDERS
 from formats.rten.operators import OPERATORS
 from formats.rten.rewriting.table import REWRITINGS
+from formats.rten.types import ELEMENTS, HOLDERS
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "rten.md"

@@ -23,7 +23,7 @@ FORBIDDEN_NAMES = {"util", "utils", "helper", "helpers", "common", "manager", "m
 LONG_MODULES = {
     "formats.ir.model": "a table: a class for every message",
     "formats.onnxpb.schema": "a table",
-    "formats.rten.schema": "a table",
+    "formats.rten.file.schema": "a table",
     "formats.rten.operators": "a table: a row for every operator",
     "formats.rten.dims": "a table: a rule for every operator",
     "formats.onnxpb.decoder": "one inner loop, and what it does with fields that it leaves where they are",

@@ -37,7 +37,7 @@ class RtenOptions:
 
 def sniff(head: bytes, nbytes: int) -> Match:
     """How much the first bytes of a file look like a .rten file; version 1 has no mark of its own."""
-    from formats.rten.header import is_plausible_v1, is_v2
+    from formats.rten.file.header import is_plausible_v1, is_v2
 
     if is_v2(head):
         return Match.STRONG
@@ -60,21 +60,21 @@ def plan(model: Model, destination: Path, options: RtenOptions) -> WritePlan:
 
 def raise_model(model: Model, pin_types: Mapping[str, str]) -> tuple[Model, tuple[Loss, ...]]:
     """The model, which `read` gave, in ONNX's operators, and what is lost."""
-    from formats.rten.raising.model import raise_model
+    from formats.rten.convert.raising.model import raise_model
 
     return raise_model(model, pin_types)
 
 
 def regions(source: Source) -> Iterator[Region]:
     """The header and the model of the file in `source`."""
-    from formats.rten.description import regions_of
+    from formats.rten.file.regions import regions_of
 
     return regions_of(source)
 
 
 def checksums(source: Source, model: Model, original: Source | None) -> Iterator[Checksum]:
     """The SHA-256 of the file that was converted, where the model tells it."""
-    from formats.rten.description import checksums_of
+    from formats.rten.file.regions import checksums_of
 
     return checksums_of(model, original)
 

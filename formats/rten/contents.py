@@ -10,14 +10,14 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING
 
-from formats.rten.attributes import find, get_int
+from formats.rten.graph.attributes import find, get_int
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from formats.ir.model import Node
-    from formats.rten.infer import Scope
-    from formats.rten.value_types import Dim, Dims, ValueType
+    from formats.rten.convert.scope import Scope
+    from formats.rten.convert.value_types import Dim, Dims, ValueType
 
     ContentsRule = Callable[[Node, Scope, list[ValueType]], Dims | None]
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from formats.rten.attributes import get_int, get_ints, get_string
-from formats.rten.value_types import Dim, Dims, ValueType
+from formats.rten.convert.value_types import Dim, Dims, ValueType
+from formats.rten.graph.attributes import get_int, get_ints, get_string
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from formats.ir.model import Node
-    from formats.rten.infer import Scope
+    from formats.rten.convert.scope import Scope
 
 
 MAX_RANK = 64  # tensors of more axes are no tensors

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from formats.errors import DecodeError, EncodeError, LimitError
 from formats.ir.model import Graph, Model, OperatorSetId, StringStringEntry
-from formats.rten.builder import build
-from formats.rten.encoder import Encoder
-from formats.rten.header import HEADER_NBYTES, SCHEMA_VERSION, Header, decode_header, encode_header, is_v2
-from formats.rten.losses import add_unheld
+from formats.rten.convert.loss_report import add_unheld
+from formats.rten.convert.refusal import Refusal, RefusalError
+from formats.rten.file.builder import build
+from formats.rten.file.header import HEADER_NBYTES, SCHEMA_VERSION, Header, decode_header, encode_header, is_v2
+from formats.rten.graph.encoder import Encoder
 from formats.rten.operators import RTEN_DOMAIN
-from formats.rten.refusal import Refusal, RefusalError
 from formats.tensordata.plan import Digest, FilePlan, LateWrite, PlacedWrite, WritePlan, lay_out
 from formats.tensordata.source import Literal
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from formats.rten import RtenOptions
-    from formats.rten.fbs import Table
+    from formats.rten.file.fbs import Table
     from formats.tensordata.source import Source
 
 RTEN_VERSION: Final = 1  # of the operator set that a model read from a .rten file imports
@@ -88,7 +88,7 @@ def _encode_graph(model: Model, options: RtenOptions) -> tuple[Encoder, Table]:
         table = encoder.encode(model.graph or Graph())
         _check_refusals(model, (), encoder.refusals)
         return encoder, table
-    from formats.rten.legalize import legalize
+    from formats.rten.convert.legalize import legalize
 
     legalized = legalize(model, options.exact)
     encoder = Encoder(legalized.model, inline=inline)
@@ -161,8 +161,8 @@ def read_model(source: Source) -> Model:
 
     Raises: DecodeError where the file is not one that RTen could load.
     """
-    from formats.rten.decoder import Decoder
-    from formats.rten.fbs import read as read_table
+    from formats.rten.file.fbs import read as read_table
+    from formats.rten.graph.decoder import Decoder
 
     head = source.read(0, min(HEADER_NBYTES, source.nbytes))
     if is_v2(head):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from formats.rten.elements import HOLDERS, INT32_LIMITS
+from formats.rten.types import HOLDERS, INT32_LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

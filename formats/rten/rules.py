@@ -8,16 +8,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.rten import dims, window_dims
-from formats.rten.attributes import get_int
-from formats.rten.value_types import BOOL, FLOAT, INT32, INT64, UINT8, UNKNOWN, ValueType, declared_type, nameless
+from formats.rten.convert.value_types import (
+    BOOL,
+    FLOAT,
+    INT32,
+    INT64,
+    UINT8,
+    UNKNOWN,
+    ValueType,
+    declared_type,
+    nameless,
+)
+from formats.rten.graph.attributes import get_int
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from formats.ir.model import Node
+    from formats.rten.convert.scope import Scope
+    from formats.rten.convert.value_types import Dims
     from formats.rten.dims import DimsRule
-    from formats.rten.infer import Scope
-    from formats.rten.value_types import Dims
 
     ElementRule = Callable[[Node, list[ValueType], int], int | None]  # the last is the place of the output
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from formats.rten.attributes import get_int, get_ints, get_string
+from formats.rten.graph.attributes import get_int, get_ints, get_string
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from formats.ir.model import Node
-    from formats.rten.infer import Scope
-    from formats.rten.value_types import Dim, Dims, ValueType
+    from formats.rten.convert.scope import Scope
+    from formats.rten.convert.value_types import Dim, Dims, ValueType
 
 
 class Window(NamedTuple):

@@ -19,7 +19,7 @@ from formats.ir.model import (
     ValueInfo,
 )
 from formats.ir.storage import from_numpy
-from formats.rten.attributes import make_node
+from formats.rten.graph.attributes import make_node
 
 
 @pytest.fixture(scope="session")

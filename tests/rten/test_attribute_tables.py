@@ -8,8 +8,8 @@ import pytest
 from formats.errors import DecodeError
 from formats.ir.model import Attribute, Graph, Node
 from formats.ir.storage import from_numpy
-from formats.rten.attribute_tables import attribute_value, decode_attributes, encode_attributes
-from formats.rten.attributes import make_attribute
+from formats.rten.graph.attribute_tables import attribute_value, decode_attributes, encode_attributes
+from formats.rten.graph.attributes import make_attribute
 from formats.rten.operators import BY_NAME
 
 

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from rten_forms import expanded
 
 from formats.errors import EncodeError
-from formats.rten import builder
-from formats.rten.builder import build
-from formats.rten.fbs import Span, Table, read
-from formats.rten.forms import NAME, Filled, Form, Gap, Layout
-from formats.rten.schema import ENUMS, TABLES, UNIONS, Field
+from formats.rten.file import builder
+from formats.rten.file.builder import build
+from formats.rten.file.fbs import Span, Table, read
+from formats.rten.file.forms import NAME, Filled, Form, Gap, Layout
+from formats.rten.file.schema import ENUMS, TABLES, UNIONS, Field
 from formats.tensordata.source import Literal, Source
 
 generated = pytest.importorskip("rten_convert.schema_generated", reason="the oracle is rten-convert")

@@ -10,9 +10,9 @@ from formats.errors import EncodeError, TensorDataError
 from formats.ir.dtypes import DATA_TYPES
 from formats.ir.model import SparseTensor, Tensor
 from formats.ir.storage import from_numpy
-from formats.rten.attributes import make_node
-from formats.rten.constants import TensorSection, constant_tensor, convert, densify
-from formats.rten.elements import FLOAT, HOLDERS, INT8, INT32, UINT8
+from formats.rten.graph.attributes import make_node
+from formats.rten.graph.constants import TensorSection, constant_tensor, convert, densify
+from formats.rten.types import FLOAT, HOLDERS, INT8, INT32, UINT8
 from formats.tensordata.source import Literal
 from formats.tensordata.transform import cast
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from formats.errors import DecodeError
-from formats.rten.attributes import get_int
-from formats.rten.decoder import Decoder
-from formats.rten.fbs import Span
+from formats.rten.file.fbs import Span
+from formats.rten.graph.attributes import get_int
+from formats.rten.graph.decoder import Decoder
 from formats.tensordata.source import Literal
 
 ELEMENTS = np.arange(6, dtype="<f4")

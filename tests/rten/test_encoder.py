@@ -11,7 +11,7 @@ from rten_forms import expanded
 from formats.errors import EncodeError
 from formats.ir.model import Node, SparseTensor
 from formats.ir.storage import from_numpy
-from formats.rten.encoder import Encoder
+from formats.rten.graph.encoder import Encoder
 
 BIG = np.arange(17)
 INT64 = np.iinfo(np.int64)
@@ -219,7 +219,7 @@ def test_types_of_computed_values(make):
 
 def test_shapes_of_huge_graphs_are_left_out(make, monkeypatch):
     """A graph whose shapes would be too many tables keeps those of its inputs only."""
-    monkeypatch.setattr("formats.rten.encoder.MAX_SHAPE_TABLES", 5)
+    monkeypatch.setattr("formats.rten.graph.encoder.MAX_SHAPE_TABLES", 5)
     graph = make.graph([make.node("Abs", ["x"], ["y"])], [make.value("x", 1, [3])], [make.value("y", 1, [3])])
     _, table = encode(make.model(graph))
     assert {"x": {"dtype": "Float", "shape": [{"value": 3}]}, "y": {"dtype": "Float"}} == values(table)

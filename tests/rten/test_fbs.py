@@ -11,9 +11,9 @@ import flatbuffers
 import pytest
 
 from formats.errors import DecodeError, FormatError, LimitError, TruncatedError, WireError
-from formats.rten import fbs
-from formats.rten.builder import build
-from formats.rten.fbs import Span, Table, read
+from formats.rten.file import fbs
+from formats.rten.file.builder import build
+from formats.rten.file.fbs import Span, Table, read
 
 generated = pytest.importorskip("rten_convert.schema_generated", reason="it makes the hostile buffers")
 

@@ -13,8 +13,8 @@ from rten_tables import DEVIATIONS
 from formats.onnxpb import CODEC as ONNX
 from formats.onnxpb import OnnxOptions
 from formats.rten import CODEC, RtenOptions
-from formats.rten.raising.model import raise_model
-from formats.rten.refusal import RefusalError
+from formats.rten.convert.raising.model import raise_model
+from formats.rten.convert.refusal import RefusalError
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.source import Literal
 

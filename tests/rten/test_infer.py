@@ -15,10 +15,10 @@ from rten_cases import CASES, Case, int64, node, run, to_proto
 from formats.ir.dtypes import from_numpy_dtype
 from formats.ir.model import Model
 from formats.onnxpb.decoder import decode
+from formats.rten.convert.legalize import legalize
+from formats.rten.convert.scope import Scope
+from formats.rten.convert.value_types import ValueType, declared_type
 from formats.rten.dims import broadcast_dims
-from formats.rten.infer import Scope
-from formats.rten.legalize import legalize
-from formats.rten.value_types import ValueType, declared_type
 from formats.tensordata.source import Literal
 
 

@@ -19,7 +19,7 @@ from formats.errors import FormatError
 from formats.ir.model import Model
 from formats.onnxpb.decoder import decode
 from formats.rten import CODEC, RtenOptions
-from formats.rten.legalize import MAX_NESTING, Legalized, legalize
+from formats.rten.convert.legalize import MAX_NESTING, Legalized, legalize
 from formats.rten.operators import OPERATORS
 from formats.rten.rewriting.table import REWRITINGS
 from formats.tensordata.engine import to_bytes

@@ -17,9 +17,9 @@ from formats.errors import DecodeError, EncodeError, FormatError, UnsupportedErr
 from formats.ir.model import Node, StringStringEntry, Tensor
 from formats.registry import Match
 from formats.rten import CODEC, RtenOptions
-from formats.rten.losses import Losses, add_unheld
+from formats.rten.convert.loss_report import Losses, add_unheld
+from formats.rten.convert.refusal import Refusal, RefusalError
 from formats.rten.model import METADATA_KEYS, is_rten_form
-from formats.rten.refusal import Refusal, RefusalError
 from formats.tensordata.engine import EngineOptions, to_bytes, transfer
 from formats.tensordata.osio import File
 from formats.tensordata.source import Literal
@@ -241,8 +241,8 @@ def test_sniff_version_1(model):
 
 def test_schema_version(model):
     """A model of another schema version is refused."""
-    from formats.rten.builder import build
-    from formats.rten.fbs import read
+    from formats.rten.file.builder import build
+    from formats.rten.file.fbs import read
 
     table = read(written(model, rten_version=1))
     data = b"".join(build({"schema_version": 2, "graph": {"nodes": []}}))

@@ -1,6 +1,6 @@
 """New names differ from those that are taken."""
 
-from formats.rten.names import Names
+from formats.rten.graph.names import Names
 
 
 def test_new():

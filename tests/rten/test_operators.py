@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from formats.rten.file.schema import ENUMS, TABLES, UNIONS
 from formats.rten.operators import ANY, BY_NAME, OPERATORS, Kind, Operator
-from formats.rten.schema import ENUMS, TABLES, UNIONS
 
 # Attributes of the newest ONNX operators that ask for something RTen cannot do with any value: legalisation rewrites
 # them, and what is left of them is refused.

@@ -12,10 +12,10 @@ from rten_cases import CASES, floats
 from formats import load
 from formats.ir.model import Model
 from formats.onnxpb.decoder import decode
-from formats.rten.infer import Scope
-from formats.rten.legalize import Legalized, legalize
-from formats.rten.precedents import Precedents
-from formats.rten.rewriting.context import ValueNames
+from formats.rten.convert.context import ValueNames
+from formats.rten.convert.legalize import Legalized, legalize
+from formats.rten.convert.precedents import Precedents
+from formats.rten.convert.scope import Scope
 from formats.tensordata.source import Literal
 
 FLOAT, INT8 = 1, 3

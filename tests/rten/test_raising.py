@@ -21,9 +21,9 @@ from formats.ir.walk import graphs, nodes
 from formats.onnxpb import CODEC as ONNX
 from formats.onnxpb import OnnxOptions
 from formats.rten import CODEC
-from formats.rten.attributes import make_node
+from formats.rten.convert.raising.model import raise_model
+from formats.rten.graph.attributes import make_node
 from formats.rten.operators import RTEN_DOMAIN
-from formats.rten.raising.model import raise_model
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.source import Literal
 

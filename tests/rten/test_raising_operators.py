@@ -15,9 +15,9 @@ from formats.ir.storage import from_numpy
 from formats.onnxpb import CODEC as ONNX
 from formats.onnxpb import OnnxOptions
 from formats.rten import CODEC, RtenOptions
-from formats.rten.attributes import make_node
+from formats.rten.convert.raising.model import raise_model
+from formats.rten.graph.attributes import make_node
 from formats.rten.operators import OPERATORS, RTEN_DOMAIN
-from formats.rten.raising.model import raise_model
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.source import Literal
 

@@ -13,7 +13,7 @@ from formats.errors import UnsupportedError
 from formats.onnxpb import CODEC as ONNX
 from formats.onnxpb import OnnxOptions
 from formats.rten import CODEC, RtenOptions
-from formats.rten.raising.model import raise_model
+from formats.rten.convert.raising.model import raise_model
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.source import Literal
 

@@ -17,11 +17,11 @@ from formats.errors import FormatError
 from formats.ir.model import Graph
 from formats.onnxpb import CODEC as ONNX
 from formats.rten import CODEC, RtenOptions
-from formats.rten.attribute_tables import encode_attributes
-from formats.rten.attributes import make_node
-from formats.rten.builder import build
+from formats.rten.convert.refusal import RefusalError
+from formats.rten.file.builder import build
+from formats.rten.graph.attribute_tables import encode_attributes
+from formats.rten.graph.attributes import make_node
 from formats.rten.operators import OPERATORS, Kind
-from formats.rten.refusal import RefusalError
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.source import Literal
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from formats.rten.schema import ENUMS, TABLES, UNIONS, Field
+from formats.rten.file.schema import ENUMS, TABLES, UNIONS, Field
 
 official = pytest.importorskip("rten_convert.schema_generated", reason="the oracle is rten-convert")
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from formats.rten.attributes import get_int, get_ints, get_string
-from formats.rten.value_types import FLOAT, INT32
+from formats.rten.convert.value_types import FLOAT, INT32
+from formats.rten.graph.attributes import get_int, get_ints, get_string
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from formats.ir.model import Node
-    from formats.rten.rewriting.context import Context
+    from formats.rten.convert.context import Context
 
     Form = Callable[[Node, Context], list[Node]]
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from formats.rten.value_types import BOOL, INT32, INT64
+from formats.rten.convert.value_types import BOOL, INT32, INT64
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import BY_NUMBER, type_name
-from formats.rten.attributes import get_int, get_string
-from formats.rten.rewriting.context import BYTES, FLOATS, INTS, Refused
-from formats.rten.value_types import BOOL, FLOAT, INT32, UINT8
+from formats.rten.convert.context import BYTES, FLOATS, INTS, Refused
+from formats.rten.convert.value_types import BOOL, FLOAT, INT32, UINT8
+from formats.rten.graph.attributes import get_int, get_string
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from formats.ir.model import Node
-    from formats.rten.rewriting.context import Context, Rewriting
+    from formats.rten.convert.context import Context, Rewriting
 
 UINT16, INT16, DOUBLE, UINT32, UINT64, UINT4, UINT2 = 4, 5, 11, 12, 13, 21, 25
 UNSIGNED = (BOOL, UINT2, UINT4, UINT8, UINT16, UINT32, UINT64)

@@ -9,17 +9,17 @@ from dataclasses import replace
 from math import sqrt
 from typing import TYPE_CHECKING
 
-from formats.rten.attributes import find, get_float, get_floats, get_int, get_ints, get_string
-from formats.rten.rewriting.context import Refused
+from formats.rten.convert.context import Refused
+from formats.rten.convert.value_types import UINT8
+from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_ints, get_string
 from formats.rten.rewriting.elementwise import times_sigmoid
 from formats.rten.rewriting.reductions import root_mean_square, trailing_axes
-from formats.rten.value_types import UINT8
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from formats.ir.model import Node
-    from formats.rten.rewriting.context import Context, Rewriting
+    from formats.rten.convert.context import Context, Rewriting
 
 SKIP_EPSILON = 1e-12  # the default of the normalisations that add first
 UINT4 = 21

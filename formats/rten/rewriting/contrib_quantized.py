@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from formats.rten.attributes import get_float, get_int
-from formats.rten.rewriting.context import Refused
+from formats.rten.convert.context import Refused
+from formats.rten.convert.value_types import FLOAT
+from formats.rten.graph.attributes import get_float, get_int
 from formats.rten.rewriting.quantization import dequantized
-from formats.rten.value_types import FLOAT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from formats.ir.model import Node
-    from formats.rten.rewriting.context import Context, Rewriting
+    from formats.rten.convert.context import Context, Rewriting
 
 
 def _operand(context: Context, place: int, axis: int = 1) -> str:

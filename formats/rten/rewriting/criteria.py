@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from formats.rten.attributes import find, get_int, get_string
-from formats.rten.value_types import FLOAT
+from formats.rten.convert.value_types import FLOAT
+from formats.rten.graph.attributes import find, get_int, get_string
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from formats.ir.model import Node
-    from formats.rten.rewriting.context import Context, Rewriting
+    from formats.rten.convert.context import Context, Rewriting
 
 
 def negative_log_likelihood(node: Node, context: Context) -> list[Node] | None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from formats.rten.attributes import get_float, get_int
-from formats.rten.rewriting.context import BYTES, Refused
-from formats.rten.value_types import FLOAT, INT32
+from formats.rten.convert.context import BYTES, Refused
+from formats.rten.convert.value_types import FLOAT, INT32
+from formats.rten.graph.attributes import get_float, get_int
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from formats.ir.model import Node
-    from formats.rten.rewriting.context import Context, Rewriting
+    from formats.rten.convert.context import Context, Rewriting
 
 
 def cast_like(node: Node, context: Context) -> list[Node] | None:

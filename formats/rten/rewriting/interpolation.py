@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     import numpy as np
 
-    from formats.rten.value_types import Dim
+    from formats.rten.convert.value_types import Dim
 
     Array = np.ndarray[Any, Any]
 

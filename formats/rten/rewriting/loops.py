@@ -9,17 +9,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from formats.ir.model import Graph, SequenceType, TensorType, Type, ValueInfo
-from formats.rten.attributes import find, get_int, get_ints, make_node
+from formats.rten.convert.context import INT_MAX, Refused
+from formats.rten.convert.value_types import BOOL, INT64, ValueType, declared_type
 from formats.rten.dims import normalize
-from formats.rten.rewriting.context import INT_MAX, Refused
+from formats.rten.graph.attributes import find, get_int, get_ints, make_node
 from formats.rten.rewriting.shapes import sizes_of
-from formats.rten.value_types import BOOL, INT64, ValueType, declared_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from formats.ir.model import Node
-    from formats.rten.rewriting.context import Context, Rewriting
+    from formats.rten.convert.context import Context, Rewriting
 
 
 def scan(node: Node, context: Context) -> list[Node] | None:

@@ -9,18 +9,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import type_name
-from formats.rten.attributes import find, get_int
+from formats.rten.convert.context import FLOATS, Refused
+from formats.rten.convert.value_types import FLOAT, INT8, UINT8
 from formats.rten.dims import normalize
+from formats.rten.graph.attributes import find, get_int
 from formats.rten.rewriting.bits import limits
-from formats.rten.rewriting.context import FLOATS, Refused
 from formats.rten.rewriting.shapes import joined, sizes_of
-from formats.rten.value_types import FLOAT, INT8, UINT8
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from formats.ir.model import Node
-    from formats.rten.rewriting.context import Context, Rewriting
+    from formats.rten.convert.context import Context, Rewriting
 
 QUANTIZED = (UINT8, INT8)
 OTHERS = (4, 5, 21, 22, 25, 26)  # UINT16, INT16, UINT4, INT4, UINT2, INT2

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from formats.ir.model import Graph
-from formats.rten.attributes import get_float, get_floats, get_int, get_string, get_strings, make_node
-from formats.rten.rewriting.context import INT_MAX, Refused
+from formats.rten.convert.context import INT_MAX, Refused
+from formats.rten.convert.value_types import BOOL, FLOAT, INT64
+from formats.rten.graph.attributes import get_float, get_floats, get_int, get_string, get_strings, make_node
 from formats.rten.rewriting.shapes import joined, sizes_of
-from formats.rten.value_types import BOOL, FLOAT, INT64
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from formats.ir.model import Node
-    from formats.rten.rewriting.context import Context, Rewriting
+    from formats.rten.convert.context import Context, Rewriting
 
     Cell = Callable[["Step"], list[str]]
 

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import numpy_dtype
 from formats.ir.storage import from_numpy
-from formats.rten.attributes import find, get_float, get_int, get_ints
-from formats.rten.rewriting.context import Refused
+from formats.rten.convert.context import Refused
+from formats.rten.convert.value_types import BOOL, FLOAT, INT32, INT64
+from formats.rten.graph.attributes import find, get_float, get_int, get_ints
 from formats.rten.rewriting.shapes import joined, sizes_of, vector_axes
-from formats.rten.value_types import BOOL, FLOAT, INT32, INT64
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from formats.ir.model import Node
-    from formats.rten.rewriting.context import Context, Rewriting
+    from formats.rten.convert.context import Context, Rewriting
 
 
 def reduction(node: Node, context: Context) -> list[Node] | None:

@@ -12,19 +12,19 @@ from __future__ import annotations
 from math import floor
 from typing import TYPE_CHECKING
 
-from formats.rten.attributes import get_float, get_int, get_ints, get_string
+from formats.rten.convert.context import BYTES, Refused
+from formats.rten.convert.value_types import FLOAT, INT32
 from formats.rten.dims import normalize
-from formats.rten.rewriting.context import BYTES, Refused
+from formats.rten.graph.attributes import get_float, get_int, get_ints, get_string
 from formats.rten.rewriting.interpolation import Axis, Kernel, indices, inside, matrix
-from formats.rten.value_types import FLOAT, INT32
 from formats.rten.window_dims import scaled_size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from formats.ir.model import Node
-    from formats.rten.rewriting.context import Context, Rewriting
-    from formats.rten.value_types import Dim
+    from formats.rten.convert.context import Context, Rewriting
+    from formats.rten.convert.value_types import Dim
 
 NATIVE_COORDINATES = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
 NATIVE_MODES = ("nearest", "linear")

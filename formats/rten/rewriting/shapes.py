@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formats.ir.storage import from_numpy
-from formats.rten.attributes import find, get_int, get_ints, get_string
+from formats.rten.convert.context import FLOATS, INT_MAX, INTS, Refused, with_input
+from formats.rten.convert.value_types import FLOAT, INT32, INT64
 from formats.rten.dims import MAX_RANK, normalize
-from formats.rten.rewriting.context import FLOATS, INT_MAX, INTS, Refused, with_input
-from formats.rten.value_types import FLOAT, INT32, INT64
+from formats.rten.graph.attributes import find, get_int, get_ints, get_string
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from formats.ir.model import Node
-    from formats.rten.rewriting.context import Context, Rewriting
+    from formats.rten.convert.context import Context, Rewriting
 
 
 def vector_axes(node: Node, context: Context) -> list[Node] | None:

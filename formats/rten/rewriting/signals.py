@@ -5,18 +5,18 @@ from __future__ import annotations
 from math import pi, prod
 from typing import TYPE_CHECKING
 
-from formats.rten.attributes import find, get_float, get_int, get_ints, get_string
+from formats.rten.convert.context import INT_MAX, Refused
+from formats.rten.convert.value_types import FLOAT
 from formats.rten.dims import normalize
-from formats.rten.rewriting.context import INT_MAX, Refused
+from formats.rten.graph.attributes import find, get_float, get_int, get_ints, get_string
 from formats.rten.rewriting.elementwise import times_sigmoid
 from formats.rten.rewriting.shapes import joined, sizes_of
-from formats.rten.value_types import FLOAT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from formats.ir.model import Node
-    from formats.rten.rewriting.context import Context, Rewriting
+    from formats.rten.convert.context import Context, Rewriting
 
 
 MAX_STEPS = 1024  # of a product that is written out

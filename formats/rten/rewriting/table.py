@@ -28,7 +28,7 @@ from formats.rten.rewriting import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from formats.rten.rewriting.context import Rewriting
+    from formats.rten.convert.context import Rewriting
 
 # Old forms come first, since all others know the newest form only; the width of integers last.
 _STANDARD = (

@@ -8,8 +8,8 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from formats.rten.attributes import get_int, get_ints
-from formats.rten.rewriting.context import INT_MAX, Refused
+from formats.rten.convert.context import INT_MAX, Refused
+from formats.rten.graph.attributes import get_int, get_ints
 from formats.rten.rewriting.shapes import joined, sizes_of
 from formats.rten.rewriting.windows import explicit_pads, rounding_pads
 from formats.rten.window_dims import window
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from formats.ir.model import Node
-    from formats.rten.rewriting.context import Context, Rewriting
+    from formats.rten.convert.context import Context, Rewriting
     from formats.rten.window_dims import Window
 
 MAX_TAPS = 256  # slices, each a node

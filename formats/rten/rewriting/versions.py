@@ -11,15 +11,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import BY_NAME, numpy_dtype
-from formats.rten.attributes import find, get_float, get_floats, get_int, get_ints, get_string
-from formats.rten.rewriting.context import Refused, with_input
-from formats.rten.value_types import FLOAT, INT64
+from formats.rten.convert.context import Refused, with_input
+from formats.rten.convert.value_types import FLOAT, INT64
+from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_ints, get_string
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from formats.ir.model import Node
-    from formats.rten.rewriting.context import Context, Rewriting
+    from formats.rten.convert.context import Context, Rewriting
 
 
 def promoted(**places: int) -> Rewriting:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from formats.rten.attributes import get_ints
-from formats.rten.rewriting.context import INT_MAX, Refused
+from formats.rten.convert.context import INT_MAX, Refused
+from formats.rten.graph.attributes import get_ints
 from formats.rten.rewriting.shapes import joined, sizes_of
 from formats.rten.rewriting.windows import explicit_pads, kernel_shape
 from formats.rten.window_dims import window
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from formats.ir.model import Node
-    from formats.rten.rewriting.context import Context, Rewriting
+    from formats.rten.convert.context import Context, Rewriting
     from formats.rten.window_dims import Window
 
 AXES = 3

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from formats.rten.convert.context import BYTES
+from formats.rten.convert.value_types import INT32
 from formats.rten.rewriting.bits import INT16, UINT16
-from formats.rten.rewriting.context import BYTES
-from formats.rten.value_types import INT32
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from formats.ir.model import Node
-    from formats.rten.rewriting.context import Context, Rewriting
+    from formats.rten.convert.context import Context, Rewriting
 
 
 def widened(inputs: tuple[int, ...], outputs: tuple[int, ...] = (0,), narrow: Collection[int] = BYTES) -> Rewriting:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from formats.rten.attributes import find, get_float, get_int, get_ints
-from formats.rten.rewriting.context import Refused
+from formats.rten.convert.context import Refused
+from formats.rten.convert.value_types import FLOAT, INT32
+from formats.rten.graph.attributes import find, get_float, get_int, get_ints
 from formats.rten.rewriting.reductions import power_of
 from formats.rten.rewriting.shapes import joined, sizes_of
-from formats.rten.value_types import FLOAT, INT32
 from formats.rten.window_dims import kernel_of, pool_size, same_pads, window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from formats.ir.model import Node
-    from formats.rten.rewriting.context import Context, Rewriting
+    from formats.rten.convert.context import Context, Rewriting
     from formats.rten.window_dims import Window
 
 

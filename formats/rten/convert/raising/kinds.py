@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.ir.model import Dimension, SequenceType, TensorShape, TensorType, Type, ValueInfo
-from formats.rten.order import defined
+from formats.rten.convert.value_types import INT32, UNKNOWN, ValueType, declared_type
+from formats.rten.graph.ordering import defined
 from formats.rten.raising.signatures import INTEGER_LETTERS, SIGNATURES, UNTYPED
-from formats.rten.value_types import INT32, UNKNOWN, ValueType, declared_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from formats.ir.model import Graph, Node
-    from formats.rten.value_types import Dims
+    from formats.rten.convert.value_types import Dims
 
 CARRIERS = ("Identity", "Loop")  # what passes on both tensors and sequences
 UNKNOWN_DIM_NAMES = ("unknown", "?")  # what other writers call every dimension of which they know nothing

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from formats.ir.dtypes import numpy_dtype, type_name
 from formats.ir.model import Node, TensorShape, TensorType, Type, ValueInfo
 from formats.ir.storage import from_numpy
-from formats.rten.attributes import make_attribute, make_node
-from formats.rten.infer import Scope
-from formats.rten.names import Names
-from formats.rten.value_types import FLOAT
+from formats.rten.convert.scope import Scope
+from formats.rten.convert.value_types import FLOAT
+from formats.rten.graph.attributes import make_attribute, make_node
+from formats.rten.graph.names import Names
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from formats.ir.model import Tensor
-    from formats.rten.value_types import Dims
+    from formats.rten.convert.value_types import Dims
 
 NEWEST = 24  # the operator set that rewritten nodes are of; the forms that they use are the same in all later ones
 

@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.errors import EncodeError
 from formats.ir.dtypes import count, type_name
 from formats.ir.model import Graph, Node, ValueInfo
-from formats.rten.attributes import find, make_node
-from formats.rten.infer import MALFORMED, Scope
-from formats.rten.order import defined, mentioned, topological
-from formats.rten.raising.constants import converted, has_limits, is_truth
+from formats.rten.convert.context import Constants, Context, Refused, ValueNames
+from formats.rten.convert.raising.integers import converted, has_limits, is_truth
+from formats.rten.convert.raising.kinds import Kind, declared, value_info
+from formats.rten.convert.scope import MALFORMED, Scope
+from formats.rten.convert.value_types import BOOL, FLOAT, INT32, INT64, ValueType
+from formats.rten.graph.attributes import find, make_node
+from formats.rten.graph.ordering import defined, mentioned, topological
 from formats.rten.raising.deviations import DEVIATIONS
 from formats.rten.raising.forms import FORMS
-from formats.rten.raising.kinds import Kind, declared, value_info
 from formats.rten.raising.signatures import INTEGERS, RANKS, SIGNATURES, UNTYPED, integer_type
-from formats.rten.rewriting.context import Constants, Context, Refused, ValueNames
-from formats.rten.value_types import BOOL, FLOAT, INT32, INT64, ValueType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from formats.ir.model import Attribute, Tensor
-    from formats.rten.losses import Losses
-    from formats.rten.names import Names
-    from formats.rten.raising.interface import Interface
+    from formats.rten.convert.loss_report import Losses
+    from formats.rten.convert.raising.interface import Interface
+    from formats.rten.graph.names import Names
 
 
 class Surroundings(NamedTuple):

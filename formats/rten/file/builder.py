@@ -14,14 +14,14 @@ from math import copysign
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import EncodeError, FormatError
-from formats.rten.fbs import MAX_DEPTH, MAX_TABLES, UOFFSET, scalar_struct, slots
-from formats.rten.forms import Filled, Form, Gap, Layout, Mark, layout_of, mark_of
-from formats.rten.schema import ENUMS, UNIONS
+from formats.rten.file.fbs import MAX_DEPTH, MAX_TABLES, UOFFSET, scalar_struct, slots
+from formats.rten.file.forms import Filled, Form, Gap, Layout, Mark, layout_of, mark_of
+from formats.rten.file.schema import ENUMS, UNIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from formats.rten.fbs import Slot, Table
+    from formats.rten.file.fbs import Slot, Table
     from formats.tensordata.source import Source
 
 MAX_NBYTES = (1 << 31) - 1  # what FlatBuffers can address, and what RTen's verifier visits

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from formats.errors import DecodeError
 from formats.ir.model import Attribute, Tensor
-from formats.rten.attributes import AttributeType
-from formats.rten.elements import FLOAT, HOLDERS, INT32, INT32_LIMITS, INT64_LIMITS, clamp_int32
+from formats.rten.graph.attributes import AttributeType
 from formats.rten.operators import ANY, ONES, Kind
+from formats.rten.types import FLOAT, HOLDERS, INT32, INT32_LIMITS, INT64_LIMITS, clamp_int32
 from formats.tensordata.source import Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from formats.ir.model import Graph, Node
-    from formats.rten.fbs import Table
+    from formats.rten.file.fbs import Table
     from formats.rten.operators import Field, Operator
 
 UINT32_MAX: Final = (1 << 32) - 1

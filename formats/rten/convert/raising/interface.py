@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from formats.errors import EncodeError
 from formats.ir.dtypes import DATA_TYPES, type_name
-from formats.rten.elements import HOLDERS
-from formats.rten.raising.kinds import Kind, declared, found_by_use
-from formats.rten.value_types import FLOAT, INT32
+from formats.rten.convert.raising.kinds import Kind, declared, found_by_use
+from formats.rten.convert.value_types import FLOAT, INT32
+from formats.rten.types import HOLDERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from formats.ir.model import Graph, ValueInfo
-    from formats.rten.losses import Losses
+    from formats.rten.convert.loss_report import Losses
 
 
 class Interface:

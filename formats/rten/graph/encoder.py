@@ -16,25 +16,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from formats.errors import EncodeError
 from formats.ir import dtypes
 from formats.ir.model import Graph, Model, Node, ValueInfo
-from formats.rten.attribute_tables import Problem, encode_attributes
-from formats.rten.attributes import shared_attributes
-from formats.rten.constants import INLINE_ELEMENTS, TensorSection, constant_tensor, convert, densify
-from formats.rten.elements import FLOAT, HOLDERS, INT32_LIMITS
-from formats.rten.forms import NAME, Filled, Form, Gap
-from formats.rten.losses import Losses
-from formats.rten.names import Names
+from formats.rten.convert.loss_report import Losses
+from formats.rten.convert.refusal import Refusal
+from formats.rten.file.forms import NAME, Filled, Form, Gap
+from formats.rten.graph.attribute_tables import Problem, encode_attributes
+from formats.rten.graph.attributes import shared_attributes
+from formats.rten.graph.constants import INLINE_ELEMENTS, TensorSection, constant_tensor, convert, densify
+from formats.rten.graph.names import Names
+from formats.rten.graph.ordering import graphs, subgraphs
 from formats.rten.operators import BY_NAME, RTEN_DOMAIN, STANDARD_DOMAINS
-from formats.rten.order import graphs, subgraphs
-from formats.rten.refusal import Refusal
+from formats.rten.types import FLOAT, HOLDERS, INT32_LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from formats.ir.model import Dimension, Tensor, TensorType
-    from formats.rten.elements import Element
-    from formats.rten.fbs import Table
-    from formats.rten.forms import Values
+    from formats.rten.file.fbs import Table
+    from formats.rten.file.forms import Values
     from formats.rten.operators import Operator
+    from formats.rten.types import Element
 
 FIRST_IR_WITH_DEFAULTS = 4  # before, every initialiser had to be an input as well
 MAX_SHAPE_TABLES = 900_000  # the verifier allows a million tables, and every dimension is one

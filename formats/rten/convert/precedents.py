@@ -8,15 +8,15 @@ from __future__ import annotations
 from marshal import dumps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.rten.attributes import shared_attributes, with_fields
+from formats.rten.convert.context import FLOATS
+from formats.rten.graph.attributes import shared_attributes, with_fields
 from formats.rten.operators import STANDARD_DOMAINS
-from formats.rten.rewriting.context import FLOATS
 
 if TYPE_CHECKING:
     from formats.ir.model import Attribute, Node
-    from formats.rten.infer import Scope
-    from formats.rten.rewriting.context import ValueNames
-    from formats.rten.value_types import ValueType
+    from formats.rten.convert.context import ValueNames
+    from formats.rten.convert.scope import Scope
+    from formats.rten.convert.value_types import ValueType
 
     Likeness = tuple[Any, ...]
 

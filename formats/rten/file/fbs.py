@@ -20,12 +20,12 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from formats.errors import DecodeError, FormatError, LimitError, TruncatedError, WireError
-from formats.rten.schema import ENUMS, TABLES, UNIONS
+from formats.rten.file.schema import ENUMS, TABLES, UNIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from formats.rten.schema import Field
+    from formats.rten.file.schema import Field
 
 Table: TypeAlias = "dict[str, Any]"
 

@@ -14,14 +14,14 @@ from formats.ir import dtypes
 from formats.ir.dtypes import count
 from formats.ir.model import Tensor
 from formats.ir.storage import from_numpy, raw_source
-from formats.rten.elements import HOLDERS, INT32_LIMITS, INT64_LIMITS, clamp_int32
+from formats.rten.types import HOLDERS, INT32_LIMITS, INT64_LIMITS, clamp_int32
 from formats.tensordata.plan import PlacedWrite
 from formats.tensordata.source import Literal, place_of
 
 if TYPE_CHECKING:
     from formats.ir.dtypes import DataType
     from formats.ir.model import Node, SparseTensor
-    from formats.rten.elements import Element
+    from formats.rten.types import Element
     from formats.tensordata.source import Source
     from formats.tensordata.transform import Transform
 

@@ -9,13 +9,13 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
-from formats.rten.attributes import AttributeType
+from formats.rten.graph.attributes import AttributeType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from formats.ir.model import Attribute, Function, Graph, Node, Tensor, ValueInfo
-    from formats.rten.names import Names
+    from formats.rten.graph.names import Names
 
     Key = tuple[str, str, str]
 

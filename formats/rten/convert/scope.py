@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from formats.ir.dtypes import BY_NUMBER, numpy_dtype
 from formats.rten import contents
-from formats.rten.operators import STANDARD_DOMAINS
-from formats.rten.rules import RULES
-from formats.rten.value_types import (
+from formats.rten.convert.value_types import (
     BOOL,
     INT64,
     UNKNOWN,
@@ -23,6 +21,8 @@ from formats.rten.value_types import (
     merge,
     nameless,
 )
+from formats.rten.operators import STANDARD_DOMAINS
+from formats.rten.rules import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from formats.ir.dtypes import type_name
 from formats.ir.model import Graph, Node
 from formats.ir.walk import visit
-from formats.rten.attributes import get_int, with_fields
-from formats.rten.elements import FLOAT, HOLDERS
+from formats.rten.graph.attributes import get_int, with_fields
+from formats.rten.types import FLOAT, HOLDERS
 from formats.tensordata.plan import Loss
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.ir.model import Graph, Model, OperatorSetId
 from formats.ir.walk import graphs, nodes
-from formats.rten.attributes import get_int
-from formats.rten.losses import Losses
-from formats.rten.names import Names
-from formats.rten.raising.graphs import GraphRaiser, Surroundings
-from formats.rten.raising.interface import Interface
-from formats.rten.rewriting.context import ValueNames
+from formats.rten.convert.context import ValueNames
+from formats.rten.convert.loss_report import Losses
+from formats.rten.convert.raising.graphs import GraphRaiser, Surroundings
+from formats.rten.convert.raising.interface import Interface
+from formats.rten.graph.attributes import get_int
+from formats.rten.graph.names import Names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 from formats.errors import DecodeError, FormatError, LimitError, TruncatedError
 from formats.ir.dtypes import count
 from formats.ir.model import Dimension, Graph, Node, Tensor, TensorShape, TensorType, Type, ValueInfo
-from formats.rten.attribute_tables import decode_attributes
-from formats.rten.elements import BY_CONSTANT_TYPE, BY_MEMBER, BY_VALUE_TYPE
-from formats.rten.names import Names
+from formats.rten.graph.attribute_tables import decode_attributes
+from formats.rten.graph.names import Names
 from formats.rten.operators import BY_NAME, RTEN_DOMAIN
+from formats.rten.types import BY_CONSTANT_TYPE, BY_MEMBER, BY_VALUE_TYPE
 from formats.tensordata.source import Literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from formats.rten.fbs import Span, Table
+    from formats.rten.file.fbs import Span, Table
     from formats.tensordata.source import Source
 
 EAGER_NBYTES = 1024  # constants this small, inside the model section, are cheaper in memory than as a place

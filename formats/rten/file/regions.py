@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formats.registry import Checksum, Region
-from formats.rten.header import HEADER_NBYTES, decode_header, is_v2
+from formats.rten.file.header import HEADER_NBYTES, decode_header, is_v2
 from formats.rten.model import HASH_KEY
 
 if TYPE_CHECKING:

@@ -16,24 +16,24 @@ from formats.errors import EncodeError
 from formats.ir.dtypes import type_name
 from formats.ir.model import Dimension, Graph, Model, Node, OperatorSetId, TensorShape, TensorType, Type, ValueInfo
 from formats.rten import operators
-from formats.rten.attributes import get_int, get_ints
-from formats.rten.constants import constant_tensor, densify
-from formats.rten.infer import MALFORMED, Scope
-from formats.rten.inline import expand, expanded_size, functions_of, key_of
+from formats.rten.convert.context import NEWEST, Constants, Context, Refused, ValueNames
+from formats.rten.convert.functions import expand, expanded_size, functions_of, key_of
+from formats.rten.convert.precedents import Precedents
+from formats.rten.convert.refusal import Refusal
+from formats.rten.convert.scope import MALFORMED, Scope
+from formats.rten.convert.value_types import BOOL, INT64, UNKNOWN, ValueType, declared_type
+from formats.rten.graph.attributes import get_int, get_ints
+from formats.rten.graph.constants import constant_tensor, densify
+from formats.rten.graph.ordering import graphs, topological
 from formats.rten.operators import STANDARD_DOMAINS
-from formats.rten.order import graphs, topological
-from formats.rten.precedents import Precedents
-from formats.rten.refusal import Refusal
-from formats.rten.rewriting.context import NEWEST, Constants, Context, Refused, ValueNames
 from formats.rten.rewriting.table import REWRITINGS
-from formats.rten.value_types import BOOL, INT64, UNKNOWN, ValueType, declared_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from formats.ir.model import Attribute
-    from formats.rten.inline import Key
-    from formats.rten.precedents import Likeness
+    from formats.rten.convert.functions import Key
+    from formats.rten.convert.precedents import Likeness
 
 NEWEST_KNOWN = 28  # the newest operator set whose forms the rewritings know
 MAX_STEPS = 32  # of rewriting what a rewriting made, which no operator comes near

@@ -1,0 +1,1 @@
+"""The bytes of a .rten file: the header, the FlatBuffer and its schema."""
