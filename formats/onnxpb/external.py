@@ -212,7 +212,7 @@ class _DataFiles:
         given = self.options.external_data if isinstance(self.options.external_data, str) else None
         name = f"{destination.name}.data" if given is None else given
         check_location(name)
-        if Path(name).name != name or name == destination.name:
+        if Path(name).name != name or name.casefold() == destination.name.casefold():  # one file, on some systems
             raise EncodeError(f"{name!r} cannot be the data file: it must be another file in the model's own directory")
         count = len(self.files)
         if self.options.one_file_per_tensor:

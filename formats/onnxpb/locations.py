@@ -110,7 +110,7 @@ class DataFiles:
     def resolve(self, path: Path) -> str:
         """The path without links, inside one of the allowed directories."""
         resolved = os.path.realpath(path)
-        if not any(os.path.commonpath((directory, resolved)) == directory for directory in self.allowed):
+        if not any(Path(resolved).is_relative_to(directory) for directory in self.allowed):
             raise ExternalDataError("the data file is outside the model's directory, which may not be read")
         return resolved
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from formats.tensordata.osio import DEVICE_NAMES
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MODEL_NAME = "__MODEL_PROTO"
 MAX_NAME_BYTES = 255  # what file systems allow
 CUT_BYTES = 128  # where the writer cuts; the rest is for suffixes
-
-# Names that Windows keeps for devices, in any case.
-DEVICE_NAMES = frozenset(("con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))))
 
 _ALLOWED = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]*")
 _REPLACED = re.compile(r"[^A-Za-z0-9]+")

@@ -14,8 +14,9 @@ import sys
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from threading import Lock, RLock
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from weakref import WeakSet
 
 from formats.errors import FormatError, TensorDataError, TruncatedError
 from formats.tensordata.source import FileSpan
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
 
 STEP_BYTES = 1 << 30  # macOS refuses to move more than 2^31 - 1 bytes in one call
 OPEN_FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+COARSE_NS = 2_000_000_000  # FAT keeps times in steps of 2 seconds
+WINDOWS_PATH_CHARACTERS = 240  # Windows takes 260, of a folder 248; the rest is for names of temporary files
+# Names that Windows keeps for devices, in any case and with any extension, and characters that no name has there. A
+# colon does not fail: it names a second content of the file before it.
+DEVICE_NAMES = frozenset(("con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))))
+WINDOWS_FORBIDDEN = frozenset('<>:"/\\|?*')
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +44,11 @@ class Capabilities:
     allocate: bool = hasattr(os, "posix_fallocate")
     unnamed: bool = hasattr(os, "O_TMPFILE") and hasattr(os, "link")
     hard_link: bool = hasattr(os, "link")
-    unlinked_mapping: bool = sys.version_info >= (3, 13)  # mmap can do without a file descriptor of its own
+    untracked_mapping: bool = sys.version_info >= (3, 13) and os.name == "posix"  # `trackfd` of mmap
+    # A mapping takes no file descriptor: without `trackfd`, or on Windows, where it has a handle.
+    unlinked_mapping: bool = untracked_mapping or os.name == "nt"
+    locks_open_files: bool = os.name == "nt"  # which can be neither replaced nor removed, nor cut while they are mapped
+    windows_paths: bool = os.name == "nt"  # their length and their characters are limited
 
 
 SYSTEM = Capabilities()
@@ -76,6 +87,14 @@ class _Identity(NamedTuple):
     def of(cls, status: os.stat_result) -> _Identity:
         return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
+    def is_kept_by(self, now: _Identity) -> bool:
+        """Whether `now` is of the same file, unchanged.
+
+        Some systems know the time of a fresh file exactly and forget the rest when they write it to a FAT.
+        """
+        rounded = not now.modified_ns % COARSE_NS and abs(now.modified_ns - self.modified_ns) < COARSE_NS
+        return now == (self._replace(modified_ns=now.modified_ns) if rounded else self)
+
 
 class File:
     """A regular file, open for reading by any number of threads; closed when nothing refers to it any more.
@@ -83,20 +102,26 @@ class File:
     `nbytes` is its size when it was opened. Copies of this object are the object itself.
     """
 
+    _all: ClassVar[WeakSet[File]] = WeakSet()
+    _all_lock = Lock()
+
     __slots__ = ("__weakref__", "_capabilities", "_descriptor", "_identity", "_lock", "_mapping", "nbytes", "path")
 
     def __init__(self, path: Path, *, keep_open: bool, capabilities: Capabilities) -> None:
         self.path = path
         self._capabilities = capabilities
-        self._lock = Lock()
+        self._lock = RLock()
         self._mapping: mmap.mmap | None = None
-        descriptor = _open_regular(path)
+        descriptor = _open_regular(path, capabilities)
         self._descriptor: int | None = descriptor
         self._identity = _Identity.of(os.fstat(descriptor))
         self.nbytes = self._identity.nbytes
         if not keep_open:
             self._descriptor = None
             os.close(descriptor)
+        if capabilities.locks_open_files:
+            with File._all_lock:
+                File._all.add(self)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], keep_open: bool = True, *, capabilities: Capabilities = SYSTEM) -> File:
@@ -183,12 +208,40 @@ class File:
 
         Raises: TensorDataError where the file had to be opened anew and has changed.
         """
+        if self._capabilities.locks_open_files:
+            return self._held()
         return self._reopened() if self._descriptor is None else Located(self.path, self._descriptor)
+
+    def let_go(self) -> bool:
+        """Whether nothing of this object keeps the system from replacing the file: only views of it do.
+
+        From now on every access opens the file anew and makes sure that it is still the same. No other thread may
+        read meanwhile, except where the system locks open files: there it waits.
+        """
+        with self._lock:
+            descriptor, self._descriptor = self._descriptor, None
+            if descriptor is not None:
+                os.close(descriptor)
+            if self._mapping is not None:
+                try:
+                    self._mapping.close()
+                except BufferError:  # there are views
+                    return False
+                self._mapping = None
+        return True
+
+    @contextmanager
+    def _held(self) -> Iterator[int]:
+        """The descriptor, which `let_go` does not close meanwhile."""
+        with self._lock:
+            context = self._reopened() if self._descriptor is None else Located(self.path, self._descriptor)
+            with context as descriptor:
+                yield descriptor
 
     @contextmanager
     def _reopened(self) -> Iterator[int]:
         with Located(self.path):
-            descriptor = _open_regular(self.path)
+            descriptor = _open_regular(self.path, self._capabilities)
             try:
                 self._check_identity(descriptor)
                 yield descriptor
@@ -196,7 +249,7 @@ class File:
                 os.close(descriptor)
 
     def _check_identity(self, descriptor: int) -> None:
-        if _Identity.of(os.fstat(descriptor)) != self._identity:
+        if not self._identity.is_kept_by(_Identity.of(os.fstat(descriptor))):
             raise TensorDataError("the file was changed since it was read; run again", path=self.path)
 
     def _pread_some(self, descriptor: int, offset: int, buffer: memoryview) -> int:
@@ -212,7 +265,7 @@ class File:
         return len(data)
 
     def _new_mapping(self) -> mmap.mmap:
-        options: dict[str, Any] = {"trackfd": False} if self._capabilities.unlinked_mapping else {}
+        options: dict[str, Any] = {"trackfd": False} if self._capabilities.untracked_mapping else {}
         with self.descriptor() as descriptor:
             return mmap.mmap(descriptor, self.nbytes, access=mmap.ACCESS_READ, **options)
 
@@ -230,12 +283,63 @@ class File:
         return f"File({str(self.path)!r}, {self.nbytes} bytes)"
 
 
-def _open_regular(path: Path) -> int:
+def let_go(path: Path) -> None:
+    """No `File` of this process keeps the system from replacing the file at `path`, but for views of its bytes."""
+    try:
+        inode = path.stat().st_ino
+    except OSError:
+        return
+    with File._all_lock:
+        files = list(File._all)
+    for file in files:
+        if file._identity.inode == inode:  # or by chance that of another device, which is no harm
+            file.let_go()
+
+
+def system_path(path: Path, capabilities: Capabilities = SYSTEM) -> Path:
+    """The path in the form in which the system takes it at any length."""
+    if not capabilities.windows_paths:
+        return path
+    return Path(extended(os.path.abspath(path)))  # noqa: PTH100 - the extended form has no ".."
+
+
+def extended(path: str) -> str:
+    """An absolute path of Windows in its extended form where it is too long for the usual one.
+
+    Spec: Microsoft, "Maximum Path Length Limitation".
+    """
+    if len(path) < WINDOWS_PATH_CHARACTERS or path.startswith("\\\\?\\"):
+        return path
+    return f"\\\\?\\UNC\\{path[2:]}" if path.startswith("\\\\") else f"\\\\?\\{path}"
+
+
+def is_windows_name(name: str) -> bool:
+    """Whether Windows takes `name` for a file.
+
+    Spec: Microsoft, "Naming Files, Paths, and Namespaces".
+    """
+    if name in ("", ".", ".."):
+        return True
+    if name.rstrip(". ") != name or any(char in WINDOWS_FORBIDDEN or char < " " for char in name):
+        return False
+    return name.split(".")[0].rstrip(" ").lower() not in DEVICE_NAMES
+
+
+def _open_regular(path: Path, capabilities: Capabilities) -> int:
     """A descriptor of a regular file; never waits, as opening a pipe or a device could.
 
     Raises: IsADirectoryError; FormatError for what is neither a directory nor a file.
     """
-    descriptor = os.open(path, os.O_RDONLY | OPEN_FLAGS | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
+    if capabilities.windows_paths and not is_windows_name(path.name):
+        raise FormatError("Windows has no files of this name", path=path)
+    flags = os.O_RDONLY | OPEN_FLAGS | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+    try:
+        descriptor = os.open(system_path(path, capabilities), flags)
+    except OSError as error:
+        if isinstance(error, PermissionError) and path.is_dir():  # which Windows does not open at all
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path)) from None
+        error.filename = str(path)  # as the user wrote it
+        raise
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
         return descriptor

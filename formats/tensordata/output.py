@@ -8,15 +8,26 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
+from time import sleep
 from typing import TYPE_CHECKING
 
-from formats.tensordata.osio import OPEN_FLAGS, STEP_BYTES, SYSTEM, Capabilities, Located
+from formats.tensordata.osio import (
+    OPEN_FLAGS,
+    STEP_BYTES,
+    SYSTEM,
+    Capabilities,
+    Located,
+    is_windows_name,
+    let_go,
+    system_path,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from formats.tensordata.osio import File
 
@@ -25,20 +36,53 @@ WRITE_FLAGS = os.O_WRONLY | OPEN_FLAGS
 # that the host may have to provide anew: 1.4 s for a GiB, where this takes 0.4.
 WRITE_BYTES = 32 << 10
 BLOCK_BYTES = 4096  # what filesystems share between files, if they can, and the kernel copies without taking it apart
-# What a system or filesystem answers when it does not have a call; EBADF, see `OutputFile._reserve`.
+# What a system or filesystem answers when it does not have a call; EBADF, see `OutputFile._reserve`. ENOTSUP is another
+# name of EOPNOTSUPP on Linux, but not on macOS, whose exFAT answers it to `link`.
 UNSUPPORTED = frozenset(
-    (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EISDIR, errno.EBADF)
+    (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EPERM, errno.EISDIR, errno.EBADF)
 )
+NO_FURTHER_NAME = frozenset(
+    (errno.EMLINK, errno.EACCES)
+)  # the file has as many as it can, or Android does not allow any
+# What a virus scanner or an indexer has open is free again soon; how long to wait for it, in seconds.
+PATIENCE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4)
 
 
 @contextmanager
-def _if_supported() -> Iterator[None]:
+def _if_supported(answers: frozenset[int] = UNSUPPORTED) -> Iterator[None]:
     """The context ends early, and that is no error, where a call in it is one that the system does not have."""
     try:
         yield
     except OSError as error:
-        if error.errno not in UNSUPPORTED:
+        if error.errno not in answers:
             raise
+
+
+def _patiently(change: Callable[[], object], paths: tuple[Path, ...], capabilities: Capabilities) -> None:
+    """The files at `paths` are changed, also where the system keeps files as they are that someone has open.
+
+    Raises: PermissionError where they stay open: in another program, or because a view of a weight is in use here.
+    """
+    if not capabilities.locks_open_files:
+        change()
+        return
+    for path in paths:
+        let_go(path)
+
+    def refused() -> PermissionError | None:
+        try:
+            change()
+        except PermissionError as error:
+            return error
+        return None
+
+    for seconds in PATIENCE:
+        if not refused():
+            return
+        sleep(seconds)
+    if error := refused():
+        reason = "the file is open in another program, or its weights are in use in this one"
+        raise PermissionError(errno.EACCES, reason, str(paths[-1])) from error
 
 
 class _Writable:
@@ -125,7 +169,10 @@ class OutputFile(_Writable):
         super().__init__(path, capabilities)
         self.nbytes = nbytes
         self._overwrite = overwrite
-        self._destination = Path(os.path.realpath(path)) if follow_link and self.path.is_symlink() else self.path
+        if capabilities.windows_paths and not is_windows_name(self.path.name):
+            raise OSError(errno.EINVAL, "Windows has no files of this name", str(self.path))
+        destination = Path(os.path.realpath(path)) if follow_link and self.path.is_symlink() else self.path
+        self._destination = system_path(destination, capabilities)
         self._temporary: Path | None = None  # the name of the new file before it has its own
         self._backup: Path | None = None  # the name of the old file while the publication may be revoked
         self._placed = False
@@ -160,7 +207,7 @@ class OutputFile(_Writable):
         self._revocable = revocable
         with Located(self.path):
             if fsync:
-                os.fsync(self._fd)
+                _sync(self._fd)
             if self._temporary is not None:
                 self._close_descriptor()  # some systems do not rename an open file
             try:
@@ -178,7 +225,7 @@ class OutputFile(_Writable):
         self._close_descriptor()
         self._revocable = False
         if self._backup is not None:
-            self._backup.unlink(missing_ok=True)
+            self._unlink(self._backup)
             self._backup = None
 
     def discard(self) -> None:
@@ -186,13 +233,13 @@ class OutputFile(_Writable):
         self._close_descriptor()
         if self._backup is not None:
             with suppress(FileNotFoundError):
-                self._backup.replace(self._destination)
-            self._backup.unlink(missing_ok=True)  # renaming to another name of the same file does nothing
+                self._move(self._backup, self._destination)
+            self._unlink(self._backup)  # renaming to another name of the same file does nothing
             self._backup = None
         elif self._revocable and self.published:
-            self._destination.unlink(missing_ok=True)
+            self._unlink(self._destination)
         if self._temporary is not None:
-            self._temporary.unlink(missing_ok=True)
+            self._unlink(self._temporary)
             self._temporary = None
 
     def _replaced_mode(self) -> int | None:
@@ -251,11 +298,11 @@ class OutputFile(_Writable):
             os.link(f"/proc/self/fd/{self._fd}", path, src_dir_fd=self._fd, follow_symlinks=True)
             return
         if self._link(self._temporary, path):
-            self._temporary.unlink()
+            self._unlink(self._temporary)
         else:
             os.close(os.open(path, WRITE_FLAGS | os.O_CREAT | os.O_EXCL, 0o666))  # the name is ours from here on
             try:
-                self._temporary.replace(path)
+                self._move(self._temporary, path)
             except BaseException:
                 path.unlink()
                 raise
@@ -266,21 +313,29 @@ class OutputFile(_Writable):
         if self._revocable:
             self._backup = self._sibling()
             if not self._link(self._destination, self._backup):
-                self._destination.replace(self._backup)
+                self._move(self._destination, self._backup)
         if self._temporary is None:
             temporary = self._sibling()
             self._name(temporary)
             self._temporary = temporary
-        self._temporary.replace(self._destination)
+        self._move(self._temporary, self._destination)
         self._temporary = None
 
     def _link(self, path: Path, name: Path) -> bool:
         """Whether the file at `path` has the further name `name` now: it has where files can have two."""
         if self._capabilities.hard_link:
-            with _if_supported():
+            with _if_supported(UNSUPPORTED | NO_FURTHER_NAME):
                 os.link(path, name)
                 return True
         return False
+
+    def _move(self, path: Path, destination: Path) -> None:
+        """The file at `path` is at `destination`, in the place of what was there."""
+        _patiently(lambda: path.replace(destination), (path, destination), self._capabilities)
+
+    def _unlink(self, path: Path) -> None:
+        """Nothing is at `path`."""
+        _patiently(lambda: path.unlink(missing_ok=True), (path,), self._capabilities)
 
 
 class ExistingFile(_Writable):
@@ -290,27 +345,38 @@ class ExistingFile(_Writable):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         super().__init__(path, SYSTEM)
-        self._descriptor = os.open(path, WRITE_FLAGS)
+        self._descriptor = os.open(system_path(self.path), WRITE_FLAGS)
 
     def truncate(self, nbytes: int) -> None:
         """Cut the file to `nbytes` bytes."""
         with Located(self.path):
-            os.ftruncate(self._fd, nbytes)
+            _patiently(lambda: os.ftruncate(self._fd, nbytes), (self.path,), self._capabilities)
 
     def sync(self) -> None:
         """The content has reached the disk."""
         with Located(self.path):
-            os.fsync(self._fd)
+            _sync(self._fd)
 
     def close(self) -> None:
         """The file is closed."""
         self._close_descriptor()
 
 
-def remove(path: Path) -> None:
+def remove(path: Path, capabilities: Capabilities = SYSTEM) -> None:
     """The file is gone, also from the disk."""
-    path.unlink()
+    _patiently(path.unlink, (path,), capabilities)
     _sync_directory(path.parent)
+
+
+def _sync(descriptor: int) -> None:
+    """What was written to the file is on the disk: macOS leaves it in the memory of the drive unless asked for more."""
+    if sys.platform == "darwin":
+        import fcntl
+
+        with _if_supported():  # which not every filesystem does
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+            return
+    os.fsync(descriptor)
 
 
 def _sync_directory(path: Path) -> None:

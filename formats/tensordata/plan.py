@@ -152,7 +152,7 @@ def check_plan(plan: WritePlan) -> None:
 
     Raises: ValueError, since a plan that breaks this is a mistake of the codec, not of the user.
     """
-    paths = [file.path for file in plan.files]
+    paths = [str(file.path).casefold() for file in plan.files]  # which are the same on some systems
     if len(set(paths)) != len(paths):
         raise ValueError("two files of one plan have the same path")
     keys = [write.digest.key for file in plan.files for write in file.writes if write.digest]
