@@ -1,15 +1,18 @@
-"""What the tests share: models to read, and the command as a process."""
+"""What the tests share: models to read, the releases of RTen that run them, and the command as a process."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from runtime.runner import Runner
 
 ROOT = Path(__file__).parents[1]
 SHARED_MODELS = sorted((ROOT.parent / "shared" / "models").glob("*.onnx"))
@@ -26,6 +29,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def root() -> Path:
     """The root of the repository."""
     return ROOT
+
+
+@pytest.fixture(scope="session")
+def runtimes() -> Iterator[dict[str, Runner]]:
+    """The releases of the real RTen runtime, the oldest first."""
+    from runtime.runner import RELEASES, Runner
+
+    found = {release: Runner.find(release) for release in RELEASES}
+    missing = ", ".join(release for release, runner in found.items() if runner is None)
+    if missing:
+        pytest.skip(f"the runners of RTen {missing} are not built; see tests/runtime/runner.py")
+    yield {release: runner for release, runner in found.items() if runner is not None}
+    for runner in found.values():
+        if runner is not None:
+            runner.close()
 
 
 @pytest.fixture

@@ -8,6 +8,9 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from rten_outcomes import deviating_in, right_in
+from runtime.runner import DEFAULT_RELEASES
+
 from formats.ir import dtypes
 from formats.rten.operators import OPERATORS
 from formats.rten.rewriting.table import REWRITINGS
@@ -30,6 +33,7 @@ DEVIATIONS = {
     "test_nonmaxsuppression": "boxes of several classes compete, and corners are not put in order",
     "test_resize_downsample_scales_cubic_align_corners": "corners are those of the rounded size, as in onnxruntime",
     "test_resize_downsample_scales_linear": "scales known only at run time are taken from the rounded sizes",
+    "test_resize_downsample_scales_linear_align_corners": "corners are those of the rounded size, as in onnxruntime",
     "test_sign": "the sign of zero is one",
     "simple/test_sign": "the sign of zero is one",
 }
@@ -109,24 +113,29 @@ def refusals() -> str:
 
 
 def outcomes() -> str:
-    """How many of the operator tests have which outcome."""
+    """How many of the operator tests have which outcome in each release."""
     known = json.loads(OUTCOMES.read_text(encoding="utf-8"))
     rows = []
     for mode, title in zip(MODES, ("`convert`", "`convert --exact`"), strict=True):
-        found = known[mode]
-        refused = sum(map(len, found["refused"].values()))
-        rows.append((title, str(found["right"]), str(refused), str(len(found["deviating"]))))
-    return _table(("", "right", "refused", "deviating"), rows)
+        refused = sum(map(len, known[mode]["refused"].values()))
+        for release in DEFAULT_RELEASES:
+            counts = right_in(known[mode], release), refused, len(deviating_in(known[mode], release))
+            rows.append((title, release, *map(str, counts)))
+    return _table(("", "RTen", "right", "refused", "deviating"), rows)
 
 
 def deviations() -> str:
-    """The operator tests with other outputs than the suite says, and why."""
+    """The operator tests with other outputs than the suite says, why, and in which releases."""
     known = json.loads(OUTCOMES.read_text(encoding="utf-8"))
+    places: dict[str, dict[str, list[str]]] = {}
+    for mode in MODES:
+        for release in DEFAULT_RELEASES:
+            for name in deviating_in(known[mode], release):
+                places.setdefault(name, {mode: [] for mode in MODES})[mode].append(release)
     rows = []
-    for name in sorted({name for mode in MODES for name in known[mode]["deviating"]}):
-        (reason,) = (reason for prefix, reason in DEVIATIONS.items() if name.startswith(prefix))
-        marks = ("×" if name in known[mode]["deviating"] else "" for mode in MODES)
-        rows.append((f"`{name}`", reason, *marks))
+    for name, releases in sorted(places.items()):
+        reason = DEVIATIONS[max((prefix for prefix in DEVIATIONS if name.startswith(prefix)), key=len)]
+        rows.append((f"`{name}`", reason, *(", ".join(releases[mode]) for mode in MODES)))
     return _table(("test", "why", "native", "`--exact`"), rows)
 
 

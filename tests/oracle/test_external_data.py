@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +14,6 @@ from runtime.runner import Runner
 import formats
 
 IMAGE = np.random.default_rng(0).random((2, 1, 28, 28), dtype="float32")
-
-
-@pytest.fixture(scope="module")
-def rten() -> Iterator[Runner]:
-    """The real RTen runtime."""
-    found = Runner.find()
-    if found is None:
-        pytest.skip("the RTen runner is not built; see tests/runtime/runner.py")
-    yield found
-    found.close()
 
 
 LAYERS = [f"{layer}.{part}" for layer in ("classifier", "conv1", "conv2") for part in ("bias", "weight")]
@@ -46,7 +35,7 @@ LAYERS = [f"{layer}.{part}" for layer in ("classifier", "conv1", "conv2") for pa
     ],
 )
 def test_all_runtimes_read_what_is_written(
-    digits: Path, tmp_path: Path, rten: Runner, options: dict[str, Any], names: list[str]
+    digits: Path, tmp_path: Path, runtimes: dict[str, Runner], options: dict[str, Any], names: list[str]
 ) -> None:
     """The names are such as RTen accepts, and the outputs are those of the model with everything inside."""
     path = tmp_path / "out" / "m.onnx"
@@ -57,5 +46,7 @@ def test_all_runtimes_read_what_is_written(
     (expected,) = onnxruntime.InferenceSession(digits).run(None, {"image": IMAGE})
     (actual,) = onnxruntime.InferenceSession(path).run(None, {"image": IMAGE})
     np.testing.assert_array_equal(expected, actual)
-    (of_rten,) = rten.run(path, {"image": IMAGE})
-    np.testing.assert_allclose(expected, of_rten, rtol=1e-4, atol=1e-5)
+    for rten in runtimes.values():
+        for mmap in (False, True):
+            (of_rten,) = rten.run(path, {"image": IMAGE}, mmap=mmap)
+            np.testing.assert_allclose(expected, of_rten, rtol=1e-4, atol=1e-5)

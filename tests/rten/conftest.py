@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from runtime.runner import Runner
+from runtime.runner import RELEASES
 
 from formats.ir.model import (
     Dimension,
@@ -22,14 +22,10 @@ from formats.ir.storage import from_numpy
 from formats.rten.graph.attributes import make_node
 
 
-@pytest.fixture(scope="session")
-def runtime():
-    """The real RTen runtime."""
-    found = Runner.find()
-    if found is None:
-        pytest.skip("the RTen runner is not built; see tests/runtime/runner.py")
-    yield found
-    found.close()
+@pytest.fixture(params=RELEASES)
+def runtime(request, runtimes):
+    """The real RTen runtime, in each of its releases."""
+    return runtimes[request.param]
 
 
 class Make:

@@ -1,14 +1,18 @@
-"""Every version of every ONNX operator has the outcome that is written down, in the real runtime and back in ONNX."""
+"""Every version of every ONNX operator has the outcome that is written down, in RTen's releases and back in ONNX."""
 
 from __future__ import annotations
 
+import collections
+import functools
 import json
 from pathlib import Path
 
 import pytest
 from evaluation import difference, evaluate, evaluate_in_onnxruntime, held
 from historical import RANDOM, historical_cases, versions
+from rten_outcomes import row_for, row_of
 from rten_tables import DEVIATIONS
+from runtime.runner import RELEASES
 
 from formats.onnxpb import CODEC as ONNX
 from formats.onnxpb import OnnxOptions
@@ -43,15 +47,18 @@ def differences(case, outputs, wanted):
 class Computer:
     """What comes out of .rten files, once for those that are the same although the models are of other versions."""
 
-    def __init__(self, runtime, path):
-        self.runtime, self.path = runtime, path
+    def __init__(self, runtimes, path):
+        self.runtimes, self.path = runtimes, path
         self.known = {}
 
     def outputs(self, data, case):
-        """Return the outputs in RTen and of the ONNX model that the file becomes, or of either what went wrong."""
+        """Return the outputs by place: in releases of RTen, and of the ONNX that the file becomes; or an error."""
         key = case.name, data
         if key not in self.known:
-            self.known[key] = [self.attempt(run, data, case) for run in (self.in_rten, self.in_onnx)]
+            self.path.write_bytes(data)
+            runs = {release: functools.partial(self.in_rten, runtime) for release, runtime in self.runtimes.items()}
+            runs["onnx"] = self.in_onnx
+            self.known[key] = {place: self.attempt(run, data, case) for place, run in runs.items()}
         return self.known[key]
 
     def attempt(self, run, data, case):
@@ -61,10 +68,9 @@ class Computer:
         except Exception as error:  # of all cases at once, whatever it is
             return f"{type(error).__name__}: {error}"
 
-    def in_rten(self, data, case):
-        """Return the outputs of the real runtime."""
-        self.path.write_bytes(data)
-        return self.runtime.run(self.path, {name: held(value) for name, value in case.inputs.items()})
+    def in_rten(self, runtime, _data, case):
+        """Return the outputs of a release of the real runtime."""
+        return runtime.run(self.path, {name: held(value) for name, value in case.inputs.items()})
 
     def in_onnx(self, data, case):
         """Return the outputs of a .rten file that is a model of ONNX again."""
@@ -73,23 +79,27 @@ class Computer:
 
 
 def outcomes_of(case, computer):
-    """Return what became of a case in RTen and back in ONNX, "right" or what is wrong; or why it is refused."""
+    """Return what became of a case by place, "right" or what is wrong; or only why it is refused.
+
+    A place is a release of RTen, or onnx for the model that the file becomes.
+    """
     try:
         data = to_bytes(CODEC.plan(ONNX.read(Literal(case.model), None), computer.path, RtenOptions()))
     except RefusalError as error:
-        return "; ".join(sorted({f"{refusal.op_type}: {refusal.reason}" for refusal in error.refusals})), "refused"
+        reasons = {f"{refusal.op_type}: {refusal.reason}" for refusal in error.refusals}
+        return {"refused": "; ".join(sorted(reasons))}
     wanted = reference(case)
-    return tuple(
-        got if isinstance(got, str) else differences(case, got, wanted) or "right"
-        for got in computer.outputs(data, case)
-    )
+    return {
+        place: got if isinstance(got, str) else differences(case, got, wanted) or "right"
+        for place, got in computer.outputs(data, case).items()
+    }
 
 
 @pytest.fixture(scope="module")
-def outcomes(runtime, tmp_path_factory):
-    """What became of each case, in RTen and back in ONNX."""
-    computer = Computer(runtime, tmp_path_factory.mktemp("historical") / "m.rten")
-    return [(case, *outcomes_of(case, computer)) for case in historical_cases()]
+def outcomes(runtimes, tmp_path_factory):
+    """What became of each case."""
+    computer = Computer(runtimes, tmp_path_factory.mktemp("historical") / "m.rten")
+    return [(case, outcomes_of(case, computer)) for case in historical_cases()]
 
 
 def test_every_version_has_an_outcome():
@@ -97,33 +107,40 @@ def test_every_version_has_an_outcome():
     assert {str(version) for found in versions().values() for version in found} == set(EXPECTED)
 
 
-def test_outcomes(outcomes, tmp_path):
+def test_outcomes(outcomes, runtimes, tmp_path):
     """Of each version so many models are right as is written down, and the others are refused or differ as it says.
 
     What came out is in `outcomes.json` of the test's folder, to take the place of `historical_outcomes.json` where a
     change is meant.
     """
+    versions_cases = {}
+    for case, outcome in outcomes:
+        versions_cases.setdefault(str(case.version), []).append((case.name, outcome))
     found = {}
-    for case, outcome, back in outcomes:
-        row = found.setdefault(str(case.version), {"right": 0})
-        if back == "refused":
-            refused = row.setdefault("refused", {})
-            refused[outcome] = refused.get(outcome, 0) + 1
-        elif outcome == "right":
-            row["right"] += 1
-        else:
-            row.setdefault("deviating", []).append(case.name)
+    for version, cases in versions_cases.items():
+        run = [
+            number for number, (_, outcome) in enumerate(cases) if "refused" not in outcome
+        ]  # names may be there twice
+        right = {release: [number for number in run if cases[number][1][release] == "right"] for release in runtimes}
+        row = row_of(right, {release: sorted({*run} - {*numbers}) for release, numbers in right.items()})
+        found[version] = {
+            key: sorted(cases[number][0] for number in value) if isinstance(value, list) else value
+            for key, value in row.items()
+        }
+        refused = collections.Counter(outcome["refused"] for _, outcome in cases if "refused" in outcome)
+        if refused:
+            found[version]["refused"] = dict(refused)
     lines = (f"{json.dumps(name)}: {json.dumps(row, sort_keys=True)}" for name, row in found.items())
     (tmp_path / "outcomes.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
-    assert EXPECTED == found
+    assert {name: row_for(row, runtimes) for name, row in EXPECTED.items()} == found
 
 
-@pytest.mark.parametrize("place", [1, 2], ids=["rten", "onnx"])
+@pytest.mark.parametrize("place", [*RELEASES, "onnx"])
 def test_nothing_is_wrong(place, outcomes):
     """What is not refused is right, in the runtime and as ONNX again, unless the runtime's own operator differs."""
     texts = {
-        f"{case.version} in {case.opset}: {case.name}": row[place - 1]
-        for case, *row in outcomes
-        if row[1] != "refused" and not case.name.startswith(DIFFERENT)
+        f"{case.version} in {case.opset}: {case.name}": outcome[place]
+        for case, outcome in outcomes
+        if "refused" not in outcome and not case.name.startswith(DIFFERENT)
     }
     assert {} == {name: text for name, text in texts.items() if text != "right"}

@@ -10,6 +10,7 @@ import onnx
 import pytest
 from corpus import BackendCase, backend_cases, backend_files
 from evaluation import difference, held
+from rten_outcomes import row_for, row_of
 from rten_tables import DEVIATIONS
 from runtime.runner import RunnerError
 
@@ -42,25 +43,25 @@ def converted(data, path, **options):
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_shared_models(shared_model, version, runtime, tmp_path):
+def test_shared_models(shared_model, version, runtimes, tmp_path):
     """Every exported model gives the outputs that onnxruntime gives, from both versions of file."""
     data = shared_model.read_bytes()
     reference = np.load(shared_model.with_suffix(".npz"))
     path = tmp_path / "m.rten"
     made = converted(data, path, rten_version=version)
     inputs = {key.removeprefix("in_"): reference[key] for key in reference.files if key.startswith("in_")}
-    outputs = runtime.run(path, inputs)
-    wanted = [reference[f"out_{number}"] for number in range(len(outputs))]
+    wanted = [reference[f"out_{number}"] for number in range(len(reference.files) - len(inputs))]
     tolerance = TOLERANCES.get(shared_model.stem.rpartition(".")[2], TOLERANCE)
-    assert [""] * len(reference.files[len(inputs) :]) == [
-        difference(*pair, tolerance) for pair in zip(outputs, wanted, strict=True)
-    ]
+    for release, runtime in runtimes.items():
+        outputs = runtime.run(path, inputs)
+        differences = [difference(*pair, tolerance) for pair in zip(outputs, wanted, strict=True)]
+        assert [""] * len(wanted) == differences, release
     again = CODEC.read(Literal(made), path)
     assert made == to_bytes(CODEC.plan(again, path, RtenOptions(rten_version=version)))
     assert made == converted(data, path, rten_version=version)
 
 
-def test_files_of_the_other_converter(shared_model, runtime, tmp_path, monkeypatch):
+def test_files_of_the_other_converter(shared_model, runtimes, tmp_path, monkeypatch):
     """What rten-convert makes of a model is read and written again, and then computes exactly the same."""
     converter = pytest.importorskip("rten_convert.converter")
     theirs, ours = tmp_path / "theirs.rten", tmp_path / "ours.rten"
@@ -75,13 +76,14 @@ def test_files_of_the_other_converter(shared_model, runtime, tmp_path, monkeypat
     assert model == CODEC.read(Literal(ours.read_bytes()), ours)
     reference = np.load(shared_model.with_suffix(".npz"))
     inputs = {key.removeprefix("in_"): reference[key] for key in reference.files if key.startswith("in_")}
-    results = []
-    for path in (theirs, ours):
-        try:
-            results.append([output.tolist() for output in runtime.run(path, inputs)])
-        except RunnerError as error:  # of some models it makes files that do not load
-            results.append(error.stage)
-    assert results[0] == results[1]
+    for release, runtime in runtimes.items():
+        results = []
+        for path in (theirs, ours):
+            try:
+                results.append([output.tolist() for output in runtime.run(path, inputs)])
+            except RunnerError as error:  # of some models it makes files that do not load
+                results.append(error.stage)
+        assert results[0] == results[1], release
 
 
 @pytest.mark.parametrize("optimize", [True, False])
@@ -203,18 +205,24 @@ def stage(runtime, tmp_path):
     return run
 
 
+SINCE = "0.26"  # what the rows call later
+MORE_INPUTS = {"Dropout": 3}  # that operators take since then
+
+
 @pytest.mark.parametrize("row", OPERATORS, ids=lambda row: row.name)
-def test_rows_agree_with_the_loader(row, stage):
+def test_rows_agree_with_the_loader(row, stage, runtime):
     """The loader knows the operator, takes as many inputs as its row says, and the attribute table as it says."""
     attrs = attribute_table(row)
-    where, reason = stage(row, 12 if row.inputs is None else row.inputs, attrs)
-    if row.later:
+    is_later = runtime.release >= SINCE
+    inputs = MORE_INPUTS.get(row.name, row.inputs) if is_later else row.inputs
+    where, reason = stage(row, 12 if inputs is None else inputs, attrs)
+    if row.later and not is_later:
         assert ("load", "not supported") == (where, reason[-len("not supported") :])
         return
     assert "load" != where, reason
-    if row.inputs is not None:
-        where, reason = stage(row, row.inputs + 1, attrs)
-        assert ("load", True) == (where, f"maximum is {row.inputs}" in reason)
+    if inputs is not None:
+        where, reason = stage(row, inputs + 1, attrs)
+        assert ("load", True) == (where, f"maximum is {inputs}" in reason)
     if row.attrs:
         where, reason = stage(row, 1 if row.inputs else 0, None)
         assert ("load" == where) == (not row.optional), reason
@@ -226,31 +234,46 @@ MINIMUM_RIGHT_CONSTANTS = 630
 MINIMUM_RIGHT_FILES = 130
 
 
-def outcomes_of(cases, runtime, path, **options):
-    """Return what became of the cases: by outcome, the ids with a reason."""
-    outcomes = {"right": {}, "wrong": {}, "refused": {}, "failed": {}, "error": {}}
+def outcomes_of(cases, runtimes, path, **options):
+    """Return what became of the cases in each release: by outcome, the ids with a reason.
+
+    They are converted once, so what is refused is refused in all releases.
+    """
+    outcomes = {release: {"right": {}, "wrong": {}, "refused": {}, "failed": {}, "error": {}} for release in runtimes}
     for case in cases:
+        attempt = None
         try:
             converted(case.model, path, **options)
-            outputs = runtime.run(path, {name: held(value) for name, value in case.inputs.items()})
         except RefusalError as error:
-            reasons = {f"{refusal.op_type}: {refusal.reason}" for refusal in error.refusals}
-            outcomes["refused"][case.id] = sorted(reasons)
-        except RunnerError as error:
-            outcomes["failed"][case.id] = str(error)
+            attempt = "refused", sorted({f"{refusal.op_type}: {refusal.reason}" for refusal in error.refusals})
         except FormatError as error:
-            outcomes["error"][case.id] = str(error)
-        else:
-            pairs = zip(outputs, case.outputs.values(), strict=True)
-            differences = [text for pair in pairs if (text := difference(*pair, TOLERANCE))]
-            outcomes["wrong" if differences else "right"][case.id] = "; ".join(differences)
+            attempt = "error", str(error)
+        inputs = {name: held(value) for name, value in case.inputs.items()}
+        for release, runtime in runtimes.items():
+            outcome, reason = attempt or outcome_in(runtime, path, inputs, case)
+            outcomes[release][outcome][case.id] = reason
     return outcomes
 
 
+def outcome_in(runtime, path, inputs, case):
+    """Return what became of a case in one release, with a reason."""
+    try:
+        outputs = runtime.run(path, inputs)
+    except RunnerError as error:
+        return "failed", str(error)
+    pairs = zip(outputs, case.outputs.values(), strict=True)
+    differences = [text for pair in pairs if (text := difference(*pair, TOLERANCE))]
+    return "wrong" if differences else "right", "; ".join(differences)
+
+
 def unexpected(outcomes):
-    """Return what is neither right nor refused nor a known deviation of the runtime."""
-    wrong = {name: text for name, text in outcomes["wrong"].items() if not name.startswith(tuple(DEVIATIONS))}
-    return wrong | outcomes["failed"] | outcomes["error"]
+    """Return, by release, what is neither right nor refused nor a known deviation of the runtime."""
+    found = {}
+    for release, of_release in outcomes.items():
+        wrong = {name: text for name, text in of_release["wrong"].items() if not name.startswith(tuple(DEVIATIONS))}
+        if bad := wrong | of_release["failed"] | of_release["error"]:
+            found[release] = bad
+    return found
 
 
 def file_cases():
@@ -297,28 +320,32 @@ def constant_cases():
     ],
     ids=["constants", "files"],
 )
-def test_backend(cases, minimum, runtime, tmp_path):
+def test_backend(cases, minimum, runtimes, tmp_path):
     """The operator tests of ONNX, and its old files, come out right or are refused; no fewer are right than ever."""
-    outcomes = outcomes_of(cases(), runtime, tmp_path / "m.rten")
+    outcomes = outcomes_of(cases(), runtimes, tmp_path / "m.rten")
     assert {} == unexpected(outcomes)
-    assert minimum <= len(outcomes["right"])
+    assert minimum <= min(len(of_release["right"]) for of_release in outcomes.values())
 
 
 @pytest.mark.parametrize("mode", ["native", "exact"])
-def test_backend_nodes(mode, runtime, tmp_path):
+def test_backend_nodes(mode, runtimes, tmp_path):
     """Each operator test of ONNX has the outcome that is written down: right, refused for its reasons, or deviating.
 
     What came out is in `outcomes.json` of the test's folder, to take the place of `backend_outcomes.json` where a
     change is meant.
     """
-    outcomes = outcomes_of(backend_cases(), runtime, tmp_path / "m.rten", exact=mode == "exact")
+    outcomes = outcomes_of(backend_cases(), runtimes, tmp_path / "m.rten", exact=mode == "exact")
     assert {} == unexpected(outcomes)
-    by_reason = {}
-    for name, reasons in outcomes["refused"].items():
-        by_reason.setdefault("; ".join(reasons), []).append(name)
     right, deviating = (
-        [name for name in outcomes[outcome] if not name.startswith(RANDOM)] for outcome in ("right", "wrong")
+        {
+            release: [name for name in of_release[outcome] if not name.startswith(RANDOM)]
+            for release, of_release in outcomes.items()
+        }
+        for outcome in ("right", "wrong")
     )
-    found = {"right": len(right), "deviating": sorted(deviating), "refused": by_reason}
+    by_reason = {}
+    for name, reasons in next(iter(outcomes.values()))["refused"].items():
+        by_reason.setdefault("; ".join(reasons), []).append(name)
+    found = {**row_of(right, deviating), "refused": by_reason}
     (tmp_path / "outcomes.json").write_text(json.dumps(found, indent=1, sort_keys=True))
-    assert json.loads(EXPECTED.read_text())[mode] == found
+    assert row_for(json.loads(EXPECTED.read_text())[mode], runtimes) == found

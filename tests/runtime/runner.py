@@ -1,6 +1,7 @@
-"""Runs models on the real RTen runtime, through the `rten-runner` binary beside this file.
+"""Runs models on releases of the real RTen runtime, through one binary for each, built beside this file.
 
-Build it once: `cargo build --release --locked --manifest-path tests/runtime/Cargo.toml`.
+`cargo build --release --locked --manifest-path tests/runtime/Cargo.toml` builds those that the tests run. Another
+one, by hand: the same with `--package rten-runner-0-26`, and the tests with `RTEN_RELEASES=0.26`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-BINARY = Path(__file__).parent / "target" / "release" / ("rten-runner.exe" if os.name == "nt" else "rten-runner")
+DEFAULT_RELEASES = ("0.25", "0.27")
+"""The releases that the tests run unless asked otherwise, the oldest first: `default-members` in `Cargo.toml`."""
+RELEASES = tuple(os.environ.get("RTEN_RELEASES", "").split()) or DEFAULT_RELEASES
+"""The releases that the tests run."""
 
 Value: TypeAlias = np.ndarray | list[np.ndarray]
 """A tensor, or the tensors of a sequence."""
@@ -31,40 +35,48 @@ class RunnerError(RuntimeError):
         self.message = message
 
 
-class Runner:
-    """One `rten-runner --batch` process, started with the first model and again whenever it has died."""
+def binary(release: str) -> Path:
+    """Return where the runner of a release is, once it is built."""
+    name = f"rten-runner-{release.replace('.', '-')}"
+    return Path(__file__).parent / "target" / "release" / (f"{name}.exe" if os.name == "nt" else name)
 
-    def __init__(self, binary: Path = BINARY, timeout_seconds: float = 120) -> None:
-        self._binary = binary
+
+class Runner:
+    """One `--batch` process of a release's runner, started with the first model and again whenever it has died."""
+
+    def __init__(self, release: str, timeout_seconds: float = 120) -> None:
+        self.release = release
         self._timeout_seconds = timeout_seconds
         self._process: subprocess.Popen[str] | None = None
 
     @classmethod
-    def find(cls) -> Runner | None:
-        """Return a runner, or `None` where the binary is not built; in CI (`CI` is set) that is an error.
+    def find(cls, release: str) -> Runner | None:
+        """Return the runner of a release, or `None` where it is not built; in CI (`CI` is set) that is an error.
 
         Raises:
             FileNotFoundError: the binary is missing and the environment variable `CI` is set.
         """
-        if BINARY.exists():
-            return cls()
+        if binary(release).exists():
+            return cls(release)
         if os.environ.get("CI"):
-            raise FileNotFoundError(f"{BINARY} is not built; see the docstring of {Path(__file__).name}")
+            raise FileNotFoundError(f"{binary(release)} is not built; see the docstring of {Path(__file__).name}")
         return None
 
-    def run(self, model_path: str | os.PathLike[str], inputs: dict[str, Any], *, optimize: bool = True) -> list[Value]:
+    def run(
+        self, model_path: str | os.PathLike[str], inputs: dict[str, Any], *, optimize: bool = True, mmap: bool = False
+    ) -> list[Value]:
         """Return the outputs of a .rten or .onnx model in graph order, each in one of RTen's four types.
 
         An input is an array or, for a sequence, a list of arrays; int64 and bool become int32, float16 and float64
-        become float32.
+        become float32. With `mmap`, the model and its external data are mapped instead of read.
 
         Raises:
             RunnerError: the model was refused or failed, or the process died or took too long.
         """
         with tempfile.TemporaryDirectory(prefix="rten-runner-") as folder:
             files = {name: _saved(Path(folder), f"in_{i}", x) for i, (name, x) in enumerate(inputs.items())}
-            model = os.fspath(model_path)
-            answer = self.ask({"model": model, "out_dir": folder, "inputs": files, "optimize": optimize})
+            request = {"model": os.fspath(model_path), "out_dir": folder, "inputs": files}
+            answer = self.ask({**request, "optimize": optimize, "mmap": mmap})
             return [_loaded(output["file"]) for output in answer["outputs"]]
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -119,7 +131,7 @@ class Runner:
             self.close()
         if self._process is None:
             self._process = subprocess.Popen(
-                [self._binary, "--batch"],
+                [binary(self.release), "--batch"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

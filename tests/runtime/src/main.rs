@@ -1,9 +1,10 @@
-//! Runs models on the released RTen runtime.
+//! Runs models on a release of the RTen runtime: `.rten` files, and `.onnx` files with their external data.
 //!
-//! `rten-runner [--no-optimize] MODEL OUT_DIR NAME=FILE.npy ...` runs one model and prints its answer.
-//! `rten-runner --batch` answers requests, one JSON object a line, until its standard input ends:
+//! `RUNNER [--no-optimize] [--mmap] MODEL OUT_DIR NAME=FILE.npy ...` runs one model and prints its answer.
+//! `RUNNER --batch` answers requests, one JSON object a line, until its standard input ends:
 //!
-//!     {"model": PATH, "out_dir": DIR, "inputs": {NAME: FILE.npy, or a list of files for a sequence}, "optimize": BOOL}
+//!     {"model": PATH, "out_dir": DIR, "inputs": {NAME: FILE.npy, or a list of files for a sequence},
+//!      "optimize": BOOL, true if absent; "mmap": BOOL, false if absent: map the model and its external data}
 //!
 //! An answer is one line too. Output i of the graph is in OUT_DIR/out_<i>.npy, element j of a sequence in
 //! OUT_DIR/out_<i>_<j>.npy; `file` is that path, or the list of them:
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
     }
     let Some(request) = request_from(&arguments) else {
         eprintln!(
-            "usage: rten-runner [--no-optimize] MODEL OUT_DIR NAME=FILE.npy ...  |  rten-runner --batch"
+            "usage: RUNNER [--no-optimize] [--mmap] MODEL OUT_DIR NAME=FILE.npy ...  |  RUNNER --batch"
         );
         return ExitCode::from(2);
     };
@@ -56,16 +57,23 @@ fn main() -> ExitCode {
 fn request_from(arguments: &[String]) -> Option<Json> {
     let (flags, words): (Vec<&String>, Vec<&String>) =
         arguments.iter().partition(|word| word.starts_with("--"));
-    if flags.iter().any(|flag| *flag != "--no-optimize") {
+    if flags.iter().any(|flag| !["--no-optimize", "--mmap"].contains(&flag.as_str())) {
         return None;
     }
+    let has = |name| flags.iter().any(|flag| *flag == name);
     let [model, out_dir, inputs @ ..] = words.as_slice() else { return None };
     // A file name holds no "=" more often than a value name does, so the last one separates.
     let inputs: Option<Map<String, Json>> = inputs
         .iter()
         .map(|word| word.rsplit_once('=').map(|(name, file)| (name.into(), file.into())))
         .collect();
-    Some(json!({"model": model, "out_dir": out_dir, "inputs": inputs?, "optimize": flags.is_empty()}))
+    Some(json!({
+        "model": model,
+        "out_dir": out_dir,
+        "inputs": inputs?,
+        "optimize": !has("--no-optimize"),
+        "mmap": has("--mmap"),
+    }))
 }
 
 fn serve() -> ExitCode {
@@ -101,7 +109,13 @@ fn run(request: &Json, stage: &Cell<&'static str>) -> Result<Json, String> {
     stage.set("load");
     let mut options = ModelOptions::with_all_ops();
     options.enable_optimization(request["optimize"].as_bool().unwrap_or(true));
-    let model = options.load_file(path).map_err(in_full)?;
+    let model = if request["mmap"] == true {
+        // Sound: who asks leaves the files alone until the answer is there.
+        unsafe { options.load_mmap(path) }
+    } else {
+        options.load_file(path)
+    };
+    let model = model.map_err(in_full)?;
 
     stage.set("input");
     let inputs =
