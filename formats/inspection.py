@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.conversion import read_model
 from formats.ir import dtypes, walk
+from formats.ir.summary import type_text
 from formats.registry import ReadOptions
 from formats.tensordata.source import FileSpan
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Mapping
 
-    from formats.ir.model import Model, Tensor, TensorShape, Type, ValueInfo
+    from formats.ir.model import Model, Tensor, ValueInfo
     from formats.tensordata.source import Source
 
 
@@ -150,40 +151,6 @@ def span_of(tensor: Tensor) -> FileSpan | None:
     """The range of a file that a tensor's elements are in, as they are stored; `None` where it is no single one."""
     found = [value for value in (getattr(tensor, field) for field in _DATA_FIELDS) if isinstance(value, FileSpan)]
     return found[0] if len(found) == 1 and found[0].nbytes else None
-
-
-def type_text(value_type: Type | None) -> str:
-    """A type in the text form of ONNX; "" where it is not known.
-
-    Spec: ONNX docs, "Open Neural Network Exchange (ONNX) Text Syntax".
-    """
-    if value_type is None:
-        return ""
-    if value_type.tensor_type is not None:
-        return _tensor_text(value_type.tensor_type.elem_type, value_type.tensor_type.shape)
-    if value_type.sparse_tensor_type is not None:
-        inner = value_type.sparse_tensor_type
-        return f"sparse_tensor({_tensor_text(inner.elem_type, inner.shape)})"
-    if value_type.sequence_type is not None:
-        return f"seq({type_text(value_type.sequence_type.elem_type)})"
-    if value_type.optional_type is not None:
-        return f"optional({type_text(value_type.optional_type.elem_type)})"
-    if value_type.map_type is not None:
-        key = dtypes.type_name(value_type.map_type.key_type).lower()
-        return f"map({key}, {type_text(value_type.map_type.value_type)})"
-    if value_type.opaque_type is not None:
-        return f"opaque({value_type.opaque_type.domain or ''}, {value_type.opaque_type.name or ''})"
-    return ""
-
-
-def _tensor_text(elem_type: int | None, shape: TensorShape | None) -> str:
-    name = dtypes.type_name(elem_type).lower()
-    if shape is None:
-        return f"{name}[]"
-    if not shape.dim:
-        return name
-    sizes = (dim.dim_param or ("?" if dim.dim_value is None else str(dim.dim_value)) for dim in shape.dim)
-    return f"{name}[{','.join(sizes)}]"
 
 
 def _interface(model: Model) -> tuple[list[ValueInfo], list[ValueInfo], set[str | None]]:

@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import formats
-from formats.inspection import type_text
+from formats.ir.summary import type_text
 
 TYPES = {
     "any": helper.make_tensor_type_proto(TensorProto.FLOAT, None),

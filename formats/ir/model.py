@@ -16,14 +16,17 @@ from reprlib import recursive_repr
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from formats.errors import FormatError
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     import numpy as np
 
     from formats.tensordata.source import Source
 
 DEFAULT, EXTERNAL = 0, 1  # TensorProto.DataLocation
+SHOWN_VALUES = 8  # of a list of numbers or texts, in the text of a message
 
 
 class Undecoded(Protocol):
@@ -74,8 +77,9 @@ class Message:
 
     @recursive_repr()
     def __repr__(self) -> str:
-        """The call that makes an equal message."""
-        arguments = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__match_args__)
+        """What is set, in short: submessages whole, of long lists the beginning, of lists of messages their number."""
+        shown = ((name, _shown(self, name)) for name in self.__match_args__)
+        arguments = ", ".join(f"{name}={text}" for name, text in shown if text not in _UNSET)
         return f"{type(self).__qualname__}({arguments})"
 
     if not TYPE_CHECKING:  # a type checker shall see the fields, and no others
@@ -87,8 +91,47 @@ class Message:
                 return self.__dict__.setdefault(name, left.decode())
             row = type(self).__dataclass_fields__.get(name)
             if row is None or row.default_factory is not list:
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+                raise _no_field(self, name)
             return self.__dict__.setdefault(name, [])
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            """A field is set; a decoder goes around this, with `set_fields`."""
+            if name in self.__dataclass_fields__:
+                self.__dict__[name] = value
+            elif hasattr(type(self), name):
+                object.__setattr__(self, name, value)
+            else:
+                raise _no_field(self, name)
+
+
+# Gives a new message all its fields at once. An assignment to `__dict__` would ask `__setattr__`, and take longer.
+set_fields: Callable[[Message, dict[str, Any]], None] = vars(Message)["__dict__"].__set__
+
+
+def _no_field(message: Message, name: str) -> AttributeError:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, message.__match_args__, 3)
+    meant = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+    return AttributeError(f"{type(message).__name__!r} object has no attribute {name!r}{meant}")
+
+
+_UNSET = ("None", "b''", "[]")  # what is not set
+
+
+def _shown(message: Message, name: str) -> str:
+    """The value of a field in short."""
+    try:
+        value = getattr(message, name)
+    except FormatError as error:  # it was left undecoded, and is damaged
+        return f"<{error.message}>"
+    if not isinstance(value, list) or not value:
+        return repr(value)
+    if isinstance(value[0], Message):
+        plural = "" if len(value) == 1 else "s"
+        return f"<{len(value)} {type(value[0]).__name__}{plural}>"
+    more = f", ... {len(value)} in all]" if len(value) > SHOWN_VALUES else "]"
+    return f"[{', '.join(map(repr, value[:SHOWN_VALUES]))}{more}"
 
 
 @dataclass(eq=False, repr=False)
@@ -474,6 +517,48 @@ class Model(Message):
     functions: list[Function] = field(default_factory=list)
     configuration: list[DeviceConfiguration] = field(default_factory=list)
     unknown_fields: bytes = b""
+
+    def tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """Every tensor with its dotted place: initialisers, attributes, and the two halves of sparse tensors.
+
+        Those of subgraphs, functions and training information are among them, in the order of the message's fields.
+        """
+        from formats.ir.walk import tensors
+
+        return tensors(self)
+
+    def tensor(self, name: str) -> Tensor:
+        """The tensor with this name or at this dotted place; an initialiser of the main graph goes before others.
+
+        Raises: LookupError where there is none, or where several others have the name.
+        """
+        from formats.ir.walk import tensor_named
+
+        return tensor_named(self, name)
+
+    def close(self) -> None:
+        """Let go of the files that the weights lie in, so that they can be replaced and removed, also on Windows.
+
+        Arrays and views that were made of weights stay as they are; on Windows they keep their file until the last of
+        them is gone. For a weight that is read later the file is opened anew, and must be the same still. Copies of the
+        model, and models of which it has tensors, have the same files. No other thread may read meanwhile.
+        """
+        from formats.ir.storage import files
+
+        for file in files(self):
+            file.close()
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _repr_html_(self) -> str:
+        """A short table, which notebooks show."""
+        from formats.ir.summary import table
+
+        return table(self)
 
 
 @dataclass(eq=False, repr=False)

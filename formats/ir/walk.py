@@ -110,6 +110,25 @@ def tensors(message: Any) -> Iterator[tuple[str, Tensor]]:
     return visit(message, Tensor, enter=_is_deep)
 
 
+def tensor_named(model: Model, name: str) -> Tensor:
+    """The tensor of a model with a name or place, as `Model.tensor` promises."""
+    for initializer in model.graph.initializer if model.graph else ():
+        if initializer.name == name:
+            return initializer
+    every = list(tensors(model))
+    found = [(where, tensor) for where, tensor in every if name in (where, tensor.name)]
+    if len(found) == 1:
+        return found[0][1]
+    if found:
+        places = ", ".join(where for where, _ in found)
+        raise LookupError(f"{len(found)} tensors are called {name!r}; their places are {places}")
+    from difflib import get_close_matches
+
+    names = [text for where, tensor in every for text in (tensor.name, where) if text]
+    near = get_close_matches(name, names, 3)
+    raise LookupError(f"no tensor is called {name!r}{'; there is ' if near else ''}{', '.join(near)}")
+
+
 def external_tensors(message: Any) -> Iterator[tuple[str, Tensor]]:
     """Every tensor that has external data; lists where none has any stay undecoded."""
     return visit(message, Tensor, enter=lambda left: left.has_references, only=_is_external)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hmac
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from formats.errors import CryptError, FormatError
 from formats.tensordata.source import Concat, Literal, Source
@@ -38,6 +38,10 @@ class Computed(Source):
         buffer = memoryview(bytearray(self.nbytes))
         self.readinto(0, buffer)
         return buffer.toreadonly()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The bytes, made now: no key is in a pickle."""
+        return Literal, (self.read(),)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

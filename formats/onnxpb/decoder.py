@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.collector import collector_paused
 from formats.errors import FormatError, LimitError, TruncatedError, WireError
-from formats.ir.model import EXTERNAL, Node, Tensor
+from formats.ir.model import EXTERNAL, Node, Tensor, set_fields
 from formats.onnxpb.rows import (
     BULK,
     BYTES,
@@ -379,7 +379,7 @@ class _Decoder:
                             continue
                         value = _new(inner.message_class)
                         fields: dict[str, Any] = {}
-                        value.__dict__ = fields
+                        set_fields(value, fields)
                         self.fields(fields, inner, data, begin, position, origin, depth + 1)
                     elif action == BYTES:
                         value = data[begin:position]
@@ -450,7 +450,7 @@ class _Decoder:
             else:
                 self.rest(values, table, data, position, stop, origin, depth)
             node = _new(Node)
-            node.__dict__ = values
+            set_fields(node, values)
             nodes.append(node)
             if end - stop <= MAX_VARINT_BYTES or data[stop] != tag:
                 return stop

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.collector import collector_paused
-from formats.ir.model import Message
+from formats.ir.model import Message, set_fields
 from formats.onnxpb.schema import MESSAGES
 from formats.onnxpb.wire import WireType, decode_varint, make_tag, skip_field
 from formats.tensordata.source import Source
@@ -81,7 +81,8 @@ class Alike:
         copies = []
         for message_class, fields, lists in self._elements:
             message = _new(message_class)
-            message.__dict__ = values = fields.copy()
+            values = fields.copy()
+            set_fields(message, values)
             for name in lists:
                 values[name] = values[name][:]
             copies.append(message)

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 STEP_BYTES = 1 << 30  # macOS refuses to move more than 2^31 - 1 bytes in one call
 OPEN_FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-# To open for reading never waits, as opening a pipe or a device could.
-FILE_FLAGS = os.O_RDONLY | OPEN_FLAGS | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 COARSE_NS = 2_000_000_000  # FAT keeps times in steps of 2 seconds
 WINDOWS_PATH_CHARACTERS = 240  # Windows takes 260, of a folder 248; the rest is for names of temporary files
 # Names that Windows keeps for devices, in any case and with any extension, and characters that no name has there. A
@@ -46,8 +44,6 @@ class Capabilities:
     allocate: bool = hasattr(os, "posix_fallocate")
     unnamed: bool = hasattr(os, "O_TMPFILE") and hasattr(os, "link")
     hard_link: bool = hasattr(os, "link")
-    # Files are opened from an open folder, without following links.
-    open_folders: bool = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and hasattr(os, "O_DIRECTORY")
     untracked_mapping: bool = sys.version_info >= (3, 13) and os.name == "posix"  # `trackfd` of mmap
     # A mapping takes no file descriptor: without `trackfd`, or on Windows, where it has a handle.
     unlinked_mapping: bool = untracked_mapping or os.name == "nt"
@@ -103,31 +99,36 @@ class _Identity(NamedTuple):
 class File:
     """A regular file, open for reading by any number of threads; closed when nothing refers to it any more.
 
-    `nbytes` is its size when it was opened. Copies of this object are the object itself.
+    `nbytes` is its size when it was opened. Copies of this object are the object itself. A pickle of it is its path
+    and what tells whether the file that is there is still the same, which is found out when it is first read.
     """
 
     _all: ClassVar[WeakSet[File]] = WeakSet()
     _all_lock = Lock()
 
-    __slots__ = ("__weakref__", "_capabilities", "_descriptor", "_identity", "_lock", "_mapping", "nbytes", "path")
+    __slots__ = (
+        *("__weakref__", "_capabilities", "_descriptor", "_identity", "_lock", "_mapping"),
+        *("_was_pickled", "nbytes", "path"),
+    )
 
-    def __init__(
-        self, path: Path, *, keep_open: bool, capabilities: Capabilities, descriptor: int | None = None
-    ) -> None:
-        """The regular file at `path`, or that of `descriptor`, which belongs to this object from now on."""
+    def __init__(self, path: Path, *, keep_open: bool, capabilities: Capabilities) -> None:
         self.path = path
         self._capabilities = capabilities
         self._lock = RLock()
         self._mapping: mmap.mmap | None = None
-        if descriptor is None:
-            descriptor = _open_regular(path, capabilities)
+        self._was_pickled = False  # and not opened since
+        descriptor = _open_regular(path, capabilities)
         self._descriptor: int | None = descriptor
         self._identity = _Identity.of(os.fstat(descriptor))
         self.nbytes = self._identity.nbytes
         if not keep_open:
             self._descriptor = None
             os.close(descriptor)
-        if capabilities.locks_open_files:
+        self._know()
+
+    def _know(self) -> None:
+        """`let_go` finds this object."""
+        if self._capabilities.locks_open_files:
             with File._all_lock:
                 File._all.add(self)
 
@@ -199,10 +200,6 @@ class File:
         """Whether both are the same file with the same content, opened twice."""
         return self._identity == other._identity
 
-    def is_at(self, status: os.stat_result) -> bool:
-        """Whether the status is that of the same file; its content may have changed."""
-        return (status.st_dev, status.st_ino) == (self._identity.device, self._identity.inode)
-
     def span(self) -> FileSpan:
         """The whole file as a source."""
         return FileSpan(self, 0, self.nbytes)
@@ -220,6 +217,8 @@ class File:
 
         Raises: TensorDataError where the file had to be opened anew and has changed.
         """
+        if self._was_pickled:
+            self._open_again()
         if self._capabilities.locks_open_files:
             return self._held()
         return self._reopened() if self._descriptor is None else Located(self.path, self._descriptor)
@@ -241,6 +240,27 @@ class File:
                     return False
                 self._mapping = None
         return True
+
+    def close(self) -> None:
+        """As `let_go`, but views that there are stay as they are; the last of them ends the mapping."""
+        if not self.let_go():
+            self._mapping = None
+
+    def _open_again(self) -> None:
+        """The file is open in this process too.
+
+        Raises: TensorDataError where it is not the file that was pickled, unchanged.
+        """
+        with self._lock:
+            if not self._was_pickled:  # another thread was faster
+                return
+            descriptor = _open_regular(self.path, self._capabilities)
+            identity = _Identity.of(os.fstat(descriptor))
+            was = self._identity._replace(device=identity.device)  # its number is another one on another machine
+            if not was.is_kept_by(identity):
+                os.close(descriptor)
+                raise TensorDataError("this is not the file that the model was read from, unchanged", path=self.path)
+            self._identity, self._descriptor, self._was_pickled = identity, descriptor, False
 
     @contextmanager
     def _held(self) -> Iterator[int]:
@@ -287,12 +307,29 @@ class File:
     def __deepcopy__(self, memo: object) -> File:
         return self
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (os.path.abspath(self.path), tuple(self._identity))  # noqa: PTH100 - links stay
+
     def __del__(self, close: Any = os.close) -> None:
         if getattr(self, "_descriptor", None) is not None:
             close(self._descriptor)
 
     def __repr__(self) -> str:
         return f"File({str(self.path)!r}, {self.nbytes} bytes)"
+
+
+def _unpickled(path: str, identity: tuple[int, int, int, int]) -> File:
+    """A file that was pickled; it is opened when it is first read, since an error now would end a pool of processes."""
+    file = File.__new__(File)
+    file.path = Path(path)
+    file._capabilities = SYSTEM
+    file._lock = RLock()
+    file._mapping = file._descriptor = None
+    file._identity = _Identity(*identity)
+    file._was_pickled = True
+    file.nbytes = file._identity.nbytes
+    file._know()
+    return file
 
 
 def let_go(path: Path) -> None:
@@ -338,31 +375,23 @@ def is_windows_name(name: str) -> bool:
 
 
 def _open_regular(path: Path, capabilities: Capabilities) -> int:
-    """A descriptor of a regular file.
+    """A descriptor of a regular file; never waits, as opening a pipe or a device could.
 
-    Raises: as `check_regular` does.
+    Raises: IsADirectoryError; FormatError for what is neither a directory nor a file.
     """
     if capabilities.windows_paths and not is_windows_name(path.name):
         raise FormatError("Windows has no files of this name", path=path)
+    flags = os.O_RDONLY | OPEN_FLAGS | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
     try:
-        descriptor = os.open(system_path(path, capabilities), FILE_FLAGS)
+        descriptor = os.open(system_path(path, capabilities), flags)
     except OSError as error:
         if isinstance(error, PermissionError) and path.is_dir():  # which Windows does not open at all
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path)) from None
         error.filename = str(path)  # as the user wrote it
         raise
-    check_regular(descriptor, path)
-    return descriptor
-
-
-def check_regular(descriptor: int, path: Path) -> None:
-    """Nothing, where the descriptor is that of a regular file; it is closed otherwise.
-
-    Raises: IsADirectoryError; FormatError for what is neither a directory nor a file.
-    """
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
-        return
+        return descriptor
     os.close(descriptor)
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))

@@ -15,6 +15,8 @@ from formats.errors import TensorDataError, TruncatedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pickle import PickleBuffer
+    from typing import Any, SupportsIndex
 
     from formats.tensordata.osio import File
     from formats.tensordata.transform import Transform
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 COMPARE_CHUNK_BYTES = 1 << 20
 GAP_BYTES = 4096  # what is between two ranges of a file that are read at once, at most
 READ_BYTES = 1 << 20  # what small sources are read in at once, at most
+SHOWN_BYTES = 32  # in the text of a source
 
 
 class Source:
@@ -126,6 +129,20 @@ class Literal(Source):
     def view(self) -> memoryview:
         """The bytes themselves."""
         return memoryview(self.data).toreadonly()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        """The bytes, outside of the pickle where its reader and writer have a way for that."""
+        from pickle import PickleBuffer
+
+        return _literal, (PickleBuffer(self.view()) if int(protocol) >= 5 else bytes(self.data),)
+
+    def __repr__(self) -> str:
+        return f"Literal({bytes(self.data)!r})" if self.nbytes <= SHOWN_BYTES else f"Literal(<{self.nbytes} bytes>)"
+
+
+def _literal(data: bytes | PickleBuffer) -> Literal:
+    """Bytes that were pickled, or handed over beside a pickle."""
+    return Literal(data if isinstance(data, bytes) else memoryview(data).toreadonly())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -34,7 +34,8 @@ class Transform:
 
     Every `input_unit` bytes of input become `output_unit` bytes of output whatever is around them, so that ranges
     can be transformed by themselves; both are 0 where only the whole can. `apply` is called by several threads; its
-    result supports the buffer protocol and is contiguous.
+    result supports the buffer protocol and is contiguous. It is a function of a module, or a `partial` of one, so that
+    sources can be pickled.
     """
 
     name: str
@@ -140,11 +141,14 @@ def _elementwise(
     name: str, from_dtype: str, to_dtype: str, function: Callable[[Array, np.dtype[Any]], Array]
 ) -> Transform:
     source, target = _storage(from_dtype), _storage(to_dtype)
-
-    def apply(data: Buffer) -> Array:
-        return function(_decode(data, from_dtype), target).view(np.uint8)
-
+    apply = partial(_each, from_dtype=from_dtype, target=target, function=function)
     return Transform(f"{name} {from_dtype} to {to_dtype}", source.itemsize, target.itemsize, apply)
+
+
+def _each(
+    data: Buffer, from_dtype: str, target: np.dtype[Any], function: Callable[[Array, np.dtype[Any]], Array]
+) -> Array:
+    return function(_decode(data, from_dtype), target).view(np.uint8)
 
 
 @cache

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from formats.errors import FormatError
-from formats.ir.model import MESSAGE_CLASSES, Attribute, Dimension, Graph, Node, TensorShape
+from formats.ir.model import MESSAGE_CLASSES, Attribute, Dimension, Graph, Model, Node, Tensor, TensorShape
 from formats.onnxpb.decoder import decode
 from formats.tensordata.source import Literal
 
@@ -29,14 +29,14 @@ def twin(message_class: type[Any]) -> type[Any]:
 
 @pytest.mark.parametrize("message_class", MESSAGE_CLASSES, ids=lambda found: found.__name__)
 def test_messages_are_what_dataclasses_are(message_class: type[Any]) -> None:
-    """Text, fields, comparison and copies of a message are those of a dataclass with the same fields."""
+    """Fields, comparison and copies of a message are those of a dataclass with the same fields."""
     expected, message = twin(message_class), message_class()
     assert expected.__match_args__ == message_class.__match_args__
-    assert repr(expected()) == repr(message)
+    assert f"{message_class.__name__}()" == repr(message)
     assert dataclasses.asdict(expected()) == dataclasses.asdict(message)
     for name in message_class.__match_args__:
         changed = dataclasses.replace(message, **{name: [1]})
-        assert repr(expected(**{name: [1]})) == repr(changed)
+        assert f"{message_class.__name__}({name}=[1])" == repr(changed)
         assert message != changed
         for same in (copy.copy(changed), copy.deepcopy(changed), pickle.loads(pickle.dumps(changed))):
             assert changed == same
@@ -86,6 +86,44 @@ def test_comparison_reports_what_cannot_be_decoded() -> None:
 
 def test_text_of_a_cycle_ends() -> None:
     """A message that holds itself is shown as an ellipsis there."""
-    graph = Graph()
-    graph.node.append(graph)  # type: ignore[arg-type]
-    assert "node=[...]" in repr(graph)
+    attribute = Attribute()
+    attribute.g = Graph(name="g")
+    attribute.t = attribute  # type: ignore[assignment]
+    assert "Attribute(t=..., g=Graph(name='g'))" == repr(attribute)
+
+
+def test_text_is_short() -> None:
+    """Lists of messages are their number, long lists of values their beginning, large weights their size."""
+    graph = decode(Literal(GRAPH), Graph)
+    assert "Graph(node=<1000 Nodes>)" == repr(graph)
+    assert "Node(input=['a'], attribute=<1 Attribute>)" == repr(Node(input=["a"], attribute=[Attribute()]))
+    assert "Tensor(dims=[0, 1, 2, 3, 4, 5, 6, 7, ... 9 in all])" == repr(Tensor(dims=list(range(9))))
+    assert "Tensor(raw_data=Literal(<1000 bytes>))" == repr(Tensor(raw_data=Literal(bytes(1000))))
+
+
+def test_text_of_what_is_damaged() -> None:
+    """A list that cannot be decoded is shown as the reason: the text of a message is no place for an error."""
+    assert "node=<" in repr(decode(Literal(GRAPH + b"\x0a\x02\x22\x05"), Graph))
+
+
+@pytest.mark.parametrize("message_class", MESSAGE_CLASSES, ids=lambda found: found.__name__)
+def test_a_field_that_does_not_exist_is_refused(message_class: type[Any]) -> None:
+    """Assignment to a name that is no field is an AttributeError that tells near ones, for new and decoded messages."""
+    for message in (message_class(), decode(Literal(b""), message_class)):
+        with pytest.raises(AttributeError, match=f"'{message_class.__name__}' object has no attribute 'nothing'"):
+            message.nothing = 1
+        with pytest.raises(AttributeError):
+            _ = message.nothing
+        for name in message_class.__match_args__:
+            setattr(message, name, getattr(message, name))
+            misspelt = f"{name}_"
+            with pytest.raises(AttributeError, match=f"did you mean .*'{name}'"):
+                setattr(message, misspelt, 1)
+        assert set(message_class.__match_args__) == vars(message).keys()
+
+
+def test_methods_are_not_overwritten_by_fields() -> None:
+    """What a model can do has names that none of its fields has."""
+    methods = {name for name in vars(Model) if callable(getattr(Model, name)) and not name.startswith("__")}
+    assert {"tensors", "tensor", "close"} <= methods
+    assert not {*Model.__match_args__} & methods

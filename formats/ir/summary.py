@@ -1,0 +1,106 @@
+"""What a model is in a few words: its types as text, and the short table that a notebook shows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from html import escape
+from typing import TYPE_CHECKING
+
+from formats.errors import FormatError
+from formats.ir import dtypes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from formats.ir.model import Model, Tensor, TensorShape, Type, ValueInfo
+
+SHOWN_OPERATORS = 8
+SHOWN_VALUES = 12
+
+
+def table(model: Model) -> str:
+    """A table in HTML of what a model says of itself, its inputs and outputs, operators and weights.
+
+    What is in the model is shown as text, whatever it is.
+    """
+    try:
+        rows = list(_rows(model))
+    except FormatError as error:  # a list that was left undecoded is damaged
+        rows = [("damaged", str(error))]
+    body = "".join(f"<tr><th>{escape(title)}</th><td>{escape(text)}</td></tr>" for title, text in rows)
+    return f"<table><thead><tr><th>Model</th><td>{escape(_name(model))}</td></tr></thead><tbody>{body}</tbody></table>"
+
+
+def _name(model: Model) -> str:
+    return (model.graph.name if model.graph else None) or ""
+
+
+def _rows(model: Model) -> Iterator[tuple[str, str]]:
+    producer = " ".join(filter(None, (model.producer_name, model.producer_version)))
+    if producer:
+        yield "producer", producer
+    if model.opset_import:
+        yield "operator sets", ", ".join(f"{entry.domain or 'ai.onnx'} {entry.version}" for entry in model.opset_import)
+    graph = model.graph
+    if graph is None:
+        yield "graph", "none"
+        return
+    yield from _values("input", graph.input)
+    yield from _values("output", graph.output)
+    operators = Counter(node.op_type or "" for node in graph.node)
+    most = ", ".join(f"{count} {name}" for name, count in operators.most_common(SHOWN_OPERATORS))
+    yield "nodes", f"{len(graph.node)}: {most}{_more(len(operators), SHOWN_OPERATORS)}" if operators else "0"
+    yield "initialisers", f"{len(graph.initializer)}, {_nbytes(graph.initializer)} bytes"
+    if model.functions:
+        yield "functions", str(len(model.functions))
+
+
+def _values(title: str, values: list[ValueInfo]) -> Iterator[tuple[str, str]]:
+    for value in values[:SHOWN_VALUES]:
+        yield title, f"{value.name}: {type_text(value.type) or '?'}"
+    if more := _more(len(values), SHOWN_VALUES):
+        yield title, more
+
+
+def _more(count: int, shown: int) -> str:
+    return f" and {count - shown} more" if count > shown else ""
+
+
+def _nbytes(tensors: Iterable[Tensor]) -> int:
+    """The size of the elements of these tensors in bytes, as far as their types and shapes tell."""
+    rows = ((dtypes.BY_NUMBER.get(tensor.data_type or 0), tensor.dims) for tensor in tensors)
+    return sum(row.nbytes(dims) for row, dims in rows if row and row.bits and min(dims, default=0) >= 0)
+
+
+def type_text(value_type: Type | None) -> str:
+    """A type in the text form of ONNX; "" where it is not known.
+
+    Spec: ONNX docs, "Open Neural Network Exchange (ONNX) Text Syntax".
+    """
+    if value_type is None:
+        return ""
+    if value_type.tensor_type is not None:
+        return _tensor_text(value_type.tensor_type.elem_type, value_type.tensor_type.shape)
+    if value_type.sparse_tensor_type is not None:
+        inner = value_type.sparse_tensor_type
+        return f"sparse_tensor({_tensor_text(inner.elem_type, inner.shape)})"
+    if value_type.sequence_type is not None:
+        return f"seq({type_text(value_type.sequence_type.elem_type)})"
+    if value_type.optional_type is not None:
+        return f"optional({type_text(value_type.optional_type.elem_type)})"
+    if value_type.map_type is not None:
+        key = dtypes.type_name(value_type.map_type.key_type).lower()
+        return f"map({key}, {type_text(value_type.map_type.value_type)})"
+    if value_type.opaque_type is not None:
+        return f"opaque({value_type.opaque_type.domain or ''}, {value_type.opaque_type.name or ''})"
+    return ""
+
+
+def _tensor_text(elem_type: int | None, shape: TensorShape | None) -> str:
+    name = dtypes.type_name(elem_type).lower()
+    if shape is None:
+        return f"{name}[]"
+    if not shape.dim:
+        return name
+    sizes = (dim.dim_param or ("?" if dim.dim_value is None else str(dim.dim_value)) for dim in shape.dim)
+    return f"{name}[{','.join(sizes)}]"
