@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from formats.onnxpb import OnnxOptions
     from formats.registry import ReadOptions
+    from formats.tensordata.osio import File
     from formats.tensordata.source import Source
 
 PROTOBUF_LIMIT_BYTES = (1 << 31) - 1
@@ -54,18 +55,21 @@ def read_model(source: Source, path: Path | None, options: ReadOptions = READ_DE
 
     External data of a model that came from memory (`path` is `None`) cannot be looked for; such tensors have none.
     """
-    return locate_data(decode(source, Model, options.max_depth), path, hard_links=options.hard_links)
+    model = decode(source, Model, options.max_depth)
+    return locate_data(model, path, next(source.files(), None), hard_links=options.hard_links)
 
 
-def locate_data(model: Model, path: Path | None, *, hard_links: bool = True) -> Model:
+def locate_data(model: Model, path: Path | None, file: File | None = None, *, hard_links: bool = True) -> Model:
     """The same model, of which every external tensor knows where its bytes are, for a model read from `path`.
+
+    `file` is what was opened there, where it was.
 
     Raises: DecodeError where there is no graph; ExternalDataError where a place cannot be or may not be read.
     """
     if model.graph is None:
         raise DecodeError("the message has no graph, so it is not an ONNX model")
     if path is not None:
-        files = DataFiles(path, hard_links=hard_links)
+        files = DataFiles(path, model_file=file, hard_links=hard_links)
         for where, tensor in walk.external_tensors(model):
             tensor.external_source = files.find(tensor, where)
     return model

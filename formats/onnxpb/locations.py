@@ -5,20 +5,24 @@ Spec: ONNX docs, "External Data" and "Security"; onnx.proto, `TensorProto.extern
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from bisect import bisect_left
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from formats.errors import DecodeError, ExternalDataError
 from formats.ir import dtypes
-from formats.tensordata.osio import File
+from formats.tensordata.folder import Folder, LinkFoundError
+from formats.tensordata.osio import SYSTEM, Capabilities, File
 
 if TYPE_CHECKING:
     from formats.ir.model import Tensor
     from formats.tensordata.source import FileSpan
 
+ATTEMPTS = 40  # to open a data file to which links lead, as many as Linux follows in a path
 KEPT_OPEN = 64  # data files held open at a time; a model with a file per tensor can have thousands
 
 _DRIVE = re.compile(r"[A-Za-z]:")
@@ -43,16 +47,25 @@ class DataFiles:
     """The data files of one model, each opened once, and the ranges of them that are in use.
 
     Without `hard_links`, a file that has further names is refused: one of them may be outside, and not meant for
-    whoever wrote the model.
+    whoever wrote the model. `model_file` is what was opened at `model_path`, where it was.
     """
 
-    def __init__(self, model_path: Path, *, hard_links: bool = True) -> None:
+    def __init__(
+        self,
+        model_path: Path,
+        *,
+        model_file: File | None = None,
+        hard_links: bool = True,
+        capabilities: Capabilities = SYSTEM,
+    ) -> None:
+        self.model_path = model_path
         self.directory = model_path.parent
-        self.allowed = {os.path.realpath(self.directory), str(Path(os.path.realpath(model_path)).parent)}
         self.hard_links = hard_links
         self.files: dict[str, File] = {}  # by location
-        self.opened: dict[str, File] = {}  # by path without links, which several locations may lead to
+        self.opened: dict[tuple[int, int], File] = {}  # by device and inode, as several locations may lead to a file
         self.ranges: dict[File, list[tuple[int, int]]] = {}
+        self._model_file = model_file
+        self._capabilities = capabilities
 
     def find(self, tensor: Tensor, where: str) -> FileSpan:
         """The range of a data file that holds the bytes of `tensor`.
@@ -89,28 +102,82 @@ class DataFiles:
         A symbolic link may lead anywhere in the model's own directory, or in that of the file which the model's own
         path resolves to: the layout of the Hugging Face cache, where both are links into one folder of blobs.
         """
-        path = self.directory / location
-        resolved = self.resolve(path)
-        if resolved in self.opened:
-            return self.opened[resolved]
         try:
-            file = File.open(Path(resolved), keep_open=len(self.opened) < KEPT_OPEN)
+            file = self._walk(location) if self._capabilities.open_folders else self._look_up(location)
         except FileNotFoundError:
             raise ExternalDataError("the data file does not exist; it must lie beside the model") from None
         with file.descriptor() as descriptor:
             status = os.fstat(descriptor)
-        if not os.path.samestat(status, os.lstat(resolved)) or self.resolve(path) != resolved:
-            raise ExternalDataError("the data file was replaced while it was opened")
         if status.st_nlink > 1 and not self.hard_links:
             names = f"{status.st_nlink} names (hard links)"
             raise ExternalDataError(f"the data file has {names}, which is not allowed here; a copy has one")
-        self.opened[resolved] = file
+        return self.opened.setdefault((status.st_dev, status.st_ino), file)
+
+    @cached_property
+    def folders(self) -> list[Folder]:
+        """The folders that data files may be in, open: the model's, and that to which the model's own link leads.
+
+        Whoever can exchange the model for a link could otherwise choose the second one: the model that was read must
+        be in it.
+        """
+        linked = Path(os.path.realpath(self.model_path))
+        try:
+            folders = [Folder(self.directory), *([Folder(linked.parent)] if self.model_path.is_symlink() else ())]
+        except OSError as error:
+            raise ExternalDataError(f"the model's directory cannot be opened: {error.strerror}") from None
+        file = self._model_file
+        if file is not None and not folders[0].has(self.model_path.name, file, follow_link=True):
+            raise ExternalDataError("the model was replaced while it was read")
+        if file is not None and not all(folder.has(linked.name, file, follow_link=False) for folder in folders[1:]):
+            raise ExternalDataError("the model was replaced while it was read")
+        return folders
+
+    def _walk(self, location: str) -> File:
+        """The file at `location`, found from one of the open folders without following a link.
+
+        A link on the way is resolved as a path; what that leads to is opened anew from a folder. So whatever changes
+        meanwhile, what is opened is in one of the folders.
+        """
+        folder = self.folders[0]
+        path = Path(folder.path, location)
+        for _ in range(ATTEMPTS):
+            steps = path.relative_to(folder.path).parts
+            if not steps:
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+            try:
+                keep_open = len(self.opened) < KEPT_OPEN
+                return folder.open(steps, path, keep_open=keep_open, capabilities=self._capabilities)
+            except LinkFoundError:
+                pass
+            try:
+                resolved = Path(os.path.realpath(path))
+            except OSError:  # the link went while it was read
+                continue
+            allowed = [other for other in self.folders if resolved.is_relative_to(other.path)]
+            if not allowed:
+                raise ExternalDataError("the data file is outside the model's directory, which may not be read")
+            if resolved == path and not path.exists():
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+            folder, path = allowed[0], resolved
+        raise ExternalDataError("the data file was replaced while it was opened")
+
+    def _look_up(self, location: str) -> File:
+        """The file at `location`, on a system that has no calls for open folders: checked before and after.
+
+        Somebody who exchanges a folder for a link and back at the right moments could deceive this.
+        """
+        path = self.directory / location
+        resolved = self._resolve(path)
+        file = File.open(resolved, keep_open=len(self.opened) < KEPT_OPEN, capabilities=self._capabilities)
+        if not file.is_at(os.lstat(resolved)) or self._resolve(path) != resolved:
+            raise ExternalDataError("the data file was replaced while it was opened")
         return file
 
-    def resolve(self, path: Path) -> str:
+    def _resolve(self, path: Path) -> Path:
         """The path without links, inside one of the allowed directories."""
-        resolved = os.path.realpath(path)
-        if not any(Path(resolved).is_relative_to(directory) for directory in self.allowed):
+        resolved = Path(os.path.realpath(path))
+        allowed = (os.path.realpath(self.directory), Path(os.path.realpath(self.model_path)).parent)
+        if not any(resolved.is_relative_to(directory) for directory in allowed):
             raise ExternalDataError("the data file is outside the model's directory, which may not be read")
         return resolved
 

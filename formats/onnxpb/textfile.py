@@ -33,7 +33,7 @@ def read_model(
     Raises: DecodeError where the text is wrong; ExternalDataError as for `.onnx` files.
     """
     model = parse(read_text(source), Model, options.max_depth)
-    return external.locate_data(model, path, hard_links=options.hard_links)
+    return external.locate_data(model, path, next(source.files(), None), hard_links=options.hard_links)
 
 
 def read_text(source: Source) -> str:

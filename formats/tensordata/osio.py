@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 STEP_BYTES = 1 << 30  # macOS refuses to move more than 2^31 - 1 bytes in one call
 OPEN_FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+# To open for reading never waits, as opening a pipe or a device could.
+FILE_FLAGS = os.O_RDONLY | OPEN_FLAGS | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 COARSE_NS = 2_000_000_000  # FAT keeps times in steps of 2 seconds
 WINDOWS_PATH_CHARACTERS = 240  # Windows takes 260, of a folder 248; the rest is for names of temporary files
 # Names that Windows keeps for devices, in any case and with any extension, and characters that no name has there. A
@@ -44,6 +46,8 @@ class Capabilities:
     allocate: bool = hasattr(os, "posix_fallocate")
     unnamed: bool = hasattr(os, "O_TMPFILE") and hasattr(os, "link")
     hard_link: bool = hasattr(os, "link")
+    # Files are opened from an open folder, without following links.
+    open_folders: bool = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and hasattr(os, "O_DIRECTORY")
     untracked_mapping: bool = sys.version_info >= (3, 13) and os.name == "posix"  # `trackfd` of mmap
     # A mapping takes no file descriptor: without `trackfd`, or on Windows, where it has a handle.
     unlinked_mapping: bool = untracked_mapping or os.name == "nt"
@@ -111,13 +115,17 @@ class File:
         *("_was_pickled", "nbytes", "path"),
     )
 
-    def __init__(self, path: Path, *, keep_open: bool, capabilities: Capabilities) -> None:
+    def __init__(
+        self, path: Path, *, keep_open: bool, capabilities: Capabilities, descriptor: int | None = None
+    ) -> None:
+        """The regular file at `path`, or that of `descriptor`, which belongs to this object from now on."""
         self.path = path
         self._capabilities = capabilities
         self._lock = RLock()
         self._mapping: mmap.mmap | None = None
         self._was_pickled = False  # and not opened since
-        descriptor = _open_regular(path, capabilities)
+        if descriptor is None:
+            descriptor = _open_regular(path, capabilities)
         self._descriptor: int | None = descriptor
         self._identity = _Identity.of(os.fstat(descriptor))
         self.nbytes = self._identity.nbytes
@@ -199,6 +207,10 @@ class File:
     def is_same(self, other: File) -> bool:
         """Whether both are the same file with the same content, opened twice."""
         return self._identity == other._identity
+
+    def is_at(self, status: os.stat_result) -> bool:
+        """Whether the status is that of the same file; its content may have changed."""
+        return (status.st_dev, status.st_ino) == (self._identity.device, self._identity.inode)
 
     def span(self) -> FileSpan:
         """The whole file as a source."""
@@ -375,23 +387,31 @@ def is_windows_name(name: str) -> bool:
 
 
 def _open_regular(path: Path, capabilities: Capabilities) -> int:
-    """A descriptor of a regular file; never waits, as opening a pipe or a device could.
+    """A descriptor of a regular file.
 
-    Raises: IsADirectoryError; FormatError for what is neither a directory nor a file.
+    Raises: as `check_regular` does.
     """
     if capabilities.windows_paths and not is_windows_name(path.name):
         raise FormatError("Windows has no files of this name", path=path)
-    flags = os.O_RDONLY | OPEN_FLAGS | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
     try:
-        descriptor = os.open(system_path(path, capabilities), flags)
+        descriptor = os.open(system_path(path, capabilities), FILE_FLAGS)
     except OSError as error:
         if isinstance(error, PermissionError) and path.is_dir():  # which Windows does not open at all
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path)) from None
         error.filename = str(path)  # as the user wrote it
         raise
+    check_regular(descriptor, path)
+    return descriptor
+
+
+def check_regular(descriptor: int, path: Path) -> None:
+    """Nothing, where the descriptor is that of a regular file; it is closed otherwise.
+
+    Raises: IsADirectoryError; FormatError for what is neither a directory nor a file.
+    """
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
-        return descriptor
+        return
     os.close(descriptor)
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))

@@ -9,6 +9,7 @@ import json
 import os
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from formats.ir.model import (
     ValueInfo,
 )
 from formats.onnxpb import locations
-from formats.tensordata.osio import File
+from formats.tensordata.osio import SYSTEM, File
 from formats.tensordata.source import Literal
 
 WEIGHT = np.arange(1000, dtype="float32")
@@ -226,7 +227,7 @@ def test_hard_links(inside: Path) -> None:
 
 @pytest.mark.parametrize("restore", [False, True])
 def test_replacement_between_check_and_use(inside: Path, restore: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """onnx/onnx#7790: a link that appears after the check is noticed, also when it is gone again after the opening."""
+    """onnx/onnx#7790: without open folders, a link that appears after the check is noticed, also when it went again."""
     path = model_with_references(inside / "m.onnx", {"location": "sub/w.data"})
     (inside / "sub" / "w.data").write_bytes(bytes(400))
     opened = File.open
@@ -240,11 +241,64 @@ def test_replacement_between_check_and_use(inside: Path, restore: bool, monkeypa
             (inside / "aside").rename(inside / "sub")
         return file
 
-    assert 1 == len(weights(path))
-    model = path.read_bytes()
+    files = locations.DataFiles(path, capabilities=replace(SYSTEM, open_folders=False))
+    assert 400 == files.open("sub/w.data").nbytes
     monkeypatch.setattr(locations.File, "open", exchange_and_open)
     with pytest.raises(ExternalDataError, match=r"replaced|outside"):
-        onnxpb.CODEC.read(Literal(model), path)
+        locations.DataFiles(path, capabilities=replace(SYSTEM, open_folders=False)).open("sub/w.data")
+
+
+CALLS = ((os, "open"), (os, "stat"), (os.path, "realpath"), (os.path, "islink"), (Path, "is_symlink"), (Path, "exists"))
+
+
+@pytest.mark.skipif(not SYSTEM.open_folders, reason="this system has no calls for open folders")
+@pytest.mark.parametrize("swapped", ["sub", "m.onnx", "sub/w.data"])
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize("location", ["sub/w.data", "folder/w.data", "link"])
+def test_exchange_at_every_call(
+    inside: Path, swapped: str, back: bool, location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever call a folder, the model or a file is exchanged for a link at, and back, nothing outside is opened."""
+    (inside / "folder").symlink_to("sub")
+    (inside / "link").symlink_to("sub/w.data")
+    path = model_with_references(inside / "m.onnx", {"location": location})
+    (inside / "sub" / "w.data").write_bytes(b"public!!" * 50)
+    (inside / swapped).with_name("other").symlink_to(inside.parent if swapped == "sub" else inside.parent / "w.data")
+    opened = 0
+    for number in range(40):
+        calls = 0
+
+        def swap() -> None:
+            os.rename(inside / swapped, inside / "aside")
+            os.rename((inside / swapped).with_name("other"), inside / swapped)
+            os.rename(inside / "aside", (inside / swapped).with_name("other"))
+
+        def counted(real: Callable[..., Any], number: int = number) -> Callable[..., Any]:
+            def call(*arguments: Any, **options: Any) -> Any:
+                nonlocal calls
+                calls += 1
+                if calls == number or (back and calls == number + 1):
+                    swap()
+                return real(*arguments, **options)
+
+            return call
+
+        file = File.open(path)
+        with monkeypatch.context() as patch:
+            for holder, name in CALLS:
+                patch.setattr(holder, name, counted(getattr(holder, name)))
+            try:
+                data = locations.DataFiles(path, model_file=file).open(location).pread(0, 400)
+            except (ExternalDataError, OSError):
+                data = b""
+        assert data in (b"", b"public!!" * 50)
+        opened += bool(data)
+        if (inside / swapped).is_symlink():
+            swap()
+        if calls < number:
+            break
+    assert calls < number
+    assert opened
 
 
 def test_special_files(inside: Path) -> None:

@@ -1,0 +1,78 @@
+"""Folders that are opened once, and what is found from them without following a link.
+
+A path that is checked and then opened can lead elsewhere in between: somebody exchanges a folder for a link. A folder
+that is open stays the same whatever its name means by now, so a walk from it that follows no link cannot leave it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING
+
+from formats.tensordata.osio import FILE_FLAGS, SYSTEM, Capabilities, File, check_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+_NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+# With O_PATH, which Linux has, a folder need not be readable.
+_FOLDER_FLAGS = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_PATH", os.O_RDONLY)
+# What systems answer to O_NOFOLLOW where there is a link, and Linux where a folder is wanted and there is a link.
+_LINK_ERRORS = frozenset((errno.ELOOP, errno.EMLINK, errno.ENOTDIR, getattr(errno, "EFTYPE", errno.ELOOP)))
+
+
+class LinkFoundError(Exception):
+    """A link, or a file in the place of a folder, is on the way."""
+
+
+class Folder:
+    """A folder that is open until nothing refers to it any more; `path` is without links, as it was then."""
+
+    __slots__ = ("_descriptor", "path")
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """The folder at `path`, whose links are followed.
+
+        Raises: OSError where it cannot be opened.
+        """
+        self._descriptor: int | None = None
+        self.path = os.path.realpath(path)
+        self._descriptor = os.open(path, _FOLDER_FLAGS)
+
+    def open(self, steps: Sequence[str], path: Path, *, keep_open: bool, capabilities: Capabilities = SYSTEM) -> File:
+        """The file to which `steps` lead, the names of folders below this one and its own; it is known as `path`.
+
+        Raises: LinkFoundError where one of them is a link; OSError and FormatError as `File.open` does.
+        """
+        *folders, name = steps
+        assert self._descriptor is not None
+        here = self._descriptor
+        try:
+            for step in folders:
+                below = os.open(step, _FOLDER_FLAGS | _NO_LINKS, dir_fd=here)
+                if here != self._descriptor:
+                    os.close(here)
+                here = below
+            descriptor = os.open(name, FILE_FLAGS | _NO_LINKS, dir_fd=here)
+        except OSError as error:
+            if error.errno in _LINK_ERRORS:
+                raise LinkFoundError from None
+            raise
+        finally:
+            if here != self._descriptor:
+                os.close(here)
+        check_regular(descriptor, path)
+        return File(path, keep_open=keep_open, capabilities=capabilities, descriptor=descriptor)
+
+    def has(self, name: str, file: File, *, follow_link: bool) -> bool:
+        """Whether `name` is that file here, or with `follow_link` leads to it."""
+        try:
+            return file.is_at(os.stat(name, dir_fd=self._descriptor, follow_symlinks=follow_link))
+        except OSError:
+            return False
+
+    def __del__(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
