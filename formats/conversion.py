@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats import registry
 from formats.collector import collector_paused
-from formats.errors import EncodeError, FormatError, UnsupportedError
+from formats.errors import CryptError, EncodeError, FormatError, UnsupportedError
 from formats.ir import walk
 from formats.registry import READ_DEFAULTS, ReadOptions
 from formats.tensordata.engine import EngineOptions, execute, to_bytes
@@ -53,6 +53,10 @@ class Opened(NamedTuple):
     source: Source
     model: Model
     notes: tuple[Loss, ...] = ()
+
+    def cautions(self) -> Iterable[Loss]:
+        """For what in the file nothing vouches, though its format promises something."""
+        return self.codec.cautions(self.source, self.model) if self.codec.cautions else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +117,7 @@ def load(path: str | os.PathLike[str], *, format: str | None = None, lenient: bo
 
     The format is that of the content, or else of the extension, unless `format` names one. With `lenient`, what is
     not as the format wants it, but clear, is passed over, such as an archive that was made with a zip tool.
-    `options` are those of `ReadOptions` (`max_depth`, `hard_links`, `key`).
+    `options` are those of `ReadOptions` (`max_depth`, `hard_links`, `key`, `allow_encryption`).
 
     The model of a `.rten` file is in RTen's operators, so that it can be written as it was; `raise_model` puts it into
     those of ONNX, as `save` and `convert` do on the way to other formats.
@@ -130,8 +134,10 @@ def loads(data: bytes | bytearray | memoryview, *, format: str | None = None, **
 
     Raises: FormatError where it cannot be read.
     """
-    source = Literal(memoryview(data).cast("B"))
-    return _codec(source, None, format).read(source, None, ReadOptions(**options))
+    source, reading = Literal(memoryview(data).cast("B")), ReadOptions(**options)
+    codec = _codec(source, None, format)
+    check_key(reading, codec)
+    return codec.read(source, None, reading)
 
 
 def save(
@@ -191,13 +197,14 @@ def convert(
     path, destination = Path(src), Path(dst)
     target = _target(destination, to_format)
     reading = _split(target, options, reads=True).reading  # a mistake in any option should not wait for the model
-    opened = open_model(path, from_format, reading, lenient=lenient)
+    opened = open_model(path, from_format, reading, lenient=lenient, key_is_for_it=not target.encrypted)
     if opened.codec.name == "onnx" and "source_hash" in _names(target.options):
         options.setdefault("source_hash", opened.source)
     chosen = _split(target, options, reads=True)
     with _located(path):
         with collector_paused():
             plan = _plan(opened.model, target, destination, chosen)
+        plan = plan._replace(losses=(*opened.cautions(), *plan.losses))
         _write(plan, chosen.engine, strict)
     report = _report(plan, target, destination, started)
     return replace(report, source=path, source_format=opened.codec.name, notes=opened.notes)
@@ -219,7 +226,7 @@ def raise_model(model: Model, **options: Any) -> tuple[Model, tuple[Loss, ...]]:
 
 
 def read_model(
-    path: Path, name: str | None = None, options: ReadOptions = READ_DEFAULTS
+    path: Path, name: str | None = None, options: ReadOptions = READ_DEFAULTS, *, key_is_for_it: bool = True
 ) -> tuple[Codec, Source, Model]:
     """The codec of the format `name`, or of the one that is recognised, the whole file and the model in it.
 
@@ -227,7 +234,7 @@ def read_model(
 
     Raises: as `load` does.
     """
-    codec, source, model, _ = open_model(path, name, options)
+    codec, source, model, _ = open_model(path, name, options, key_is_for_it=key_is_for_it)
     with _located(path), collector_paused():
         for _, graph in walk.graphs(model):
             len(graph.value_info)  # which is decoded when it is first read, as are the nodes, where the graphs are
@@ -235,18 +242,39 @@ def read_model(
 
 
 def open_model(
-    path: Path, name: str | None = None, options: ReadOptions = READ_DEFAULTS, *, lenient: bool = False
+    path: Path,
+    name: str | None = None,
+    options: ReadOptions = READ_DEFAULTS,
+    *,
+    lenient: bool = False,
+    key_is_for_it: bool = True,
 ) -> Opened:
     """The model in a file in the format `name`, or in the one that is recognised, and what was found on the way.
+
+    Where a key is given and `key_is_for_it`, the file must be encrypted.
 
     Raises: as `load` does.
     """
     source = File.open(path).span()
     with _located(path), collector_paused():
         codec = _codec(source, path, name)
+        if key_is_for_it:
+            check_key(options, codec)
         if lenient and codec.read_lenient is not None:
             return Opened(codec, source, *codec.read_lenient(source, path, options))
         return Opened(codec, source, codec.read(source, path, options))
+
+
+def check_key(options: ReadOptions, *codecs: Codec) -> None:
+    """Nothing, where no key was given, or one of the files is encrypted.
+
+    Who gives a key relies on nobody else having made the file.
+
+    Raises: CryptError where a file that anybody could have put there was found instead.
+    """
+    if options.key is not None and not any(codec.encrypted for codec in codecs):
+        found = " and ".join(codec.title for codec in codecs)
+        raise CryptError(f"a key was given, but this is {found}, which is not encrypted; anybody can have made it")
 
 
 def _codec(source: Source, path: Path | None, name: str | None) -> Codec:

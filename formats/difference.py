@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.conversion import read_model
+from formats.conversion import check_key, read_model
 from formats.errors import FormatError, LimitError
 from formats.ir import dtypes
 from formats.ir.model import (
@@ -117,8 +117,10 @@ def compare(
     file cannot.
     """
     paths = Path(first), Path(second)
-    opened = [read_model(path, None, ReadOptions(**options)) for path in paths]
+    reading = ReadOptions(**options)
+    opened = [read_model(path, None, reading, key_is_for_it=False) for path in paths]
     codecs = [codec for codec, _, _ in opened]
+    check_key(reading, *codecs)
     form, models, notes = _in_one_form(paths, codecs, [model for _, _, model in opened])
     count, kept = 0, []
     try:

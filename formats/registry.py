@@ -37,14 +37,22 @@ class ReadOptions:
 
     `max_depth`: how deep messages may lie within messages, 1 to `DEEPEST`. `hard_links`: whether a file of external
     data may have further names; some of them could be outside the model's directory. `key`: what opens an encrypted
-    model.
+    model; a file that is not encrypted is refused then. `allow_encryption`: 1 also opens the variant of encrypted
+    models which cannot show whether it was changed or made up.
     """
 
     max_depth: int = MAX_DEPTH
     hard_links: bool = True
-    key: Key | None = None
+    key: Key | str | bytes | None = None
+    allow_encryption: int | None = None
 
     def __post_init__(self) -> None:
+        if self.key is not None:
+            from formats.onnxpb.keys import Key
+
+            object.__setattr__(self, "key", Key.of(self.key))  # which does not show when it is printed
+        if self.allow_encryption not in (None, 1):
+            raise ValueError(f"allow_encryption is {self.allow_encryption!r}, and can only be 1; 2 and 3 are allowed")
         if not 1 <= self.max_depth <= DEEPEST:
             raise ValueError(f"max_depth is {self.max_depth}, and must be from 1 to {DEEPEST}")
 
@@ -95,7 +103,9 @@ class Codec(NamedTuple):
     What only some formats have: `regions` are the parts that a file of the format consists of, where there are more
     than tensors in a model. `checksums` are those that the model in a file tells; it gets the file, the model that
     was read from it, and the file that the model was converted from, where that is known. `read_lenient` also takes
-    what `read` refuses although its meaning is clear, and tells what that was.
+    what `read` refuses although its meaning is clear, and tells what that was. `cautions` tell for what in a file that
+    was read nothing vouches, though its format should. A format that is `encrypted` wants a key, and a file with its
+    extension must be encrypted: otherwise whoever can replace the file could put one there that anybody can make.
     """
 
     name: str
@@ -110,6 +120,8 @@ class Codec(NamedTuple):
     regions: Callable[[Source], Iterable[Region]] | None = None
     checksums: Callable[[Source, Model, Source | None], Iterable[Checksum]] | None = None
     read_lenient: Callable[[Source, Path | None, ReadOptions], tuple[Model, tuple[Loss, ...]]] | None = None
+    cautions: Callable[[Source, Model], Iterable[Loss]] | None = None
+    encrypted: bool = False
 
 
 @cache
@@ -157,11 +169,14 @@ def for_writing(path: Path) -> Codec:
 def for_reading(head: bytes, nbytes: int, path: Path | None) -> Codec:
     """The codec of a file with these first bytes: a strong match, else the extension's, else a weak match.
 
+    The extension of an encrypted format of this package decides alone.
+
     Raises: UnknownFormatError saying what was tried.
     """
     suffix = path.suffix.lower() if path else ""
     codec = (
-        _first(lambda codec: codec.sniff(head, nbytes) is Match.STRONG)
+        next((codec for codec in built_in() if codec.encrypted and suffix in codec.extensions), None)
+        or _first(lambda codec: codec.sniff(head, nbytes) is Match.STRONG)
         or _first(lambda codec: suffix in codec.extensions and codec.sniff(head, nbytes) is not Match.NONE)
         or _first(lambda codec: codec.sniff(head, nbytes) is not Match.NONE)
     )

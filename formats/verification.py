@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.conversion import read_model
-from formats.errors import FormatError
+from formats.errors import CryptError, FormatError
 from formats.inspection import span_of
 from formats.ir import dtypes, walk
 from formats.ir.model import Function, Graph
@@ -34,7 +34,8 @@ MAX_GAP_BYTES = 1 << 16  # between tensors of a data file: no alignment leaves m
 class Finding(NamedTuple):
     """Something that is not as it should be."""
 
-    # A stable word for programs: "structure", "opset", "graph", "tensor", "checksum", "alignment" or "gap".
+    # A stable word for programs: "structure", "encryption", "opset", "graph", "tensor", "checksum", "alignment" or
+    # "gap".
     kind: str
     where: str  # a dotted place in the model, an entry or a file; "" for all of it
     detail: str  # one sentence for people
@@ -84,7 +85,8 @@ def verify(
 
     Its structure, the names in its graphs and the size of every tensor are checked without reading weights. With
     `data`, so are the checksums that it tells, of everything: entries of an archive, data files, and the file
-    `original` that it was made from. `options` are those of `load`.
+    `original` that it was made from. `options` are those of `load`. An encrypted model of the variant that cannot show
+    whether it was changed is an error without `allow_encryption=1`, and a note with it.
 
     Raises: OSError where a file cannot be read; what is wrong with it is told, not raised.
     """
@@ -92,12 +94,17 @@ def verify(
     try:
         codec, source, model = read_model(path, format, reading)
     except FormatError as error:
-        return Verification(path, None, 0, 0, 0, (_finding("structure", error),), ())
+        kind = "encryption" if isinstance(error, CryptError) else "structure"
+        return Verification(path, None, 0, 0, 0, (_finding(kind, error),), ())
     tensors = list(walk.tensors(model))
     errors = [*_check_graphs(model, in_order=codec.domain is None)]
     errors += (finding for where, tensor in tensors for finding in _check_tensor(where, tensor, data))
     own = set(source.files())
-    notes = [*_alignment(tensors, own if codec.regions is None else set()), *_gaps(tensors, own)]
+    cautions = codec.cautions(source, model) if codec.cautions else ()
+    doubts = [(Finding("encryption", where, detail), matters) for _, where, detail, matters in cautions]
+    errors += (doubt for doubt, matters in doubts if matters)
+    notes = [doubt for doubt, matters in doubts if not matters]
+    notes += [*_alignment(tensors, own if codec.regions is None else set()), *_gaps(tensors, own)]
     checked = read_bytes = 0
     if data:
         first = None if original is None else File.open(original).span()

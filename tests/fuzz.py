@@ -503,11 +503,12 @@ def exercise(model: Model, number: int) -> None:
 
 def use_bytes(format_name: str) -> Callable[[bytes, int], None]:
     """What reads bytes in a format; every few inputs, also as a file that is verified and inspected."""
+    reading: dict[str, Any] = {"key": KEY, "allow_encryption": 1} if format_name == "onnxc" else {}
 
     def use(data: bytes, number: int) -> None:
         if number % 32 == 1 and format_name != "onnxc":
             use_file(data, number, format_name)
-        exercise(formats.loads(data, format=format_name, key=KEY), number)
+        exercise(formats.loads(data, format=format_name, **reading), number)
 
     return use
 

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Model
     from formats.onnxpb.api import *  # noqa: F403
+    from formats.onnxpb.encrypted import *  # noqa: F403
     from formats.onnxpb.keys import Key
     from formats.onnxpb.proto import *  # noqa: F403
     from formats.registry import Checksum, ReadOptions
-    from formats.tensordata.plan import WritePlan
+    from formats.tensordata.plan import Loss, WritePlan
     from formats.tensordata.source import Source
 
 
@@ -110,8 +111,14 @@ class CryptOptions:
     ChaCha20-Poly1305, and 1 is AES-256-CBC, which cannot tell when a file was tampered with.
     """
 
-    key: Key | None = None
+    key: Key | str | bytes | None = None
     variant: int = 3
+
+    def __post_init__(self) -> None:
+        if self.key is not None:
+            from formats.onnxpb.keys import Key
+
+            object.__setattr__(self, "key", Key.of(self.key))  # which does not show when it is printed
 
 
 def sniff_encrypted(head: bytes, nbytes: int) -> Match:
@@ -133,8 +140,23 @@ def plan_encrypted(model: Model, destination: Path, options: CryptOptions) -> Wr
     return plan_model(model, destination, options)
 
 
+def cautions_encrypted(source: Source, model: Model) -> Iterator[Loss]:
+    """For what in an encrypted model its key does not vouch."""
+    from formats.onnxpb.crypt import cautions
+
+    return cautions(source, model)
+
+
 CRYPT_CODEC = Codec(
-    "onnxc", "encrypted ONNX", (".onnxc",), CryptOptions, sniff_encrypted, read_encrypted, plan_encrypted
+    "onnxc",
+    "encrypted ONNX",
+    (".onnxc",),
+    CryptOptions,
+    sniff_encrypted,
+    read_encrypted,
+    plan_encrypted,
+    cautions=cautions_encrypted,
+    encrypted=True,
 )
 
 
@@ -230,7 +252,7 @@ def __getattr__(name: str) -> Any:
     from formats.onnxpb.schema import ENUMS, MESSAGES
 
     if name in _FUNCTIONS.split():
-        module = "api"
+        module = "encrypted" if "encrypted" in name else "api"
     elif name in {*MESSAGES, *ENUMS, *ENUMS["Version"], *ENUMS["OperatorStatus"], "wrap", "unwrap"}:
         module = "proto"
     else:

@@ -24,10 +24,9 @@ from formats import registry
 from formats.errors import ExternalDataError, UnknownFormatError
 from formats.ir import walk
 from formats.ir.model import DEFAULT, EXTERNAL, SOURCE_FIELDS, Model, StringStringEntry, Tensor
-from formats.onnxpb import CODEC, JSON_CODEC, TEXT_CODEC, CryptOptions, OnnxOptions, crypt, external, jsontext, text
+from formats.onnxpb import CODEC, JSON_CODEC, TEXT_CODEC, OnnxOptions, external, jsontext, text
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.encoder import encode
-from formats.onnxpb.keys import Key
 from formats.onnxpb.locations import DataFiles
 from formats.onnxpb.merging import copied
 from formats.onnxpb.proto import ModelProto, TensorProto, unwrap, wrap
@@ -366,33 +365,3 @@ def _with_references_made(model: Model) -> Model:
         if tensor.raw_data is not None:
             tensor.external_source, tensor.raw_data = tensor.raw_data, None
     return new
-
-
-# Encrypted models
-
-
-def save_encrypted(proto: Any, path: str | os.PathLike[str], key: Key | str | bytes, *, variant: int = 3) -> None:
-    """A model is in an encrypted file, with all its weights; `variant` is 3 (AES-256-GCM), 2 or 1.
-
-    Raises: CryptError where it cannot be encrypted; TensorDataError where weights are missing; OSError.
-    """
-    plan = crypt.plan_model(unwrap(proto), Path(path), CryptOptions(Key.of(key), variant))
-    execute(plan, EngineOptions(overwrite=True))
-
-
-def load_encrypted(path: str | os.PathLike[str], key: Key | str | bytes) -> ModelProto:
-    """The ModelProto in an encrypted file; its weights are decrypted when they are asked for.
-
-    Raises: CryptError where the key is wrong or the file was tampered with; DecodeError; OSError.
-    """
-    return wrap(crypt.read_model(File.open(path).span(), Path(path), ReadOptions(key=Key.of(key))))
-
-
-def save_encrypted_string(proto: Any, key: Key | str | bytes, *, variant: int = 3) -> bytes:
-    """The bytes of an encrypted file, as `save_encrypted` writes it."""
-    return to_bytes(crypt.plan_model(unwrap(proto), Path("model.onnxc"), CryptOptions(Key.of(key), variant)))
-
-
-def load_encrypted_string(data: bytes, key: Key | str | bytes) -> ModelProto:
-    """The ModelProto in the bytes of an encrypted file, as `load_encrypted` reads it."""
-    return wrap(crypt.read_model(Literal(data), None, ReadOptions(key=Key.of(key))))

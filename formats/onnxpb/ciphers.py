@@ -1,18 +1,21 @@
 """The ciphers of encrypted models, by ranges: any part of a text by itself, and the tag of a whole in one pass.
 
 GCM and ChaCha20-Poly1305 each combine a stream of key bytes that is addressed by a counter with a checksum under a
-key of the ciphertext. The library offers them only for a text that comes in order and, for the second, in memory; so
-the parts are combined here. This is the only module that imports `cryptography`.
+key of the ciphertext. What comes in order goes through the library's own AES-GCM. Two things that it lacks are put
+together here from its parts: a range of a text by itself, by the counter of its first block, and ChaCha20-Poly1305 of a
+text that is not in memory. This is the only module that imports `cryptography`.
 
 Spec: NIST SP 800-38A (CBC, CTR) and SP 800-38D (GCM); RFC 8439 (ChaCha20-Poly1305).
 """
 
 from __future__ import annotations
 
+import hmac
 import secrets
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
+from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers import Cipher as LibraryCipher
 from cryptography.hazmat.primitives.ciphers import algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -21,13 +24,14 @@ from cryptography.hazmat.primitives.poly1305 import Poly1305
 from formats.tensordata.digest import Digester
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-BLOCK_BYTES = 16  # of AES, and of both checksums
+    from cryptography.hazmat.primitives.ciphers import CipherContext
+
+BLOCK_BYTES = 16  # of AES, and of Poly1305
 CHACHA_BLOCK_BYTES = 64
 GCM_FIRST_COUNTER = 2  # 1 encrypts the tag
 CHACHA_FIRST_COUNTER = 1  # 0 makes the key of the tag
-GCM_POLYNOMIAL = 0xE1 << 120  # bit-reversed: the highest bit is the coefficient of x to the power of 0
 
 
 class Stream(ABC):
@@ -47,6 +51,10 @@ class Stream(ABC):
     def new_tag(self) -> Digester:
         """The tag of no ciphertext yet."""
 
+    @abstractmethod
+    def is_intact(self, ciphertext: Iterable[bytes], tag: bytes) -> bool:
+        """Whether `tag` is that of a ciphertext, given in pieces; all of them are taken."""
+
 
 class AesGcm(Stream):
     """AES-256-GCM."""
@@ -55,50 +63,57 @@ class AesGcm(Stream):
 
     def combine(self, offset: int, data: bytes | memoryview) -> bytes:
         """Combine with the counters from `offset` on: the nonce, and the block's number in four bytes."""
-        block, skip = divmod(offset, BLOCK_BYTES)
-        counter = self._nonce + (GCM_FIRST_COUNTER + block).to_bytes(4, "big")
-        stream = LibraryCipher(algorithms.AES(self._key), modes.CTR(counter)).encryptor()
-        stream.update(bytes(skip))
-        return stream.update(data)
+        return _gcm_stream(self._key, self._nonce, offset).update(data)
 
     def new_tag(self) -> Digester:
         """The tag of no ciphertext yet."""
         return AesGcmTag(self._key, self._nonce, self._header)
 
+    def is_intact(self, ciphertext: Iterable[bytes], tag: bytes) -> bool:
+        """Whether the library decrypts the pieces and finds their tag right; the text is not kept."""
+        library = LibraryCipher(algorithms.AES(self._key), modes.GCM(self._nonce)).decryptor()
+        library.authenticate_additional_data(self._header)
+        for piece in ciphertext:
+            library.update(piece)
+        try:
+            library.finalize_with_tag(tag)
+        except InvalidTag:
+            return False
+        return True
+
 
 class AesGcmTag(Digester):
-    """The tag of AES-GCM, from the ciphertext alone.
+    """The tag of AES-GCM, from the ciphertext.
 
-    The library computes a tag of ciphertext only while it decrypts, and then does not tell it. But associated data
-    are hashed in the same way; so the ciphertext is given to it as such, behind the header and its padding, and the
-    last block, of the two lengths, is put right. The hash of blocks X1 ... Xn is X1 H^n + ... + Xn H, so that a
-    change of the last block changes it by that times H.
+    The library tells a tag only of what it encrypts itself, in order. So the ciphertext, which may have been made by
+    ranges, is turned into the text again and given to it.
     """
 
-    __slots__ = ("_hash", "_hash_key", "_header_nbytes", "_nbytes")
+    __slots__ = ("_library", "_stream")
     in_order: ClassVar[bool] = True
 
     def __init__(self, key: bytes, nonce: bytes, header: bytes) -> None:
-        zeros = bytes(BLOCK_BYTES)
-        self._hash_key = LibraryCipher(algorithms.AES(key), modes.CTR(zeros)).encryptor().update(zeros)
-        self._hash = LibraryCipher(algorithms.AES(key), modes.GCM(nonce)).encryptor()
-        self._hash.authenticate_additional_data(header + _padding(len(header)))
-        self._header_nbytes = len(header)
-        self._nbytes = 0
+        self._stream = _gcm_stream(key, nonce, 0)
+        self._library = LibraryCipher(algorithms.AES(key), modes.GCM(nonce)).encryptor()
+        self._library.authenticate_additional_data(header)
 
     def update(self, offset: int, data: bytes | memoryview) -> None:
         """Take in the ciphertext after the last."""
-        self._hash.authenticate_additional_data(data)
-        self._nbytes += len(data)
+        self._library.update(self._stream.update(data))
 
     def digest(self) -> bytes:
         """The tag of all that was taken in; there can be no more."""
-        self._hash.finalize()
-        padded = self._header_nbytes + len(_padding(self._header_nbytes))
-        counted = 8 * (padded + self._nbytes) << 64
-        wanted = 8 * self._header_nbytes << 64 | 8 * self._nbytes
-        change = _gcm_product(counted ^ wanted, int.from_bytes(self._hash_key, "big"))
-        return (int.from_bytes(self._hash.tag, "big") ^ change).to_bytes(BLOCK_BYTES, "big")
+        self._library.finalize()
+        return self._library.tag
+
+
+def _gcm_stream(key: bytes, nonce: bytes, offset: int) -> CipherContext:
+    """What combines with the key bytes of AES-GCM from `offset` (in bytes) of the text on: AES in counter mode."""
+    block, skip = divmod(offset, BLOCK_BYTES)
+    counter = nonce + (GCM_FIRST_COUNTER + block).to_bytes(4, "big")
+    stream = LibraryCipher(algorithms.AES(key), modes.CTR(counter)).encryptor()
+    stream.update(bytes(skip))
+    return stream
 
 
 class ChaCha20Poly1305(Stream):
@@ -114,6 +129,13 @@ class ChaCha20Poly1305(Stream):
     def new_tag(self) -> Digester:
         """The tag of no ciphertext yet."""
         return Poly1305Tag(self._stream(0, 0, bytes(32)), self._header)
+
+    def is_intact(self, ciphertext: Iterable[bytes], tag: bytes) -> bool:
+        """Whether the tag of the pieces is the one that is given."""
+        digester = self.new_tag()
+        for piece in ciphertext:
+            digester.update(0, memoryview(piece))
+        return hmac.compare_digest(digester.digest(), tag)
 
     def _stream(self, counter: int, skip: int, data: bytes | memoryview) -> bytes:
         place = counter.to_bytes(4, "little") + self._nonce
@@ -168,16 +190,3 @@ def new_piece_check() -> Callable[[int, bytes], bytes]:
 def _padding(nbytes: int) -> bytes:
     """Zeros up to a whole block."""
     return bytes(-nbytes % BLOCK_BYTES)
-
-
-def _gcm_product(a: int, b: int) -> int:
-    """The product of two blocks in the field of GCM.
-
-    Spec: NIST SP 800-38D, 6.3.
-    """
-    product = 0
-    for bit in range(127, -1, -1):
-        if a >> bit & 1:
-            product ^= b
-        b = b >> 1 ^ (GCM_POLYNOMIAL if b & 1 else 0)
-    return product

@@ -14,7 +14,10 @@ So nothing is handed out that was not under the tag, also where the file is chan
 model is neither on disk nor in memory as a whole.
 
 `ONNXCRY1` has no tag: a wrong key shows in the padding, or else in that the text is no ModelProto, but a change in the
-middle of a weight does not show at all. Write it only for readers that know nothing else.
+middle of a weight does not show at all. Worse, all variants derive the same key from a password and a salt. So whoever
+has an `ONNXCRY3` file and guesses 16 bytes of its text knows one block of AES under that key, which is enough to write
+an `ONNXCRY1` file for it with a text of their own. Therefore such a file is opened only where that is asked for by
+name. Write it only for readers that know nothing else. `docs/security.md` lists all ways from one variant to another.
 
 Spec: onnx-light, "Encrypted model I/O"; RFC 8018 (PBKDF2).
 """
@@ -22,13 +25,13 @@ Spec: onnx-light, "Encrypted model I/O"; RFC 8018 (PBKDF2).
 from __future__ import annotations
 
 import hashlib
-import hmac
 import secrets
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import CryptError, DecodeError
+from formats.ir import walk
 from formats.ir.model import Model
 from formats.onnxpb.ciphertext import (
     CBC_BLOCK_BYTES,
@@ -39,11 +42,13 @@ from formats.onnxpb.ciphertext import (
     read_ciphertext,
 )
 from formats.onnxpb.decoder import decode
+from formats.onnxpb.keys import Key
 from formats.registry import DEEPEST
 from formats.tensordata.plan import Digest, FilePlan, LateWrite, Loss, PlacedWrite, WritePlan
 from formats.tensordata.source import Concat, Literal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from formats.onnxpb import CryptOptions
@@ -57,6 +62,7 @@ TAG_BYTES = 16
 KEY_BYTES = 32
 KEY_ITERATIONS = 100_000
 PEER_LIMIT_BYTES = (1 << 31) - 1  # onnx-light counts in int
+UNVOUCHED = "nothing shows whether such a file was changed or made up"
 WRONG = "the key is wrong, or the encrypted model was changed or cut short"
 
 
@@ -89,6 +95,7 @@ CBC = Variant(1, "AES-256-CBC", CBC_BLOCK_BYTES, 0, (1 << 63) - 1)
 CHACHA20_POLY1305 = Variant(2, "ChaCha20-Poly1305", 12, TAG_BYTES, ((1 << 32) - 1) * 64)
 GCM = Variant(3, "AES-256-GCM", 12, TAG_BYTES, ((1 << 32) - 2) * 16)
 VARIANTS = {variant.number: variant for variant in (CBC, CHACHA20_POLY1305, GCM)}
+BY_TITLE = {variant.title: variant for variant in VARIANTS.values()}
 
 
 def read_model(source: Source, path: Path | None, options: ReadOptions) -> Model:
@@ -100,7 +107,17 @@ def read_model(source: Source, path: Path | None, options: ReadOptions) -> Model
 
     if options.key is None:
         raise CryptError("the model is encrypted, and no key was given (--key-file and --key-env name one)")
-    return external.read_model(decrypt(source, options.key.password), path, options)
+    text = decrypt(source, Key.of(options.key).password, allow_encryption=options.allow_encryption)
+    return external.read_model(text, path, options)
+
+
+def cautions(source: Source, model: Model) -> Iterator[Loss]:
+    """For what in the encrypted model `source`, which was read as `model`, its key does not vouch."""
+    if sniff_variant(source.read(0, len(CBC.magic))) is CBC:
+        yield Loss("unauthenticated", "", f"{CBC.magic.decode()} files have no tag: {UNVOUCHED}", False)
+    outside = [where for where, _ in walk.external_tensors(model)]
+    if outside:
+        yield Loss("unauthenticated", outside[0], f"{len(outside)} tensors are in files beside it, not encrypted")
 
 
 def plan_model(model: Model, destination: Path, options: CryptOptions) -> WritePlan:
@@ -114,8 +131,11 @@ def plan_model(model: Model, destination: Path, options: CryptOptions) -> WriteP
         raise CryptError("no key was given to encrypt the model with (--key-file and --key-env name one)")
     plain = external.plan_model(model, destination, OnnxOptions(external_data=False))
     text = Concat.of(*(write.source for write in plain.files[-1].writes))
-    file = encrypt(text, destination, options.key.password, options.variant)
+    file = encrypt(text, destination, Key.of(options.key).password, options.variant)
     losses = [loss for loss in plain.losses if loss.kind != "protobuf_limit"]
+    if options.variant == CBC.number:
+        detail = f"{CBC.magic.decode()} files have no tag: {UNVOUCHED}, and readers want to be told to open them"
+        losses.append(Loss("unauthenticated", "", detail, False))
     if file.nbytes > PEER_LIMIT_BYTES:
         losses.append(Loss("peer_limit", "", f"the file has {file.nbytes} bytes; onnx-light reads up to 2 GiB"))
     return WritePlan((file,), losses=tuple(losses))
@@ -162,15 +182,22 @@ def encrypt(
     return FilePlan(path, write.end, (start, write), (tag,))
 
 
-def decrypt(source: Source, password: bytes) -> Source:
+def decrypt(source: Source, password: bytes, *, allow_encryption: int | None = None) -> Source:
     """The text of the encrypted model `source`, once that was found intact; ranges are decrypted when asked for.
 
-    Reads all of `source` once.
+    Reads all of `source` once. A variant that cannot be found intact, 1, is opened only where `allow_encryption` is
+    its number.
 
-    Raises: CryptError where the key is wrong, or the file was changed or cut short, now or later.
+    Raises: CryptError where the key is wrong, the file was changed or cut short, now or later, or its variant is not
+    allowed.
     """
     head = read_ciphertext(source, 0, min(source.nbytes, GCM.ciphertext_offset))
     variant = sniff_variant(head)
+    if not variant.tag_nbytes and allow_encryption != variant.number:
+        raise CryptError(
+            f"the model is encrypted as {variant.magic.decode()} ({variant.title}), and {UNVOUCHED}, even by someone "
+            f"without the key; allow_encryption={variant.number} (--allow-encryption {variant.number}) opens it anyway"
+        )
     nbytes = source.nbytes - variant.ciphertext_offset
     if nbytes < 0 or (variant is CBC and (not nbytes or nbytes % CBC_BLOCK_BYTES)):
         raise CryptError(f"the encrypted model was cut short: it has {source.nbytes} bytes, which cannot be all")
@@ -184,10 +211,7 @@ def decrypt(source: Source, password: bytes) -> Source:
     if variant is CBC:
         return _decrypt_cbc(pieces, partial(ciphers.decrypt_cbc, key))
     stream = _new_stream(variant, key, header)
-    digester = stream.new_tag()
-    for piece in pieces.first_pass():
-        digester.update(0, memoryview(piece))
-    if not hmac.compare_digest(digester.digest(), tag):
+    if not stream.is_intact(pieces.first_pass(), tag):
         raise CryptError(WRONG)
     return Plaintext(pieces, stream.combine)
 
@@ -203,6 +227,26 @@ def sniff_variant(head: bytes) -> Variant:
     if head.startswith(MAGIC) and len(head) > len(MAGIC):
         raise CryptError(f"this version knows no encrypted models that start with {head[:8]!r}")
     raise CryptError(f"an encrypted model starts with {MAGIC!r}, this file with {head[:8]!r}")
+
+
+def by_title(title: str) -> Variant:
+    """The variant with a cipher of that name.
+
+    Raises: ValueError where there is none.
+    """
+    if title not in BY_TITLE:
+        raise ValueError(f"encryption is {title!r}, and must be one of {', '.join(BY_TITLE)}")
+    return BY_TITLE[title]
+
+
+def check_variant(source: Source, wanted: Variant) -> None:
+    """Nothing, where the encrypted model `source` is of the variant that is wanted.
+
+    Raises: CryptError where it is of another one, or none.
+    """
+    found = sniff_variant(read_ciphertext(source, 0, min(source.nbytes, len(CBC.magic))))
+    if found is not wanted:
+        raise CryptError(f"the model is encrypted with {found.title}, not with {wanted.title}")
 
 
 def _decrypt_cbc(pieces: Pieces, decrypt_cbc: Any) -> Source:

@@ -23,11 +23,20 @@ class Key:
 
     @classmethod
     def of(cls, password: Key | str | bytes) -> Key:
-        """The key that onnx-light makes of a password: text as UTF-8, and bytes as Latin-1 text, so as UTF-8 too."""
+        """The key of a password: bytes as they are, and text as UTF-8.
+
+        onnx-light takes bytes for Latin-1 text and encodes that as UTF-8. To open what it encrypted with bytes above
+        0x7f, give it as that text: `password.decode("latin-1")`.
+
+        Raises: TypeError for a value of another type; CryptError where it is empty.
+        """
         if isinstance(password, Key):
             return password
-        text = password.decode("latin-1") if isinstance(password, bytes) else password
-        return cls(text.encode("utf-8", "surrogateescape"))
+        if isinstance(password, str):
+            return cls(password.encode("utf-8", "surrogateescape"))  # as the system passes bytes that are not UTF-8
+        if isinstance(password, bytes):
+            return cls(password)
+        raise TypeError(f"a key is a Key, text or bytes, not {type(password).__name__}")
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Key:

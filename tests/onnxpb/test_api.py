@@ -382,13 +382,36 @@ def test_encrypted_models(tmp_path: Path) -> None:
     path = tmp_path / "m.onnxc"
     drop_in.save_encrypted(MODEL_SKIN, path, "key")
     assert BYTES == drop_in.load_encrypted(path, b"key").SerializeToString()
-    data = drop_in.save_encrypted_string(proto.unwrap(MODEL_SKIN), b"key", variant=2)
+    data = drop_in.save_encrypted_string(proto.unwrap(MODEL_SKIN), b"key", encryption="ChaCha20-Poly1305")
     assert BYTES == drop_in.load_encrypted_string(data, "key").SerializeToString()
     assert b"ONNXCRY3" == path.read_bytes()[:8] != data[:8] == b"ONNXCRY2"
     with pytest.raises(CryptError):
         drop_in.load_encrypted(path, "wrong")
     with pytest.raises(CryptError):
         drop_in.load(path)
+
+
+def test_kinds_of_encryption(tmp_path: Path) -> None:
+    """A kind is named with the word of onnx-light; AES-256-CBC is opened where it is named, and a named kind only."""
+    pytest.importorskip("cryptography")
+    path = tmp_path / "m.onnxc"
+    words = {"AES-256-CBC": b"ONNXCRY1", "ChaCha20-Poly1305": b"ONNXCRY2", "AES-256-GCM": b"ONNXCRY3"}
+    for word, magic in words.items():
+        drop_in.save_encrypted(MODEL_SKIN, f=path, key="key", encryption=word)
+        data = path.read_bytes()
+        assert magic == data[:8]
+        assert BYTES == drop_in.load_encrypted(path, "key", encryption=word).SerializeToString()
+        assert BYTES == drop_in.load_encrypted_string(data, "key", encryption=word).SerializeToString()
+        for other in words.keys() - {word}:
+            with pytest.raises(CryptError, match=f"with {word}, not with {other}"):
+                drop_in.load_encrypted(path, "key", encryption=other)
+        if word == "AES-256-CBC":
+            with pytest.raises(CryptError, match="changed or made up"):
+                drop_in.load_encrypted(path, "key")
+        else:
+            assert BYTES == drop_in.load_encrypted_string(data, "key").SerializeToString()
+    with pytest.raises(ValueError, match="must be one of AES-256-CBC"):
+        drop_in.load_encrypted(path, "key", encryption="rot13")
 
 
 # The module

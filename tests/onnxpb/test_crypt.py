@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import random
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
@@ -36,7 +38,7 @@ PIECE = ciphertext.PIECE_BYTES
 SIZES = [0, 1, 15, 16, 17, 63, 64, 65, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE + 100]
 VARIANTS = [1, 2, 3]
 TAGGED = [2, 3]
-READING = ReadOptions(key=Key(PASSWORD))
+READING = ReadOptions(key=Key(PASSWORD), allow_encryption=1)
 
 
 @pytest.fixture(autouse=True)
@@ -51,11 +53,18 @@ def model_text(nbytes: int = 5000) -> bytes:
     return onnx.ModelProto(ir_version=10, graph=onnx.GraphProto(name="g", initializer=[weight])).SerializeToString()
 
 
-def encrypt(text: bytes | Source, variant: int, options: EngineOptions | None = None) -> bytes:
+def encrypt(
+    text: bytes | Source, variant: int, options: EngineOptions | None = None, *, password: bytes = PASSWORD
+) -> bytes:
     """The file that we write, with a salt and a nonce that are always the same."""
     source = Literal(text) if isinstance(text, bytes) else text
-    file = crypt.encrypt(source, Path("m"), PASSWORD, variant, salt=SALT, nonce=NONCES[variant])
+    file = crypt.encrypt(source, Path("m"), password, variant, salt=SALT, nonce=NONCES[variant])
     return to_bytes(WritePlan((file,)), options)
+
+
+def decrypt(source: Source, password: bytes) -> Source:
+    """The text of an encrypted model of any variant."""
+    return crypt.decrypt(source, password, allow_encryption=1)
 
 
 def expected(text: bytes, variant: int, iterations: int = 1) -> bytes:
@@ -116,7 +125,7 @@ def test_ciphertext_is_that_of_others(variant: int, nbytes: int) -> None:
 def test_files_of_others_are_read(variant: int, nbytes: int) -> None:
     """What others encrypted is decrypted, whole and in ranges."""
     text = model_text(nbytes)
-    decrypted = crypt.decrypt(Literal(expected(text, variant)), PASSWORD)
+    decrypted = decrypt(Literal(expected(text, variant)), PASSWORD)
     assert text == decrypted.read()
     assert text == bytes(decrypted.view())
     assert text[3:9] == decrypted.read(3, 6)
@@ -235,7 +244,7 @@ def test_no_more_than_the_counter_reaches(variant: int, limit: int) -> None:
     with pytest.raises(CryptError, match="encrypts up to"):
         crypt.encrypt(Sparse(limit + 1), Path("m"), PASSWORD, variant)
     with pytest.raises(CryptError, match="encrypts up to"):
-        crypt.decrypt(Sparse(52 + limit + 1, 0, b"ONNXCRY%d" % variant), PASSWORD)
+        decrypt(Sparse(52 + limit + 1, 0, b"ONNXCRY%d" % variant), PASSWORD)
 
 
 def test_no_limit_without_a_counter() -> None:
@@ -361,7 +370,7 @@ def test_wrong_keys_are_noticed(variant: int) -> None:
     data = Literal(encrypt(model_text(100), variant))
     for number in range(600):
         with pytest.raises(CryptError, match="key is wrong"):
-            crypt.decrypt(data, b"wrong %d" % number)
+            decrypt(data, b"wrong %d" % number)
 
 
 @pytest.mark.parametrize("variant", TAGGED)
@@ -371,9 +380,9 @@ def test_every_flipped_bit_is_noticed(variant: int) -> None:
     for bit in range(8 * len(data)):
         data[bit // 8] ^= 1 << bit % 8
         with pytest.raises(CryptError):
-            crypt.decrypt(Literal(bytes(data)), PASSWORD)
+            decrypt(Literal(bytes(data)), PASSWORD)
         data[bit // 8] ^= 1 << bit % 8
-    crypt.decrypt(Literal(bytes(data)), PASSWORD)
+    decrypt(Literal(bytes(data)), PASSWORD)
 
 
 @pytest.mark.parametrize("nbytes", [20, 29, 3 * PIECE])
@@ -384,13 +393,13 @@ def test_flipped_bits_that_cbc_can_notice(nbytes: int) -> None:
     for bit in range(8 * 60):
         data[bit // 8] ^= 1 << bit % 8
         try:
-            assert text != crypt.decrypt(Literal(bytes(data)), PASSWORD).read()
+            assert text != decrypt(Literal(bytes(data)), PASSWORD).read()
         except CryptError:
             pass
         data[bit // 8] ^= 1 << bit % 8
     data[3] ^= 1
     with pytest.raises(CryptError):
-        crypt.decrypt(Literal(bytes(data)), PASSWORD)
+        decrypt(Literal(bytes(data)), PASSWORD)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -399,10 +408,10 @@ def test_every_truncation_is_noticed(variant: int) -> None:
     data = encrypt(model_text(60), variant)
     for end in range(len(data)):
         with pytest.raises(CryptError):
-            crypt.decrypt(Literal(data[:end]), PASSWORD)
+            decrypt(Literal(data[:end]), PASSWORD)
     for more in (b"\0", bytes(16)):
         with pytest.raises(CryptError):
-            crypt.decrypt(Literal(data + more), PASSWORD)
+            decrypt(Literal(data + more), PASSWORD)
 
 
 @settings(max_examples=200, deadline=None)
@@ -410,13 +419,13 @@ def test_every_truncation_is_noticed(variant: int) -> None:
 def test_any_bytes_give_a_crypt_error(magic: bytes, rest: bytes) -> None:
     """Arbitrary bytes raise nothing but CryptError."""
     with pytest.raises(CryptError):
-        crypt.decrypt(Literal(magic + rest), PASSWORD)
+        decrypt(Literal(magic + rest), PASSWORD)
 
 
 def test_unknown_variant_is_named() -> None:
     """A variant of the future is refused as such, and still recognised as an encrypted model."""
     with pytest.raises(CryptError, match="ONNXCRY4"):
-        crypt.decrypt(Literal(b"ONNXCRY4" + bytes(100)), PASSWORD)
+        decrypt(Literal(b"ONNXCRY4" + bytes(100)), PASSWORD)
     assert Match.STRONG is CRYPT_CODEC.sniff(b"ONNXCRY4", 108)
     assert Match.NONE is CRYPT_CODEC.sniff(b"\x08\x0a", 108)
 
@@ -426,7 +435,7 @@ def test_intact_file_without_a_model() -> None:
     with pytest.raises(DecodeError):
         CRYPT_CODEC.read(Literal(encrypt(b"no model", 3)), None, READING)
     with pytest.raises(CryptError):
-        crypt.decrypt(Literal(encrypt(b"no model", 1)), PASSWORD)
+        decrypt(Literal(encrypt(b"no model", 1)), PASSWORD)
 
 
 # Reading what changes
@@ -437,7 +446,7 @@ def test_change_after_opening_is_noticed(variant: int) -> None:
     """Bytes that change behind the reader's back are refused; those elsewhere can still be read."""
     text = model_text(3 * PIECE)
     data = bytearray(encrypt(text, variant))
-    decrypted = crypt.decrypt(Literal(memoryview(data)), PASSWORD)
+    decrypted = decrypt(Literal(memoryview(data)), PASSWORD)
     data[2 * PIECE] ^= 1
     assert text[:PIECE] == decrypted.read(0, PIECE)
     with pytest.raises(CryptError, match="changed"):
@@ -458,7 +467,7 @@ def test_shrunken_file_is_noticed(variant: int, tmp_path: Path) -> None:
     with pytest.raises(CryptError, match="changed"):
         source.read()
     with pytest.raises(CryptError, match="changed"):
-        crypt.decrypt(opened, PASSWORD)
+        decrypt(opened, PASSWORD)
 
 
 def test_engine_checks_the_encrypted_file(tmp_path: Path) -> None:
@@ -492,8 +501,9 @@ def test_weights_are_decrypted_when_asked_for(variant: int, monkeypatch: pytest.
 
 
 def test_key_is_not_shown() -> None:
-    """Printing a key or the options that hold it shows no password."""
-    assert "secret" not in repr(CryptOptions(Key(b"secret")))
+    """Printing a key or the options that hold it shows no password, in whatever form it was given."""
+    for key in (Key(b"secret"), "secret", b"secret"):
+        assert "secret" not in repr(CryptOptions(key)) + repr(ReadOptions(key=key))
     assert "secret" not in str(Key(b"secret"))
 
 
@@ -528,9 +538,33 @@ def test_keys_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         Key(b"")
 
 
-def test_passwords_of_onnx_light() -> None:
-    """A password given as bytes stands for the text whose characters have these numbers, as onnx-light has it."""
-    assert ("é".encode(), "é".encode(), b"k") == tuple(Key.of(word).password for word in ("é", b"\xe9", b"k"))
+def test_one_sequence_of_bytes_is_one_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same bytes are the same key from a call, a file, a variable and text that holds them."""
+    for password in (b"k", b"\xe9", b"\xff\xfe", "é".encode(), bytes(range(1, 256))):
+        (tmp_path / "key").write_bytes(password + b"\n")
+        monkeypatch.setitem(os.environb, b"MODEL_KEY", password)
+        keys = [Key(password), Key.of(password), Key.of(os.fsdecode(password)), Key.from_file(tmp_path / "key")]
+        keys += [Key.from_environment("MODEL_KEY"), Key.of(Key(password))]
+        assert [Key(password)] * 6 == keys
+        assert all(options(key=password).key == keys[0] for options in (ReadOptions, CryptOptions))
+    assert Key.of("é") == Key.of("é".encode())
+
+
+@pytest.mark.parametrize("key", [5, bytearray(b"k"), Path("key"), ["k"]])
+def test_other_values_are_no_keys(key: Any) -> None:
+    """What is neither text nor bytes is a TypeError that says what a key is."""
+    for use in (Key.of, lambda value: ReadOptions(key=value), lambda value: CryptOptions(key=value)):
+        with pytest.raises(TypeError, match="a key is a Key, text or bytes"):
+            use(key)
+
+
+def test_bytes_that_onnx_light_takes_for_text() -> None:
+    """onnx-light takes bytes for Latin-1 text; the same text opens its file."""
+    file = encrypt(model_text(100), 3, password="é".encode())
+    opened = CRYPT_CODEC.read(Literal(file), None, ReadOptions(key=b"\xe9".decode("latin-1")))
+    assert CODEC.read(Literal(model_text(100)), None) == opened
+    with pytest.raises(CryptError, match="key is wrong"):
+        CRYPT_CODEC.read(Literal(file), None, ReadOptions(key=b"\xe9"))
 
 
 def test_no_key_is_asked_for() -> None:
@@ -548,6 +582,6 @@ def test_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "formats.onnxpb.ciphers")
     monkeypatch.delattr(onnxpb, "ciphers")
     with pytest.raises(CryptError, match=r"formats\[crypto\]"):
-        crypt.decrypt(Literal(b"ONNXCRY3" + bytes(100)), PASSWORD)
+        decrypt(Literal(b"ONNXCRY3" + bytes(100)), PASSWORD)
     with pytest.raises(CryptError, match=r"formats\[crypto\]"):
         crypt.encrypt(Literal(b""), Path("m"), PASSWORD)
