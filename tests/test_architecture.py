@@ -27,6 +27,7 @@ LONG_MODULES = {
     "formats.rten.operators": "a table: a row for every operator",
     "formats.rten.dims": "a table: a rule for every operator",
     "formats.onnxpb.decoder": "one inner loop, and what it does with fields that it leaves where they are",
+    "formats.tensordata.osio": "what every system has for files that are read, and what stands in where it lacks that",
 }
 LONG_FUNCTIONS = {
     "formats.cli.convert_command.convert": "two lines for every option",
