@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from formats import conversion
 from formats.errors import EncodeError
+from formats.extras import needed
 from formats.ir import dtypes, walk
 from formats.ir.model import Model, Tensor
 from formats.ir.storage import places_of, with_raw_data, with_reference, without_data
@@ -79,7 +80,8 @@ def _raised(model: Any) -> Model:
 
 
 def _to_onnx(model: Model, stored: Callable[[Tensor], Tensor]) -> Any:
-    import onnx
+    with needed("onnx", "messages of onnx"):
+        import onnx
 
     proto = onnx.ModelProto()
     _to_protobuf(model, proto, stored)
@@ -115,7 +117,8 @@ def _from_protobuf(proto: Any, message_class: type[Any]) -> Any:
 
 def _serialized(proto: Any) -> bytes | None:
     """The bytes of a message, or `None` where they are too many for protobuf."""
-    from google.protobuf.message import EncodeError as TooLargeError  # type: ignore[import-untyped]
+    with needed("google", "messages of onnx"):
+        from google.protobuf.message import EncodeError as TooLargeError  # type: ignore[import-untyped]
 
     try:
         data: bytes = proto.SerializeToString()
@@ -159,7 +162,8 @@ def from_onnx_ir(model: Any) -> Model:
 
     Raises: ExternalDataError where external data cannot be or may not be read.
     """
-    import onnx_ir
+    with needed("onnx_ir", "models of onnx-ir"):
+        import onnx_ir
 
     directories = {
         (tensor.name, os.fspath(tensor.location)): Path(tensor.base_dir) for tensor in _external_tensors(model)
@@ -179,7 +183,8 @@ def to_onnx_ir(model: Any) -> Any:
 
     Raises: EncodeError where the model is not consistent; TensorDataError or OSError where weights cannot be read.
     """
-    import onnx_ir
+    with needed("onnx_ir", "models of onnx-ir"):
+        import onnx_ir
 
     model = _raised(model)
     tensors = model.graph.initializer if model.graph else []
@@ -199,7 +204,8 @@ def to_onnx_ir(model: Any) -> Any:
 
 
 def _external_tensors(model: Any) -> Iterator[Any]:
-    import onnx_ir
+    with needed("onnx_ir", "models of onnx-ir"):
+        import onnx_ir
 
     for graph in model.graphs():
         values = [value.const_value for value in graph.initializers.values()]
@@ -224,7 +230,8 @@ def onnxruntime_session(
     Raises: FormatError where the model cannot be read, or has more than 2 GiB without the initialisers of its graphs;
     what onnxruntime raises where it refuses the model.
     """
-    import onnxruntime
+    with needed("onnxruntime", "sessions"):
+        import onnxruntime
 
     is_path = isinstance(model_or_path, (str, os.PathLike))
     model = _raised(conversion.load(model_or_path) if is_path else model_or_path)

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats import registry
 from formats.collector import collector_paused
-from formats.errors import CryptError, EncodeError, FormatError, UnsupportedError
+from formats.errors import (
+    CryptError,
+    DecodeError,
+    EncodeError,
+    FormatError,
+    TruncatedError,
+    UnknownFormatError,
+    UnsupportedError,
+)
 from formats.ir import walk
 from formats.registry import READ_DEFAULTS, ReadOptions
 from formats.tensordata.engine import EngineOptions, execute, to_bytes
@@ -135,9 +143,10 @@ def loads(data: bytes | bytearray | memoryview, *, format: str | None = None, **
     Raises: FormatError where it cannot be read.
     """
     source, reading = Literal(memoryview(data).cast("B")), ReadOptions(**options)
-    codec = _codec(source, None, format)
-    check_key(reading, codec)
-    return codec.read(source, None, reading)
+    with _recognised(source, None):
+        codec = _codec(source, None, format)
+        check_key(reading, codec)
+        return codec.read(source, None, reading)
 
 
 def save(
@@ -255,8 +264,11 @@ def open_model(
 
     Raises: as `load` does.
     """
-    source = File.open(path).span()
-    with _located(path), collector_paused():
+    try:
+        source = File.open(path).span()
+    except IsADirectoryError as error:
+        raise IsADirectoryError(error.errno, _folder(path), str(path)) from None
+    with _located(path), _recognised(source, path), collector_paused():
         codec = _codec(source, path, name)
         if key_is_for_it:
             check_key(options, codec)
@@ -275,6 +287,30 @@ def check_key(options: ReadOptions, *codecs: Codec) -> None:
     if options.key is not None and not any(codec.encrypted for codec in codecs):
         found = " and ".join(codec.title for codec in codecs)
         raise CryptError(f"a key was given, but this is {found}, which is not encrypted; anybody can have made it")
+
+
+def _folder(path: Path) -> str:
+    """What there is in a folder that was to be a model."""
+    from formats import foreign
+
+    extensions = {extension for codec in registry.codecs() for extension in codec.extensions}
+    return foreign.describe_folder(path, extensions - {".json"})  # which is mostly something else
+
+
+@contextmanager
+def _recognised(source: Source, path: Path | None) -> Iterator[None]:
+    """Where nothing reads a file, the error says what it is, or why it may not be complete, as far as one can tell."""
+    try:
+        yield
+    except (DecodeError, UnknownFormatError) as error:
+        if error.path not in (None, path):  # of a data file
+            raise
+        from formats import foreign
+
+        if found := foreign.recognise(source, path):
+            raise UnknownFormatError(found.message, path=path) from error
+        error.message += foreign.afterthought(source, isinstance(error, TruncatedError))
+        raise
 
 
 def _codec(source: Source, path: Path | None, name: str | None) -> Codec:

@@ -10,7 +10,8 @@ FormatError                       root; carries path, file_offset, where (each o
 │   └── UnsupportedError          operator, attribute or data type the target lacks; a loss under --strict
 ├── TensorDataError               weights cannot be reached or do not fit
 │   └── ExternalDataError         missing, too short, or outside the allowed directory
-└── CryptError                    wrong key, tampered or truncated ciphertext
+├── CryptError                    wrong key, tampered or truncated ciphertext
+└── MissingPackageError           a package is not installed that this needs; also a ModuleNotFoundError
 
 `OSError` passes through unchanged: a missing file, a full disk and a missing permission already have a good name.
 """
@@ -91,3 +92,11 @@ class ExternalDataError(TensorDataError):
 
 class CryptError(FormatError):
     """The key is wrong, or the ciphertext was tampered with or cut short."""
+
+
+class MissingPackageError(FormatError, ModuleNotFoundError):  # type: ignore[misc]  # `path` of both
+    """A package that is optional is needed, and not installed; `name` is what is imported."""
+
+    def __init__(self, message: str, name: str) -> None:
+        super().__init__(message)
+        self.name = name

@@ -49,10 +49,12 @@ FOUNDATION = ("formats.collector", "formats.errors", "formats.ir", "formats.tens
 ALLOWED = {
     "formats.collector": (),
     "formats.errors": (),
+    "formats.foreign": (),
+    "formats.extras": ("formats.errors",),
     "formats.tensordata": ("formats.errors", "formats.tensordata"),
     "formats.ir": ("formats.errors", "formats.ir"),
     "formats.ir.storage": FOUNDATION,
-    "formats.onnxpb": (*FOUNDATION, "formats.onnxpb", "formats.registry"),
+    "formats.onnxpb": (*FOUNDATION, "formats.onnxpb", "formats.registry", "formats.extras", "formats.foreign"),
     "formats.onnxzip": (
         *FOUNDATION,
         "formats.onnxzip",
@@ -63,12 +65,12 @@ ALLOWED = {
     ),
     "formats.rten": (*FOUNDATION, "formats.rten", "formats.registry"),
     "formats.registry": (*FOUNDATION, "formats.onnxpb", "formats.onnxzip", "formats.rten"),
-    "formats.conversion": (*FOUNDATION, "formats.registry"),
+    "formats.conversion": (*FOUNDATION, "formats.registry", "formats.foreign"),
     "formats.inspection": (*FOUNDATION, "formats.registry", "formats.conversion"),
     "formats.layout": (*FOUNDATION, "formats.registry", "formats.conversion", "formats.inspection", "formats.units"),
     "formats.verification": (*FOUNDATION, "formats.registry", "formats.conversion", "formats.inspection"),
     "formats.difference": (*FOUNDATION, "formats.registry", "formats.conversion"),
-    "formats.bridge": (*FOUNDATION, "formats.onnxpb", "formats.conversion"),
+    "formats.bridge": (*FOUNDATION, "formats.onnxpb", "formats.conversion", "formats.extras"),
     "formats.units": (),
     "formats.cli": (
         *FOUNDATION,

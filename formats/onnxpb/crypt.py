@@ -31,6 +31,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import CryptError, DecodeError
+from formats.extras import needed
 from formats.ir import walk
 from formats.ir.model import Model
 from formats.onnxpb.ciphertext import (
@@ -286,12 +287,8 @@ def _new_stream(variant: Variant, key: bytes, header: bytes) -> Stream:
 def _ciphers() -> Any:
     """The module `ciphers`.
 
-    Raises: CryptError where the library that it needs is missing.
+    Raises: MissingPackageError where the library that it needs is missing.
     """
-    try:
+    with needed("cryptography", "encrypted models"):
         from formats.onnxpb import ciphers
-    except ImportError:
-        raise CryptError(
-            "encrypted models need the package cryptography, which is missing: pip install 'formats[crypto]'"
-        ) from None
     return ciphers

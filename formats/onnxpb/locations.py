@@ -93,7 +93,11 @@ class DataFiles:
             error.where, error.path = where, error.path or self.directory / location.replace("\0", "")
             raise
         except DecodeError as error:
-            raise ExternalDataError(error.message, path=self.directory / location, where=where) from None
+            from formats import foreign
+
+            found = file and foreign.recognise(file.span())
+            message = found.message if found else error.message
+            raise ExternalDataError(message, path=self.directory / location, where=where) from None
         return span
 
     def open(self, location: str) -> File:

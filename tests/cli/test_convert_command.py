@@ -332,9 +332,9 @@ def test_wrong_inputs_are_one_line_each(digits: Path, command: Command, tmp_path
     before = names(tmp_path)
     for name, words in (
         ("missing.onnx", "missing.onnx: No such file or directory"),
-        ("folder.onnx", "folder.onnx: Is a directory"),
+        ("folder.onnx", "folder.onnx: is a folder, and no model is in it"),
         ("cut.onnx", "cut.onnx, at byte "),
-        ("empty.onnx", "empty.onnx: the file is empty; "),
+        ("empty.onnx", "empty.onnx: this is an empty file; "),
         ("text.onnx", "text.onnx: its bytes are none of ONNX protobuf, ONNX archive, RTen"),
     ):
         for target in ("a.onnx", "a.rten"):

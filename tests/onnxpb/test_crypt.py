@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from programs import need
 
 from formats import onnxpb
-from formats.errors import CryptError, DecodeError, ExternalDataError, TensorDataError
+from formats.errors import CryptError, DecodeError, ExternalDataError, MissingPackageError, TensorDataError
 from formats.ir.model import Graph, Model, Tensor
 from formats.onnxpb import CODEC, CRYPT_CODEC, CryptOptions, OnnxOptions, ciphers, ciphertext, crypt
 from formats.onnxpb.keys import MAX_KEY_BYTES, Key
@@ -581,7 +581,7 @@ def test_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delitem(sys.modules, "formats.onnxpb.ciphers")
     monkeypatch.delattr(onnxpb, "ciphers")
-    with pytest.raises(CryptError, match=r"formats\[crypto\]"):
+    with pytest.raises(MissingPackageError, match=r"onnx-formats\[crypto\]"):
         decrypt(Literal(b"ONNXCRY3" + bytes(100)), PASSWORD)
-    with pytest.raises(CryptError, match=r"formats\[crypto\]"):
+    with pytest.raises(MissingPackageError, match=r"onnx-formats\[crypto\]"):
         crypt.encrypt(Literal(b""), Path("m"), PASSWORD)
