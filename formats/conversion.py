@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from formats import registry
 from formats.collector import collector_paused
 from formats.errors import (
-    CryptError,
     DecodeError,
     EncodeError,
     FormatError,
@@ -25,6 +24,7 @@ from formats.registry import READ_DEFAULTS, ReadOptions
 from formats.tensordata.engine import EngineOptions, execute, to_bytes
 from formats.tensordata.osio import File
 from formats.tensordata.source import Literal
+from formats.trust import check_key, permissions
 
 if TYPE_CHECKING:
     import os
@@ -213,7 +213,8 @@ def convert(
     with _located(path):
         with collector_paused():
             plan = _plan(opened.model, target, destination, chosen)
-        plan = plan._replace(losses=(*opened.cautions(), *plan.losses))
+        losses = (*opened.cautions(), *plan.losses)
+        plan = plan._replace(losses=losses, permissions=permissions(opened.source, opened.codec, target))
         _write(plan, chosen.engine, strict)
     report = _report(plan, target, destination, started)
     return replace(report, source=path, source_format=opened.codec.name, notes=opened.notes)
@@ -275,18 +276,6 @@ def open_model(
         if lenient and codec.read_lenient is not None:
             return Opened(codec, source, *codec.read_lenient(source, path, options))
         return Opened(codec, source, codec.read(source, path, options))
-
-
-def check_key(options: ReadOptions, *codecs: Codec) -> None:
-    """Nothing, where no key was given, or one of the files is encrypted.
-
-    Who gives a key relies on nobody else having made the file.
-
-    Raises: CryptError where a file that anybody could have put there was found instead.
-    """
-    if options.key is not None and not any(codec.encrypted for codec in codecs):
-        found = " and ".join(codec.title for codec in codecs)
-        raise CryptError(f"a key was given, but this is {found}, which is not encrypted; anybody can have made it")
 
 
 def _folder(path: Path) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.conversion import check_key, read_model
+from formats.conversion import read_model
 from formats.errors import FormatError, LimitError
 from formats.ir import dtypes
 from formats.ir.model import (
@@ -29,6 +29,7 @@ from formats.ir.storage import without_data
 from formats.registry import ReadOptions
 from formats.tensordata.plan import Loss
 from formats.tensordata.source import Concat, Literal, Source
+from formats.trust import check_key
 
 if TYPE_CHECKING:
     import os

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.tensordata.digest import new_digester
 from formats.tensordata.osio import SYSTEM, Capabilities, processors
 from formats.tensordata.output import OutputFile
-from formats.tensordata.plan import FilePlan, LateWrite, PlacedWrite, WritePlan, check_plan
+from formats.tensordata.plan import OWNER_ACCESS, FilePlan, LateWrite, Permissions, PlacedWrite, WritePlan, check_plan
 from formats.tensordata.tasks import carry_out, tasks_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from formats.tensordata.osio import File
     from formats.tensordata.source import Source
@@ -87,6 +87,8 @@ def execute(plan: WritePlan, options: EngineOptions | None = None) -> Result:
     """
     options = options or EngineOptions()
     check_plan(plan)
+    source_files = {found for source in _sources(plan) for found in source.files()}
+    permissions = _permissions(plan, source_files)
     outputs: list[OutputFile] = []
 
     def settle(output: OutputFile) -> None:
@@ -104,12 +106,13 @@ def execute(plan: WritePlan, options: EngineOptions | None = None) -> Result:
                     file.nbytes,
                     overwrite=options.overwrite,
                     follow_link=file is plan.files[-1],  # whoever asked for the model may not know of the others
+                    permissions=permissions,
                     capabilities=options.capabilities,
                 )
             )
             ending.callback(settle, outputs[-1])
         digests = transfer(plan, outputs, options)
-        for source_file in {found for source in _sources(plan) for found in source.files()}:
+        for source_file in source_files:
             source_file.check_unchanged()
         for output in outputs:
             output.publish(revocable=output is not outputs[-1], fsync=options.fsync)
@@ -135,6 +138,14 @@ def materialise(sources: Sequence[Source], options: EngineOptions | None = None)
 
 def _file_in_memory(source: Source) -> FilePlan:
     return FilePlan(Path(), source.nbytes, (PlacedWrite(0, source),))
+
+
+def _permissions(plan: WritePlan, source_files: Iterable[File]) -> Permissions:
+    """Those of the plan; what others may not do with a file that bytes come from, they may not do with a new one."""
+    new = plan.permissions.new
+    for file in source_files:
+        new &= file.permissions | OWNER_ACCESS
+    return plan.permissions._replace(new=new)
 
 
 def _sources(plan: WritePlan) -> Iterator[Source]:

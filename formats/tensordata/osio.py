@@ -103,8 +103,9 @@ class _Identity(NamedTuple):
 class File:
     """A regular file, open for reading by any number of threads; closed when nothing refers to it any more.
 
-    `nbytes` is its size when it was opened. Copies of this object are the object itself. A pickle of it is its path
-    and what tells whether the file that is there is still the same, which is found out when it is first read.
+    `nbytes` is its size and `permissions` are its bits of `chmod` when it was opened. Copies of this object are the
+    object itself. A pickle of it is its path and what tells whether the file that is there is still the same, which is
+    found out when it is first read.
     """
 
     _all: ClassVar[WeakSet[File]] = WeakSet()
@@ -112,7 +113,7 @@ class File:
 
     __slots__ = (
         *("__weakref__", "_capabilities", "_descriptor", "_identity", "_lock", "_mapping"),
-        *("_was_pickled", "nbytes", "path"),
+        *("_was_pickled", "nbytes", "path", "permissions"),
     )
 
     def __init__(
@@ -127,7 +128,9 @@ class File:
         if descriptor is None:
             descriptor = _open_regular(path, capabilities)
         self._descriptor: int | None = descriptor
-        self._identity = _Identity.of(os.fstat(descriptor))
+        status = os.fstat(descriptor)
+        self._identity = _Identity.of(status)
+        self.permissions = stat.S_IMODE(status.st_mode) & 0o777
         self.nbytes = self._identity.nbytes
         if not keep_open:
             self._descriptor = None
@@ -320,7 +323,8 @@ class File:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (os.path.abspath(self.path), tuple(self._identity))  # noqa: PTH100 - links stay
+        path = os.path.abspath(self.path)  # noqa: PTH100 - links stay
+        return _unpickled, (path, tuple(self._identity), self.permissions)
 
     def __del__(self, close: Any = os.close) -> None:
         if getattr(self, "_descriptor", None) is not None:
@@ -330,7 +334,7 @@ class File:
         return f"File({str(self.path)!r}, {self.nbytes} bytes)"
 
 
-def _unpickled(path: str, identity: tuple[int, int, int, int]) -> File:
+def _unpickled(path: str, identity: tuple[int, int, int, int], permissions: int) -> File:
     """A file that was pickled; it is opened when it is first read, since an error now would end a pool of processes."""
     file = File.__new__(File)
     file.path = Path(path)
@@ -340,6 +344,7 @@ def _unpickled(path: str, identity: tuple[int, int, int, int]) -> File:
     file._identity = _Identity(*identity)
     file._was_pickled = True
     file.nbytes = file._identity.nbytes
+    file.permissions = permissions
     file._know()
     return file
 

@@ -25,12 +25,14 @@ from formats.tensordata.osio import (
     let_go,
     system_path,
 )
+from formats.tensordata.plan import Permissions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from formats.tensordata.osio import File
 
+DEFAULT_PERMISSIONS = Permissions()
 WRITE_FLAGS = os.O_WRONLY | OPEN_FLAGS
 # For more at once the kernel takes larger pages, of which it keeps none ready. In a virtual machine those are the ones
 # that the host may have to provide anew: 1.4 s for a GiB, where this takes 0.4.
@@ -159,9 +161,10 @@ class OutputFile(_Writable):
         *,
         overwrite: bool = False,
         follow_link: bool = True,
+        permissions: Permissions = DEFAULT_PERMISSIONS,
         capabilities: Capabilities = SYSTEM,
     ) -> None:
-        """A file of `nbytes` zeros on its way to `path`.
+        """A file of `nbytes` zeros on its way to `path`, from the start on with no more than `permissions`.
 
         Raises: FileExistsError where there is a file and not `overwrite`, or something else than a file; other
         OSErrors where the directory, the permission or the space for it is missing.
@@ -178,12 +181,12 @@ class OutputFile(_Writable):
         self._placed = False
         self._revocable = False
         mode = self._replaced_mode()
-        self._descriptor = self._create()
+        self._descriptor = self._create(permissions.new if hasattr(os, "fchmod") else DEFAULT_PERMISSIONS.new)
         try:
             with Located(self.path):
                 self._status = os.fstat(self._fd)
                 if mode is not None and hasattr(os, "fchmod"):
-                    os.fchmod(self._fd, mode)
+                    os.fchmod(self._fd, mode & permissions.replaced)
                 self._reserve()
         except BaseException:
             self.discard()
@@ -263,15 +266,15 @@ class OutputFile(_Writable):
             raise PermissionError(errno.EACCES, "the file is write-protected", str(self.path))
         return status.st_mode & 0o777
 
-    def _create(self) -> int:
+    def _create(self, mode: int) -> int:
         if self._capabilities.unnamed:
             with _if_supported():
-                descriptor = os.open(self._destination.parent, WRITE_FLAGS | os.O_TMPFILE, 0o666)
+                descriptor = os.open(self._destination.parent, WRITE_FLAGS | os.O_TMPFILE, mode)
                 if Path(f"/proc/self/fd/{descriptor}").exists():
                     return descriptor
                 os.close(descriptor)
         self._temporary = self._sibling()
-        return os.open(self._temporary, WRITE_FLAGS | os.O_CREAT | os.O_EXCL, 0o666)
+        return os.open(self._temporary, WRITE_FLAGS | os.O_CREAT | os.O_EXCL, mode)
 
     def _sibling(self) -> Path:
         return self._destination.with_name(f".{os.urandom(8).hex()}.tmp")

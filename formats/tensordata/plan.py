@@ -86,6 +86,16 @@ class FilePlan(NamedTuple):
     late_writes: tuple[LateWrite, ...] = ()
 
 
+OWNER_ACCESS = 0o600  # who owns a new file can read and write it, also where it was made from a write-protected one
+
+
+class Permissions(NamedTuple):
+    """The most that anybody may do with the files of a plan, in the bits of `chmod`; the umask takes more away."""
+
+    new: int = 0o666
+    replaced: int = 0o777  # of the permissions that a file keeps which was there before
+
+
 class WritePlan(NamedTuple):
     """All output files of one model, companions first and the model last.
 
@@ -95,6 +105,7 @@ class WritePlan(NamedTuple):
     files: tuple[FilePlan, ...]
     digests: tuple[tuple[Digest, Source], ...] = ()
     losses: tuple[Loss, ...] = ()
+    permissions: Permissions = Permissions()
 
     @property
     def nbytes(self) -> int:

@@ -1,0 +1,101 @@
+"""Facts about who may read what is written: nobody whom the source is closed to."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import formats
+from formats.onnxpb import crypt
+from formats.tensordata.osio import SYSTEM
+from formats.tensordata.output import OutputFile
+from formats.tensordata.plan import Permissions
+
+KEY = "correct horse"
+MODES = [0o600, 0o640, 0o644, 0o444, 0o400, 0o666, 0o664, 0o755]
+UMASKS = [0, 0o022, 0o077]
+
+
+@pytest.fixture(autouse=True)
+def quick_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys are made in one round."""
+    monkeypatch.setattr(crypt, "KEY_ITERATIONS", 1)
+
+
+@pytest.fixture(params=UMASKS, ids=oct)
+def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+    """The umask of the process."""
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    """The bits of `chmod`."""
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("source_mode", MODES, ids=oct)
+@pytest.mark.parametrize("target", ["onnx", "onnxz", "rten", "onnxc", "json"])
+def test_new_files_are_as_open_as_their_source(digits: Path, umask: int, source_mode: int, target: str) -> None:
+    """Others may do with a new file what they may do with its source, less the umask; its owner may always write."""
+    digits.chmod(source_mode)
+    options = {"key": KEY} if target == "onnxc" else {"external_data": True} if target == "onnx" else {}
+    report = formats.convert(digits, digits.with_name(f"new.{target}"), **options)
+    assert {(source_mode & 0o666 | 0o600) & ~umask} == {mode(file.path) for file in report.files}
+
+
+@pytest.mark.parametrize("source_mode", MODES, ids=oct)
+@pytest.mark.parametrize("target", ["onnx", "onnxz", "rten"])
+def test_decrypted_models_are_never_wider(digits: Path, umask: int, source_mode: int, target: str) -> None:
+    """What was encrypted gets the permissions of the encrypted file, also in the place of a wider one."""
+    encrypted, new, old = (digits.with_name(name) for name in ("m.onnxc", f"new.{target}", f"old.{target}"))
+    formats.convert(digits, encrypted, key=KEY)
+    encrypted.chmod(source_mode)
+    formats.convert(digits, old)
+    old.chmod(0o646)
+    formats.convert(encrypted, new, key=KEY)
+    formats.convert(encrypted, old, key=KEY, overwrite=True)
+    assert (source_mode & 0o666 & ~umask, source_mode & 0o646) == (mode(new), mode(old))
+
+
+def test_replaced_files_keep_their_permissions(digits: Path) -> None:
+    """A file that is replaced by a conversion keeps the permissions that somebody gave it."""
+    digits.chmod(0o600)
+    old = digits.with_name("old.onnxz")
+    formats.convert(digits, old)
+    old.chmod(0o664)
+    formats.convert(digits, old, overwrite=True)
+    assert 0o664 == mode(old)
+
+
+def test_data_files_count(digits: Path) -> None:
+    """A model whose weights lie in a private file gives private files, whoever may read its graph; also when saved."""
+    graph = digits.with_name("a.onnx")
+    formats.convert(digits, graph, external_data=True)
+    graph.chmod(0o644)
+    graph.with_name("a.onnx.data").chmod(0o600)
+    formats.convert(graph, graph.with_name("b.onnxz"))
+    formats.save(formats.load(graph), graph.with_name("c.onnx"), external_data=False)
+    assert {0o600} == {mode(graph.with_name(name)) for name in ("b.onnxz", "c.onnx")}
+
+
+def test_private_from_the_first_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new file is created with its permissions, with a name or without, and not narrowed afterwards."""
+    created: list[int] = []
+    real = os.open
+
+    def note(path: str, flags: int, mode: int = 0o777, **options: int) -> int:
+        if flags & os.O_CREAT or flags & os.O_TMPFILE == os.O_TMPFILE:
+            created.append(mode)
+        return real(path, flags, mode, **options)
+
+    monkeypatch.setattr(os, "open", note)
+    for capabilities in (SYSTEM, SYSTEM.__class__(unnamed=False)):
+        output = OutputFile(tmp_path / "m", 1, permissions=Permissions(0o600), capabilities=capabilities)
+        output.discard()
+    assert {0o600} == set(created)
