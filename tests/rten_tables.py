@@ -12,8 +12,8 @@ from rten_outcomes import deviating_in, right_in
 from runtime.runner import DEFAULT_RELEASES
 
 from formats.ir import dtypes
-from formats.rten.operators import OPERATORS
-from formats.rten.rewriting.table import REWRITINGS
+from formats.rten.operators import BY_DOMAIN, HELD, SPECS
+from formats.rten.operators.spec import MICROSOFT
 from formats.rten.types import ELEMENTS, HOLDERS
 
 ROOT = Path(__file__).parents[1]
@@ -61,22 +61,22 @@ def types() -> str:
 
 def native() -> str:
     """The operators that are in ONNX and in RTen, and whose newest form is written as it is."""
-    return _paragraph(sorted(row.name for row in OPERATORS if row.name not in REWRITINGS[""]))
+    return _paragraph(name for name, spec in HELD.items() if not spec.all_rewritings)
 
 
 def adapted() -> str:
     """The operators that are in ONNX and in RTen, of which some forms are rewritten."""
-    return _paragraph(sorted(row.name for row in OPERATORS if row.name in REWRITINGS[""]))
+    return _paragraph(name for name, spec in HELD.items() if spec.all_rewritings)
 
 
 def lowered() -> str:
     """The operators of ONNX that RTen has not, and that are written as others."""
-    return _paragraph(sorted(REWRITINGS[""].keys() - {row.name for row in OPERATORS}))
+    return _paragraph(sorted(name for name, spec in SPECS.items() if spec.all_rewritings and name not in HELD))
 
 
 def contributed() -> str:
     """The operators of onnxruntime's own domain that are written as others."""
-    return _paragraph(sorted(REWRITINGS["com.microsoft"]))
+    return _paragraph(sorted(name for domain, name in BY_DOMAIN if domain == MICROSOFT))
 
 
 _VARIABLE = re.compile(r"'[^']*'|\b[A-Z][A-Z0-9]{2,}\b|(?<== )\S+")

@@ -24,8 +24,8 @@ LONG_MODULES = {
     "formats.ir.model": "a table: a class for every message",
     "formats.onnxpb.schema": "a table",
     "formats.rten.file.schema": "a table",
-    "formats.rten.operators": "a table: a row for every operator",
-    "formats.rten.dims": "a table: a rule for every operator",
+    "formats.rten.operators.reduction": "a family: a spec for every operator",
+    "formats.rten.operators.resize": "a family: a spec for every operator",
     "formats.onnxpb.decoder": "one inner loop, and what it does with fields that it leaves where they are",
     "formats.tensordata.osio": "what every system has for files that are read, and what stands in where it lacks that",
 }

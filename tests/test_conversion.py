@@ -330,7 +330,7 @@ def test_operators_of_a_codec_that_cannot_raise_are_refused(tiny_model: Path, mo
 def test_form_of_rten_is_told_by_its_domain() -> None:
     """The domain that the RTen codec claims is that of the nodes it reads."""
     from formats.registry import by_name
-    from formats.rten.operators import RTEN_DOMAIN
+    from formats.rten.operators.spec import RTEN_DOMAIN
 
     assert by_name("rten").domain == RTEN_DOMAIN
 

@@ -20,6 +20,7 @@ class DataType(NamedTuple):
     number: int
     name: str
     bits: int  # an element in raw form; 0 where there is no raw form
+    kind: str  # numpy's letter: "f" for floats, "i" and "u" for integers, "b" for BOOL, "c" for complex, "O" for text
     numpy_name: str  # a numpy type, or one of ml_dtypes
     field: str  # the typed field of TensorProto that may hold the elements
 
@@ -28,35 +29,42 @@ class DataType(NamedTuple):
         return (count(dims) * self.bits + 7) // 8
 
 
+# The number of each element type under its name.
+(
+    FLOAT, UINT8, INT8, UINT16, INT16, INT32, INT64, STRING, BOOL, FLOAT16, DOUBLE, UINT32, UINT64, COMPLEX64,
+    COMPLEX128, BFLOAT16, FLOAT8E4M3FN, FLOAT8E4M3FNUZ, FLOAT8E5M2, FLOAT8E5M2FNUZ, UINT4, INT4, FLOAT4E2M1,
+    FLOAT8E8M0, UINT2, INT2, FLOAT6E2M3, FLOAT6E3M2,
+) = range(1, 29)  # fmt: skip
+
 DATA_TYPES = (
-    DataType(1, "FLOAT", 32, "float32", "float_data"),
-    DataType(2, "UINT8", 8, "uint8", "int32_data"),
-    DataType(3, "INT8", 8, "int8", "int32_data"),
-    DataType(4, "UINT16", 16, "uint16", "int32_data"),
-    DataType(5, "INT16", 16, "int16", "int32_data"),
-    DataType(6, "INT32", 32, "int32", "int32_data"),
-    DataType(7, "INT64", 64, "int64", "int64_data"),
-    DataType(8, "STRING", 0, "object", "string_data"),
-    DataType(9, "BOOL", 8, "bool", "int32_data"),
-    DataType(10, "FLOAT16", 16, "float16", "int32_data"),
-    DataType(11, "DOUBLE", 64, "float64", "double_data"),
-    DataType(12, "UINT32", 32, "uint32", "uint64_data"),
-    DataType(13, "UINT64", 64, "uint64", "uint64_data"),
-    DataType(14, "COMPLEX64", 64, "complex64", "float_data"),
-    DataType(15, "COMPLEX128", 128, "complex128", "double_data"),
-    DataType(16, "BFLOAT16", 16, "bfloat16", "int32_data"),
-    DataType(17, "FLOAT8E4M3FN", 8, "float8_e4m3fn", "int32_data"),
-    DataType(18, "FLOAT8E4M3FNUZ", 8, "float8_e4m3fnuz", "int32_data"),
-    DataType(19, "FLOAT8E5M2", 8, "float8_e5m2", "int32_data"),
-    DataType(20, "FLOAT8E5M2FNUZ", 8, "float8_e5m2fnuz", "int32_data"),
-    DataType(21, "UINT4", 4, "uint4", "int32_data"),
-    DataType(22, "INT4", 4, "int4", "int32_data"),
-    DataType(23, "FLOAT4E2M1", 4, "float4_e2m1fn", "int32_data"),
-    DataType(24, "FLOAT8E8M0", 8, "float8_e8m0fnu", "int32_data"),
-    DataType(25, "UINT2", 2, "uint2", "int32_data"),
-    DataType(26, "INT2", 2, "int2", "int32_data"),
-    DataType(27, "FLOAT6E2M3", 6, "float6_e2m3fn", "int32_data"),
-    DataType(28, "FLOAT6E3M2", 6, "float6_e3m2fn", "int32_data"),
+    DataType(FLOAT, "FLOAT", 32, "f", "float32", "float_data"),
+    DataType(UINT8, "UINT8", 8, "u", "uint8", "int32_data"),
+    DataType(INT8, "INT8", 8, "i", "int8", "int32_data"),
+    DataType(UINT16, "UINT16", 16, "u", "uint16", "int32_data"),
+    DataType(INT16, "INT16", 16, "i", "int16", "int32_data"),
+    DataType(INT32, "INT32", 32, "i", "int32", "int32_data"),
+    DataType(INT64, "INT64", 64, "i", "int64", "int64_data"),
+    DataType(STRING, "STRING", 0, "O", "object", "string_data"),
+    DataType(BOOL, "BOOL", 8, "b", "bool", "int32_data"),
+    DataType(FLOAT16, "FLOAT16", 16, "f", "float16", "int32_data"),
+    DataType(DOUBLE, "DOUBLE", 64, "f", "float64", "double_data"),
+    DataType(UINT32, "UINT32", 32, "u", "uint32", "uint64_data"),
+    DataType(UINT64, "UINT64", 64, "u", "uint64", "uint64_data"),
+    DataType(COMPLEX64, "COMPLEX64", 64, "c", "complex64", "float_data"),
+    DataType(COMPLEX128, "COMPLEX128", 128, "c", "complex128", "double_data"),
+    DataType(BFLOAT16, "BFLOAT16", 16, "f", "bfloat16", "int32_data"),
+    DataType(FLOAT8E4M3FN, "FLOAT8E4M3FN", 8, "f", "float8_e4m3fn", "int32_data"),
+    DataType(FLOAT8E4M3FNUZ, "FLOAT8E4M3FNUZ", 8, "f", "float8_e4m3fnuz", "int32_data"),
+    DataType(FLOAT8E5M2, "FLOAT8E5M2", 8, "f", "float8_e5m2", "int32_data"),
+    DataType(FLOAT8E5M2FNUZ, "FLOAT8E5M2FNUZ", 8, "f", "float8_e5m2fnuz", "int32_data"),
+    DataType(UINT4, "UINT4", 4, "u", "uint4", "int32_data"),
+    DataType(INT4, "INT4", 4, "i", "int4", "int32_data"),
+    DataType(FLOAT4E2M1, "FLOAT4E2M1", 4, "f", "float4_e2m1fn", "int32_data"),
+    DataType(FLOAT8E8M0, "FLOAT8E8M0", 8, "f", "float8_e8m0fnu", "int32_data"),
+    DataType(UINT2, "UINT2", 2, "u", "uint2", "int32_data"),
+    DataType(INT2, "INT2", 2, "i", "int2", "int32_data"),
+    DataType(FLOAT6E2M3, "FLOAT6E2M3", 6, "f", "float6_e2m3fn", "int32_data"),
+    DataType(FLOAT6E3M2, "FLOAT6E3M2", 6, "f", "float6_e3m2fn", "int32_data"),
 )
 
 BY_NUMBER = {row.number: row for row in DATA_TYPES}

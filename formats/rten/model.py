@@ -14,7 +14,7 @@ from formats.rten.convert.refusal import Refusal, RefusalError
 from formats.rten.file.builder import build
 from formats.rten.file.header import HEADER_NBYTES, SCHEMA_VERSION, Header, decode_header, encode_header, is_v2
 from formats.rten.graph.encoder import Encoder
-from formats.rten.operators import RTEN_DOMAIN
+from formats.rten.operators.spec import RTEN_DOMAIN
 from formats.tensordata.plan import Digest, FilePlan, LateWrite, PlacedWrite, WritePlan, lay_out
 from formats.tensordata.source import Literal
 

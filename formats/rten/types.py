@@ -1,14 +1,20 @@
-"""The four element types of RTen, and which of ONNX's each holds.
+"""The element types of RTen, which of ONNX's each holds, and sets of ONNX's that are alike to RTen.
 
-Spec: RTen 0.25.0, schema.fbs, `DataType` and `ConstantData`; ONNX, `TensorProto.DataType`.
+All of it follows from the rows of `ir/dtypes.py`. Element types are the numbers of ONNX.
+
+Spec: RTen, schema.fbs, `DataType` and `ConstantData`; ONNX, `TensorProto.DataType`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from formats.ir.dtypes import BOOL, BY_NUMBER, DATA_TYPES, FLOAT, INT8, INT32, UINT8
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from formats.ir.dtypes import DataType
 
 
 class Element(NamedTuple):
@@ -22,28 +28,62 @@ class Element(NamedTuple):
     member: str  # `ConstantData`
 
 
-FLOAT: Final = Element(1, 4, "float32", "Float", "Float32", "FloatData")
-INT32: Final = Element(6, 4, "int32", "Int32", "Int32", "Int32Data")
-INT8: Final = Element(3, 1, "int8", "Int8", "Int8", "Int8Data")
-UINT8: Final = Element(2, 1, "uint8", "UInt8", "UInt8", "UInt8Data")
+RTEN_FLOAT: Final = Element(FLOAT, 4, "float32", "Float", "Float32", "FloatData")
+RTEN_INT32: Final = Element(INT32, 4, "int32", "Int32", "Int32", "Int32Data")
+RTEN_INT8: Final = Element(INT8, 1, "int8", "Int8", "Int8", "Int8Data")
+RTEN_UINT8: Final = Element(UINT8, 1, "uint8", "UInt8", "UInt8", "UInt8Data")
 
-ELEMENTS: Final = (FLOAT, INT32, INT8, UINT8)
+ELEMENTS: Final = (RTEN_FLOAT, RTEN_INT32, RTEN_INT8, RTEN_UINT8)
 BY_VALUE_TYPE: Final[Mapping[str, Element]] = {element.value_type: element for element in ELEMENTS}
 BY_CONSTANT_TYPE: Final[Mapping[str, Element]] = {element.constant_type: element for element in ELEMENTS}
 BY_MEMBER: Final[Mapping[str, Element]] = {element.member: element for element in ELEMENTS}
 
-# What holds an ONNX element type, the same type first. INT64, UINT32 and UINT64 have values that INT32 has not, DOUBLE
-# some that FLOAT has not; all others fit exactly. Strings and complex numbers have no place.
+
+def _holder(row: DataType) -> Element | None:
+    """What holds an ONNX element type: floats of all widths are one, integers of up to 8 bits keep their sign."""
+    if row.kind == "f":
+        return RTEN_FLOAT
+    if row.kind not in "iub":
+        return None
+    if row.kind == "b" or row.bits > 8:
+        return RTEN_INT32
+    return RTEN_INT8 if row.kind == "i" else RTEN_UINT8
+
+
+# What holds an ONNX element type. INT64, UINT32 and UINT64 have values that INT32 has not, DOUBLE some that FLOAT has
+# not; all others fit exactly. Strings and complex numbers have no place.
 HOLDERS: Final[Mapping[int, Element]] = {
-    **{element.number: element for element in ELEMENTS},
-    **dict.fromkeys((10, 11, 16, 17, 18, 19, 20, 23, 24, 27, 28), FLOAT),  # FLOAT16, DOUBLE, BFLOAT16, eight bits, ...
-    **dict.fromkeys((7, 9, 4, 5, 12, 13), INT32),  # INT64, BOOL, UINT16, INT16, UINT32, UINT64
-    **dict.fromkeys((22, 26), INT8),  # INT4, INT2
-    **dict.fromkeys((21, 25), UINT8),  # UINT4, UINT2
+    **{element.number: element for element in ELEMENTS},  # first, since they are what a type of RTen is read as
+    **{row.number: held for row in DATA_TYPES if (held := _holder(row)) is not None},
 }
+VALUE_TYPES: Final[Mapping[int, str]] = {number: element.value_type for number, element in HOLDERS.items()}
+
+_HELD: Final = tuple(row for row in DATA_TYPES if row.number in HOLDERS)
+FLOATS: Final = frozenset(row.number for row in _HELD if row.kind == "f" and row.bits >= 16)  # what RTen computes with
+INTS: Final = frozenset(row.number for row in _HELD if HOLDERS[row.number] is RTEN_INT32)
+BYTES: Final = frozenset(row.number for row in _HELD if HOLDERS[row.number] in (RTEN_INT8, RTEN_UINT8))
+UNSIGNED: Final = frozenset(row.number for row in _HELD if row.kind in "ub")
+PARTLY_HELD: Final = frozenset(  # integers with values that INT32 lacks
+    row.number for row in _HELD if row.kind in "iu" and row.bits + (row.kind == "u") > 32
+)
+SIGNED: Final = (INTS | BYTES) - UNSIGNED
+FLOAT_TYPES: Final = (0, *sorted(FLOATS))  # values of an attribute for a type that is a float at run time; 0 is unset
+NOT_NUMBERS: Final = frozenset(row.number for row in DATA_TYPES if row.number not in HOLDERS)
 
 INT32_LIMITS: Final = (-(1 << 31), (1 << 31) - 1)
 INT64_LIMITS: Final = (-(1 << 63), (1 << 63) - 1)  # stand for "no limit", which the limits of INT32 say as well
+INT64_MAX: Final = INT64_LIMITS[1]
+
+
+def width(elem_type: int) -> int:
+    """The number of bits that tell the values of an integer type apart."""
+    return 1 if elem_type == BOOL else BY_NUMBER[elem_type].bits
+
+
+def limits(elem_type: int) -> tuple[int, int]:
+    """The least and the greatest number of an integer type."""
+    bits = width(elem_type)
+    return (0, (1 << bits) - 1) if elem_type in UNSIGNED else (-(1 << bits - 1), (1 << bits - 1) - 1)
 
 
 def clamp_int32(number: int) -> int:

@@ -10,7 +10,7 @@ from formats.ir.model import Attribute, Graph, Node
 from formats.ir.storage import from_numpy
 from formats.rten.graph.attribute_tables import attribute_value, decode_attributes, encode_attributes
 from formats.rten.graph.attributes import make_attribute
-from formats.rten.operators import BY_NAME
+from formats.rten.operators import HELD
 
 
 def encoded(op_type: str, **attributes):
@@ -22,13 +22,13 @@ def encoded(op_type: str, **attributes):
         graphs.append((name, graph))
         return {"nodes": []}
 
-    table = encode_attributes(BY_NAME[op_type], node, encode_graph, problems)
+    table = encode_attributes(HELD[op_type], node, encode_graph, problems)
     return table, [problem.reason for problem in problems], graphs
 
 
 def decoded(op_type: str, attrs):
     """Return the ONNX attributes for an attribute table as plain data."""
-    attributes = decode_attributes(BY_NAME[op_type], attrs, lambda name, table: Graph(name=name))
+    attributes = decode_attributes(HELD[op_type], attrs, lambda name, table: Graph(name=name))
     return {a.name: a.t.numpy().tolist() if a.t else attribute_value(a) for a in attributes}
 
 
@@ -64,14 +64,14 @@ CASES = [
 @pytest.mark.parametrize(("op_type", "attributes", "table"), CASES)
 def test_encode(op_type, attributes, table):
     """Attributes become the fields of the operator's table."""
-    wanted = None if table is None else (BY_NAME[op_type].attrs, table)
+    wanted = None if table is None else (HELD[op_type].row.attrs, table)
     assert encoded(op_type, **attributes) == (wanted, [], [])
 
 
 @pytest.mark.parametrize(("op_type", "attributes", "table"), CASES)
 def test_decode(op_type, attributes, table):
     """A table becomes the attributes again; those that an optional table leaves out have its defaults."""
-    attrs = None if table is None else (BY_NAME[op_type].attrs, table)
+    attrs = None if table is None else (HELD[op_type].row.attrs, table)
     wanted = {name: tuple(value) if isinstance(value, list) else value for name, value in attributes.items()}
     if op_type == "CumSum":
         wanted = {"exclusive": 0, "reverse": 0}
@@ -155,7 +155,7 @@ def test_values_that_writers_leave_out():
     """An attribute without a value is zero, and one without a type is of the type of its value."""
     problems = []
     node = Node(op_type="Gemm", attribute=[Attribute(name="transA", type=2), Attribute(name="transB", i=1)])
-    _, table = encode_attributes(BY_NAME["Gemm"], node, lambda *_: {}, problems)
+    _, table = encode_attributes(HELD["Gemm"], node, lambda *_: {}, problems)
     assert ([], False, True) == (problems, table["transpose_a"], table["transpose_b"])
 
 
@@ -172,7 +172,7 @@ def test_values_of_other_types(op_type, name, value, problem):
     """An attribute without a type is of that in the definition; graphs and tensors cannot be left out."""
     problems = []
     node = Node(op_type=op_type, attribute=[Attribute(name=name, **value)])
-    encode_attributes(BY_NAME[op_type], node, lambda *_: {}, problems)
+    encode_attributes(HELD[op_type], node, lambda *_: {}, problems)
     assert ([] if problem is None else [problem]) == [found.reason for found in problems]
 
 
@@ -180,7 +180,7 @@ def test_unresolved_references_are_refused():
     """An attribute that refers to one of a function has no value."""
     problems = []
     node = Node(op_type="Softmax", attribute=[Attribute(name="axis", type=2, ref_attr_name="axis")])
-    encode_attributes(BY_NAME["Softmax"], node, lambda *_: {}, problems)
+    encode_attributes(HELD["Softmax"], node, lambda *_: {}, problems)
     assert ["the attribute axis is '@axis', of another type than the operator's definition says"] == [
         problem.reason for problem in problems
     ]

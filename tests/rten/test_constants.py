@@ -12,37 +12,37 @@ from formats.ir.model import SparseTensor, Tensor
 from formats.ir.storage import from_numpy
 from formats.rten.graph.attributes import make_node
 from formats.rten.graph.constants import TensorSection, constant_tensor, convert, densify
-from formats.rten.types import FLOAT, HOLDERS, INT8, INT32, UINT8
+from formats.rten.types import HOLDERS, RTEN_FLOAT, RTEN_INT8, RTEN_INT32, RTEN_UINT8
 from formats.tensordata.source import Literal
 from formats.tensordata.transform import cast
 
 INT64 = np.iinfo(np.int64)
 CASES = [
-    (np.array([[1.5, -2]], np.float32), FLOAT, [[1.5, -2]], ""),
-    (np.array([1.5, -2, 65504], np.float16), FLOAT, [1.5, -2, 65504], "widened"),
-    (np.array([1.5, -3e38], ml_dtypes.bfloat16), FLOAT, np.array([1.5, -3e38], ml_dtypes.bfloat16), "widened"),
-    (np.array([0.1, 1e300], np.float64), FLOAT, [0.1, np.inf], "rounded"),
-    (np.array([0.5, 448], ml_dtypes.float8_e4m3fn), FLOAT, [0.5, 448], "widened"),
-    (np.array([0.5, 6, -4], ml_dtypes.float4_e2m1fn), FLOAT, [0.5, 6, -4], "widened"),
-    (np.array([0.5, 7.5, -1], ml_dtypes.float6_e2m3fn), FLOAT, [0.5, 7.5, -1], "widened"),
-    (np.array([1, -2], np.int32), INT32, [1, -2], ""),
-    (np.array([1, -(1 << 31)], np.int64), INT32, [1, -(1 << 31)], ""),
-    (np.array([INT64.max, INT64.min], np.int64), INT32, [(1 << 31) - 1, -(1 << 31)], ""),
-    (np.array([INT64.max - 1, 5], np.int64), INT32, [(1 << 31) - 1, 5], "clamped"),
-    (np.array([*range(16), INT64.max], np.int64), INT32, [*range(16), (1 << 31) - 1], ""),
-    (np.array([*range(16), INT64.max - 1], np.int64), INT32, [*range(16), (1 << 31) - 1], "clamped"),
-    (np.array([True, False]), INT32, [1, 0], ""),
-    (np.array([65535], np.uint16), INT32, [65535], ""),
-    (np.array([-32768], np.int16), INT32, [-32768], ""),
-    (np.array([1 << 31, 7], np.uint32), INT32, [(1 << 31) - 1, 7], "clamped"),
-    (np.array([1 << 63, 7], np.uint64), INT32, [(1 << 31) - 1, 7], "clamped"),
-    (np.array([-128, 127], np.int8), INT8, [-128, 127], ""),
-    (np.array([0, 255], np.uint8), UINT8, [0, 255], ""),
-    (np.array([-8, 7, 3], ml_dtypes.int4), INT8, [-8, 7, 3], "widened"),
-    (np.array([15, 7, 3], ml_dtypes.uint4), UINT8, [15, 7, 3], "widened"),
-    (np.array([-2, 1, -1, 0, 1], ml_dtypes.int2), INT8, [-2, 1, -1, 0, 1], "widened"),
-    (np.zeros((2, 0), np.int64), INT32, np.zeros((2, 0)), ""),
-    (np.array(7, np.int64), INT32, 7, ""),
+    (np.array([[1.5, -2]], np.float32), RTEN_FLOAT, [[1.5, -2]], ""),
+    (np.array([1.5, -2, 65504], np.float16), RTEN_FLOAT, [1.5, -2, 65504], "widened"),
+    (np.array([1.5, -3e38], ml_dtypes.bfloat16), RTEN_FLOAT, np.array([1.5, -3e38], ml_dtypes.bfloat16), "widened"),
+    (np.array([0.1, 1e300], np.float64), RTEN_FLOAT, [0.1, np.inf], "rounded"),
+    (np.array([0.5, 448], ml_dtypes.float8_e4m3fn), RTEN_FLOAT, [0.5, 448], "widened"),
+    (np.array([0.5, 6, -4], ml_dtypes.float4_e2m1fn), RTEN_FLOAT, [0.5, 6, -4], "widened"),
+    (np.array([0.5, 7.5, -1], ml_dtypes.float6_e2m3fn), RTEN_FLOAT, [0.5, 7.5, -1], "widened"),
+    (np.array([1, -2], np.int32), RTEN_INT32, [1, -2], ""),
+    (np.array([1, -(1 << 31)], np.int64), RTEN_INT32, [1, -(1 << 31)], ""),
+    (np.array([INT64.max, INT64.min], np.int64), RTEN_INT32, [(1 << 31) - 1, -(1 << 31)], ""),
+    (np.array([INT64.max - 1, 5], np.int64), RTEN_INT32, [(1 << 31) - 1, 5], "clamped"),
+    (np.array([*range(16), INT64.max], np.int64), RTEN_INT32, [*range(16), (1 << 31) - 1], ""),
+    (np.array([*range(16), INT64.max - 1], np.int64), RTEN_INT32, [*range(16), (1 << 31) - 1], "clamped"),
+    (np.array([True, False]), RTEN_INT32, [1, 0], ""),
+    (np.array([65535], np.uint16), RTEN_INT32, [65535], ""),
+    (np.array([-32768], np.int16), RTEN_INT32, [-32768], ""),
+    (np.array([1 << 31, 7], np.uint32), RTEN_INT32, [(1 << 31) - 1, 7], "clamped"),
+    (np.array([1 << 63, 7], np.uint64), RTEN_INT32, [(1 << 31) - 1, 7], "clamped"),
+    (np.array([-128, 127], np.int8), RTEN_INT8, [-128, 127], ""),
+    (np.array([0, 255], np.uint8), RTEN_UINT8, [0, 255], ""),
+    (np.array([-8, 7, 3], ml_dtypes.int4), RTEN_INT8, [-8, 7, 3], "widened"),
+    (np.array([15, 7, 3], ml_dtypes.uint4), RTEN_UINT8, [15, 7, 3], "widened"),
+    (np.array([-2, 1, -1, 0, 1], ml_dtypes.int2), RTEN_INT8, [-2, 1, -1, 0, 1], "widened"),
+    (np.zeros((2, 0), np.int64), RTEN_INT32, np.zeros((2, 0)), ""),
+    (np.array(7, np.int64), RTEN_INT32, 7, ""),
 ]
 
 

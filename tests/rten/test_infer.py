@@ -18,7 +18,7 @@ from formats.onnxpb.decoder import decode
 from formats.rten.convert.legalize import legalize
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import ValueType, declared_type
-from formats.rten.dims import broadcast_dims
+from formats.rten.operators.rules import broadcast_dims
 from formats.tensordata.source import Literal
 
 

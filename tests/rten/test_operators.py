@@ -6,60 +6,61 @@ import numpy as np
 import pytest
 
 from formats.rten.file.schema import ENUMS, TABLES, UNIONS
-from formats.rten.operators import ANY, BY_NAME, OPERATORS, Kind, Operator
+from formats.rten.operators import HELD
+from formats.rten.operators.spec import ANY, FieldKind, Row
+
+ROWS = [(name, spec.row) for name, spec in HELD.items()]
 
 # Attributes of the newest ONNX operators that ask for something RTen cannot do with any value: legalisation rewrites
 # them, and what is left of them is refused.
 UNHELD = {("ConvTranspose", "output_shape"), ("Resize", "axes")}
 
 FIELD_TYPES = {
-    Kind.INT: {"int", "uint"},
-    Kind.BOUND: {"int"},
-    Kind.BOOL: {"bool"},
-    Kind.FLOAT: {"float"},
-    Kind.INTS: {"[int]", "[uint]"},
-    Kind.STRING: {"string"},
-    Kind.SCALAR: {"Scalar"},
-    Kind.GRAPH: {"Graph"},
+    FieldKind.INT: {"int", "uint"},
+    FieldKind.BOUND: {"int"},
+    FieldKind.BOOL: {"bool"},
+    FieldKind.FLOAT: {"float"},
+    FieldKind.INTS: {"[int]", "[uint]"},
+    FieldKind.STRING: {"string"},
+    FieldKind.SCALAR: {"Scalar"},
+    FieldKind.GRAPH: {"Graph"},
 }
 
 
 def test_rows_are_the_operator_types():
-    """Every operator type of the schema has one row, sorted by name."""
-    names = [row.name for row in OPERATORS]
-    assert sorted(ENUMS["OperatorType"].values) == sorted(names)
-    assert names == sorted(names)
+    """Every operator type of the schema has a row, and there is no other."""
+    assert sorted(ENUMS["OperatorType"].values) == sorted(HELD)
 
 
 def test_attribute_tables_are_covered():
     """Every attribute table belongs to an operator, and every field of it has a row of a fitting kind."""
-    assert set(UNIONS["OperatorAttrs"]) == {row.attrs for row in OPERATORS if row.attrs}
-    for row in OPERATORS:
+    assert set(UNIONS["OperatorAttrs"]) == {spec.row.attrs for spec in HELD.values() if spec.row.attrs}
+    for op_type, row in ROWS:
         if not row.attrs:
             assert row.fields == ()
             continue
         schema = {field.name: field for field in TABLES[row.attrs]}
         fields = {field.name: field for field in row.fields}
-        assert set(fields) == set(schema), row.name
+        assert set(fields) == set(schema), op_type
         for name, field in fields.items():
             declared = schema[name].type
-            if field.kind is Kind.CHOICE:
+            if field.kind is FieldKind.CHOICE:
                 chosen = {choice for choice in field.choices.values() if choice is not None}
-                assert chosen <= set(ENUMS[declared].values), row.name
+                assert chosen <= set(ENUMS[declared].values), op_type
             else:
-                assert declared in FIELD_TYPES[field.kind], row.name
-                if field.kind in (Kind.INT, Kind.INTS):
-                    assert ("uint" in declared) == (field.minimum == 0), f"{row.name}.{name}"
+                assert declared in FIELD_TYPES[field.kind], op_type
+                if field.kind in (FieldKind.INT, FieldKind.INTS):
+                    assert ("uint" in declared) == (field.minimum == 0), f"{op_type}.{name}"
 
 
 def test_absent_attributes_can_be_left_out():
     """A field without a default is one that may be absent in the table, or must be there in ONNX."""
-    for row in OPERATORS:
+    for op_type, row in ROWS:
         schema = {field.name: field for field in TABLES.get(row.attrs, ())}
         for field in row.fields:
-            if field.default is None and not field.required and field.kind is not Kind.SCALAR:
+            if field.default is None and not field.required and field.kind is not FieldKind.SCALAR:
                 declared = schema[field.name]
-                assert declared.optional or declared.type.startswith("["), f"{row.name}.{field.name}"
+                assert declared.optional or declared.type.startswith("["), f"{op_type}.{field.name}"
 
 
 def newest_schemas():
@@ -70,7 +71,7 @@ def newest_schemas():
         known = newest.get(schema.name)
         if schema.domain == "" and (known is None or schema.since_version > known.since_version):
             newest[schema.name] = schema
-    return [(row, newest[row.name]) for row in OPERATORS]
+    return [(op_type, row, newest[op_type]) for op_type, row in ROWS]
 
 
 def default_of(attribute):
@@ -83,39 +84,39 @@ def default_of(attribute):
 
 def test_onnx_attributes_are_covered():
     """Every attribute of the newest ONNX form has a field, or a row says which values of it ask for nothing."""
-    for row, schema in newest_schemas():
+    for op_type, row, schema in newest_schemas():
         known = {field.onnx_name for field in row.fields} | set(row.neutral)
         for name, attribute in schema.attributes.items():
-            assert name in known or (row.name, name) in UNHELD, f"{row.name}.{name}"
+            assert name in known or (op_type, name) in UNHELD, f"{op_type}.{name}"
             default = default_of(attribute)
             if name in row.neutral and row.neutral[name] is not ANY and default is not None:
-                assert default in row.neutral[name], f"{row.name}.{name}"
+                assert default in row.neutral[name], f"{op_type}.{name}"
 
 
 def test_defaults_are_those_of_onnx():
     """An absent attribute means what ONNX says, and is required exactly where ONNX requires it."""
     own = {("LSTM", "hidden_size"), ("GRU", "hidden_size"), ("RotaryEmbedding", "num_heads"), ("Shape", "start")}
-    for row, schema in newest_schemas():
+    for op_type, row, schema in newest_schemas():
         for field in row.fields:
             attribute = schema.attributes.get(field.onnx_name)
-            if attribute is None or (row.name, field.onnx_name) in own:
+            if attribute is None or (op_type, field.onnx_name) in own:
                 continue
-            assert field.required == attribute.required, f"{row.name}.{field.name}"
+            assert field.required == attribute.required, f"{op_type}.{field.name}"
             default = default_of(attribute)
             if isinstance(default, float):
-                assert default == np.float32(field.default), f"{row.name}.{field.name}"
+                assert default == np.float32(field.default), f"{op_type}.{field.name}"
             elif default is not None and not (field.default is None and default == 0):
-                assert default == field.default, f"{row.name}.{field.name}"
+                assert default == field.default, f"{op_type}.{field.name}"
 
 
 def test_output_limits_are_not_above_onnx():
     """No row promises more outputs than ONNX knows of, and a variadic input stays one."""
-    for row, schema in newest_schemas():
+    for op_type, row, schema in newest_schemas():
         if row.outputs is not None:
-            assert row.outputs <= schema.max_output, row.name
-        assert (row.inputs is None) == (schema.max_input > 1000), row.name
+            assert row.outputs <= schema.max_output, op_type
+        assert (row.inputs is None) == (schema.max_input > 1000), op_type
 
 
 def test_rows_are_plain():
     """Rows compare and print as data."""
-    assert Operator("Abs", 1) == BY_NAME["Abs"]
+    assert HELD["Abs"].row == Row(1)

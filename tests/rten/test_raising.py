@@ -23,7 +23,7 @@ from formats.onnxpb import OnnxOptions
 from formats.rten import CODEC
 from formats.rten.convert.raising.model import raise_model
 from formats.rten.graph.attributes import make_node
-from formats.rten.operators import RTEN_DOMAIN
+from formats.rten.operators.spec import RTEN_DOMAIN
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.source import Literal
 

@@ -22,7 +22,8 @@ from formats.rten.convert.refusal import RefusalError
 from formats.rten.file.builder import build
 from formats.rten.graph.attribute_tables import encode_attributes
 from formats.rten.graph.attributes import make_node
-from formats.rten.operators import OPERATORS, Kind
+from formats.rten.operators import HELD
+from formats.rten.operators.spec import FieldKind
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.source import Literal
 
@@ -168,19 +169,19 @@ def test_names_do_not_collide(make, runtime, tmp_path):
 
 
 REQUIRED = {
-    Kind.INT: 1,
-    Kind.INTS: [1, 1],
-    Kind.STRING: "a->a",
-    Kind.CHOICE: 1,
-    Kind.GRAPH: Graph(),
+    FieldKind.INT: 1,
+    FieldKind.INTS: [1, 1],
+    FieldKind.STRING: "a->a",
+    FieldKind.CHOICE: 1,
+    FieldKind.GRAPH: Graph(),
 }
 
 
-def attribute_table(row):
+def attribute_table(spec):
     """Return the attribute table of a node with no more attributes than it needs."""
-    required = {field.onnx_name: REQUIRED[field.kind] for field in row.fields if field.required}
+    required = {field.onnx_name: REQUIRED[field.kind] for field in spec.row.fields if field.required}
     problems = []
-    table = encode_attributes(row, make_node(row.name, [], [], **required), lambda *_: {"nodes": []}, problems)
+    table = encode_attributes(spec, make_node(spec.name, [], [], **required), lambda *_: {"nodes": []}, problems)
     assert [] == problems
     return table
 
@@ -189,8 +190,8 @@ def attribute_table(row):
 def stage(runtime, tmp_path):
     """Loads an operator with so many inputs, and tells where it failed and why."""
 
-    def run(row, inputs, attrs):
-        operator = {"type": row.name, "inputs": tuple(range(inputs)), "outputs": (inputs,), "attrs": attrs}
+    def run(spec, inputs, attrs):
+        operator = {"type": spec.name, "inputs": tuple(range(inputs)), "outputs": (inputs,), "attrs": attrs}
         nodes = [{"name": f"v{number}", "data": ("ValueNode", {})} for number in range(inputs + 1)]
         nodes.append({"data": ("OperatorNode", operator)})
         graph = {"nodes": nodes, "inputs": tuple(range(inputs)), "outputs": (inputs,)}
@@ -209,22 +210,22 @@ SINCE = "0.26"  # what the rows call later
 MORE_INPUTS = {"Dropout": 3}  # that operators take since then
 
 
-@pytest.mark.parametrize("row", OPERATORS, ids=lambda row: row.name)
-def test_rows_agree_with_the_loader(row, stage, runtime):
+@pytest.mark.parametrize("spec", HELD.values(), ids=lambda spec: spec.name)
+def test_rows_agree_with_the_loader(spec, stage, runtime):
     """The loader knows the operator, takes as many inputs as its row says, and the attribute table as it says."""
-    attrs = attribute_table(row)
+    row, attrs = spec.row, attribute_table(spec)
     is_later = runtime.release >= SINCE
-    inputs = MORE_INPUTS.get(row.name, row.inputs) if is_later else row.inputs
-    where, reason = stage(row, 12 if inputs is None else inputs, attrs)
+    inputs = MORE_INPUTS.get(spec.name, row.inputs) if is_later else row.inputs
+    where, reason = stage(spec, 12 if inputs is None else inputs, attrs)
     if row.later and not is_later:
         assert ("load", "not supported") == (where, reason[-len("not supported") :])
         return
     assert "load" != where, reason
     if inputs is not None:
-        where, reason = stage(row, inputs + 1, attrs)
+        where, reason = stage(spec, inputs + 1, attrs)
         assert ("load", True) == (where, f"maximum is {inputs}" in reason)
     if row.attrs:
-        where, reason = stage(row, 1 if row.inputs else 0, None)
+        where, reason = stage(spec, 1 if row.inputs else 0, None)
         assert ("load" == where) == (not row.optional), reason
 
 

@@ -7,18 +7,19 @@ the newest form, so it may use any operator that has a rewriting itself. It rais
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from formats.ir.dtypes import numpy_dtype, type_name
+from formats.ir.dtypes import FLOAT, numpy_dtype, type_name
 from formats.ir.model import Node, TensorShape, TensorType, Type, ValueInfo
 from formats.ir.storage import from_numpy
+from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
-from formats.rten.convert.value_types import FLOAT
 from formats.rten.graph.attributes import make_attribute, make_node
 from formats.rten.graph.names import Names
+from formats.rten.operators import casting, shape, spec_of
+from formats.rten.types import BYTES, FLOATS, INTS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -27,28 +28,11 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Tensor
     from formats.rten.convert.value_types import Dims
+    from formats.rten.operators.spec import OperatorSpec
 
 NEWEST = 24  # the operator set that rewritten nodes are of; the forms that they use are the same in all later ones
 
-# Element types by what holds them in RTen. Spec: RTen 0.25.0, schema.fbs, DataType.
-FLOATS = frozenset({1, 10, 11, 16})
-INTS = frozenset({4, 5, 6, 7, 9, 12, 13})
-BYTES = frozenset({2, 3, 21, 22, 25, 26})
-
-INT_MAX = (1 << 63) - 1
 MAX_ELEMENTS = 1 << 26  # of a constant that is made here
-
-
-class Refused(Exception):  # noqa: N818 - it is no error of the program: the legaliser records it as a Refusal
-    """A node that cannot be rewritten; the reason is what follows "it" in a message."""
-
-    def __init__(self, reason: str, remedy: str = "") -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.remedy = remedy
-
-
-Rewriting = Callable[[Node, "Context"], "list[Node] | None"]
 
 
 class ValueNames(Names):
@@ -107,6 +91,17 @@ class Context:
         return Context(self.node, self.version, Scope(self.scope), self.names, self.constants, self.exact)
 
     # What is known.
+
+    @property
+    def operator(self) -> OperatorSpec:
+        """The operator of the node.
+
+        Raises: Refused where it is not known.
+        """
+        operator = spec_of(self.node)
+        if operator is None:
+            raise Refused("is an operator that is not known")
+        return operator
 
     def input(self, place: int) -> str:
         """The name of a required input.
@@ -217,30 +212,39 @@ class Context:
 
     # Results.
 
-    def op(self, op_type: str, *inputs: str, **attributes: Any) -> str:
+    def op(self, operator: OperatorSpec, *inputs: str, **attributes: Any) -> str:
         """Emit a node with one output, and give the name of that."""
-        return self.op_outputs(op_type, inputs, 1, **attributes)[0]
+        return self.op_outputs(operator, inputs, 1, **attributes)[0]
 
-    def op_outputs(self, op_type: str, inputs: Sequence[str], count: int, **attributes: Any) -> tuple[str, ...]:
+    def op_outputs(
+        self, operator: OperatorSpec, inputs: Sequence[str], count: int, **attributes: Any
+    ) -> tuple[str, ...]:
         """Emit a node, and give the names of its `count` outputs."""
         given = list(inputs)
         while given and not given[-1]:
             given.pop()
         stem = next((name for name in self.node.output if name), self.node.op_type or "")
-        outputs = tuple(self.names.new(f"{stem}/{op_type}") for _ in range(count))
-        node = make_node(op_type, given, outputs, **attributes)
+        outputs = tuple(self.names.new(f"{stem}/{operator.name}") for _ in range(count))
+        node = make_node(operator.name, given, outputs, **attributes)
         self.emitted.append(node)
         self.scope.infer(node)
         return outputs
 
-    def copy(self, inputs: Sequence[str], op_type: str = "", without: Collection[str] = (), **attributes: Any) -> str:
+    def copy(
+        self,
+        inputs: Sequence[str],
+        operator: OperatorSpec | None = None,
+        without: Collection[str] = (),
+        **attributes: Any,
+    ) -> str:
         """Emit the node with other inputs, as a standard operator, and give its first output.
 
         Some of the attributes may be left out, and others given.
         """
         node = self.changed(inputs, without, **attributes)[-1]
-        outputs = [self.names.new(f"{self.node.output[0]}/{op_type or node.op_type}")]
-        self.emit(replace(node, op_type=op_type or node.op_type, output=outputs, name=None, domain=None))
+        op_type = operator.name if operator is not None else node.op_type
+        outputs = [self.names.new(f"{self.node.output[0]}/{op_type}")]
+        self.emit(replace(node, op_type=op_type, output=outputs, name=None, domain=None))
         return outputs[0]
 
     def emit(self, node: Node) -> None:
@@ -250,7 +254,7 @@ class Context:
 
     def cast(self, name: str, elem_type: int) -> str:
         """The value as another element type; itself where it has that already."""
-        return name if self.elem_type(name) == elem_type else self.op("Cast", name, to=elem_type)
+        return name if self.elem_type(name) == elem_type else self.op(casting.Cast, name, to=elem_type)
 
     def replace(self, *values: str) -> list[Node]:
         """The emitted nodes with `values` as the outputs of the node that they replace.
@@ -269,7 +273,7 @@ class Context:
             if value in produced and value not in renamed:
                 renamed[value] = output
             else:
-                self.emitted.append(make_node("Identity", [value], [output]))
+                self.emitted.append(make_node(shape.Identity.name, [value], [output]))
         for node in self.emitted:
             node.input = [renamed.get(name, name) for name in node.input]
             node.output = [renamed.get(name, name) for name in node.output]
@@ -295,10 +299,3 @@ class Context:
     def describe(self, name: str) -> str:
         """The element type of a value, for a message."""
         return type_name(self.elem_type(name))
-
-
-def with_input(node: Node, place: int, name: str) -> list[str]:
-    """The inputs of a node with `name` at `place`; omitted ones before it stay empty."""
-    inputs = list(node.input) + [""] * (place + 1 - len(node.input))
-    inputs[place] = name
-    return inputs

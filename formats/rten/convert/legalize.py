@@ -15,18 +15,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.errors import EncodeError
 from formats.ir.dtypes import type_name
 from formats.ir.model import Dimension, Graph, Model, Node, OperatorSetId, TensorShape, TensorType, Type, ValueInfo
-from formats.rten import operators
-from formats.rten.convert.context import NEWEST, Constants, Context, Refused, ValueNames
+from formats.rten.convert.context import NEWEST, Constants, Context, ValueNames
 from formats.rten.convert.functions import expand, expanded_size, functions_of, key_of
 from formats.rten.convert.precedents import Precedents
-from formats.rten.convert.refusal import Refusal
+from formats.rten.convert.refusal import Refusal, Refused
 from formats.rten.convert.scope import MALFORMED, Scope
-from formats.rten.convert.value_types import BOOL, INT64, UNKNOWN, ValueType, declared_type
-from formats.rten.graph.attributes import get_int, get_ints
+from formats.rten.convert.value_types import UNKNOWN, ValueType, declared_type
 from formats.rten.graph.constants import constant_tensor, densify
 from formats.rten.graph.ordering import graphs, topological
-from formats.rten.operators import STANDARD_DOMAINS
-from formats.rten.rewriting.table import REWRITINGS
+from formats.rten.operators import SPECS, creation, spec_of
+from formats.rten.operators.spec import STANDARD_DOMAINS
+from formats.rten.types import NOT_NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +40,6 @@ MAX_NESTING = 14  # subgraphs in subgraphs that RTen's verifier accepts
 MAX_CALLS = 64  # functions in functions, which no exporter comes near
 MAX_NODES = 500_000  # nodes that it accepts, a bound for functions that multiply
 IR_VERSION = 10  # of the result; before 4, all initialisers had to be inputs
-NOT_TENSORS_OF_NUMBERS = (8, 14, 15)  # STRING, COMPLEX64, COMPLEX128
 
 
 class Legalized(NamedTuple):
@@ -175,7 +173,7 @@ class _Legalizer:
         try:
             if function is not None:
                 return self._call(node, place)
-            if domain == "" and node.op_type == "Constant":
+            if domain == "" and node.op_type == creation.Constant.name:
                 tensor = replace(constant_tensor(node), name=node.output[0])
                 place.surroundings.constants.add_tensor(tensor)
                 return []
@@ -196,13 +194,13 @@ class _Legalizer:
 
     def _rewritten(self, node: Node, domain: str, place: _Place) -> list[Node] | None:
         """What the first rewriting that applies makes of a node; `None` where none does."""
-        rewritings = REWRITINGS.get(domain, {}).get(node.op_type or "")
-        if rewritings is None:
+        spec = spec_of(node)
+        if spec is None:
             return None
         surroundings = place.surroundings
         version = place.versions.get(domain, NEWEST)
         context = Context(node, version, surroundings.scope, self._names, surroundings.constants, self._exact)
-        for rewriting in rewritings:
+        for rewriting in spec.all_rewritings:
             nodes = rewriting(node, context)
             if nodes is not None:
                 return nodes
@@ -211,14 +209,14 @@ class _Legalizer:
 
     def _finished(self, node: Node, domain: str, place: _Place) -> Node:
         """A node that is legal as it is; what its outputs are is known from now on."""
-        row = None if domain else operators.BY_NAME.get(node.op_type or "")
-        if row is None or row.later:
+        spec = None if domain else SPECS.get(node.op_type or "")
+        if spec is None or spec.row is None or spec.row.later:
             raise Refused("is an operator that RTen has not")
         scope = place.surroundings.scope
         scope.infer(node)
         for name in node.output:
             elem_type = scope.types[name].elem_type
-            if elem_type in NOT_TENSORS_OF_NUMBERS:
+            if elem_type in NOT_NUMBERS:
                 raise Refused(f"computes {type_name(elem_type)}, which RTen has not")
         return node
 
@@ -289,26 +287,11 @@ def _all_graphs(model: Model) -> Iterator[Graph]:
 
 
 def _body_types(node: Node, scope: Scope) -> list[ValueType]:
-    """What is known of the inputs of a node's subgraph: what a Loop carries may have other dims in each step."""
-    types = [scope.type_of(name) if name else UNKNOWN for name in node.input]
-    if node.op_type == "Loop":
-        carried = [ValueType(entry.elem_type) for entry in types[2:]]
-        return [ValueType(INT64, ()), ValueType(BOOL, ()), *carried]
-    if node.op_type == "Scan":
-        count = len(types) - get_int(node, "num_scan_inputs")
-        axes = get_ints(node, "scan_input_axes") or [0] * len(types)
-        slices = [_without(entry, axis) for entry, axis in zip(types[count:], axes, strict=False)]
-        return [*types[:count], *slices]
-    return []
-
-
-def _without(value_type: ValueType, axis: int) -> ValueType:
-    """The type of a slice across an axis."""
-    dims = value_type.dims
-    if dims is None or not -len(dims) <= axis < len(dims):
-        return ValueType(value_type.elem_type)
-    axis %= len(dims)
-    return ValueType(value_type.elem_type, dims[:axis] + dims[axis + 1 :])
+    """What is known of the inputs of a node's subgraph."""
+    spec = SPECS.get(node.op_type or "")
+    if spec is None or spec.body is None:
+        return []
+    return spec.body(node, [scope.type_of(name) if name else UNKNOWN for name in node.input])
 
 
 def _typed(value: ValueInfo, scope: Scope) -> ValueInfo:

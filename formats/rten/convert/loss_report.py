@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from formats.ir.dtypes import type_name
+from formats.ir.dtypes import FLOAT, type_name
 from formats.ir.model import Graph, Node
 from formats.ir.walk import visit
 from formats.rten.graph.attributes import get_int, with_fields
-from formats.rten.types import FLOAT, HOLDERS
+from formats.rten.operators import casting
+from formats.rten.types import HOLDERS, RTEN_FLOAT
 from formats.tensordata.plan import Loss
 
 if TYPE_CHECKING:
@@ -71,8 +72,8 @@ def add_unheld(losses: Losses, model: Model, held_keys: Iterable[str]) -> None:
         if isinstance(message, Node):
             if message.device_configurations:
                 note("device_configuration", "RTen does not spread models over devices", where)
-            elem_type = get_int(message, "to") if message.op_type == "Cast" else 0
-            if elem_type != FLOAT.number and HOLDERS.get(elem_type) is FLOAT:
+            elem_type = get_int(message, "to") if message.op_type == casting.Cast.name else 0
+            if elem_type != FLOAT and HOLDERS.get(elem_type) is RTEN_FLOAT:
                 losses.add("precision", f"casts to {type_name(elem_type)} are casts to FLOAT", where, message.name)
     if model.training_info:
         losses.add("training_info", "RTen does not train", "training_info")
@@ -93,7 +94,7 @@ def _around(model: Model) -> Iterator[tuple[str, Any]]:
             for index, node in enumerate(graph.node):
                 held = vars(node)
                 if (
-                    node.op_type == "Cast"
+                    node.op_type == casting.Cast.name
                     or not _PLAIN.issuperset(held)
                     or ("attribute" in held and not _are_plain(held["attribute"]))
                     or ("undecoded" in held and not all(map(is_plain, held["undecoded"].values())))
@@ -108,7 +109,7 @@ def _are_plain(attributes: Iterable[Any]) -> bool:
 def _may_say_more(message: Any) -> bool:
     """Whether there may be something around a message; in large models there is nothing around most."""
     held = vars(message)
-    return held.get("op_type") == "Cast" or isinstance(message, Graph) or not _AROUND.isdisjoint(held)
+    return held.get("op_type") == casting.Cast.name or isinstance(message, Graph) or not _AROUND.isdisjoint(held)
 
 
 def _add_graph(note: Callable[..., None], graph: Graph, where: str) -> None:

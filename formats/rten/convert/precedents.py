@@ -8,9 +8,10 @@ from __future__ import annotations
 from marshal import dumps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.rten.convert.context import FLOATS
 from formats.rten.graph.attributes import shared_attributes, with_fields
-from formats.rten.operators import STANDARD_DOMAINS
+from formats.rten.operators import SPECS
+from formats.rten.operators.spec import STANDARD_DOMAINS
+from formats.rten.types import FLOATS
 
 if TYPE_CHECKING:
     from formats.ir.model import Attribute, Node
@@ -19,13 +20,6 @@ if TYPE_CHECKING:
     from formats.rten.convert.value_types import ValueType
 
     Likeness = tuple[Any, ...]
-
-# Operators whose rewritings and rules look at nothing but attributes, types, and which outputs are wanted.
-_NAMES = (
-    "Add AveragePool BatchNormalization Conv Div Elu Erf Exp Gelu Gemm GlobalAveragePool HardSigmoid HardSwish"
-    " LayerNormalization LeakyRelu Log LogSoftmax MatMul MaxPool Mul Neg Relu Sigmoid Softmax Sqrt Sub Tanh Transpose"
-)
-OPERATORS = frozenset(_NAMES.split())
 
 
 class Precedent(NamedTuple):
@@ -44,7 +38,8 @@ class Precedents:
 
     def likeness(self, node: Node, version: int, scope: Scope) -> Likeness | None:
         """What two nodes have in common of which the same becomes; `None` for a node that has to be looked at."""
-        if node.op_type not in OPERATORS or node.domain not in STANDARD_DOMAINS:
+        spec = SPECS.get(node.op_type or "") if node.domain in STANDARD_DOMAINS else None
+        if spec is None or not spec.is_plain:
             return None
         attributes: Any = shared_attributes(node)
         if isinstance(attributes, list):

@@ -12,6 +12,15 @@ if TYPE_CHECKING:
 MAX_PLACES = 3  # of one reason that a message names
 
 
+class Refused(Exception):  # noqa: N818 - it is no error of the program: the legaliser records it as a Refusal
+    """A node that cannot be rewritten; the reason is what follows "it" in a message."""
+
+    def __init__(self, reason: str, remedy: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.remedy = remedy
+
+
 class Refusal(NamedTuple):
     """One node or value that RTen cannot hold, or that it would compute differently."""
 

@@ -9,20 +9,19 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any
 
-from formats.ir.dtypes import BY_NUMBER, numpy_dtype
-from formats.rten import contents
+from formats.ir.dtypes import BOOL, BY_NUMBER, INT64, numpy_dtype
 from formats.rten.convert.value_types import (
-    BOOL,
-    INT64,
     UNKNOWN,
     Dims,
+    Interval,
     ValueType,
     declared_type,
     merge,
     nameless,
 )
-from formats.rten.operators import STANDARD_DOMAINS
-from formats.rten.rules import RULES
+from formats.rten.operators import SPECS
+from formats.rten.operators.rules import INDEX_TYPES, MAX_CONTENTS
+from formats.rten.operators.spec import STANDARD_DOMAINS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,11 +29,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from formats.ir.model import Node, Tensor, ValueInfo
+    from formats.rten.operators.spec import ContentsRule
 
-MAKERS_OF_NATURALS = ("Abs", "SequenceLength", "Size")  # whose results are never negative
-MAKERS_OF_SEQUENCES = ("SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SplitToSequence")
-
-COPIES = ("Cast", "Concat", "Identity")  # operators whose small results are read like constants
 MAX_COPIES = 8  # copies of copies that are followed
 
 # What a rule may raise for a node that is not well formed.
@@ -50,7 +46,7 @@ class Scope:
         self.tensors: dict[str, Tensor] = {}
         self.declared: dict[str, ValueType] = {}
         self.optionals: set[str] = set() if outer is None else outer.optionals
-        self.naturals: set[str] = set() if outer is None else outer.naturals
+        self.ranges: dict[str, Interval] = {} if outer is None else outer.ranges
         self._sequences: set[str] = set()
         self._copies: dict[str, tuple[list[str], int]] = {}
         self._contents: dict[str, Dims | None] = {}
@@ -75,6 +71,11 @@ class Scope:
     def is_sequence(self, name: str) -> bool:
         """Whether a value is known to be a sequence of tensors."""
         return name in self._sequences or (self.outer is not None and self.outer.is_sequence(name))
+
+    def is_natural(self, name: str) -> bool:
+        """Whether a value is known to hold no negative numbers."""
+        least = self.ranges.get(name, Interval()).least
+        return least is not None and least >= 0
 
     def contents_of(self, name: str) -> Dims | None:
         """The elements of a small integer scalar or vector, as far as they are known."""
@@ -151,34 +152,33 @@ class Scope:
 
     def infer(self, node: Node) -> None:
         """Know the outputs of a node whose inputs are known as far as they will be."""
-        rule = RULES.get(node.op_type or "") if node.domain in STANDARD_DOMAINS else None
+        spec = SPECS.get(node.op_type or "") if node.domain in STANDARD_DOMAINS else None
         declared = self.declared
-        if node.op_type in MAKERS_OF_SEQUENCES:
-            self._sequences.update(node.output)
-        elif node.op_type in MAKERS_OF_NATURALS:
-            self.naturals.update(node.output)
-        if rule is None:
+        if spec is None:
             for name in node.output:
                 self.types[name] = declared.get(name, UNKNOWN)
             return
+        if spec.makes_sequence:
+            self._sequences.update(node.output)
         types = [self.type_of(name) if name else UNKNOWN for name in node.input]
         try:
-            shapes = rule.dims(node, self, types)
+            shapes = () if spec.dims is None else spec.dims(node, self, types)
         except MALFORMED:
             shapes = ()
-        last = len(rule.elements) - 1
+        if spec.range is not None:
+            self.ranges.update(dict.fromkeys(node.output, spec.range(node, self, types)))
+        last = len(spec.elements) - 1
         for place, name in enumerate(node.output):
             try:
-                elem_type = rule.elements[min(place, last)](node, types, place)
+                elem_type = spec.elements[min(place, last)](node, types, place)
             except MALFORMED:
                 elem_type = None
             found = ValueType(elem_type, shapes[place] if place < len(shapes) else None)
             self.types[name] = merge(found, declared[name]) if name in declared else found
-        if node.op_type in COPIES:
+        if spec.is_copy:
             self._note_copy(node)
-        fold = contents.RULES.get(node.op_type or "")
-        if fold is not None:
-            self._fold(node, fold, types)
+        if spec.contents is not None:
+            self._fold(node, spec.contents, types)
 
     def _note_copy(self, node: Node) -> None:
         """Remember of what a small constant is made, so that it can be read if somebody asks."""
@@ -186,25 +186,25 @@ class Scope:
         if elem_type in BY_NUMBER and dims is not None and len(dims) <= 1:
             self._copies[node.output[0]] = (node.input, elem_type)
 
-    def _fold(self, node: Node, fold: contents.ContentsRule, types: list[ValueType]) -> None:
+    def _fold(self, node: Node, fold: ContentsRule, types: list[ValueType]) -> None:
         name = node.output[0] if node.output else ""
         found = self.types.get(name, UNKNOWN)
-        if found.dims is None or len(found.dims) > 1 or found.elem_type not in (*contents.INTEGERS, BOOL):
+        if found.dims is None or len(found.dims) > 1 or found.elem_type not in (*INDEX_TYPES, BOOL):
             return
         try:
             held = fold(node, self, types)
         except MALFORMED:
             return
         length = found.dims[0] if found.dims else 1
-        if held is not None and len(held) == length and len(held) <= contents.MAX_ELEMENTS:
+        if held is not None and len(held) == length and len(held) <= MAX_CONTENTS:
             self._contents[name] = held
 
 
 def _elements(tensor: Tensor) -> Dims | None:
     """The elements of an initialiser if it is small, of integers, and has no more than one axis."""
-    if len(tensor.dims) > 1 or tensor.data_type not in (*contents.INTEGERS, BOOL):
+    if len(tensor.dims) > 1 or tensor.data_type not in (*INDEX_TYPES, BOOL):
         return None
-    if max(tensor.dims, default=0) > contents.MAX_ELEMENTS or min(tensor.dims, default=0) < 0:
+    if max(tensor.dims, default=0) > MAX_CONTENTS or min(tensor.dims, default=0) < 0:
         return None
     data = tensor.source().read()
     width, code = (1, "?") if tensor.data_type == BOOL else (8, "q") if tensor.data_type == INT64 else (4, "i")

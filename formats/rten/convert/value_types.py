@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from formats.ir.model import Type
 
-FLOAT, UINT8, INT8, INT32, INT64, BOOL = 1, 2, 3, 6, 7, 9  # Spec: onnx.proto, TensorProto.DataType
-
 Dim = int | str | None
 Dims = tuple[Dim, ...]
 
@@ -27,6 +25,13 @@ class ValueType(NamedTuple):
 
 
 UNKNOWN = ValueType()
+
+
+class Interval(NamedTuple):
+    """Between which numbers, both included, integers are; `None` is no limit."""
+
+    least: int | None = None
+    greatest: int | None = None
 
 
 def declared_type(value_type: Type) -> ValueType:

@@ -1,4 +1,4 @@
-"""Attribute tables from the attributes of ONNX nodes and back, as the rows of `operators.py` say."""
+"""Attribute tables from the attributes of ONNX nodes and back, as the rows of the operators say."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from formats.errors import DecodeError
 from formats.ir.model import Attribute, Tensor
 from formats.rten.graph.attributes import AttributeType
-from formats.rten.operators import ANY, ONES, Kind
-from formats.rten.types import FLOAT, HOLDERS, INT32, INT32_LIMITS, INT64_LIMITS, clamp_int32
+from formats.rten.operators.spec import ANY, ONES, FieldKind
+from formats.rten.types import HOLDERS, INT32_LIMITS, INT64_LIMITS, RTEN_FLOAT, RTEN_INT32, clamp_int32
 from formats.tensordata.source import Literal
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Graph, Node
     from formats.rten.file.fbs import Table
-    from formats.rten.operators import Field, Operator
+    from formats.rten.operators.spec import Field, OperatorSpec, Row
 
 UINT32_MAX: Final = (1 << 32) - 1
 
@@ -35,14 +35,14 @@ _VALUE_FIELDS: Final = {
 }
 _ZEROS: Final = {"f": 0.0, "i": 0, "s": b""}  # a value that some writers leave out
 _ATTRIBUTE_TYPES: Final = {
-    Kind.INT: AttributeType.INT,
-    Kind.BOUND: AttributeType.INT,
-    Kind.BOOL: AttributeType.INT,
-    Kind.FLOAT: AttributeType.FLOAT,
-    Kind.INTS: AttributeType.INTS,
-    Kind.STRING: AttributeType.STRING,
-    Kind.SCALAR: AttributeType.TENSOR,
-    Kind.GRAPH: AttributeType.GRAPH,
+    FieldKind.INT: AttributeType.INT,
+    FieldKind.BOUND: AttributeType.INT,
+    FieldKind.BOOL: AttributeType.INT,
+    FieldKind.FLOAT: AttributeType.FLOAT,
+    FieldKind.INTS: AttributeType.INTS,
+    FieldKind.STRING: AttributeType.STRING,
+    FieldKind.SCALAR: AttributeType.TENSOR,
+    FieldKind.GRAPH: AttributeType.GRAPH,
 }
 
 
@@ -53,6 +53,11 @@ class Problem(NamedTuple):
     remedy: str = ""
 
 
+def _row(spec: OperatorSpec) -> Row:
+    assert spec.row is not None, spec.name
+    return spec.row
+
+
 class _UnfitError(ValueError):
     """A value that a field cannot hold; the message completes a sentence that begins with the attribute."""
 
@@ -61,7 +66,7 @@ class _UnfitError(ValueError):
 
 
 def encode_attributes(
-    row: Operator,
+    spec: OperatorSpec,
     node: Node,
     encode_graph: Callable[[str, Graph], Table],
     problems: list[Problem],
@@ -73,6 +78,7 @@ def encode_attributes(
     `encode_graph` gets the attribute's name and the graph. What cannot be said is appended to `problems`; `later`
     allows the fields that only newer runtimes know.
     """
+    row = _row(spec)
     given = {attribute.name: attribute for attribute in node.attribute}
     table: Table = {}
     for field in row.fields:
@@ -124,7 +130,7 @@ def _encode_field(field: Field, attribute: Attribute | None, encode_graph: Calla
     if attribute is None:
         if field.required:
             raise _UnfitError("is missing")
-        if field.kind is Kind.SCALAR:
+        if field.kind is FieldKind.SCALAR:
             return "FloatScalar", {"value": 0.0}
         return None if field.default is None else _encode_value(field, field.default)
     attribute_type = _attribute_type(field)
@@ -133,32 +139,32 @@ def _encode_field(field: Field, attribute: Attribute | None, encode_graph: Calla
         raise _UnfitError(f"is {_said(value)}, of another type than the operator's definition says")
     if value is None:
         raise _UnfitError("has no value")
-    if field.kind is Kind.GRAPH:
+    if field.kind is FieldKind.GRAPH:
         return encode_graph(field.onnx_name, value)
-    if field.kind is Kind.SCALAR:
+    if field.kind is FieldKind.SCALAR:
         return _encode_scalar(value)
     return _encode_value(field, value)
 
 
 def _attribute_type(field: Field) -> AttributeType:
-    if field.kind is Kind.CHOICE:
+    if field.kind is FieldKind.CHOICE:
         return AttributeType.STRING if isinstance(next(iter(field.choices)), str) else AttributeType.INT
     return _ATTRIBUTE_TYPES[field.kind]
 
 
 def _encode_value(field: Field, value: Any) -> Any:
     """A plain value in the form of the field."""
-    if field.kind is Kind.BOOL:
+    if field.kind is FieldKind.BOOL:
         return bool(value)
-    if field.kind is Kind.BOUND:
+    if field.kind is FieldKind.BOUND:
         return clamp_int32(value)
-    if field.kind is Kind.CHOICE:
+    if field.kind is FieldKind.CHOICE:
         if value not in field.choices:
             raise _UnfitError(f"is {_said(value)}, and RTen has only {', '.join(map(_said, field.choices))}")
         return field.choices[value]
-    if field.kind in (Kind.INT, Kind.INTS):
+    if field.kind in (FieldKind.INT, FieldKind.INTS):
         highest = INT32_LIMITS[1] if field.minimum else UINT32_MAX
-        for number in value if field.kind is Kind.INTS else (value,):
+        for number in value if field.kind is FieldKind.INTS else (value,):
             if not field.minimum <= number <= highest:
                 raise _UnfitError(f"is {_said(value)}, outside of {field.minimum} to {highest}")
     return value
@@ -167,10 +173,10 @@ def _encode_value(field: Field, value: Any) -> Any:
 def _encode_scalar(tensor: Tensor) -> tuple[str, Table]:
     """The union member for a tensor of one element."""
     element = HOLDERS.get(tensor.data_type or 0)
-    array = tensor.numpy() if element in (FLOAT, INT32) else None
+    array = tensor.numpy() if element in (RTEN_FLOAT, RTEN_INT32) else None
     if array is None or array.size != 1:
         raise _UnfitError("is no single float, integer or bool")
-    if element == FLOAT:
+    if element == RTEN_FLOAT:
         return "FloatScalar", {"value": float(array.reshape(()))}
     number = int(array.reshape(()))
     clamped = clamp_int32(number)
@@ -179,7 +185,7 @@ def _encode_scalar(tensor: Tensor) -> tuple[str, Table]:
     return "IntScalar", {"value": clamped}
 
 
-def _default_table(row: Operator, *, later: bool) -> Table:
+def _default_table(row: Row, *, later: bool) -> Table:
     """The table of a node without attributes, with the fields that only newer runtimes know if `later`."""
     return {
         field.name: _encode_value(field, field.default)
@@ -200,19 +206,20 @@ def _said(value: Any) -> str:
 
 
 def decode_attributes(
-    row: Operator, attrs: tuple[str, Table] | None, decode_graph: Callable[[str, Table], Graph]
+    spec: OperatorSpec, attrs: tuple[str, Table] | None, decode_graph: Callable[[str, Table], Graph]
 ) -> list[Attribute]:
     """The ONNX attributes that an attribute table stands for: all that it says, defaults too.
 
     Raises: DecodeError where the table is missing, of another operator, or has an unknown enumerator.
     """
+    row = _row(spec)
     if not row.attrs:
         return []  # the loader does not look at the table of an operator that has none
     if attrs is None and row.optional:
         attrs = row.attrs, _default_table(row, later=True)
     if attrs is None or attrs[0] != row.attrs:
         found = attrs[0] if attrs else "none"
-        raise DecodeError(f"a {row.name} operator needs a {row.attrs} table, found {found}")
+        raise DecodeError(f"a {spec.name} operator needs a {row.attrs} table, found {found}")
     attributes = []
     for field in row.fields:
         value = attrs[1].get(field.name)
@@ -225,15 +232,15 @@ def decode_attributes(
 
 def _decode_field(field: Field, value: Any, decode_graph: Callable[[str, Table], Graph]) -> Attribute:
     attribute = Attribute(name=field.onnx_name, type=int(_attribute_type(field)))
-    if field.kind is Kind.CHOICE:
+    if field.kind is FieldKind.CHOICE:
         value = _choice(field, value)
-    if field.kind is Kind.GRAPH:
+    if field.kind is FieldKind.GRAPH:
         attribute.g = decode_graph(field.onnx_name, value)
-    elif field.kind is Kind.SCALAR:
+    elif field.kind is FieldKind.SCALAR:
         attribute.t = _decode_scalar(value)
-    elif field.kind is Kind.FLOAT:
+    elif field.kind is FieldKind.FLOAT:
         attribute.f = value
-    elif field.kind is Kind.INTS:
+    elif field.kind is FieldKind.INTS:
         attribute.ints = list(value)
     elif isinstance(value, str):
         attribute.s = value.encode()
@@ -257,5 +264,5 @@ def _decode_scalar(value: tuple[str, Table]) -> Tensor:
     member, table = value
     number = table["value"]
     if member == "FloatScalar":
-        return Tensor(dims=[1], data_type=FLOAT.number, raw_data=Literal(struct.pack("<f", number)))
-    return Tensor(dims=[1], data_type=INT32.number, raw_data=Literal(struct.pack("<i", number)))
+        return Tensor(dims=[1], data_type=RTEN_FLOAT.number, raw_data=Literal(struct.pack("<f", number)))
+    return Tensor(dims=[1], data_type=RTEN_INT32.number, raw_data=Literal(struct.pack("<i", number)))

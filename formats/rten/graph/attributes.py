@@ -117,3 +117,10 @@ def with_fields(message: M, **fields: Any) -> M:
     made = object.__new__(type(message))
     set_fields(made, vars(message) | fields)
     return made
+
+
+def with_input(node: Node, place: int, name: str) -> list[str]:
+    """The inputs of a node with `name` at `place`; omitted ones before it stay empty."""
+    inputs = list(node.input) + [""] * (place + 1 - len(node.input))
+    inputs[place] = name
+    return inputs

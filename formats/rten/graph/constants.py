@@ -14,7 +14,7 @@ from formats.ir import dtypes
 from formats.ir.dtypes import count
 from formats.ir.model import Tensor
 from formats.ir.storage import from_numpy, raw_source
-from formats.rten.types import HOLDERS, INT32_LIMITS, INT64_LIMITS, clamp_int32
+from formats.rten.types import FLOATS, HOLDERS, INT32_LIMITS, INT64_LIMITS, PARTLY_HELD, clamp_int32
 from formats.tensordata.plan import PlacedWrite
 from formats.tensordata.source import Literal, place_of
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 INLINE_ELEMENTS = 16  # constants up to this size are in the model section, where shapes are read
 ALIGNMENT = 64
 MAX_DENSE_BYTES = 1 << 30  # of a sparse tensor, which is made dense in memory
-WIDE_INTEGERS = (7, 12, 13)  # INT64, UINT32, UINT64
 
 
 class Constant(NamedTuple):
@@ -53,18 +52,18 @@ def convert(tensor: Tensor) -> Constant:
     if tensor.data_type == element.number:
         return Constant(element, dims, source, "")
     row = dtypes.BY_NUMBER[tensor.data_type or 0]
-    if row.name == "INT64" and source.nbytes <= INLINE_ELEMENTS * 8:
+    if row.number == dtypes.INT64 and source.nbytes <= INLINE_ELEMENTS * 8:
         return _few_integers(element, dims, source)
     from formats.tensordata.transform import cast, clamp, range_of
 
-    if row.bits < 16 and row.number != 9:
+    if row.bits < 16 and row.kind != "b":
         nbytes = prod(dims) * element.nbytes
         return Constant(element, dims, _widen_small(row, element).of(source, nbytes), "widened")
-    if row.number in WIDE_INTEGERS:
+    if row.number in PARTLY_HELD:
         converted = clamp(row.numpy_name, element.numpy_name).of(source)
         is_clamped = needs_clamping(*range_of(source, row.numpy_name))
         return Constant(element, dims, converted, "clamped" if is_clamped else "")
-    change = {"FLOAT16": "widened", "BFLOAT16": "widened", "DOUBLE": "rounded"}.get(row.name, "")
+    change = "" if row.number not in FLOATS else "widened" if row.bits < 32 else "rounded"
     return Constant(element, dims, cast(row.numpy_name, element.numpy_name).of(source), change)
 
 
@@ -151,7 +150,7 @@ def constant_tensor(node: Node) -> Tensor:
         if attribute.name == "value_ints":
             return from_numpy(numpy.array(attribute.ints, numpy.int64))
         if attribute.name in ("value_string", "value_strings"):
-            return Tensor(data_type=dtypes.BY_NAME["STRING"].number)
+            return Tensor(data_type=dtypes.STRING)
     raise EncodeError(f"the Constant node of {', '.join(node.output)!r} has no value")
 
 

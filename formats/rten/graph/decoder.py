@@ -15,7 +15,8 @@ from formats.ir.dtypes import count
 from formats.ir.model import Dimension, Graph, Node, Tensor, TensorShape, TensorType, Type, ValueInfo
 from formats.rten.graph.attribute_tables import decode_attributes
 from formats.rten.graph.names import Names
-from formats.rten.operators import BY_NAME, RTEN_DOMAIN
+from formats.rten.operators import SPECS
+from formats.rten.operators.spec import RTEN_DOMAIN
 from formats.rten.types import BY_CONSTANT_TYPE, BY_MEMBER, BY_VALUE_TYPE
 from formats.tensordata.source import Literal
 
@@ -122,15 +123,15 @@ class Decoder:
 
     def _operator(self, table: Table, scope: _Scope, name: str, producers: set[int]) -> Node:
         """The node for an operator; its outputs join `producers`."""
-        row = BY_NAME.get(table["type"])
-        if row is None:
+        spec = SPECS.get(table["type"])
+        if spec is None or spec.row is None:
             raise DecodeError(f"operator type {table['type']} is unknown")
 
         def subgraph(attribute: str, inner: Table) -> Graph:
             return self.decode(inner, scope)
 
-        attributes = decode_attributes(row, table.get("attrs"), subgraph)
-        node = Node(op_type=row.name, domain=RTEN_DOMAIN, name=name or None, attribute=attributes)
+        attributes = decode_attributes(spec, table.get("attrs"), subgraph)
+        node = Node(op_type=spec.name, domain=RTEN_DOMAIN, name=name or None, attribute=attributes)
         node.input = self._value_names(table.get("inputs", ()), "inputs", scope)
         outputs = self._value_names(table.get("outputs", ()), "outputs", scope)
         for place, number in enumerate(table.get("outputs", ())[: len(outputs)]):

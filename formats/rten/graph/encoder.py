@@ -9,9 +9,9 @@ Spec: RTen 0.25.0, schema.fbs and the graph builder of the .rten loader.
 
 from __future__ import annotations
 
-from itertools import chain, repeat
+from itertools import repeat
 from marshal import dumps
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from formats.errors import EncodeError
 from formats.ir import dtypes
@@ -23,9 +23,11 @@ from formats.rten.graph.attribute_tables import Problem, encode_attributes
 from formats.rten.graph.attributes import shared_attributes
 from formats.rten.graph.constants import INLINE_ELEMENTS, TensorSection, constant_tensor, convert, densify
 from formats.rten.graph.names import Names
-from formats.rten.graph.ordering import graphs, subgraphs
-from formats.rten.operators import BY_NAME, RTEN_DOMAIN, STANDARD_DOMAINS
-from formats.rten.types import FLOAT, HOLDERS, INT32_LIMITS
+from formats.rten.graph.ordering import graphs
+from formats.rten.graph.uses import find_uses
+from formats.rten.operators import SPECS, creation, shape
+from formats.rten.operators.spec import RTEN_DOMAIN, STANDARD_DOMAINS
+from formats.rten.types import HOLDERS, INT32_LIMITS, RTEN_FLOAT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,21 +35,14 @@ if TYPE_CHECKING:
     from formats.ir.model import Dimension, Tensor, TensorType
     from formats.rten.file.fbs import Table
     from formats.rten.file.forms import Values
-    from formats.rten.operators import Operator
+    from formats.rten.graph.uses import Uses
+    from formats.rten.operators.spec import OperatorSpec, Row
     from formats.rten.types import Element
 
 FIRST_IR_WITH_DEFAULTS = 4  # before, every initialiser had to be an input as well
 MAX_SHAPE_TABLES = 900_000  # the verifier allows a million tables, and every dimension is one
 DOMAINS = (*STANDARD_DOMAINS, RTEN_DOMAIN)
 UNKNOWN_DIMS = ("", "?")  # what exporters call a dimension of which they know nothing, any number of times
-
-
-class _Uses(NamedTuple):
-    """The names that the nodes of a graph mention, and those that subgraphs of it do."""
-
-    own: dict[str, None]  # in order of first use
-    inner: set[str]
-    bounds: set[str]  # used as the start or end of slices and nothing else: there, any large number is infinite
 
 
 class _NodeList:
@@ -88,7 +83,7 @@ class Encoder:
     def encode(self, graph: Graph, where: str = "graph", outer: frozenset[str] | None = None) -> Table:
         """The table of a graph; `outer` are the names around it, `None` for the model's own graph."""
         nodes = _NodeList()
-        uses = _find_uses(graph)
+        uses = find_uses(graph)
         constants = self._constants(graph, where)
         inputs = [value for value in graph.input if value.name not in constants]
         if not all(value.name for value in inputs):
@@ -129,7 +124,7 @@ class Encoder:
             table["captures"] = tuple(captures)
         return table
 
-    def _captured(self, uses: _Uses, local: frozenset[str], outer: frozenset[str], where: str) -> list[str]:
+    def _captured(self, uses: Uses, local: frozenset[str], outer: frozenset[str], where: str) -> list[str]:
         """The names that a graph takes from those around it, in order of first use."""
         captured = [name for name in uses.own if name not in local]
         for name in captured:
@@ -161,7 +156,7 @@ class Encoder:
         if constant.change:
             kinds = f"{dtypes.type_name(tensor.data_type)} constants become {dtypes.type_name(element.number)}"
             if constant.change == "widened":
-                self.losses.add("widened", f"{kinds}, exactly", where, name, matters=element is FLOAT)
+                self.losses.add("widened", f"{kinds}, exactly", where, name, matters=element is RTEN_FLOAT)
             elif constant.change == "rounded":
                 self.losses.add("rounded", f"{kinds}, rounded", where, name)
             elif exact:
@@ -207,25 +202,25 @@ class Encoder:
             return dim.dim_param
         return self._dim_names.new(fallback)
 
-    def _operator(self, node: Node, nodes: _NodeList, uses: _Uses, where: str, visible: frozenset[str]) -> None:
+    def _operator(self, node: Node, nodes: _NodeList, uses: Uses, where: str, visible: frozenset[str]) -> None:
         """Append the operator for a node."""
-        row = BY_NAME.get(node.op_type or "") if node.domain in DOMAINS else None
-        if row is None:
+        spec = SPECS.get(node.op_type or "") if node.domain in DOMAINS else None
+        if spec is None or spec.row is None:
             self._refuse(node, where, "RTen has no such operator")
             return
         inputs = _ids(node.input, nodes.ids)
-        outputs = _ids(self._used_outputs(node, row, uses), nodes.ids)
-        key = row.name, id(shared_attributes(node)), len(inputs), len(outputs), bool(node.name)
+        outputs = _ids(self._used_outputs(node, spec.row, uses), nodes.ids)
+        key = spec.name, id(shared_attributes(node)), len(inputs), len(outputs), bool(node.name)
         form = self._forms.get(key)
         if form is None:
             refused = len(self.refusals)
-            form = self._operator_form(row, node, where, visible, len(inputs), len(outputs))
+            form = self._operator_form(spec, spec.row, node, where, visible, len(inputs), len(outputs))
             if len(self.refusals) == refused:
                 self._forms[key] = form
         nodes.tables.append(Filled(form, self._operator_name(node, where) or "", (inputs, outputs)))
 
     def _operator_form(
-        self, row: Operator, node: Node, where: str, visible: frozenset[str], inputs: int, outputs: int
+        self, spec: OperatorSpec, row: Row, node: Node, where: str, visible: frozenset[str], inputs: int, outputs: int
     ) -> Form:
         """The form of the nodes that share the attributes of one and have as many inputs and outputs."""
         if row.later and not self._native:
@@ -235,24 +230,24 @@ class Encoder:
         def subgraph(name: str, graph: Graph) -> Table:
             return self.encode(graph, f'{_node_place(node, where)}.attribute["{name}"].g', visible)
 
-        attrs = encode_attributes(row, node, subgraph, problems, later=self._native)
+        attrs = encode_attributes(spec, node, subgraph, problems, later=self._native)
         for problem in problems:
             self._refuse(node, where, problem.reason, problem.remedy)
         if row.inputs is not None and inputs > row.inputs and not self._native:
             self._refuse(node, where, f"it has {inputs} inputs, and RTen takes {row.inputs}")
         if row.outputs is not None and outputs > row.outputs:
             self._refuse(node, where, f"its output {row.outputs} is used, and RTen gives only those before it")
-        table: Table = {"type": row.name, "inputs": Gap(0), "outputs": Gap(1)}
+        table: Table = {"type": spec.name, "inputs": Gap(0), "outputs": Gap(1)}
         if attrs is not None:
             table["attrs"] = attrs
         form = _form("OperatorNode", table, named=bool(node.name))
         try:  # bytes that differ where a value does
-            key = dumps((row.name, attrs, inputs, outputs, bool(node.name)), 2)
+            key = dumps((spec.name, attrs, inputs, outputs, bool(node.name)), 2)
         except ValueError:  # for a graph
             return form
         return self._forms.setdefault(key, form)
 
-    def _used_outputs(self, node: Node, row: Operator, uses: _Uses) -> list[str]:
+    def _used_outputs(self, node: Node, row: Row, uses: Uses) -> list[str]:
         """The outputs of a node, without those that RTen does not compute and nobody wants."""
         if row.outputs is None or len(node.output) <= row.outputs:
             return node.output
@@ -281,7 +276,7 @@ class Encoder:
                 form = nodes.tables[number].form
                 is_constant = form.table["data"][0] == "ConstantNode"
                 copy = nodes.add(self._names.new(name), self._value(value, with_shape=True) if is_constant else form)
-                identity = {"type": "Identity", "inputs": (number,), "outputs": (copy,)}
+                identity = {"type": shape.Identity.name, "inputs": (number,), "outputs": (copy,)}
                 nodes.tables.append(Filled(_form("OperatorNode", identity, named=False)))
                 number = copy
             ids[number] = None
@@ -325,7 +320,7 @@ def _element_number(value: ValueInfo) -> int:
 
 
 def _is_constant(node: Node) -> bool:
-    return node.op_type == "Constant" and node.domain in STANDARD_DOMAINS and len(node.output) == 1
+    return node.op_type == creation.Constant.name and node.domain in STANDARD_DOMAINS and len(node.output) == 1
 
 
 def _node_place(node: Node, where: str) -> str:
@@ -339,28 +334,6 @@ def _ids(names: Iterable[str], known: Mapping[str, int]) -> tuple[int, ...]:
     while ids and ids[-1] == -1:
         ids = ids[:-1]
     return ids
-
-
-def _find_uses(graph: Graph) -> _Uses:
-    own = dict.fromkeys(chain.from_iterable(node.input for node in graph.node))
-    own.pop("", None)  # an omitted input
-    outputs = [value.name or "" for value in graph.output]
-    own.update(dict.fromkeys(outputs))
-    held = [inner for _, _, outermost in subgraphs(graph.node) for _, inner in graphs(outermost)]
-    inner = {name for graph in held for name in _mentioned(graph)}
-    bounds = {name for node in graph.node if node.op_type == "Slice" for name in node.input[1:3]}
-    if bounds:
-        bounds -= inner.union(outputs)
-        for node in graph.node:
-            bounds.difference_update(node.input[:1] + node.input[3:] if node.op_type == "Slice" else node.input)
-    return _Uses(own, inner, bounds)
-
-
-def _mentioned(graph: Graph) -> Iterable[str]:
-    for node in graph.node:
-        yield from node.input
-    for value in graph.output:
-        yield value.name or ""
 
 
 def _value_names(all_graphs: list[Graph]) -> set[str]:

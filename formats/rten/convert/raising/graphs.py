@@ -11,18 +11,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import EncodeError
-from formats.ir.dtypes import count, type_name
+from formats.ir.dtypes import BOOL, FLOAT, INT32, INT64, count, type_name
 from formats.ir.model import Graph, Node, ValueInfo
-from formats.rten.convert.context import Constants, Context, Refused, ValueNames
+from formats.rten.convert.context import Constants, Context, ValueNames
 from formats.rten.convert.raising.integers import converted, has_limits, is_truth
-from formats.rten.convert.raising.kinds import Kind, declared, value_info
+from formats.rten.convert.raising.kinds import INTEGERS, ValueKind, declared, integer_type, signature_of, value_info
+from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import MALFORMED, Scope
-from formats.rten.convert.value_types import BOOL, FLOAT, INT32, INT64, ValueType
+from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import find, make_node
 from formats.rten.graph.ordering import defined, mentioned, topological
-from formats.rten.raising.deviations import DEVIATIONS
-from formats.rten.raising.forms import FORMS
-from formats.rten.raising.signatures import INTEGERS, RANKS, SIGNATURES, UNTYPED, integer_type
+from formats.rten.operators import SPECS, casting, control_flow, shape
+from formats.rten.operators.spec import OperatorSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from formats.rten.convert.loss_report import Losses
     from formats.rten.convert.raising.interface import Interface
     from formats.rten.graph.names import Names
+
+
+UNKNOWN_OPERATOR = OperatorSpec("")
 
 
 class Surroundings(NamedTuple):
@@ -46,7 +49,7 @@ class Value(NamedTuple):
     """A value of RTen in ONNX: its name there and its type; a constant has a name in each type that it is used in."""
 
     name: str
-    kind: Kind
+    kind: ValueKind
     constant: Tensor | None = None
     owner: GraphRaiser | None = None  # of a constant: the graph that it is in
 
@@ -78,9 +81,9 @@ class GraphRaiser:
         if outer is None:
             for value in (*graph.value_info, *graph.output):
                 known = declared(value)
-                self._scope.declare([value_info(value.name or "", Kind(known.elem_type or 0), known.dims)])
+                self._scope.declare([value_info(value.name or "", ValueKind(known.elem_type or 0), known.dims)])
         for tensor in graph.initializer:
-            kind = Kind(tensor.data_type or FLOAT)
+            kind = ValueKind(tensor.data_type or FLOAT)
             self._values[tensor.name or ""] = Value(tensor.name or "", kind, tensor, self)
 
     # Values
@@ -98,16 +101,16 @@ class GraphRaiser:
             raiser = raiser._outer
         raise EncodeError(f"the value {name!r} is used and produced by nothing")
 
-    def add_input(self, value: ValueInfo, kind: Kind, *, is_scalar: bool = False) -> None:
+    def add_input(self, value: ValueInfo, kind: ValueKind, *, is_scalar: bool = False) -> None:
         """Take the next input of the graph, which has that type in RTen; in a subgraph it is the one in ONNX."""
         given = value.name or ""
         name = self._local(given)
         dims = declared(value).dims if self._outer is None else () if is_scalar else None
         elem_type = kind.elem_type if self._interface is None else self._interface.wanted(given, kind)
         self._scope.add_input(name, ValueType(elem_type, None if kind.is_sequence else dims))
-        self._inputs.append(value_info(name, Kind(elem_type, kind.is_sequence), dims))
+        self._inputs.append(value_info(name, ValueKind(elem_type, kind.is_sequence), dims))
         if kind.elem_type == INT32 and elem_type in INTEGERS:
-            kind = Kind(elem_type, kind.is_sequence)
+            kind = ValueKind(elem_type, kind.is_sequence)
         elif elem_type != kind.elem_type:
             name = self._cast(name, kind.elem_type)
         self._values[given] = Value(name, kind)
@@ -143,14 +146,14 @@ class GraphRaiser:
     def _cast(self, name: str, elem_type: int, output: str = "") -> str:
         """The name of a value in another type, which it has from now on."""
         output = output or self._shared.names.new(f"{name}/{type_name(elem_type).lower()}")
-        self._append(make_node("Cast", [name], [output], to=elem_type))
+        self._append(make_node(casting.Cast.name, [name], [output], to=elem_type))
         return self._views.setdefault((name, elem_type, None, False), output)
 
     def _reshape(self, name: str, elem_type: int | None, rank: int) -> str:
         """The name of a value of one element with `rank` axes."""
         output = self._shared.names.new(f"{name}/reshaped")
-        shape = self._context(Node()).int64([1] * rank)
-        self._append(make_node("Reshape", [name, shape], [output]))
+        sizes = self._context(Node()).int64([1] * rank)
+        self._append(make_node(shape.Reshape.name, [name, sizes], [output]))
         return self._views.setdefault((name, elem_type, rank, False), output)
 
     def _constant(self, name: str, tensor: Tensor, elem_type: int | None, rank: int | None, *, bounds: bool) -> str:
@@ -199,32 +202,31 @@ class GraphRaiser:
             output=[self._local(name) if name else "" for name in node.output],
             attribute=node.attribute,
         )
-        kinds: Sequence[Kind] = ()
-        if node.op_type == "If":
+        kinds: Sequence[ValueKind] = ()
+        if node.op_type == control_flow.If.name:
             made.attribute, kinds = self._branches(node, where)
-        elif node.op_type == "Loop":
+        elif node.op_type == control_flow.Loop.name:
             made.attribute, kinds = self._body(node, where)
         context = self._context(made)
-        deviation = DEVIATIONS.get(node.op_type or "")
-        if deviation is not None and (detail := deviation(made, context)):
+        spec = SPECS.get(node.op_type or "")
+        if spec is not None and spec.deviation is not None and (detail := spec.deviation(made, context)):
             self._shared.losses.add("deviation", f"{node.op_type}: {detail}", where, node.name or node.output[0])
-        form = FORMS.get(node.op_type or "")
-        nodes = form(made, context) if form is not None else [made]
+        nodes = [made] if spec is None or spec.raised is None else spec.raised(made, context)
         nodes[-1].name = made.name
         self._append(*nodes)
         first = self.value(node.input[0]).kind.is_sequence if node.input and node.input[0] else False
-        output = SIGNATURES.get(node.op_type or "", UNTYPED).output
+        output = signature_of(node).output
         is_sequence = output == "S" or (output == "A" and first)
         for place, (given, name) in enumerate(zip(node.output, made.output, strict=False)):
             if given:
                 elem_type = self._scope.type_of(name).elem_type or FLOAT
-                kind = kinds[place] if place < len(kinds) else Kind(elem_type, is_sequence)
+                kind = kinds[place] if place < len(kinds) else ValueKind(elem_type, is_sequence)
                 self._add_output(given, name, kind, nodes)
 
     def _inputs_of(self, node: Node) -> list[str]:
         """The names of a node's inputs in ONNX, in the types that it takes."""
-        op_type = node.op_type or ""
-        letters = SIGNATURES.get(op_type, UNTYPED).letters(len(node.input))
+        spec = SPECS.get(node.op_type or "", UNKNOWN_OPERATOR)
+        letters = spec.signature.letters(len(node.input))
         groups: dict[str, list[str]] = {}
         for place, (letter, name) in enumerate(zip(letters, node.input, strict=True)):
             if name:
@@ -234,8 +236,7 @@ class GraphRaiser:
         for place, (letter, name) in enumerate(zip(letters, node.input, strict=True)):
             if name:
                 elem_type = types[letter if letter.isupper() else f"{letter}{place}"]
-                bounds = op_type == "Slice" and place in (1, 2)
-                name = self._view(name, elem_type, RANKS.get(op_type, {}).get(place), bounds=bounds)
+                name = self._view(name, elem_type, spec.ranks.get(place), bounds=place in spec.bounds)
             inputs.append(name)
         return inputs
 
@@ -247,7 +248,7 @@ class GraphRaiser:
             self._nodes.append(node)
             self._scope.infer(node)
 
-    def _add_output(self, given: str, name: str, kind: Kind, nodes: Sequence[Node]) -> None:
+    def _add_output(self, given: str, name: str, kind: ValueKind, nodes: Sequence[Node]) -> None:
         """Know an output of nodes just made; one of the model in another type than wanted gets a Cast."""
         if self._interface is not None and self._interface.is_output(given):
             wanted = self._interface.wanted(given, kind)
@@ -263,7 +264,7 @@ class GraphRaiser:
 
     # Subgraphs
 
-    def _branches(self, node: Node, where: str) -> tuple[list[Attribute], list[Kind]]:
+    def _branches(self, node: Node, where: str) -> tuple[list[Attribute], list[ValueKind]]:
         """The branches of an If, whose outputs have the same types in both, and these types."""
         raisers = []
         for attribute in node.attribute:
@@ -275,19 +276,19 @@ class GraphRaiser:
         kinds = [_joined_kind(pair) for pair in pairs]
         return [replace(attribute, g=raiser.finish(kinds)) for attribute, raiser in raisers], kinds
 
-    def _body(self, node: Node, where: str) -> tuple[list[Attribute], list[Kind]]:
+    def _body(self, node: Node, where: str) -> tuple[list[Attribute], list[ValueKind]]:
         """The body of a Loop, and the types of the Loop's outputs."""
         attribute = find(node, "body")
         if attribute is None or attribute.g is None:
             raise EncodeError("a Loop has no body", where=where)
         carried = [self.value(name).kind for name in node.input[2:] if name]
         raiser = GraphRaiser(attribute.g, self._shared, f'{where}.attribute["body"].g', self)
-        kinds = [Kind(INT64), Kind(BOOL), *carried]
+        kinds = [ValueKind(INT64), ValueKind(BOOL), *carried]
         for place, (value, kind) in enumerate(zip(attribute.g.input, kinds, strict=True)):
             raiser.add_input(value, kind, is_scalar=place < 2)
         raiser.run()
         collected = [raiser.value(name).kind for name in raiser.output_names[1 + len(carried) :]]
-        return [replace(attribute, g=raiser.finish([Kind(BOOL), *carried, *collected]))], [*carried, *collected]
+        return [replace(attribute, g=raiser.finish([ValueKind(BOOL), *carried, *collected]))], [*carried, *collected]
 
     # The result
 
@@ -296,7 +297,7 @@ class GraphRaiser:
         """What RTen calls the outputs."""
         return [value.name or "" for value in self._graph.output]
 
-    def finish(self, kinds: Sequence[Kind] = ()) -> Graph:
+    def finish(self, kinds: Sequence[ValueKind] = ()) -> Graph:
         """The graph; a subgraph's outputs get the types `kinds`."""
         outputs = self._outputs() if self._interface is not None else self._subgraph_outputs(kinds)
         used = {name for node in self._nodes for name in mentioned(node)}
@@ -320,12 +321,13 @@ class GraphRaiser:
             if value.constant is not None:
                 view = self._view(given, wanted if wanted in INTEGERS else None)
                 same = self._scope.type_of(view).elem_type == wanted
-                self._append(make_node("Identity" if same else "Cast", [view], [given], to=None if same else wanted))
-            kind = Kind(wanted, value.kind.is_sequence)
+                operator = shape.Identity if same else casting.Cast
+                self._append(make_node(operator.name, [view], [given], to=None if same else wanted))
+            kind = ValueKind(wanted, value.kind.is_sequence)
             outputs.append(value_info(given, kind, self._scope.type_of(given).dims))
         return outputs
 
-    def _subgraph_outputs(self, kinds: Sequence[Kind]) -> list[ValueInfo]:
+    def _subgraph_outputs(self, kinds: Sequence[ValueKind]) -> list[ValueInfo]:
         """The outputs of a subgraph, each made by a node in it, as ONNX demands."""
         own = {name for node in self._nodes for name in node.output}
         outputs: list[ValueInfo] = []
@@ -334,7 +336,7 @@ class GraphRaiser:
             own.update(self._nodes[-1].output if self._nodes else ())
             if name not in own or any(name == output.name for output in outputs):
                 copy = self._shared.names.new(f"{given}/output")
-                self._append(make_node("Identity", [name], [copy]))
+                self._append(make_node(shape.Identity.name, [name], [copy]))
                 name = copy
             outputs.append(value_info(name, kind, None))
         return outputs
@@ -358,8 +360,8 @@ def _joined(letter: str, values: Iterable[Value]) -> int | None:
     return integer_type(letter, computed, truths)
 
 
-def _joined_kind(values: Sequence[Value]) -> Kind:
+def _joined_kind(values: Sequence[Value]) -> ValueKind:
     """What all of some values can be."""
     first = values[0].kind
     elem_type = _joined("A", values) if first.elem_type in INTEGERS else None
-    return Kind(elem_type or first.elem_type, first.is_sequence)
+    return ValueKind(elem_type or first.elem_type, first.is_sequence)

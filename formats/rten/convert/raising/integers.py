@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from formats.ir.dtypes import BOOL, INT32, INT64
 from formats.ir.storage import with_raw_data
-from formats.rten.convert.value_types import BOOL, INT32, INT64
 from formats.rten.types import INT32_LIMITS, INT64_LIMITS
 from formats.tensordata.transform import Transform, cast, range_of
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formats.errors import EncodeError
-from formats.ir.dtypes import DATA_TYPES, type_name
-from formats.rten.convert.raising.kinds import Kind, declared, found_by_use
-from formats.rten.convert.value_types import FLOAT, INT32
+from formats.ir.dtypes import DATA_TYPES, FLOAT, INT32, type_name
+from formats.rten.convert.raising.kinds import ValueKind, declared, found_by_use
 from formats.rten.types import HOLDERS
 
 if TYPE_CHECKING:
@@ -40,21 +39,21 @@ class Interface:
         """Whether a value is an output of the model."""
         return self._places.get(name, "").startswith("graph.output")
 
-    def of_input(self, value: ValueInfo) -> Kind:
+    def of_input(self, value: ValueInfo) -> ValueKind:
         """What an input is in RTen: what the file says, or else what the nodes make of it."""
         elem_type = declared(value).elem_type
         name = value.name or ""
         if elem_type is not None:
-            return Kind(elem_type)
+            return ValueKind(elem_type)
         elem_type, is_sequence = found_by_use(name, self._graph)
         if name in self._pins:
             elem_type = HOLDERS[self._pins[name]].number
         elif elem_type is None:
             detail = "inputs of which nothing is known are taken for float32"
             self._losses.add("assumed_type", detail, self._places[name], name)
-        return Kind(elem_type or FLOAT, is_sequence)
+        return ValueKind(elem_type or FLOAT, is_sequence)
 
-    def wanted(self, name: str, kind: Kind) -> int:
+    def wanted(self, name: str, kind: ValueKind) -> int:
         """The element type in ONNX of an input or output that is `kind` in the graph: the pinned one, or RTen's.
 
         Raises: EncodeError for a pinned type that RTen would have held otherwise.
@@ -63,7 +62,7 @@ class Interface:
             self._wanted[name] = self._decided(name, kind)
         return self._wanted[name]
 
-    def _decided(self, name: str, kind: Kind) -> int:
+    def _decided(self, name: str, kind: ValueKind) -> int:
         held, pinned, place = HOLDERS[kind.elem_type].number, self._pins.get(name), self._places[name]
         if pinned is None:
             if held == INT32:

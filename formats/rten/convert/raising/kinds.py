@@ -2,31 +2,60 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from formats.ir.dtypes import BOOL, INT32, INT64
 from formats.ir.model import Dimension, SequenceType, TensorShape, TensorType, Type, ValueInfo
-from formats.rten.convert.value_types import INT32, UNKNOWN, ValueType, declared_type
+from formats.rten.convert.value_types import UNKNOWN, ValueType, declared_type
 from formats.rten.graph.ordering import defined
-from formats.rten.raising.signatures import INTEGER_LETTERS, SIGNATURES, UNTYPED
+from formats.rten.operators import SPECS, control_flow, shape
+from formats.rten.operators.spec import UNTYPED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from formats.ir.model import Graph, Node
     from formats.rten.convert.value_types import Dims
+    from formats.rten.operators.spec import Signature
 
-CARRIERS = ("Identity", "Loop")  # what passes on both tensors and sequences
+INTEGERS: Final = (INT32, INT64, BOOL)
+INTEGER_LETTERS: Final = "Iinlwb"  # of inputs that are always integers
+_FIXED: Final = {"l": INT64, "v": INT64, "w": INT32, "E": INT32, "S": INT32, "b": BOOL, "m": BOOL}
+CARRIERS = (shape.Identity.name, control_flow.Loop.name)  # what passes on both tensors and sequences
 UNKNOWN_DIM_NAMES = ("unknown", "?")  # what other writers call every dimension of which they know nothing
 
 
-class Kind(NamedTuple):
+class ValueKind(NamedTuple):
     """What a value is: its element type, that of its tensors for a sequence."""
 
     elem_type: int
     is_sequence: bool = False
 
 
-def value_info(name: str, kind: Kind, dims: Dims | None) -> ValueInfo:
+def signature_of(node: Node) -> Signature:
+    """The letters of a node's operator."""
+    spec = SPECS.get(node.op_type or "")
+    return UNTYPED if spec is None else spec.signature
+
+
+def integer_type(letter: str, computed: Collection[int], truths: Sequence[bool]) -> int | None:
+    """The element type that integers at inputs of one letter get, `None` for the one that each has.
+
+    `computed` are the types of those that are computed. Each of `truths` is a constant, which can have any type, and
+    tells whether it holds nothing but zeros and ones.
+    """
+    if letter == "x":
+        return None
+    if letter in _FIXED:
+        return _FIXED[letter]
+    if letter in "iI":
+        return INT64 if INT64 in computed or not computed else INT32
+    if letter == "A" and set(computed) == {BOOL} and all(truths):
+        return BOOL
+    return INT64 if INT64 in computed else INT32
+
+
+def value_info(name: str, kind: ValueKind, dims: Dims | None) -> ValueInfo:
     """An input, output or other value with its type; of a sequence, `dims` say nothing."""
     shape = None if dims is None or kind.is_sequence else TensorShape(dim=[_dimension(dim) for dim in dims])
     tensor = Type(tensor_type=TensorType(elem_type=kind.elem_type, shape=shape))
@@ -88,7 +117,7 @@ def found_by_use(name: str, graph: Graph) -> tuple[int | None, bool]:
 def _uses(name: str, graph: Graph) -> Iterator[_Use]:
     """Where a value is used, in subgraphs too."""
     for node in graph.node:
-        letters = SIGNATURES.get(node.op_type or "", UNTYPED).letters(len(node.input))
+        letters = signature_of(node).letters(len(node.input))
         yield from (_Use(node, graph, place, letters) for place, used in enumerate(node.input) if used == name)
         for attribute in node.attribute:
             if attribute.g is not None and name not in defined(attribute.g):
@@ -97,9 +126,9 @@ def _uses(name: str, graph: Graph) -> Iterator[_Use]:
 
 def _passed_on(use: _Use, alike: str) -> Iterator[tuple[str, Graph, bool]]:
     """What a value becomes that a node passes on, the graph that this is in, and whether it is the value itself."""
-    output = SIGNATURES.get(use.node.op_type or "", UNTYPED).output
+    output = signature_of(use.node).output
     if output and output in alike and use.node.output:
         yield use.node.output[0], use.graph, output == use.letter
     body = next((attribute.g for attribute in use.node.attribute if attribute.g is not None), None)
-    if use.node.op_type == "Loop" and body is not None and 2 <= use.place < len(body.input):
+    if use.node.op_type == control_flow.Loop.name and body is not None and 2 <= use.place < len(body.input):
         yield body.input[use.place].name or "", body, True

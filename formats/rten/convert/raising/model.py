@@ -17,6 +17,7 @@ from formats.rten.convert.raising.graphs import GraphRaiser, Surroundings
 from formats.rten.convert.raising.interface import Interface
 from formats.rten.graph.attributes import get_int
 from formats.rten.graph.names import Names
+from formats.rten.operators import SPECS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 # 22, some operators are new that onnxruntime 1.31 cannot run (Multinomial and other random numbers).
 VERSION: Final = 21
 CEIL_MODE: Final = 22  # where windows that begin in the padding at the end stopped to count
-NEWER: Final[Mapping[str, int]] = {"RotaryEmbedding": 23, "Attention": 24}
 IR_VERSIONS: Final = {21: 10, 22: 10, 23: 11, 24: 12}
 
 
@@ -68,7 +68,8 @@ def raise_model(model: Model, pin_types: Mapping[str, str] | None = None) -> Rai
 
 def _version(node: Node) -> int:
     """The operator set that a node needs."""
-    return CEIL_MODE if get_int(node, "ceil_mode") else NEWER.get(node.op_type or "", VERSION)
+    spec = SPECS.get(node.op_type or "")
+    return max(VERSION, CEIL_MODE if get_int(node, "ceil_mode") else 0, 0 if spec is None else spec.raised_version)
 
 
 def _names(model: Model) -> tuple[set[str], set[str]]:

@@ -1,0 +1,89 @@
+"""The kitchen: what is known of each operator, in one module for each family.
+
+`SPECS` has them all. A family's module has its operators as `OperatorSpec`s, each behind the functions that it uses.
+Families use each other's operators as symbols, such as `shape.Reshape`, inside of functions: so they import modules.
+Modules that are no families: `spec.py` says what a spec is, `rules.py`, `rewritings.py` and `window.py` have what
+several families share, and `interpolation.py` the numbers of resizing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from formats.rten.operators import (
+    activation,
+    attention,
+    bits,
+    casting,
+    comparison,
+    contrib,
+    contrib_quantized,
+    control_flow,
+    convolution,
+    creation,
+    elementwise,
+    indexing,
+    losses,
+    matrix,
+    normalization,
+    pooling,
+    quantization,
+    random,
+    recurrence,
+    reduction,
+    resize,
+    scatter,
+    sequence,
+    shape,
+    signal,
+    slicing,
+)
+from formats.rten.operators.spec import STANDARD_DOMAINS, OperatorSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from formats.ir.model import Node
+
+FAMILIES: Final = (
+    activation,
+    attention,
+    bits,
+    casting,
+    comparison,
+    contrib,
+    contrib_quantized,
+    control_flow,
+    convolution,
+    creation,
+    elementwise,
+    indexing,
+    losses,
+    matrix,
+    normalization,
+    pooling,
+    quantization,
+    random,
+    recurrence,
+    reduction,
+    resize,
+    scatter,
+    sequence,
+    shape,
+    signal,
+    slicing,
+)
+
+ALL_SPECS: Final = tuple(
+    value for family in FAMILIES for value in vars(family).values() if isinstance(value, OperatorSpec)
+)
+SPECS: Final[Mapping[str, OperatorSpec]] = {spec.name: spec for spec in ALL_SPECS if not spec.domain}
+BY_DOMAIN: Final[Mapping[tuple[str, str], OperatorSpec]] = {(spec.domain, spec.name): spec for spec in ALL_SPECS}
+HELD: Final[Mapping[str, OperatorSpec]] = {name: spec for name, spec in sorted(SPECS.items()) if spec.row is not None}
+
+
+def spec_of(node: Node) -> OperatorSpec | None:
+    """What is known of a node's operator; `None` for one that is not known."""
+    if node.domain in STANDARD_DOMAINS:
+        return SPECS.get(node.op_type or "")
+    return BY_DOMAIN.get((node.domain or "", node.op_type or ""))

@@ -1,0 +1,202 @@
+"""Activations: functions of one element that networks have between their layers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from formats.rten.graph.attributes import get_float
+from formats.rten.operators import comparison, elementwise, shape
+from formats.rten.operators.rewritings import dropped
+from formats.rten.operators.rules import broadcast, same, unknown
+from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature
+
+if TYPE_CHECKING:
+    from formats.ir.model import Node
+    from formats.rten.convert.context import Context
+
+
+def relu(node: Node, context: Context) -> list[Node] | None:
+    """Of integers, the larger of the number and zero."""
+    data = context.input(0)
+    if not context.is_integer(data):
+        return None
+    return context.replace(context.op(elementwise.Max, data, context.scalar(0, like=data)))
+
+
+Relu = OperatorSpec(
+    "Relu",
+    Row(1),
+    signature=Signature("N", "N"),
+    dims=same,
+    older=(dropped("consumed_inputs"),),
+    rewritings=(relu,),
+    is_plain=True,
+)
+LeakyRelu = OperatorSpec(
+    "LeakyRelu",
+    Row(1, 1, "LeakyReluAttrs", (Field("alpha", FieldKind.FLOAT, 0.01),)),
+    dims=same,
+    older=(dropped("consumed_inputs"),),
+    is_plain=True,
+)
+
+
+def prelu_slope(node: Node, context: Context) -> list[Node] | None:
+    """Before operator set 7, a vector of slopes had one entry a channel."""
+    if context.version >= 7:
+        return None
+    data, slope = context.input(0), context.input(1)
+    if context.rank(slope) == 1 and context.dims(slope) != (1,):
+        trailing = range(1, context.known_rank(data) - 1)
+        if trailing:
+            slope = context.op(shape.Unsqueeze, slope, context.int64(trailing))
+            return context.changed([data, slope], without=("consumed_inputs",))
+    return dropped("consumed_inputs")(node, context)
+
+
+def prelu(node: Node, context: Context) -> list[Node] | None:
+    """Of integers, the product where the number is negative."""
+    data, slope = context.input(0), context.input(1)
+    if not context.is_integer(data):
+        return None
+    negative = context.op(comparison.Less, data, context.scalar(0, like=data))
+    return context.replace(context.op(comparison.Where, negative, context.op(elementwise.Mul, data, slope), data))
+
+
+PRelu = OperatorSpec(
+    "PRelu", Row(2), signature=Signature("N", "N"), dims=broadcast, older=(prelu_slope,), rewritings=(prelu,)
+)
+
+
+def thresholded_relu(node: Node, context: Context) -> list[Node] | None:
+    """The number where it is above the threshold, zero elsewhere."""
+    data = context.input(0)
+    above = context.op(comparison.Greater, data, context.scalar(get_float(node, "alpha", 1.0), like=data))
+    return context.replace(context.op(comparison.Where, above, data, context.scalar(0, like=data)))
+
+
+ThresholdedRelu = OperatorSpec("ThresholdedRelu", dims=same, rewritings=(thresholded_relu,))
+Elu = OperatorSpec(
+    "Elu",
+    Row(1, 1, "EluAttrs", (Field("alpha", FieldKind.FLOAT, 1.0),)),
+    dims=same,
+    older=(dropped("consumed_inputs"),),
+    is_plain=True,
+)
+
+
+def celu(node: Node, context: Context) -> list[Node] | None:
+    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
+    data = context.input(0)
+    alpha, zero = context.scalar(get_float(node, "alpha", 1.0), like=data), context.scalar(0, like=data)
+    grown = context.op(
+        elementwise.Sub,
+        context.op(elementwise.Exp, context.op(elementwise.Div, data, alpha)),
+        context.scalar(1, like=data),
+    )
+    below = context.op(elementwise.Min, context.op(elementwise.Mul, alpha, grown), zero)
+    return context.replace(context.op(elementwise.Add, context.op(elementwise.Max, data, zero), below))
+
+
+Celu = OperatorSpec("Celu", dims=same, rewritings=(celu,))
+
+
+def selu(node: Node, context: Context) -> list[Node] | None:
+    """A scaled Elu; operator set 1 had shorter defaults."""
+    alpha, gamma = (1.6732, 1.0507) if context.version < 6 else (1.67326319217681884765625, 1.05070102214813232421875)
+    elu = context.op(Elu, context.input(0), alpha=get_float(node, "alpha", alpha))
+    return context.replace(context.op(elementwise.Mul, elu, context.scalar(get_float(node, "gamma", gamma), like=elu)))
+
+
+Selu = OperatorSpec("Selu", dims=same, older=(dropped("consumed_inputs"),), rewritings=(selu,))
+Sigmoid = OperatorSpec("Sigmoid", Row(1), dims=same, older=(dropped("consumed_inputs"),), is_plain=True)
+HardSigmoid = OperatorSpec(
+    "HardSigmoid",
+    Row(1, 1, "HardSigmoidAttrs", (Field("alpha", FieldKind.FLOAT, 0.2), Field("beta", FieldKind.FLOAT, 0.5))),
+    dims=same,
+    older=(dropped("consumed_inputs"),),
+    is_plain=True,
+)
+HardSwish = OperatorSpec("HardSwish", Row(1), dims=same, is_plain=True)
+
+
+def softplus(node: Node, context: Context) -> list[Node] | None:
+    """RTen's overflows; max(x, 0) + ln(1 + t) with t = exp(-|x|) does not, and ln(1 + t) is 2 artanh(t / (2 + t))."""
+    data = context.input(0)
+    if not context.exact:
+        return None
+    two = context.scalar(2, like=data)
+    small = context.op(elementwise.Exp, context.op(elementwise.Neg, context.op(elementwise.Abs, data)))
+    ratio = context.op(elementwise.Div, small, context.op(elementwise.Add, small, two))
+    curved = context.op(elementwise.Mul, context.op(elementwise.Atanh, ratio), two)
+    return context.replace(
+        context.op(elementwise.Add, context.op(elementwise.Max, data, context.scalar(0, like=data)), curved)
+    )
+
+
+def _softplus_deviation(node: Node, context: Context) -> str:
+    return "numbers above 88 become infinite in RTen"
+
+
+Softplus = OperatorSpec("Softplus", Row(1), dims=same, rewritings=(softplus,), deviation=_softplus_deviation)
+
+
+def softsign(node: Node, context: Context) -> list[Node] | None:
+    """The quotient x / (1 + |x|)."""
+    data = context.input(0)
+    divisor = context.op(elementwise.Add, context.op(elementwise.Abs, data), context.scalar(1, like=data))
+    return context.replace(context.op(elementwise.Div, data, divisor))
+
+
+Softsign = OperatorSpec("Softsign", dims=same, rewritings=(softsign,))
+
+
+def mish(node: Node, context: Context) -> list[Node] | None:
+    """The product x * tanh(softplus(x))."""
+    data = context.input(0)
+    return context.replace(context.op(elementwise.Mul, data, context.op(elementwise.Tanh, context.op(Softplus, data))))
+
+
+Mish = OperatorSpec("Mish", dims=same, rewritings=(mish,))
+
+
+def shrink(node: Node, context: Context) -> list[Node] | None:
+    """Nearer to zero by the bias outside of the band around it, zero inside."""
+    data = context.input(0)
+    band, bias = get_float(node, "lambd", 0.5), context.scalar(get_float(node, "bias"), like=data)
+    below = context.op(comparison.Less, data, context.scalar(-band, like=data))
+    above = context.op(comparison.Greater, data, context.scalar(band, like=data))
+    high = context.op(comparison.Where, above, context.op(elementwise.Sub, data, bias), context.scalar(0, like=data))
+    return context.replace(context.op(comparison.Where, below, context.op(elementwise.Add, data, bias), high))
+
+
+Shrink = OperatorSpec("Shrink", dims=same, rewritings=(shrink,))
+Gelu = OperatorSpec(
+    "Gelu",
+    Row(1, 1, "GeluAttrs", (Field("approximate", FieldKind.CHOICE, "none", choices={"none": "None", "tanh": "Tanh"}),)),
+    dims=same,
+    is_plain=True,
+)
+
+
+def times_sigmoid(context: Context, data: str, alpha: float) -> str:
+    """The product x * sigmoid(alpha * x), in the form that RTen fuses."""
+    scaled = data if alpha == 1 else context.op(elementwise.Mul, data, context.scalar(alpha, like=data))
+    return context.op(elementwise.Mul, data, context.op(Sigmoid, scaled))
+
+
+def swish(node: Node, context: Context) -> list[Node] | None:
+    """The product x * sigmoid(alpha * x)."""
+    return context.replace(times_sigmoid(context, context.input(0), get_float(node, "alpha", 1.0)))
+
+
+Swish = OperatorSpec("Swish", dims=same, rewritings=(swish,))
+
+
+def swiglu(node: Node, context: Context) -> list[Node] | None:
+    """Swish of the first input, times the second."""
+    gate = times_sigmoid(context, context.input(0), get_float(node, "alpha", 1.0))
+    return context.replace(context.op(elementwise.Mul, gate, context.input(1)))
+
+
+SwiGLU = OperatorSpec("SwiGLU", dims=unknown, elements=(), rewritings=(swiglu,))

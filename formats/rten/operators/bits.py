@@ -1,0 +1,125 @@
+"""Integers as rows of bits: shifts, and logic bit by bit, in arithmetic of 32 bits.
+
+RTen holds what has up to 16 bits exactly. Of INT64, UINT32 and UINT64 it holds what fits in INT32, for which the
+results here are exact where they fit as well.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from formats.ir.dtypes import INT32, UINT32, UINT64
+from formats.rten.convert.refusal import Refused
+from formats.rten.graph.attributes import get_string
+from formats.rten.operators import comparison, elementwise, reduction, shape
+from formats.rten.operators.rules import broadcast, of_any_input, same
+from formats.rten.operators.spec import OperatorSpec
+from formats.rten.types import BYTES, INTS, PARTLY_HELD, UNSIGNED, limits, width
+
+if TYPE_CHECKING:
+    from formats.ir.model import Node
+    from formats.rten.convert.context import Context
+
+
+def int32(context: Context, value: int) -> str:
+    """A constant scalar of INT32."""
+    return context.scalar(value, elem_type=INT32)
+
+
+def _back(context: Context, number: str, elem_type: int) -> list[Node]:
+    """The results in the type of the inputs; the absolute value shows that none is negative."""
+    if elem_type in (UINT32, UINT64):
+        number = context.op(elementwise.Abs, number)
+    return context.replace(context.cast(number, elem_type))
+
+
+def _floor_quotient(context: Context, number: str, divisor: str) -> str:
+    """A division towards minus infinity, where RTen's is towards zero."""
+    return context.op(
+        elementwise.Div, context.op(elementwise.Sub, number, context.op(elementwise.Mod, number, divisor)), divisor
+    )
+
+
+def bit_shift(node: Node, context: Context) -> list[Node] | None:
+    """Shifting is multiplying with, or dividing by, a power of two; more places than there are do what all do.
+
+    It is done in two steps, since the power of all places of 32 bits has none of them.
+    """
+    data, amount = context.input(0), context.input(1)
+    elem_type = context.elem_type(data)
+    is_left = get_string(node, "direction") == "LEFT"
+    if elem_type is None or elem_type not in INTS | BYTES or (is_left and elem_type in PARTLY_HELD):
+        raise Refused(f"shifts {context.describe(data)}, of which RTen cannot hold every value")
+    number, places = context.cast(data, INT32), context.cast(amount, INT32)
+    all_places = int32(context, min(width(elem_type), 32 if is_left else 31))
+    too_far = context.op(comparison.Less, places, int32(context, 0))
+    places = context.op(elementwise.Min, context.op(comparison.Where, too_far, all_places, places), all_places)
+    first = context.op(elementwise.Div, places, int32(context, 2))
+    for step in (first, context.op(elementwise.Sub, places, first)):
+        power = context.op(elementwise.Pow, int32(context, 2), step)
+        number = context.op(elementwise.Mul, number, power) if is_left else _floor_quotient(context, number, power)
+    return _back(context, number, elem_type)
+
+
+BitShift = OperatorSpec("BitShift", dims=broadcast, elements=(of_any_input,), rewritings=(bit_shift,))
+
+
+def remainder(context: Context, number: str, divisor: int) -> str:
+    """What is left of a division towards minus infinity."""
+    return context.op(elementwise.Mod, number, int32(context, divisor))
+
+
+def _shared_bits(context: Context, one: str, other: str, count: int) -> str:
+    """The sum of the powers of two, from the lowest, that are in both numbers."""
+    powers = context.array([1 << place for place in range(count)], INT32)
+    rows = []
+    for name in (one, other):
+        column = context.op(shape.Unsqueeze, name, context.int64([-1]))
+        rows.append(remainder(context, _floor_quotient(context, column, powers), 2))
+    bits = context.op(elementwise.Mul, context.op(elementwise.Mul, *rows), powers)
+    return context.op(reduction.ReduceSum, bits, context.int64([-1]), keepdims=0)
+
+
+LEAST = -(1 << 31)  # of 32 bits, the sign bit alone
+
+
+def bitwise(node: Node, context: Context) -> list[Node] | None:
+    """The bits that both numbers have come from the bits of each, and what either has from what both have."""
+    elem_type = context.elem_type(context.input(0))
+    if elem_type is None or elem_type not in INTS | BYTES:
+        raise Refused(f"works on the bits of {context.describe(context.input(0))}")
+    one, other = (context.cast(context.input(place), INT32) for place in (0, 1))
+    number = _shared_bits(context, one, other, min(width(elem_type), 31))
+    if width(elem_type) >= 32:
+        signs = [context.op(comparison.Less, name, int32(context, 0)) for name in (one, other)]
+        sign = context.op(
+            comparison.Where, context.op(comparison.And, *signs), int32(context, LEAST), int32(context, 0)
+        )
+        number = context.op(elementwise.Add, number, sign)
+    if node.op_type != BitwiseAnd.name:
+        both = number
+        if width(elem_type) < 32 and elem_type not in UNSIGNED:  # as bits above the sign have it
+            both = context.cast(context.cast(number, elem_type), INT32)
+        more = context.op(elementwise.Sub, other, both)
+        number = context.op(
+            elementwise.Add, one if node.op_type == BitwiseOr.name else context.op(elementwise.Sub, one, both), more
+        )
+    return _back(context, number, elem_type)
+
+
+BitwiseAnd = OperatorSpec("BitwiseAnd", dims=broadcast, elements=(of_any_input,), rewritings=(bitwise,))
+BitwiseOr = OperatorSpec("BitwiseOr", dims=broadcast, elements=(of_any_input,), rewritings=(bitwise,))
+BitwiseXor = OperatorSpec("BitwiseXor", dims=broadcast, elements=(of_any_input,), rewritings=(bitwise,))
+
+
+def bitwise_not(node: Node, context: Context) -> list[Node] | None:
+    """All bits of a number flipped are what is left of the number of which all bits are set."""
+    data = context.input(0)
+    elem_type = context.elem_type(data)
+    if elem_type is None or elem_type not in INTS | BYTES or elem_type in (UINT32, UINT64):
+        raise Refused(f"flips the bits of {context.describe(data)}, of which RTen cannot hold every value")
+    ones = context.scalar(limits(elem_type)[1] if elem_type in UNSIGNED else -1, like=data)
+    return context.replace(context.op(elementwise.Sub, ones, data))
+
+
+BitwiseNot = OperatorSpec("BitwiseNot", dims=same, rewritings=(bitwise_not,))

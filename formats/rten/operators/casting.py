@@ -1,0 +1,133 @@
+"""Casts to another element type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from formats.ir.dtypes import BOOL, BY_NAME, DOUBLE, FLOAT, INT32, UINT32, UINT64, type_name
+from formats.rten.convert.refusal import Refused
+from formats.rten.graph.attributes import find, get_int
+from formats.rten.operators import bits, comparison, elementwise, shape
+from formats.rten.operators.rules import INDEX_TYPES, of_attribute, same, same_contents
+from formats.rten.operators.spec import ANY, Field, FieldKind, OperatorSpec, Row, Signature, of_input
+from formats.rten.types import BYTES, FLOATS, INTS, SIGNED, VALUE_TYPES, limits, width
+
+if TYPE_CHECKING:
+    from formats.ir.model import Node
+    from formats.rten.convert.context import Context
+    from formats.rten.convert.scope import Scope
+    from formats.rten.convert.value_types import Dims, ValueType
+
+# RTen cuts off bits only where it has eight of them; `rewriting/bits.py` cuts them off before, and truth values are
+# comparisons. Floats of eight bits and less would have to be rounded as they are.
+CAST_TYPES: Final = {
+    number: name for number, name in VALUE_TYPES.items() if number in FLOATS | INTS | BYTES and number != BOOL
+}
+
+
+def cast_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
+    """What the input holds, from one integer type to another."""
+    return same_contents(node, scope, types) if get_int(node, "to") in INDEX_TYPES else None
+
+
+def cast_to_name(node: Node, context: Context) -> list[Node] | None:
+    """Before operator set 6, the type was given by its name."""
+    target = find(node, "to")
+    if target is None or target.s is None:
+        return None
+    row = BY_NAME.get(target.s.decode("ascii", "replace"))
+    if row is None:
+        raise Refused(f"casts to the unknown type {target.s!r}")
+    return context.changed(to=row.number)
+
+
+def _truth(context: Context, data: str, source: int | None) -> list[Node]:
+    if source == BOOL:
+        return context.replace(context.op(shape.Identity, data))
+    if source not in FLOATS | INTS:
+        data = context.cast(data, INT32 if source in BYTES else FLOAT)
+    return context.replace(context.op(comparison.Not, context.op(comparison.Equal, data, context.scalar(0, like=data))))
+
+
+def _may_be_negative(context: Context, name: str) -> bool:
+    """Whether a value is of signed integers, and nothing is known of their signs."""
+    if context.elem_type(name) not in SIGNED or context.scope.is_natural(name):
+        return False
+    return min(context.scope.ints(name) or (-1,)) < 0
+
+
+def _fits(source: int | None, target: int) -> bool:
+    """Whether all values of a type are values of an integer type."""
+    if source is None or source not in INTS | BYTES:
+        return False
+    (low, high), (least, greatest) = limits(target), limits(source)
+    return low <= least and greatest <= high
+
+
+def cast(node: Node, context: Context) -> list[Node] | None:
+    """RTen has no truth values, so that a cast to BOOL is a comparison with zero, and cuts off only at eight bits.
+
+    Elsewhere the bits are cut off before the cast, which then is one from DOUBLE: of that all numbers are held to fit.
+    """
+    data, target = context.input(0), get_int(node, "to")
+    if target not in FLOATS | INTS | BYTES:
+        raise Refused(f"casts to {type_name(target)}, which RTen has not")
+    source = context.elem_type(data)
+    if target == BOOL:
+        return _truth(context, data, source)
+    if target in (UINT32, UINT64) and _may_be_negative(context, data):
+        raise Refused(f"casts {type_name(source)}, which may be negative, to {type_name(target)}, held as INT32")
+    if target in FLOATS or width(target) not in (2, 4, 16) or source in (None, DOUBLE) or _fits(source, target):
+        return None
+    low, high = limits(target)
+    number, offset = bits.remainder(context, context.cast(data, INT32), high - low + 1), bits.int32(context, -low)
+    if low:
+        number = context.op(
+            elementwise.Sub,
+            bits.remainder(context, context.op(elementwise.Add, number, offset), high - low + 1),
+            offset,
+        )
+    return context.replace(context.op(Cast, context.op(Cast, number, to=DOUBLE), to=target))
+
+
+def _cast_deviation(node: Node, context: Context) -> str:
+    if context.elem_type(node.input[0]) == FLOAT and get_int(node, "to") != FLOAT:
+        return "floats outside of the integers' range become the nearest integer in RTen, in ONNX they may be any"
+    return ""
+
+
+Cast = OperatorSpec(
+    "Cast",
+    Row(
+        1,
+        1,
+        "CastAttrs",
+        (Field("to", FieldKind.CHOICE, choices=CAST_TYPES, required=True),),
+        {"saturate": ANY, "round_mode": ANY},
+    ),
+    dims=same,
+    elements=(of_attribute("to", None),),
+    contents=cast_contents,
+    older=(cast_to_name,),
+    rewritings=(cast,),
+    deviation=_cast_deviation,
+    is_copy=True,
+)
+
+
+def cast_like(node: Node, context: Context) -> list[Node] | None:
+    """The type of another value is known before the model runs."""
+    target = context.elem_type(context.input(1))
+    if target is None:
+        raise Refused("casts to a type that is unknown", "infer the model's types first")
+    return context.replace(context.op(Cast, context.input(0), to=target))
+
+
+CastLike = OperatorSpec(
+    "CastLike",
+    Row(2, 1, "CastLikeAttrs", (), {"saturate": ANY, "round_mode": ANY}),
+    signature=Signature("xw"),
+    dims=same,
+    elements=(of_input(1),),
+    rewritings=(cast_like,),
+)

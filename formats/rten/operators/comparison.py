@@ -1,0 +1,132 @@
+"""Comparisons, logic, and the choice between two values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from formats.ir.dtypes import BOOL
+from formats.rten.graph.attributes import get_int
+from formats.rten.operators.rewritings import broadcast_by_attribute, widened
+from formats.rten.operators.rules import always, broadcast, of_either, pairs, same, stretch
+from formats.rten.operators.spec import OperatorSpec, Row, Signature
+
+if TYPE_CHECKING:
+    from formats.ir.model import Node
+    from formats.rten.convert.context import Context
+    from formats.rten.convert.scope import Scope
+    from formats.rten.convert.value_types import Dim, Dims, ValueType
+
+
+def _equal(a: Dim, b: Dim) -> int | None:
+    if isinstance(a, int) and isinstance(b, int):
+        return int(a == b)
+    number = a if isinstance(a, int) else b
+    named = isinstance(a, str) or isinstance(b, str)
+    return 0 if named and isinstance(number, int) and number < 0 else None
+
+
+def equal_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
+    """1 or 0 for each pair of numbers; a name is a size, so it may equal another, but no negative number."""
+    first, second = scope.contents_of(node.input[0]), scope.contents_of(node.input[1])
+    if first is None or second is None:
+        return None
+    return tuple(_equal(a, b) for a, b in pairs(first, second))
+
+
+Equal = OperatorSpec(
+    "Equal",
+    Row(2),
+    signature=Signature("A"),
+    dims=broadcast,
+    elements=(always(BOOL),),
+    contents=equal_contents,
+    older=(broadcast_by_attribute,),
+    narrow=widened((0, 1), ()),
+)
+Greater = OperatorSpec(
+    "Greater",
+    Row(2),
+    signature=Signature("N"),
+    dims=broadcast,
+    elements=(always(BOOL),),
+    older=(broadcast_by_attribute,),
+    narrow=widened((0, 1), ()),
+)
+GreaterOrEqual = OperatorSpec(
+    "GreaterOrEqual",
+    Row(2),
+    signature=Signature("N"),
+    dims=broadcast,
+    elements=(always(BOOL),),
+    narrow=widened((0, 1), ()),
+)
+Less = OperatorSpec(
+    "Less",
+    Row(2),
+    signature=Signature("N"),
+    dims=broadcast,
+    elements=(always(BOOL),),
+    older=(broadcast_by_attribute,),
+    narrow=widened((0, 1), ()),
+)
+LessOrEqual = OperatorSpec(
+    "LessOrEqual",
+    Row(2),
+    signature=Signature("N"),
+    dims=broadcast,
+    elements=(always(BOOL),),
+    narrow=widened((0, 1), ()),
+)
+And = OperatorSpec(
+    "And", Row(2), signature=Signature("b"), dims=broadcast, elements=(always(BOOL),), older=(broadcast_by_attribute,)
+)
+Or = OperatorSpec(
+    "Or", Row(2), signature=Signature("b"), dims=broadcast, elements=(always(BOOL),), older=(broadcast_by_attribute,)
+)
+Xor = OperatorSpec(
+    "Xor", Row(2), signature=Signature("b"), dims=broadcast, elements=(always(BOOL),), older=(broadcast_by_attribute,)
+)
+Not = OperatorSpec("Not", Row(1), signature=Signature("b"), dims=same, elements=(always(BOOL),))
+
+
+def is_inf(node: Node, context: Context) -> list[Node] | None:
+    """One sign of infinity only is a comparison; neither is never true."""
+    positive, negative = get_int(node, "detect_positive", 1), get_int(node, "detect_negative", 1)
+    if positive and negative:
+        return None
+    data = context.input(0)
+    if not positive and not negative:
+        return context.replace(context.op(Less, data, data))
+    infinity = context.scalar(float("inf") if positive else float("-inf"), like=data)
+    return context.replace(context.op(Equal, data, infinity))
+
+
+IsInf = OperatorSpec(
+    "IsInf",
+    Row(1, 1, "IsInfAttrs", (), {"detect_negative": (1,), "detect_positive": (1,)}),
+    dims=same,
+    elements=(always(BOOL),),
+    rewritings=(is_inf,),
+)
+IsNaN = OperatorSpec("IsNaN", Row(1), dims=same, elements=(always(BOOL),))
+
+
+def where_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
+    """One of two, element by element."""
+    condition, first, second = (scope.contents_of(name) for name in node.input)
+    if condition is None or first is None or second is None:
+        return None
+    length = max(len(condition), len(first), len(second))
+    rows = zip(*(stretch(held, length) for held in (condition, first, second)), strict=True)
+    return tuple(None if test is None else (a if test else b) for test, a, b in rows)
+
+
+Where = OperatorSpec(
+    "Where",
+    Row(3),
+    signature=Signature("bN", "N"),
+    dims=broadcast,
+    elements=(of_either(1, 2),),
+    contents=where_contents,
+    narrow=widened((1, 2)),
+)

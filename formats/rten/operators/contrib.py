@@ -1,0 +1,348 @@
+"""Operators that ONNX Runtime has of its own, in its domain com.microsoft, as standard ones.
+
+Spec: ONNX Runtime, ContribOperators.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import sqrt
+from typing import TYPE_CHECKING
+
+from formats.ir.dtypes import BOOL, UINT4, UINT8
+from formats.rten.convert.refusal import Refused
+from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_ints, get_string
+from formats.rten.operators import (
+    activation,
+    attention,
+    casting,
+    comparison,
+    convolution,
+    elementwise,
+    indexing,
+    matrix,
+    normalization,
+    quantization,
+    shape,
+    slicing,
+)
+from formats.rten.operators.spec import MICROSOFT, OperatorSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from formats.ir.model import Node
+    from formats.rten.convert.context import Context
+    from formats.rten.operators.spec import Rewriting
+
+
+def _plus(context: Context, value: str, place: int) -> str:
+    """The value, and an input added to it if that is given."""
+    return context.op(elementwise.Add, value, context.optional(place)) if context.optional(place) else value
+
+
+def _attention(node: Node, context: Context, operands: list[str], mask: str, past: tuple[int, ...]) -> list[Node]:
+    heads = get_int(node, "num_heads")
+    width = context.static_dims(operands[0], 2)[0]
+    cache = [context.optional(place) for place in past]
+    outputs = context.op_outputs(
+        attention.Attention,
+        [*operands, mask, *cache],
+        3 if any(cache) else 1,
+        q_num_heads=heads,
+        kv_num_heads=heads,
+        scale=get_float(node, "scale") or 1 / sqrt(width / heads),
+        is_causal=get_int(node, "unidirectional"),
+    )
+    return context.replace(*outputs)
+
+
+UNMASKED = -10000.0  # the default of what is added where a key is masked
+
+
+def _mask(node: Node, context: Context, mask_place: int, bias_place: int) -> str:
+    """What is added to the products of queries and keys; the mask has a number for each key of each sample."""
+    mask, bias = context.optional(mask_place), context.optional(bias_place)
+    if not mask:
+        return bias
+    if context.rank(mask) != 2:
+        raise Refused("has a mask that is not given for each key", "use a mask of two axes")
+    if get_int(node, "unidirectional"):
+        raise Refused("has a mask and looks back only")
+    hidden = context.scalar(get_float(node, "mask_filter_value", UNMASKED))
+    shown = context.op(casting.Cast, mask, to=BOOL)
+    penalty = context.op(comparison.Where, shown, context.scalar(0.0), hidden)
+    penalty = context.op(shape.Unsqueeze, penalty, context.int64([1, 2]))
+    return context.op(elementwise.Add, penalty, bias) if bias else penalty
+
+
+def self_attention(node: Node, context: Context) -> list[Node] | None:
+    """Attention of a value to itself, with one matrix for the three projections."""
+    if context.optional(4) or context.wanted(1) or get_int(node, "do_rotary"):
+        raise Refused("has a past, or turns by positions")
+    product = context.op(matrix.MatMul, context.input(0), context.input(1))
+    product = _plus(context, product, 2)
+    sizes = get_ints(node, "qkv_hidden_sizes")
+    if not sizes:
+        sizes = [context.static_dims(context.input(1))[1] // 3] * 3
+    operands = list(context.op_outputs(slicing.Split, [product, context.int64(sizes)], 3, axis=-1))
+    return _attention(node, context, operands, _mask(node, context, 3, 5), ())
+
+
+Attention = OperatorSpec(attention.Attention.name, domain=MICROSOFT, rewritings=(self_attention,))
+
+
+def bias_gelu(node: Node, context: Context) -> list[Node] | None:
+    """Gelu of a sum."""
+    return context.replace(context.op(activation.Gelu, context.op(elementwise.Add, context.input(0), context.input(1))))
+
+
+BiasGelu = OperatorSpec("BiasGelu", domain=MICROSOFT, rewritings=(bias_gelu,))
+
+
+def standard(operator: OperatorSpec) -> Rewriting:
+    """A rewriting to the standard operator of the same form."""
+
+    def rewriting(node: Node, context: Context) -> list[Node] | None:
+        return [replace(node, op_type=operator.name, domain=None)]
+
+    return rewriting
+
+
+DequantizeLinear = OperatorSpec(
+    quantization.DequantizeLinear.name, domain=MICROSOFT, rewritings=(standard(quantization.DequantizeLinear),)
+)
+SKIP_EPSILON = 1e-12  # the default of the normalisations that add first
+
+
+def embed_layer_normalization(node: Node, context: Context) -> list[Node] | None:
+    """The normal form of the sum of looked up words, positions and segments, which is the last output."""
+    if context.wanted(1) and context.optional(7):
+        raise Refused("wants the number of words that the mask leaves")
+    tokens, segments, places = context.input(0), context.optional(1), context.optional(8)
+    total = context.op(indexing.Gather, context.input(2), tokens, axis=0)
+    positions = context.input(3)
+    if places:
+        total = context.op(elementwise.Add, total, context.op(indexing.Gather, positions, places, axis=0))
+    else:
+        zero, axis = context.int64([0]), context.int64([0])
+        used = context.op(slicing.Slice, positions, zero, context.op(shape.Shape, tokens, start=1, end=2), axis)
+        total = context.op(elementwise.Add, total, used)
+    if segments:
+        total = context.op(elementwise.Add, total, context.op(indexing.Gather, context.input(4), segments, axis=0))
+    epsilon = get_float(node, "epsilon", SKIP_EPSILON)
+    normal = context.op(normalization.LayerNormalization, total, context.input(5), context.input(6), epsilon=epsilon)
+    return context.replace(normal, "", total)
+
+
+EmbedLayerNormalization = OperatorSpec(
+    "EmbedLayerNormalization", domain=MICROSOFT, rewritings=(embed_layer_normalization,)
+)
+
+
+def fast_gelu(node: Node, context: Context) -> list[Node] | None:
+    """Gelu by the hyperbolic tangent, of a sum if there is a bias."""
+    return context.replace(context.op(activation.Gelu, _plus(context, context.input(0), 1), approximate="tanh"))
+
+
+FastGelu = OperatorSpec("FastGelu", domain=MICROSOFT, rewritings=(fast_gelu,))
+# The operators that a fused node may name as its activation, and the attributes that its parameters are.
+ACTIVATIONS: Mapping[str, tuple[OperatorSpec, tuple[str, ...]]] = {
+    operator.name: (operator, attributes)
+    for operator, attributes in (
+        (activation.Relu, ()),
+        (activation.Sigmoid, ()),
+        (elementwise.Tanh, ()),
+        (activation.LeakyRelu, ("alpha",)),
+        (activation.HardSigmoid, ("alpha", "beta")),
+        (activation.Elu, ("alpha",)),
+    )
+}
+
+
+def _activated(node: Node, context: Context, value: str, given: list[float]) -> str:
+    """The value put through the activation that the node names, if any; its parameters are `given`."""
+    name = get_string(node, "activation")
+    if not name:
+        return value
+    if name == elementwise.Clip.name:
+        bounds = (context.scalar(bound, like=value) for bound in given)
+        return context.op(elementwise.Clip, value, *bounds)
+    if name not in ACTIVATIONS:
+        raise Refused(f"has the unknown activation {name!r}")
+    operator, attributes = ACTIVATIONS[name]
+    return context.op(operator, value, **dict(zip(attributes, given, strict=False)))
+
+
+def fused_conv(node: Node, context: Context) -> list[Node] | None:
+    """A convolution, a sum and an activation."""
+    inputs = [name for name in node.input[:3] if name]
+    result = _plus(context, context.copy(inputs, convolution.Conv, ("activation", "activation_params")), 3)
+    return context.replace(_activated(node, context, result, list(get_floats(node, "activation_params") or ())))
+
+
+FusedConv = OperatorSpec("FusedConv", domain=MICROSOFT, rewritings=(fused_conv,))
+
+
+def fused_gemm(node: Node, context: Context) -> list[Node] | None:
+    """A product of matrices and an activation."""
+    names = ("activation_alpha", "activation_beta", "activation_gamma")
+    result = context.copy(list(node.input), matrix.Gemm, ("activation", *names))
+    given = [get_float(node, name) for name in names if find(node, name) is not None]
+    return context.replace(_activated(node, context, result, given))
+
+
+FusedGemm = OperatorSpec("FusedGemm", domain=MICROSOFT, rewritings=(fused_gemm,))
+
+
+def fused_mat_mul(node: Node, context: Context) -> list[Node] | None:
+    """A scaled product of matrices that may be transposed."""
+    if get_int(node, "transBatchA") or get_int(node, "transBatchB"):
+        raise Refused("moves axes of the stack (transBatchA, transBatchB)")
+    operands = []
+    for place, flag in enumerate(("transA", "transB")):
+        name = context.input(place)
+        rank = context.known_rank(name) if get_int(node, flag) else 0
+        order = [*range(rank - 2), rank - 1, rank - 2]
+        operands.append(context.op(shape.Transpose, name, perm=order) if rank > 1 else name)
+    product, alpha = context.op(matrix.MatMul, *operands), get_float(node, "alpha", 1.0)
+    return context.replace(
+        product if alpha == 1 else context.op(elementwise.Mul, product, context.scalar(alpha, like=product))
+    )
+
+
+FusedMatMul = OperatorSpec("FusedMatMul", domain=MICROSOFT, rewritings=(fused_mat_mul,))
+
+
+def gelu(node: Node, context: Context) -> list[Node] | None:
+    """Gelu by the error function."""
+    return context.replace(context.op(activation.Gelu, context.input(0)))
+
+
+Gelu = OperatorSpec(activation.Gelu.name, domain=MICROSOFT, rewritings=(gelu,))
+
+
+def _four_bit_zeros(context: Context, zeros: str, rows: int, blocks: int) -> str:
+    """The zero point of each block; 8 where none is given."""
+    import numpy
+
+    if not zeros:
+        return context.array(numpy.full((rows, blocks), 8), UINT4)
+    tensor = context.scope.constant(zeros)
+    if tensor is None or tensor.data_type != UINT8:
+        raise Refused("has zero points that are not packed constants")
+    whole = replace(tensor, data_type=UINT4, dims=[rows, blocks + blocks % 2])
+    return context.constants.add(whole.numpy()[:, :blocks])
+
+
+def mat_mul_n_bits(node: Node, context: Context) -> list[Node] | None:
+    """A weight of four bits, multiplied out in blocks as the first half of the file has it: low bits first."""
+    data, packed, scales, zeros = context.input(0), context.input(1), context.input(2), context.optional(3)
+    rows, columns, block = get_int(node, "N"), get_int(node, "K"), get_int(node, "block_size")
+    tensor = context.scope.constant(packed)
+    if get_int(node, "bits", 4) != 4 or tensor is None or context.optional(4):
+        raise Refused("has a weight of other than four bits, or one that is no constant, or groups")
+    blocks = -(-columns // block)
+    context.check_size(rows, blocks)
+    name = context.names.new(f"{packed}/unpacked")
+    whole = replace(tensor, name=name, data_type=UINT4, dims=[rows, blocks * block])
+    weight = context.constants.add_tensor(whole)
+    zero = _four_bit_zeros(context, zeros, rows, blocks)
+    spread = context.op(shape.Reshape, scales, context.int64([rows, blocks]))
+    numbers = context.op(quantization.DequantizeLinear, weight, spread, zero, axis=1, block_size=block)
+    if blocks * block != columns:
+        bounds = (context.int64([number]) for number in (0, columns, 1))
+        numbers = context.op(slicing.Slice, numbers, *bounds)
+    product = context.op(matrix.MatMul, data, context.op(shape.Transpose, numbers, perm=[1, 0]))
+    return context.replace(_plus(context, product, 5))
+
+
+MatMulNBits = OperatorSpec("MatMulNBits", domain=MICROSOFT, rewritings=(mat_mul_n_bits,))
+
+
+def multi_head_attention(node: Node, context: Context) -> list[Node] | None:
+    """Attention between three projections, each of three axes, with the mask as something to add."""
+    operands = [context.input(place) for place in range(3)]
+    if any(context.rank(name) != 3 for name in operands):
+        raise Refused("has packed or four-dimensional inputs, or inputs of unknown rank")
+    if any(context.optional(place) for place in (8, 9)) or context.wanted(3):
+        raise Refused("uses a cache that is filled in place, or wants the products of queries and keys")
+    if context.optional(3):
+        widths = [context.static_dims(name, 2)[0] for name in operands]
+        biases = context.op_outputs(slicing.Split, [context.input(3), context.int64(widths)], 3, axis=0)
+        operands = [context.op(elementwise.Add, name, bias) for name, bias in zip(operands, biases, strict=True)]
+    return _attention(node, context, operands, _mask(node, context, 4, 5), (6, 7))
+
+
+MultiHeadAttention = OperatorSpec("MultiHeadAttention", domain=MICROSOFT, rewritings=(multi_head_attention,))
+QuantizeLinear = OperatorSpec(
+    quantization.QuantizeLinear.name, domain=MICROSOFT, rewritings=(standard(quantization.QuantizeLinear),)
+)
+
+
+def quick_gelu(node: Node, context: Context) -> list[Node] | None:
+    """The product x * sigmoid(alpha * x)."""
+    return context.replace(activation.times_sigmoid(context, context.input(0), get_float(node, "alpha", 1.702)))
+
+
+QuickGelu = OperatorSpec("QuickGelu", domain=MICROSOFT, rewritings=(quick_gelu,))
+
+
+def rotary_embedding(node: Node, context: Context) -> list[Node] | None:
+    """The standard operator has its inputs in another order."""
+    data, places, cosine, sine = (context.input(place) for place in range(4))
+    if context.rank(places) != 2:
+        raise Refused("has positions that are not given for each word", "expand position_ids to two axes")
+    if get_float(node, "scale", 1.0) != 1 or get_int(node, "is_packed_batching"):
+        raise Refused("scales, or packs samples of different lengths")
+    heads, size = get_int(node, "num_heads"), get_int(node, "rotary_embedding_dim")
+    if not heads and context.rank(data) == 3:
+        width, half = context.static_dims(data, 2)[0], context.static_dims(cosine)[1]
+        heads = width // (2 * half)
+    return context.replace(
+        context.op(
+            attention.RotaryEmbedding, data, cosine, sine, places,
+            interleaved=get_int(node, "interleaved"), num_heads=heads, rotary_embedding_dim=size,
+        )
+    )  # fmt: skip
+
+
+RotaryEmbedding = OperatorSpec(attention.RotaryEmbedding.name, domain=MICROSOFT, rewritings=(rotary_embedding,))
+SimplifiedLayerNormalization = OperatorSpec(
+    normalization.SimplifiedLayerNormalization.name,
+    domain=MICROSOFT,
+    rewritings=(normalization.simplified_layer_normalization,),
+)
+
+
+def _with_sum(node: Node, context: Context, normal: str, total: str) -> list[Node]:
+    if context.wanted(1) or context.wanted(2):
+        raise Refused("wants the mean or the deviation")
+    return context.replace(normal, "", "", total)
+
+
+def skip_layer_normalization(node: Node, context: Context) -> list[Node] | None:
+    """The normal form of a sum, which is the last output."""
+    total = _plus(context, context.op(elementwise.Add, context.input(0), context.input(1)), 4)
+    epsilon = get_float(node, "epsilon", SKIP_EPSILON)
+    normal = context.op(normalization.LayerNormalization, total, context.input(2), context.optional(3), epsilon=epsilon)
+    return _with_sum(node, context, normal, total)
+
+
+SkipLayerNormalization = OperatorSpec(
+    "SkipLayerNormalization", domain=MICROSOFT, rewritings=(skip_layer_normalization,)
+)
+
+
+def skip_simplified_layer_normalization(node: Node, context: Context) -> list[Node] | None:
+    """As above, by the root mean square."""
+    total = _plus(context, context.op(elementwise.Add, context.input(0), context.input(1)), 3)
+    normal = normalization.root_mean_square(context, total, [-1], get_float(node, "epsilon", SKIP_EPSILON))
+    return _with_sum(node, context, context.op(elementwise.Mul, normal, context.input(2)), total)
+
+
+SkipSimplifiedLayerNormalization = OperatorSpec(
+    "SkipSimplifiedLayerNormalization", domain=MICROSOFT, rewritings=(skip_simplified_layer_normalization,)
+)
+TransposeMatMul = OperatorSpec("TransposeMatMul", domain=MICROSOFT, rewritings=(fused_mat_mul,))
+Trilu = OperatorSpec(indexing.Trilu.name, domain=MICROSOFT, rewritings=(standard(indexing.Trilu),))

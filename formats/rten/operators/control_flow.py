@@ -1,0 +1,197 @@
+"""Operators with subgraphs: branches and loops.
+
+Spec: ONNX, Operators.md, If, Loop and Scan.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from formats.ir.dtypes import BOOL, INT64
+from formats.ir.model import Graph, ValueInfo
+from formats.rten.convert.refusal import Refused
+from formats.rten.convert.value_types import UNKNOWN, ValueType, declared_type, nameless
+from formats.rten.graph.attributes import find, get_int, get_ints, make_node
+from formats.rten.operators import elementwise, indexing, shape, slicing
+from formats.rten.operators.rules import normalize, unknown
+from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature
+from formats.rten.types import INT64_MAX
+
+if TYPE_CHECKING:
+    from formats.ir.model import Node
+    from formats.rten.convert.context import Context
+    from formats.rten.convert.scope import Scope
+    from formats.rten.convert.value_types import Dims
+
+
+def _subgraph_outputs(node: Node) -> list[list[ValueType]]:
+    """What each subgraph of a node says of its outputs."""
+    graphs = [attribute.g for attribute in node.attribute if attribute.g is not None]
+    return [
+        [UNKNOWN if value.type is None else nameless(declared_type(value.type)) for value in graph.output]
+        for graph in graphs
+    ]
+
+
+def branch_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """Where all branches agree, their dims."""
+    branches = zip(*_subgraph_outputs(node), strict=True)
+    return [first.dims if all(first.dims == other.dims for other in rest) else None for first, *rest in branches]
+
+
+def _subgraph_element(node: Node, types: list[ValueType], output: int) -> int | None:
+    """The element type of the output of a subgraph: that of an If is at the same place, a Loop's one further."""
+    return _subgraph_outputs(node)[0][output + (node.op_type == Loop.name)].elem_type
+
+
+If = OperatorSpec(
+    "If",
+    Row(
+        1,
+        None,
+        "IfAttrs",
+        (Field("then_branch", FieldKind.GRAPH, required=True), Field("else_branch", FieldKind.GRAPH, required=True)),
+    ),
+    signature=Signature("b"),
+    dims=branch_dims,
+    elements=(_subgraph_element,),
+)
+
+
+def loop_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """Of carried values nothing, since they may change; what is collected has a row for each step."""
+    carried, collected = len(node.input) - 2, _subgraph_outputs(node)[0][1:]
+    return [None] * carried + [None if kind.dims is None else (None, *kind.dims) for kind in collected[carried:]]
+
+
+def loop_raised(node: Node, context: Context) -> list[Node]:
+    """Of what a loop carries, too; the two inputs before that may be omitted, but keep their places."""
+    return context.changed([*[*node.input, "", ""][:2], *filter(None, node.input[2:])])
+
+
+def loop_body(node: Node, types: list[ValueType]) -> list[ValueType]:
+    """The step, the condition, and what is carried, which may have other dims in each step."""
+    return [ValueType(INT64, ()), ValueType(BOOL, ()), *(ValueType(entry.elem_type) for entry in types[2:])]
+
+
+Loop = OperatorSpec(
+    "Loop",
+    Row(None, None, "LoopAttrs", (Field("body", FieldKind.GRAPH, required=True),)),
+    signature=Signature("lbx"),
+    dims=loop_dims,
+    elements=(_subgraph_element,),
+    raised=loop_raised,
+    body=loop_body,
+)
+
+
+def _scan_of_batch(node: Node, context: Context, body: Graph) -> list[Node]:
+    """In operator set 8, all had a batch axis first: a loop over the samples, each of which is scanned."""
+    if context.optional(0):
+        raise Refused("has sequences of different lengths", "convert the model to operator set 9 or newer")
+    samples = context.op(shape.Squeeze, shape.sizes_of(context, context.input(1), 0, 1), context.int64([0]))
+    scanned = get_int(node, "num_scan_inputs")
+    inner = context.nested()
+    number, condition, goes_on = (
+        context.names.new(f"{node.output[0]}/{what}") for what in ("sample", "condition", "goes_on")
+    )
+    made = inner.op_outputs(
+        Scan,
+        [inner.op(indexing.Gather, name, number, axis=0) for name in node.input[1:]],
+        len(node.output),
+        body=body,
+        num_scan_inputs=scanned,
+        scan_input_directions=get_ints(node, "directions") or [0] * scanned,
+    )
+    inner.emit(make_node(shape.Identity.name, [condition], [goes_on]))
+    graph = Graph(
+        name=body.name,
+        node=inner.emitted,
+        input=[context.value_info(name, kind, is_scalar=True) for name, kind in ((number, INT64), (condition, BOOL))],
+        output=[context.value_info(goes_on, BOOL, is_scalar=True), *(ValueInfo(name=name) for name in made)],
+    )
+    always = context.scalar(1, elem_type=BOOL)
+    return context.replace(*context.op_outputs(Loop, [samples, always], len(made), body=graph))
+
+
+def _collected(node: Node, context: Context, results: list[str]) -> list[str]:
+    """The collected outputs, with their steps in the order and along the axis that are asked for."""
+    backwards = get_ints(node, "scan_output_directions") or [0] * len(results)
+    axes = get_ints(node, "scan_output_axes") or [0] * len(results)
+    found = []
+    for name, back, axis in zip(results, backwards, axes, strict=True):
+        value = name
+        if back:
+            last = context.int64([-1])
+            value = context.op(slicing.Slice, value, last, context.int64([-INT64_MAX]), context.int64([0]), last)
+        if axis:
+            rank = context.known_rank(value)
+            order = list(range(1, rank))
+            order.insert(normalize(axis, rank), 0)
+            value = context.op(shape.Transpose, value, perm=order)
+        found.append(value)
+    return found
+
+
+def scan(node: Node, context: Context) -> list[Node] | None:
+    """A loop whose body takes its slices itself."""
+    attribute = find(node, "body")
+    if attribute is None or attribute.g is None:
+        raise Refused("has no body")
+    if context.version < 9:
+        return _scan_of_batch(node, context, attribute.g)
+    body, scanned = attribute.g, get_int(node, "num_scan_inputs")
+    count = len(node.input) - scanned
+    if not 0 <= count < len(node.input) == len(body.input):
+        raise Refused(f"scans {scanned} of {len(node.input)} inputs, and its body has {len(body.input)}")
+    states, data = node.input[:count], node.input[count:]
+    axes = get_ints(node, "scan_input_axes") or [0] * scanned
+    backwards = get_ints(node, "scan_input_directions") or [0] * scanned
+    axis = normalize(axes[0], context.known_rank(data[0]))
+    steps = context.op(shape.Squeeze, shape.sizes_of(context, data[0], axis, axis + 1), context.int64([0]))
+    inner = context.nested()
+    iteration, condition = (context.names.new(f"{node.output[0]}/{what}") for what in ("step", "goes_on"))
+    mirrored = ""
+    for place, value in enumerate(body.input[count:]):
+        index = iteration
+        if backwards[place]:
+            mirrored = mirrored or inner.op(
+                elementwise.Sub, inner.op(elementwise.Sub, steps, context.int64_scalar(1)), iteration
+            )
+            index = mirrored
+        inner.emit(make_node(indexing.Gather.name, [data[place], index], [value.name or ""], axis=axes[place]))
+    goes_on = context.names.new(f"{node.output[0]}/goes_on")
+    graph = Graph(
+        name=body.name,
+        node=[*inner.emitted, *body.node, make_node(shape.Identity.name, [condition], [goes_on])],
+        initializer=body.initializer,
+        input=[
+            context.value_info(iteration, INT64, is_scalar=True),
+            context.value_info(condition, BOOL, is_scalar=True),
+            *body.input[:count],
+        ],
+        output=[context.value_info(goes_on, BOOL, is_scalar=True), *body.output],
+        value_info=body.value_info,
+    )
+    always = context.scalar(1, elem_type=BOOL)
+    results = list(context.op_outputs(Loop, [steps, always, *states], len(node.output), body=graph))
+    return context.replace(*results[:count], *_collected(node, context, results[count:]))
+
+
+def scan_body(node: Node, types: list[ValueType]) -> list[ValueType]:
+    """The states, and the slices of what is scanned."""
+    count = len(types) - get_int(node, "num_scan_inputs")
+    axes = get_ints(node, "scan_input_axes") or [0] * len(types)
+    return [*types[:count], *(_without(entry, axis) for entry, axis in zip(types[count:], axes, strict=False))]
+
+
+def _without(value_type: ValueType, axis: int) -> ValueType:
+    """The type of a slice across an axis."""
+    dims = value_type.dims
+    if dims is None or not -len(dims) <= axis < len(dims):
+        return ValueType(value_type.elem_type)
+    axis %= len(dims)
+    return ValueType(value_type.elem_type, dims[:axis] + dims[axis + 1 :])
+
+
+Scan = OperatorSpec("Scan", dims=unknown, elements=(), rewritings=(scan,), body=scan_body)

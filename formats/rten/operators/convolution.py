@@ -1,0 +1,322 @@
+"""Convolutions, transposed ones, and what is computed as one."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from formats.ir.dtypes import FLOAT, INT32
+from formats.rten.convert.refusal import Refused
+from formats.rten.graph.attributes import find, get_int, get_ints, get_string
+from formats.rten.operators import activation, elementwise, indexing, matrix, shape, slicing
+from formats.rten.operators.rules import always, unknown
+from formats.rten.operators.spec import ANY, Field, FieldKind, OperatorSpec, Row, sizes_field
+from formats.rten.operators.window import (
+    PADDING,
+    VOLUME_AXES,
+    Window,
+    differs,
+    explicit_pads,
+    flat_window,
+    kernel_of,
+    kernel_shape,
+    part_of_window,
+    positions_along,
+    window,
+    window_attributes,
+)
+from formats.rten.types import INT64_MAX
+
+if TYPE_CHECKING:
+    from formats.ir.model import Node
+    from formats.rten.convert.context import Context
+    from formats.rten.convert.scope import Scope
+    from formats.rten.convert.value_types import Dim, Dims, ValueType
+
+_GROUPS = Field("groups", FieldKind.INT, 1, "group", minimum=0)
+_CONV = (*PADDING, _GROUPS, sizes_field("strides"), sizes_field("dilations"))
+_KERNEL_IMPLIED = {"kernel_shape": ANY}  # the weight has the same shape
+
+
+def conv_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """Batch, output channels, and the positions of the window."""
+    dims, weight = types[0].dims, types[1].dims
+    kernel = kernel_of(node, weight)
+    if kernel is None:
+        rank = len(dims or weight or ())
+        return [(None,) * rank] if rank else []
+    spatial = dims[2:] if dims else (None,) * len(kernel)
+    geometry = window(node, kernel)
+    sizes = [positions_along(size, geometry, axis) for axis, size in enumerate(spatial)]
+    return [(dims[0] if dims else None, weight[0] if weight else None, *sizes)]
+
+
+MAX_PLANES = 64  # of a kernel, each a convolution of its own
+
+
+def conv_of_volumes(node: Node, context: Context) -> list[Node] | None:
+    """The sum over the planes of the kernel, each applied to every plane of the data that it meets."""
+    data, weight, bias = context.input(0), context.input(1), context.optional(2)
+    kernel = kernel_shape(node, context)
+    if len(kernel) != VOLUME_AXES:
+        return None
+    if kernel[0] > MAX_PLANES:
+        raise Refused(f"has a kernel of {kernel[0]} planes, more than {MAX_PLANES}")
+    geometry = window(node, kernel)
+    pads = explicit_pads(context, geometry, data)
+    if pads is None:
+        raise Refused("pads by SAME_UPPER for unknown sizes", "fix the sizes of the model's inputs")
+    if pads[0] or pads[VOLUME_AXES]:
+        data = context.op(slicing.Pad, data, context.int64([0, 0, pads[0], 0, 0, 0, 0, pads[VOLUME_AXES], 0, 0]))
+    planes = context.op(shape.Transpose, data, perm=[0, 2, 1, 3, 4])  # batch, depth, channels, rows, columns
+    attributes = part_of_window(node, geometry._replace(pads=pads), range(1, VOLUME_AXES))
+    attributes |= {"pads": [*pads[1:VOLUME_AXES], *pads[VOLUME_AXES + 1 :]], "auto_pad": None}
+    last, total, met = geometry.extent(0) - 1, "", ""
+    for place in range(kernel[0]):
+        start = place * geometry.dilations[0]
+        end = start - last or INT64_MAX
+        bounds = (context.int64([number]) for number in (start, end, 1, geometry.strides[0]))
+        met = context.op(slicing.Slice, planes, *bounds)
+        flat = context.op(
+            shape.Reshape, met, shape.joined(context, context.int64([-1]), shape.sizes_of(context, met, 2, 5))
+        )
+        slab = context.op(indexing.Gather, weight, context.int64_scalar(place), axis=2)
+        inputs = [flat, slab, bias] if bias and not total else [flat, slab]
+        product = context.copy(inputs, **attributes)
+        total = context.op(elementwise.Add, total, product) if total else product
+    target = shape.joined(context, shape.sizes_of(context, met, 0, 2), shape.sizes_of(context, total, 1, 4))
+    stacked = context.op(shape.Reshape, total, target)
+    return context.replace(context.op(shape.Transpose, stacked, perm=[0, 2, 1, 3, 4]))
+
+
+def conv(node: Node, context: Context) -> list[Node] | None:
+    """RTen's defaults are for two axes, so every list is written."""
+    geometry = flat_window(node, kernel_shape(node, context))
+    pads = explicit_pads(context, geometry, context.input(0))
+    attributes = {**window_attributes(geometry, pads), "dilations": geometry.dilations}
+    return context.changed(**attributes) if differs(node, attributes) else None
+
+
+def convolution_raised(node: Node, context: Context) -> list[Node]:
+    """The kernel's shape is that of the weight, where it is known."""
+    dims = context.dims(node.input[1]) if len(node.input) > 1 else None
+    kernel = () if dims is None else tuple(dim for dim in dims[2:] if isinstance(dim, int))
+    is_known = dims is not None and len(kernel) == len(dims) - 2 > 0
+    same = get_string(node, "auto_pad") == "SAME_UPPER"
+    return context.changed(without=["pads"] if same else ["auto_pad"], kernel_shape=kernel if is_known else None)
+
+
+Conv = OperatorSpec(
+    "Conv",
+    Row(3, 1, "ConvAttrs", _CONV, _KERNEL_IMPLIED),
+    dims=conv_dims,
+    rewritings=(
+        conv_of_volumes,
+        conv,
+    ),
+    raised=convolution_raised,
+    is_plain=True,
+)
+
+
+def conv_integer(node: Node, context: Context) -> list[Node] | None:
+    """RTen 0.25.0 does not pad with the zero point, so the data are padded before."""
+    if changed := conv(node, context):
+        return changed
+    data, zero, pads = context.input(0), context.optional(2), get_ints(node, "pads") or ()
+    if find(node, "pads") is None:
+        raise Refused("pads by SAME_UPPER for unknown sizes", "fix the sizes of the model's inputs")
+    if not any(pads):
+        return None
+    rank = len(pads) // 2
+    amounts = context.int64([0, 0, *pads[:rank], 0, 0, *pads[rank:]])
+    padded = context.op(slicing.Pad, data, amounts, zero or context.scalar(0, like=data))
+    return context.changed([padded, *node.input[1:]], pads=[0] * len(pads))
+
+
+def _conv_integer_deviation(node: Node, context: Context) -> str:
+    if get_string(node, "auto_pad") == "SAME_UPPER" or any(get_ints(node, "pads") or ()):
+        return "RTen does not pad with the zero point"
+    return ""
+
+
+ConvInteger = OperatorSpec(
+    "ConvInteger",
+    Row(4, 1, "ConvAttrs", _CONV, _KERNEL_IMPLIED),
+    dims=conv_dims,
+    elements=(always(INT32),),
+    rewritings=(
+        matrix.mat_mul_integer,
+        conv_integer,
+    ),
+    raised=convolution_raised,
+    deviation=_conv_integer_deviation,
+)
+
+
+def conv_transpose_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """Batch, output channels, and the room that the windows need."""
+    dims, weight = types[0].dims, types[1].dims
+    kernel = kernel_of(node, weight)
+    rank = len(dims or weight or kernel or ())
+    if kernel is None or dims is None or weight is None:
+        return [(None,) * rank] if rank else []
+    geometry, padding = window(node, kernel), get_ints(node, "output_padding") or (0,) * len(kernel)
+    group, channels = get_int(node, "group", 1), weight[1]
+    asked = get_ints(node, "output_shape")
+    sizes: list[Dim] = []
+    for axis, size in enumerate(dims[2:]):
+        if asked:
+            sizes.append(asked[axis])
+        elif not isinstance(size, int):
+            sizes.append(None)
+        elif geometry.auto_pad.startswith("SAME"):
+            sizes.append(size * geometry.strides[axis])
+        else:
+            pads = 0 if geometry.auto_pad == "VALID" else geometry.pads[axis] + geometry.pads[axis + len(kernel)]
+            room = geometry.strides[axis] * (size - 1) + padding[axis] + geometry.extent(axis)
+            sizes.append(room - pads)
+    return [(dims[0], channels * group if isinstance(channels, int) else None, *sizes)]
+
+
+def _transposed_pads(
+    node: Node, context: Context, geometry: Window, data: str
+) -> tuple[tuple[int, ...] | None, tuple[int, ...]]:
+    """The pads of a transposed convolution, `None` for SAME_UPPER, and its output padding."""
+    rank = len(geometry.kernel)
+    padding = tuple(get_ints(node, "output_padding") or (0,) * rank)
+    asked = get_ints(node, "output_shape")
+    if geometry.auto_pad == "NOTSET" and not asked:
+        return geometry.pads, padding
+    if geometry.auto_pad == "VALID" and not asked:
+        return (0,) * (2 * rank), padding
+    begins, ends = [], []
+    for axis in range(rank):
+        stride, extent = geometry.strides[axis], geometry.extent(axis)
+        if asked:
+            size = context.static_dims(data, 2)[axis]
+            total = stride * (size - 1) + padding[axis] + extent - asked[-rank + axis]
+        else:
+            total = padding[axis] + extent - stride  # whatever the size, it is multiplied by the stride
+        if total < 0:
+            raise Refused("asks for an output larger than its window reaches", "add output_padding")
+        small, large = total // 2, total - total // 2
+        begins.append(small if geometry.auto_pad == "SAME_UPPER" else large)
+        ends.append(large if geometry.auto_pad == "SAME_UPPER" else small)
+    return (*begins, *ends), padding
+
+
+def _dilated(context: Context, weight: str, geometry: Window) -> str:
+    """The weight with zeros between its elements."""
+    outer = shape.sizes_of(context, weight, 0, 2)
+    rank = len(geometry.kernel)
+    cells = [size for length in geometry.kernel for size in (length, 1)]
+    split_up = context.op(shape.Reshape, weight, shape.joined(context, outer, context.int64(cells)))
+    gaps = [gap for dilation in geometry.dilations for gap in (0, dilation - 1)]
+    padded = context.op(slicing.Pad, split_up, context.int64([0] * (2 + len(cells)) + [0, 0, *gaps]))
+    lengths = [length * dilation for length, dilation in zip(geometry.kernel, geometry.dilations, strict=True)]
+    merged = context.op(shape.Reshape, padded, shape.joined(context, outer, context.int64(lengths)))
+    ends = context.int64(geometry.extent(axis) for axis in range(rank))
+    return context.op(slicing.Slice, merged, context.int64([0] * rank), ends, context.int64(range(2, 2 + rank)))
+
+
+def conv_transpose(node: Node, context: Context) -> list[Node] | None:
+    """RTen 0.25.0 ignores dilations, adds a wrong bias to groups, and takes no output shape."""
+    data, weight, bias = context.input(0), context.input(1), context.optional(2)
+    geometry = flat_window(node, kernel_shape(node, context))
+    rank = len(geometry.kernel)
+    if any(dilation != 1 for dilation in geometry.dilations):
+        spread = _dilated(context, weight, geometry)
+        extents = [geometry.extent(axis) for axis in range(rank)]
+        return context.changed([data, spread, bias], kernel_shape=extents, dilations=[1] * rank)
+    if bias and get_int(node, "group", 1) > 1:
+        column = context.op(shape.Unsqueeze, bias, context.int64(range(1, rank + 1)))
+        return context.replace(context.op(elementwise.Add, context.copy([data, weight]), column))
+    pads, padding = _transposed_pads(node, context, geometry, data)
+    attributes = window_attributes(geometry, pads) | {"dilations": (1,) * rank, "output_padding": padding}
+    if find(node, "output_shape") is None and not differs(node, attributes):
+        return None
+    return context.changed(without=("output_shape",), **attributes)
+
+
+ConvTranspose = OperatorSpec(
+    "ConvTranspose",
+    Row(
+        3,
+        1,
+        "ConvTransposeAttrs",
+        (
+            *PADDING,
+            _GROUPS,
+            sizes_field("strides"),
+            sizes_field("output_padding"),
+            sizes_field("dilations", later=True),
+        ),
+        _KERNEL_IMPLIED,
+    ),
+    dims=conv_transpose_dims,
+    rewritings=(conv_transpose,),
+    raised=convolution_raised,
+)
+
+
+def causal_conv_with_state(node: Node, context: Context) -> list[Node] | None:
+    """A convolution of each channel over what was before and what is new; the end of both is the next state."""
+    data, weight, bias, state = context.input(0), context.input(1), context.optional(2), context.optional(3)
+    channels, _, kernel = context.static_dims(weight)
+    if state:
+        whole = context.op(slicing.Concat, state, data, axis=2)
+    else:
+        whole = context.op(slicing.Pad, data, context.int64([0, 0, kernel - 1, 0, 0, 0]))
+    result = context.op(Conv, whole, weight, bias, group=channels)
+    if get_string(node, "activation", "none").lower() in ("silu", "swish"):
+        result = activation.times_sigmoid(context, result, 1.0)
+    start = context.int64([1 - kernel if kernel > 1 else INT64_MAX])
+    return context.replace(
+        result, context.op(slicing.Slice, whole, start, context.int64([INT64_MAX]), context.int64([2]))
+    )
+
+
+CausalConvWithState = OperatorSpec(
+    "CausalConvWithState", dims=unknown, elements=(), rewritings=(causal_conv_with_state,)
+)
+
+
+def col2im(node: Node, context: Context) -> list[Node] | None:
+    """Patches added up where they overlap: a transposed convolution with kernels of a single one."""
+    import numpy
+
+    data = context.input(0)
+    image, block = context.static_ints(context.input(1)), context.static_ints(context.input(2))
+    rank, volume = len(block), prod(block)
+    if not 1 <= rank <= 2:
+        raise Refused(f"puts together images of {rank} axes, where there is a form for two at most")
+    channels = context.static_dims(data, 1)[0] // volume
+    context.check_size(channels, volume, volume)
+    dilations = tuple(get_ints(node, "dilations") or (1,) * rank)
+    strides, pads = tuple(get_ints(node, "strides") or (1,) * rank), tuple(get_ints(node, "pads") or (0,) * 2 * rank)
+    extents = [(length - 1) * dilation + 1 for length, dilation in zip(block, dilations, strict=True)]
+    totals = [size + pads[axis] + pads[rank + axis] for axis, size in enumerate(image)]
+    counts = [(total - extent) // stride + 1 for total, extent, stride in zip(totals, extents, strides, strict=True)]
+    beyond = [
+        total - (count - 1) * stride - extent
+        for total, count, stride, extent in zip(totals, counts, strides, extents, strict=True)
+    ]
+    kernels = numpy.tile(numpy.eye(volume).reshape(volume, 1, *block), (channels, *(1 for _ in range(rank + 1))))
+    batch = shape.sizes_of(context, data, 0, 1)
+    patches = context.op(shape.Reshape, data, shape.joined(context, batch, context.int64([channels * volume, *counts])))
+    return context.replace(
+        context.op(
+            ConvTranspose,
+            patches,
+            context.array(kernels, context.elem_type(data) or FLOAT),
+            dilations=dilations,
+            group=channels,
+            output_padding=beyond,
+            pads=pads,
+            strides=strides,
+        )
+    )
+
+
+Col2Im = OperatorSpec("Col2Im", dims=unknown, rewritings=(col2im,))

@@ -1,0 +1,122 @@
+"""Tensors made of a few numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from formats.ir.dtypes import FLOAT, INT64
+from formats.ir.storage import from_numpy
+from formats.rten.convert.value_types import Dims, ValueType
+from formats.rten.graph.attributes import find
+from formats.rten.operators import casting, elementwise
+from formats.rten.operators.rules import INDEX_TYPES, MAX_CONTENTS, of_attribute, same, unknown, unknown_dims
+from formats.rten.operators.spec import ANY, Field, FieldKind, OperatorSpec, Row, Signature
+from formats.rten.types import FLOATS, INTS, VALUE_TYPES
+
+if TYPE_CHECKING:
+    from formats.ir.model import Node
+    from formats.rten.convert.context import Context
+    from formats.rten.convert.scope import Scope
+
+Constant = OperatorSpec("Constant", dims=unknown, elements=())
+
+
+def constant_of_shape_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """The dims that the input asks for."""
+    target = scope.contents_of(node.input[0])
+    if target is None:
+        return [unknown_dims((types[0].dims or (None,))[0])]
+    return [target]
+
+
+def _filled_type(node: Node, types: list[ValueType], output: int) -> int | None:
+    """The type of the attribute `value`, a float by default."""
+    value = next((attribute.t for attribute in node.attribute if attribute.name == "value"), None)
+    return FLOAT if value is None else value.data_type
+
+
+def constant_of_shape_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
+    """The one integer value, repeated."""
+    lengths, attribute = scope.ints(node.input[0]), find(node, "value")
+    if lengths is None or len(lengths) > 1 or attribute is None or attribute.t is None:
+        return None
+    length = lengths[0] if lengths else 1
+    if attribute.t.data_type not in INDEX_TYPES or length > MAX_CONTENTS:
+        return None
+    return (int(attribute.t.numpy().reshape(())),) * length
+
+
+def constant_of_shape(node: Node, context: Context) -> list[Node] | None:
+    """RTen fills with floats and 32-bit integers."""
+    import numpy
+
+    attribute = find(node, "value")
+    if attribute is None or attribute.t is None:
+        return context.changed(value=from_numpy(numpy.zeros(1, dtype=numpy.float32)))
+    elem_type = attribute.t.data_type
+    if elem_type in FLOATS or elem_type in INTS:
+        return None
+    number = int(attribute.t.numpy().reshape(()))
+    filled = context.op(ConstantOfShape, context.input(0), value=from_numpy(numpy.array([number], dtype="int32")))
+    return context.replace(context.op(casting.Cast, filled, to=elem_type))
+
+
+ConstantOfShape = OperatorSpec(
+    "ConstantOfShape",
+    Row(1, 1, "ConstantOfShapeAttrs", (Field("value", FieldKind.SCALAR),)),
+    signature=Signature("l"),
+    dims=constant_of_shape_dims,
+    elements=(_filled_type,),
+    contents=constant_of_shape_contents,
+    rewritings=(constant_of_shape,),
+)
+
+
+def range_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """One dim; its size where the bounds are known."""
+    bounds = [scope.contents_of(name) for name in node.input]
+    if all(bound and isinstance(bound[0], int) for bound in bounds):
+        start, limit, delta = (bound[0] for bound in bounds if bound)
+        return [(len(range(start, limit, delta)),)]  # type: ignore[arg-type]
+    first, last, step = bounds
+    return [((last or (None,))[0] if (first, step) == ((0,), (1,)) else None,)]
+
+
+def range_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
+    """The numbers of a range."""
+    start, limit, delta = (scope.ints(name) for name in node.input)
+    if start is None or limit is None or delta is None:
+        return None
+    numbers = range(start[0], limit[0], delta[0])
+    return tuple(numbers) if len(numbers) <= MAX_CONTENTS else None
+
+
+def arange(node: Node, context: Context) -> list[Node] | None:
+    """RTen adds up the steps of a range of floats, ONNX multiplies."""
+    start, limit, delta = (context.input(place) for place in range(3))
+    if not context.exact or context.elem_type(start) not in FLOATS:
+        return None
+    count = context.op(elementwise.Ceil, context.op(elementwise.Div, context.op(elementwise.Sub, limit, start), delta))
+    steps = context.op(
+        Range, context.int64_scalar(0), context.op(casting.Cast, count, to=INT64), context.int64_scalar(1)
+    )
+    scaled = context.op(elementwise.Mul, context.op(casting.Cast, steps, to=context.elem_type(start) or FLOAT), delta)
+    return context.replace(context.op(elementwise.Add, start, scaled))
+
+
+Range = OperatorSpec(
+    "Range",
+    Row(3, neutral={"stash_type": ANY}),
+    signature=Signature("N", "N"),
+    ranks={0: 0, 1: 0, 2: 0},
+    dims=range_dims,
+    contents=range_contents,
+    rewritings=(arange,),
+)
+EyeLike = OperatorSpec(
+    "EyeLike",
+    Row(1, 1, "EyeLikeAttrs", (Field("dtype", FieldKind.CHOICE, choices=VALUE_TYPES), Field("k", FieldKind.INT, 0))),
+    signature=Signature("w"),
+    dims=same,
+    elements=(of_attribute("dtype", None),),
+)

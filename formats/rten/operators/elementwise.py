@@ -1,0 +1,272 @@
+"""Arithmetic, and functions of one element."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING
+
+from formats.ir.dtypes import FLOAT, INT16, INT32, UINT16
+from formats.rten.graph.attributes import find, get_float, get_int
+from formats.rten.operators import comparison
+from formats.rten.operators.rewritings import broadcast_by_attribute, dropped, widened, without_gaps
+from formats.rten.operators.rules import arithmetic, broadcast, multiply, natural, of_any_input, pairs, pairwise, same
+from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature
+from formats.rten.types import BYTES
+
+if TYPE_CHECKING:
+    from formats.ir.model import Node
+    from formats.rten.convert.context import Context
+    from formats.rten.convert.scope import Scope
+    from formats.rten.convert.value_types import Dims, ValueType
+
+Add = OperatorSpec(
+    "Add",
+    Row(2),
+    signature=Signature("N", "N"),
+    dims=broadcast,
+    elements=(of_any_input,),
+    contents=arithmetic(operator.add, 0),
+    older=(broadcast_by_attribute,),
+    narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
+    is_plain=True,
+)
+Sub = OperatorSpec(
+    "Sub",
+    Row(2),
+    signature=Signature("N", "N"),
+    dims=broadcast,
+    elements=(of_any_input,),
+    contents=arithmetic(operator.sub, 0),
+    older=(broadcast_by_attribute,),
+    narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
+    is_plain=True,
+)
+
+
+def multiply_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
+    """Products; times one keeps a name."""
+    first, second = scope.contents_of(node.input[0]), scope.contents_of(node.input[1])
+    if first is None or second is None:
+        return None
+    return tuple(multiply(pair) for pair in pairs(first, second))
+
+
+Mul = OperatorSpec(
+    "Mul",
+    Row(2),
+    signature=Signature("N", "N"),
+    dims=broadcast,
+    elements=(of_any_input,),
+    contents=multiply_contents,
+    older=(broadcast_by_attribute,),
+    narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
+    is_plain=True,
+)
+
+
+def _divide(a: int, b: int) -> int:
+    """The quotient towards zero, as both ONNX and RTen divide integers."""
+    return a // b if (a < 0) == (b < 0) else -(-a // b)
+
+
+Div = OperatorSpec(
+    "Div",
+    Row(2),
+    signature=Signature("N", "N"),
+    dims=broadcast,
+    elements=(of_any_input,),
+    contents=arithmetic(_divide, 1),
+    older=(broadcast_by_attribute,),
+    narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
+    is_plain=True,
+)
+
+
+def modulo_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
+    """Remainders with the sign of the divisor."""
+    return None if get_int(node, "fmod") else pairwise(node, scope, operator.mod)
+
+
+def modulo_raised(node: Node, context: Context) -> list[Node]:
+    """Of floats, ONNX knows the remainder with the sign of the dividend only, to which the divisor is added."""
+    if context.elem_type(node.input[0]) != FLOAT or get_int(node, "fmod"):
+        return [node]
+    divisor = node.input[1]
+    remainder = context.op(Mod, *node.input, fmod=1)
+    signs = context.op(Mul, context.op(Sign, remainder), context.op(Sign, divisor))
+    is_opposite = context.op(comparison.Less, signs, context.scalar(0.0))
+    return context.replace(context.op(comparison.Where, is_opposite, context.op(Add, remainder, divisor), remainder))
+
+
+Mod = OperatorSpec(
+    "Mod",
+    Row(2, 1, "ModAttrs", (Field("fmod", FieldKind.BOOL, 0),)),
+    signature=Signature("N", "N"),
+    dims=broadcast,
+    elements=(of_any_input,),
+    contents=modulo_contents,
+    narrow=widened((0, 1)),
+    raised=modulo_raised,
+)
+
+
+def pow_(node: Node, context: Context) -> list[Node] | None:
+    """RTen raises floats to powers of floats only, and no integers of eight bits."""
+    base, exponent = context.input(0), context.input(1)
+    if context.is_integer(exponent) and not context.is_integer(base):
+        return context.changed([base, context.cast(exponent, context.elem_type(base) or FLOAT)])
+    if context.elem_type(exponent) in BYTES:
+        return context.changed([base, context.cast(exponent, INT32)])
+    return None
+
+
+Pow = OperatorSpec(
+    "Pow",
+    Row(2),
+    signature=Signature("Nn", "N"),
+    dims=broadcast,
+    older=(broadcast_by_attribute,),
+    rewritings=(pow_,),
+    narrow=widened((0, 1)),
+)
+Max = OperatorSpec(
+    "Max",
+    Row(None),
+    signature=Signature("N", "N"),
+    dims=broadcast,
+    elements=(of_any_input,),
+    contents=arithmetic(max),
+    older=(dropped("consumed_inputs"),),
+    narrow=widened(()),
+    raised=without_gaps,
+)
+Min = OperatorSpec(
+    "Min",
+    Row(None),
+    signature=Signature("N", "N"),
+    dims=broadcast,
+    elements=(of_any_input,),
+    contents=arithmetic(min),
+    older=(dropped("consumed_inputs"),),
+    narrow=widened(()),
+    raised=without_gaps,
+)
+Mean = OperatorSpec(
+    "Mean",
+    Row(None),
+    signature=Signature("N", "N"),
+    dims=broadcast,
+    elements=(of_any_input,),
+    older=(dropped("consumed_inputs"),),
+    raised=without_gaps,
+)
+
+
+def sum_raised(node: Node, context: Context) -> list[Node]:
+    """ONNX sums floats only; anything else is added up one by one."""
+    terms = [name for name in node.input if name]
+    if context.elem_type(terms[0]) == FLOAT:
+        return context.changed(terms)
+    total = terms[0]
+    for term in terms[1:]:
+        total = context.op(Add, total, term)
+    return context.replace(total)
+
+
+Sum = OperatorSpec(
+    "Sum",
+    Row(None),
+    signature=Signature("N", "N"),
+    dims=broadcast,
+    elements=(of_any_input,),
+    older=(dropped("consumed_inputs"),),
+    narrow=widened(()),
+    raised=sum_raised,
+)
+Abs = OperatorSpec(
+    "Abs",
+    Row(1),
+    signature=Signature("N", "N"),
+    dims=same,
+    older=(dropped("consumed_inputs"),),
+    narrow=widened((0,), narrow=BYTES | {INT16}),
+    range=natural,
+)
+Neg = OperatorSpec(
+    "Neg",
+    Row(1),
+    signature=Signature("N", "N"),
+    dims=same,
+    older=(dropped("consumed_inputs"),),
+    narrow=widened((0,), narrow=BYTES | {INT16}),
+    is_plain=True,
+)
+
+
+def sign(node: Node, context: Context) -> list[Node] | None:
+    """RTen gives a float zero the sign of its sign bit; zero is neither greater nor less than zero."""
+    data = context.input(0)
+    if not context.exact or context.is_integer(data):
+        return None
+    zero, elem_type = context.scalar(0, like=data), context.elem_type(data) or FLOAT
+    above = context.cast(context.op(comparison.Greater, data, zero), elem_type)
+    below = context.cast(context.op(comparison.Less, data, zero), elem_type)
+    return context.replace(context.op(Sub, above, below))
+
+
+def _sign_deviation(node: Node, context: Context) -> str:
+    return "the sign of zero is one in RTen" if context.elem_type(node.input[0]) == FLOAT else ""
+
+
+Sign = OperatorSpec(
+    "Sign",
+    Row(1),
+    signature=Signature("N", "N"),
+    dims=same,
+    rewritings=(sign,),
+    narrow=widened((0,)),
+    deviation=_sign_deviation,
+)
+Reciprocal = OperatorSpec("Reciprocal", Row(1), dims=same, older=(dropped("consumed_inputs"),))
+Sqrt = OperatorSpec("Sqrt", Row(1), dims=same, older=(dropped("consumed_inputs"),), is_plain=True)
+Exp = OperatorSpec("Exp", Row(1), dims=same, older=(dropped("consumed_inputs"),), is_plain=True)
+Log = OperatorSpec("Log", Row(1), dims=same, older=(dropped("consumed_inputs"),), is_plain=True)
+Erf = OperatorSpec("Erf", Row(1), dims=same, is_plain=True)
+Ceil = OperatorSpec("Ceil", Row(1), dims=same, older=(dropped("consumed_inputs"),))
+Floor = OperatorSpec("Floor", Row(1), dims=same, older=(dropped("consumed_inputs"),))
+Round = OperatorSpec("Round", Row(1), dims=same)
+
+
+def clip_bounds(node: Node, context: Context) -> list[Node] | None:
+    """Before operator set 11, the bounds were float attributes."""
+    if find(node, "min") is None and find(node, "max") is None:
+        return dropped("consumed_inputs")(node, context)
+    data = context.input(0)
+    bounds = [
+        context.scalar(get_float(node, name), like=data) if find(node, name) is not None else ""
+        for name in ("min", "max")
+    ]
+    return context.changed([data, *bounds], without=("min", "max", "consumed_inputs"))
+
+
+Clip = OperatorSpec(
+    "Clip",
+    Row(3),
+    signature=Signature("N", "N"),
+    ranks={1: 0, 2: 0},
+    dims=same,
+    older=(clip_bounds,),
+    narrow=widened((0, 1, 2)),
+)
+Sin = OperatorSpec("Sin", Row(1), dims=same)
+Cos = OperatorSpec("Cos", Row(1), dims=same)
+Tan = OperatorSpec("Tan", Row(1), dims=same)
+Asin = OperatorSpec("Asin", Row(1), dims=same)
+Acos = OperatorSpec("Acos", Row(1), dims=same)
+Atan = OperatorSpec("Atan", Row(1), dims=same)
+Sinh = OperatorSpec("Sinh", Row(1), dims=same)
+Cosh = OperatorSpec("Cosh", Row(1), dims=same)
+Tanh = OperatorSpec("Tanh", Row(1), dims=same, older=(dropped("consumed_inputs"),), is_plain=True)
+Asinh = OperatorSpec("Asinh", Row(1), dims=same)
+Acosh = OperatorSpec("Acosh", Row(1), dims=same)
+Atanh = OperatorSpec("Atanh", Row(1), dims=same)

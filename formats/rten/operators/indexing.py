@@ -1,0 +1,186 @@
+"""Elements by their places, and places of elements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from formats.ir.dtypes import INT32, INT64
+from formats.rten.convert.refusal import Refused
+from formats.rten.convert.value_types import Dims, ValueType
+from formats.rten.graph.attributes import find, get_int
+from formats.rten.operators import casting, shape
+from formats.rten.operators.rewritings import widened
+from formats.rten.operators.rules import always, like_second, normalize, same, unknown
+from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature, axis_field, of_input
+
+if TYPE_CHECKING:
+    from formats.ir.model import Node
+    from formats.rten.convert.context import Context
+    from formats.rten.convert.scope import Scope
+
+
+def gather_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """The gathered axis is replaced by the dims of the indices."""
+    data, indices = types[0].dims, types[1].dims
+    if data is None or indices is None:
+        return []
+    axis = normalize(get_int(node, "axis"), len(data))
+    return [data[:axis] + indices + data[axis + 1 :]]
+
+
+def gather_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
+    """The elements at the indices."""
+    data, indices = scope.contents_of(node.input[0]), scope.ints(node.input[1])
+    if data is None or indices is None or types[0].dims is None or len(types[0].dims) != 1:
+        return None
+    return tuple(data[index] for index in indices)
+
+
+Gather = OperatorSpec(
+    "Gather",
+    Row(2, 1, "GatherAttrs", (axis_field(0),)),
+    signature=Signature("Ai", "A"),
+    dims=gather_dims,
+    contents=gather_contents,
+)
+GatherElements = OperatorSpec(
+    "GatherElements", Row(2, 1, "GatherAttrs", (axis_field(0),)), signature=Signature("Ai", "A"), dims=like_second
+)
+
+
+def gather_nd_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """The leading dims of the indices, then what an index leaves of the data."""
+    data, indices = types[0].dims, types[1].dims
+    if data is None or indices is None or not isinstance(indices[-1], int):
+        return []
+    return [indices[:-1] + data[get_int(node, "batch_dims") + indices[-1] :]]
+
+
+GatherND = OperatorSpec(
+    "GatherND",
+    Row(2, 1, "GatherNDAttrs", (Field("batch_dims", FieldKind.INT, 0),)),
+    signature=Signature("Al", "A"),
+    dims=gather_nd_dims,
+)
+
+
+def one_hot_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """The depth is inserted at the axis."""
+    dims = types[0].dims
+    if dims is None:
+        return []
+    axis = normalize(get_int(node, "axis", -1), len(dims) + 1)
+    depth = (scope.contents_of(node.input[1]) or (None,))[0]
+    return [(*dims[:axis], depth, *dims[axis:])]
+
+
+def one_hot(node: Node, context: Context) -> list[Node] | None:
+    """RTen wants integers for the indices and the depth."""
+    inputs = [
+        name if context.elem_type(name) in (None, INT32, INT64) else context.op(casting.Cast, name, to=INT64)
+        for name in (context.input(0), context.input(1))
+    ]
+    return context.changed([*inputs, context.input(2)]) if context.emitted else None
+
+
+OneHot = OperatorSpec(
+    "OneHot",
+    Row(3, 1, "OneHotAttrs", (axis_field(-1),)),
+    signature=Signature("llv"),
+    ranks={1: 0},
+    dims=one_hot_dims,
+    elements=(of_input(2),),
+    rewritings=(one_hot,),
+    narrow=widened((2,)),
+)
+
+
+def non_zero_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """The rank, by a number that only running tells."""
+    dims = types[0].dims
+    return [(None if dims is None else len(dims), None)]
+
+
+def non_zero(node: Node, context: Context) -> list[Node] | None:
+    """Of a scalar, RTen gives no row at all: it is seen as a vector of one element."""
+    data = context.input(0)
+    if context.rank(data) != 0:
+        return None
+    return context.replace(context.op(NonZero, context.op(shape.Reshape, data, context.int64([1]))))
+
+
+def _non_zero_deviation(node: Node, context: Context) -> str:
+    return "RTen gives no row for a scalar" if context.dims(node.input[0]) == () else ""
+
+
+NonZero = OperatorSpec(
+    "NonZero",
+    Row(1),
+    dims=non_zero_dims,
+    elements=(always(INT64),),
+    rewritings=(non_zero,),
+    narrow=widened((0,), ()),
+    deviation=_non_zero_deviation,
+)
+
+
+def compress(node: Node, context: Context) -> list[Node] | None:
+    """The positions of true conditions, gathered."""
+    data, condition = context.input(0), context.input(1)
+    axis = get_int(node, "axis")
+    if find(node, "axis") is None:
+        data = context.op(shape.Reshape, data, context.int64([-1]))
+    found = context.op(shape.Squeeze, context.op(NonZero, condition), context.int64([0]))
+    return context.replace(context.op(Gather, data, found, axis=axis))
+
+
+Compress = OperatorSpec("Compress", dims=unknown, rewritings=(compress,))
+Trilu = OperatorSpec(
+    "Trilu",
+    Row(2, 1, "TriluAttrs", (Field("upper", FieldKind.BOOL, 1),)),
+    signature=Signature("Al", "A"),
+    ranks={1: 0},
+    dims=same,
+    narrow=widened((0,)),
+)
+
+
+def non_max_suppression_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """Rows of three."""
+    return [(None, 3)]
+
+
+def non_max_suppression(node: Node, context: Context) -> list[Node] | None:
+    """RTen keeps one class a box and measures overlap in its own way; nothing else comes near the operator."""
+    if context.exact:
+        raise Refused("is computed by RTen in its own way, to which there is no exact alternative")
+    return None
+
+
+def _suppression_deviation(node: Node, context: Context) -> str:
+    return "boxes of different classes compete in RTen, and the result is sorted by score"
+
+
+NonMaxSuppression = OperatorSpec(
+    "NonMaxSuppression",
+    Row(
+        5,
+        1,
+        "NonMaxSuppressionAttrs",
+        (
+            Field(
+                "box_order",
+                FieldKind.CHOICE,
+                0,
+                "center_point_box",
+                choices={0: "TopLeftBottomRight", 1: "CenterWidthHeight"},
+            ),
+        ),
+    ),
+    signature=Signature("xxl"),
+    ranks={2: 0, 3: 0, 4: 0},
+    dims=non_max_suppression_dims,
+    elements=(always(INT64),),
+    rewritings=(non_max_suppression,),
+    deviation=_suppression_deviation,
+)

@@ -1,0 +1,201 @@
+"""Products of matrices, and determinants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from formats.ir.dtypes import INT32
+from formats.rten.convert.refusal import Refused
+from formats.rten.convert.value_types import Dim, Dims, ValueType
+from formats.rten.graph.attributes import find, get_int, get_string
+from formats.rten.operators import elementwise, indexing, quantization, reduction, shape
+from formats.rten.operators.rewritings import dropped, without_gaps
+from formats.rten.operators.rules import always, broadcast_dims, of_any_input, unknown
+from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature
+
+if TYPE_CHECKING:
+    from formats.ir.model import Node
+    from formats.rten.convert.context import Context
+    from formats.rten.convert.scope import Scope
+
+
+def matmul_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """Rows of the first, columns of the second, and the leading dims broadcast."""
+    a, b = types[0].dims, types[1].dims
+    if a is None or b is None or not a or not b:
+        return []
+    batch = broadcast_dims(a[:-2], b[:-2])
+    return [None if batch is None else batch + a[-2:-1] + (b[-1:] if len(b) > 1 else ())]
+
+
+def by_vector(node: Node, context: Context) -> list[Node] | None:
+    """RTen 0.25.0 leaves the axis of a vector that a stack of matrices is multiplied with in the result."""
+    a, b = context.input(0), context.input(1)
+    rank = context.rank(a)
+    if context.rank(b) != 1 or (rank is not None and rank <= 2):
+        return None
+    column = context.op(shape.Unsqueeze, b, context.int64([1]))
+    return context.replace(context.op(shape.Squeeze, context.copy([a, column, *node.input[2:]]), context.int64([-1])))
+
+
+def mat_mul(node: Node, context: Context) -> list[Node] | None:
+    """RTen multiplies matrices of floats; of integers, products are added up without rounding."""
+    a, b = context.input(0), context.input(1)
+    if not context.is_integer(a):
+        return by_vector(node, context)
+    if not context.known_rank(a) or not context.known_rank(b):
+        raise Refused("multiplies scalars")
+    rows, columns = context.known_rank(a) > 1, context.known_rank(b) > 1
+    last = context.int64([-1])
+    left = context.op(shape.Unsqueeze, a, last)  # ..., m, k, 1
+    if not rows:
+        left = context.op(shape.Unsqueeze, left, context.int64([0]))
+    right = b if columns else context.op(shape.Unsqueeze, b, last)
+    right = context.op(shape.Unsqueeze, right, context.int64([-3]))  # ..., 1, k, n
+    total = context.op(reduction.ReduceSum, context.op(elementwise.Mul, left, right), context.int64([-2]), keepdims=0)
+    gone = [-1] * (not columns) + [-2] * (not rows)
+    return context.replace(context.op(shape.Squeeze, total, context.int64(gone)) if gone else total)
+
+
+def _product_deviation(node: Node, context: Context) -> str:
+    if context.rank(node.input[1]) == 1 and context.rank(node.input[0]) not in (1, 2):
+        return "several matrices times a vector keep an axis of one in RTen"
+    return ""
+
+
+MatMul = OperatorSpec(
+    "MatMul",
+    Row(2),
+    signature=Signature("N", "N"),
+    dims=matmul_dims,
+    elements=(of_any_input,),
+    rewritings=(mat_mul,),
+    deviation=_product_deviation,
+    is_plain=True,
+)
+
+
+def mat_mul_integer(node: Node, context: Context) -> list[Node] | None:
+    """Zero points of one element are scalars to RTen."""
+    inputs = [
+        quantization.per_tensor(context, name) if name and place > 1 else name for place, name in enumerate(node.input)
+    ]
+    if inputs != list(node.input):
+        return context.changed(inputs)
+    return by_vector(node, context) if node.op_type == MatMulInteger.name else None
+
+
+MatMulInteger = OperatorSpec(
+    "MatMulInteger", Row(4), dims=matmul_dims, elements=(always(INT32),), rewritings=(mat_mul_integer,)
+)
+
+
+def gemm_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """Rows of the first matrix, columns of the second."""
+    a, b = types[0].dims, types[1].dims
+    rows = a[1 if get_int(node, "transA") else 0] if a else None
+    columns = b[0 if get_int(node, "transB") else 1] if b else None
+    return [(rows, columns)]
+
+
+def gemm(node: Node, context: Context) -> list[Node] | None:
+    """Of integers, the product and the sum apart."""
+    a, b, c = context.input(0), context.input(1), context.optional(2)
+    if not context.is_integer(a):
+        return None
+    for name in ("alpha", "beta"):
+        attribute = find(node, name)
+        if attribute is not None and attribute.f != 1:
+            raise Refused(f"scales integers by {name} = {attribute.f}")
+    left = context.op(shape.Transpose, a, perm=[1, 0]) if get_int(node, "transA") else a
+    right = context.op(shape.Transpose, b, perm=[1, 0]) if get_int(node, "transB") else b
+    product = context.op(MatMul, left, right)
+    return context.replace(context.op(elementwise.Add, product, c) if c else product)
+
+
+Gemm = OperatorSpec(
+    "Gemm",
+    Row(
+        3,
+        1,
+        "GemmAttrs",
+        (
+            Field("alpha", FieldKind.FLOAT, 1.0),
+            Field("beta", FieldKind.FLOAT, 1.0),
+            Field("transpose_a", FieldKind.BOOL, 0, "transA"),
+            Field("transpose_b", FieldKind.BOOL, 0, "transB"),
+        ),
+    ),
+    signature=Signature("N", "N"),
+    dims=gemm_dims,
+    elements=(of_any_input,),
+    older=(dropped("broadcast"),),
+    rewritings=(gemm,),
+    is_plain=True,
+)
+
+
+def einsum_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """The dims of the letters after the arrow."""
+    left, arrow, right = get_string(node, "equation").replace(" ", "").partition("->")
+    if not arrow or "." in left:
+        return []
+    sizes: dict[str, Dim] = {}
+    for term, entry in zip(left.split(","), types, strict=True):
+        for letter, dim in zip(term, entry.dims or (None,) * len(term), strict=True):
+            if dim is not None and dim != 1:
+                sizes[letter] = dim
+            else:
+                sizes.setdefault(letter, dim)
+    return [tuple(sizes[letter] for letter in right)]
+
+
+def einsum(node: Node, context: Context) -> list[Node] | None:
+    """RTen sums products of floats."""
+    if any(context.is_integer(name) for name in node.input):
+        raise Refused("multiplies integers, where RTen takes floats", "cast the inputs to FLOAT")
+    return None
+
+
+Einsum = OperatorSpec(
+    "Einsum",
+    Row(None, 1, "EinsumAttrs", (Field("equation", FieldKind.STRING, required=True),)),
+    signature=Signature("N", "N"),
+    dims=einsum_dims,
+    elements=(of_any_input,),
+    rewritings=(einsum,),
+    raised=without_gaps,
+)
+
+
+def determinant(node: Node, context: Context) -> list[Node] | None:
+    """Matrices of up to three rows, by the rule of Sarrus."""
+    data = context.input(0)
+    order = context.static_dims(data, context.known_rank(data) - 2)[0]
+
+    def element(row: int, column: int) -> str:
+        line = context.op(indexing.Gather, data, context.int64_scalar(row), axis=-2)
+        return context.op(indexing.Gather, line, context.int64_scalar(column), axis=-1)
+
+    def minor(rows: tuple[int, int], columns: tuple[int, int]) -> str:
+        down = context.op(elementwise.Mul, element(rows[0], columns[0]), element(rows[1], columns[1]))
+        return context.op(
+            elementwise.Sub,
+            down,
+            context.op(elementwise.Mul, element(rows[0], columns[1]), element(rows[1], columns[0])),
+        )
+
+    if order == 1:
+        return context.replace(element(0, 0))
+    if order == 2:
+        return context.replace(minor((0, 1), (0, 1)))
+    if order != 3:
+        raise Refused(f"takes determinants of {order} rows, where there are formulas for three at most")
+    first, second, third = (
+        context.op(elementwise.Mul, element(0, column), minor((1, 2), others))
+        for column, others in enumerate(((1, 2), (0, 2), (0, 1)))
+    )
+    return context.replace(context.op(elementwise.Add, context.op(elementwise.Sub, first, second), third))
+
+
+Det = OperatorSpec("Det", dims=unknown, rewritings=(determinant,))

@@ -1,0 +1,248 @@
+"""Normalisations: over axes, batches, instances, groups and channels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from formats.ir.dtypes import FLOAT
+from formats.rten.convert.refusal import Refused
+from formats.rten.graph.attributes import find, get_float, get_int, get_ints
+from formats.rten.operators import comparison, elementwise, indexing, pooling, reduction, shape
+from formats.rten.operators.rewritings import dropped
+from formats.rten.operators.rules import same, unknown
+from formats.rten.operators.spec import ANY, Field, FieldKind, OperatorSpec, Row, axis_field
+
+if TYPE_CHECKING:
+    from formats.ir.model import Node
+    from formats.rten.convert.context import Context
+
+
+def flattened(node: Node, context: Context) -> list[Node] | None:
+    """Before operator set 13, Softmax and its kin saw a matrix: everything from `axis` on is one row."""
+    if context.version >= 13:
+        return None
+    data, axis = context.input(0), get_int(node, "axis", 1)
+    if axis == -1 or context.rank(data) == axis + 1:
+        return context.changed(axis=-1)
+    matrix = context.op(shape.Flatten, data, axis=axis)
+    rows = context.op(context.operator, matrix, axis=-1)
+    return context.replace(context.op(shape.Reshape, rows, context.op(shape.Shape, data)))
+
+
+Softmax = OperatorSpec(
+    "Softmax", Row(1, 1, "SoftmaxAttrs", (axis_field(-1),)), dims=same, older=(flattened,), is_plain=True
+)
+LogSoftmax = OperatorSpec(
+    "LogSoftmax", Row(1, 1, "SoftmaxAttrs", (axis_field(-1),)), dims=same, older=(flattened,), is_plain=True
+)
+
+
+def hardmax(node: Node, context: Context) -> list[Node] | None:
+    """One at the first of the largest elements, zero elsewhere."""
+    import numpy
+
+    data, axis = context.input(0), get_int(node, "axis", -1)
+    found = context.op_outputs(reduction.TopK, [data, context.int64([1])], 2, axis=axis)[1]
+    place = context.op(shape.Squeeze, found, context.int64([axis]))
+    dims = context.dims(data)
+    size = dims[axis] if dims is not None else None
+    if isinstance(size, int):
+        depth = context.int64([size])
+    elif axis >= 0 or dims is not None:
+        number = axis if axis >= 0 else axis + context.known_rank(data)
+        depth = shape.sizes_of(context, data, number, number + 1)
+    else:
+        depth = context.op(indexing.Gather, context.op(shape.Shape, data), context.int64([axis]))
+    values = context.array(numpy.array([0.0, 1.0]), context.elem_type(data) or FLOAT)
+    return context.replace(context.op(indexing.OneHot, place, depth, values, axis=axis))
+
+
+Hardmax = OperatorSpec("Hardmax", dims=same, older=(flattened,), rewritings=(hardmax,))
+_EPSILON = Field("epsilon", FieldKind.FLOAT, 1e-5)
+
+
+def old_batch_normalization(node: Node, context: Context) -> list[Node] | None:
+    """Attributes of training and of a form that normalised every element on its own, in operator sets 1 to 7."""
+    if context.version < 7 and not get_int(node, "is_test"):
+        raise Refused("is in its training form (is_test = 0)", "set is_test to 1")
+    if context.version < 9 and not get_int(node, "spatial", 1):
+        raise Refused("has spatial = 0, which RTen has not")
+    return dropped("is_test", "spatial", "consumed_inputs")(node, context)
+
+
+def batch_normalization(node: Node, context: Context) -> list[Node] | None:
+    """Only inference: statistics are given, not computed."""
+    if get_int(node, "training_mode"):
+        raise Refused("is in its training form (training_mode = 1)", "export the model for inference")
+    return None
+
+
+BatchNormalization = OperatorSpec(
+    "BatchNormalization",
+    Row(5, 1, "BatchNormalizationAttrs", (_EPSILON,), {"momentum": ANY, "training_mode": (0,)}),
+    dims=same,
+    older=(old_batch_normalization,),
+    rewritings=(batch_normalization,),
+    is_plain=True,
+)
+InstanceNormalization = OperatorSpec(
+    "InstanceNormalization",
+    Row(3, 1, "BatchNormalizationAttrs", (_EPSILON,)),
+    dims=same,
+    older=(dropped("consumed_inputs"),),
+)
+
+
+def trailing_axes(node: Node, context: Context, data: str) -> list[int]:
+    """The axes from the attribute `axis` to the last, counted from the back."""
+    axis = get_int(node, "axis", -1)
+    return list(range(axis if axis < 0 else axis - context.known_rank(data), 0))
+
+
+def layer_normalization(node: Node, context: Context) -> list[Node] | None:
+    """RTen has the first output; where the mean or the deviation is wanted, everything is computed step by step."""
+    if not context.wanted(1) and not context.wanted(2):
+        return None
+    data, scale, bias = context.input(0), context.input(1), context.optional(2)
+    axes = context.int64(trailing_axes(node, context, data))
+    mean = context.op(reduction.ReduceMean, data, axes, keepdims=1)
+    centred = context.op(elementwise.Sub, data, mean)
+    variance = context.op(reduction.ReduceMean, context.op(elementwise.Mul, centred, centred), axes, keepdims=1)
+    epsilon = context.scalar(get_float(node, "epsilon", 1e-5), like=data)
+    inverse = context.op(
+        elementwise.Reciprocal, context.op(elementwise.Sqrt, context.op(elementwise.Add, variance, epsilon))
+    )
+    result = context.op(elementwise.Mul, context.op(elementwise.Mul, centred, inverse), scale)
+    return context.replace(context.op(elementwise.Add, result, bias) if bias else result, mean, inverse)
+
+
+LayerNormalization = OperatorSpec(
+    "LayerNormalization",
+    Row(3, 1, "LayerNormalizationAttrs", (axis_field(-1), _EPSILON), {"stash_type": ANY}),
+    dims=same,
+    rewritings=(layer_normalization,),
+    is_plain=True,
+)
+
+
+def group_normalization(node: Node, context: Context) -> list[Node] | None:
+    """Each group is an instance of its own; the scale and bias were one a group before operator set 21."""
+    import numpy
+
+    data, scale, bias = (context.input(place) for place in range(3))
+    groups, rank = get_int(node, "num_groups"), context.known_rank(data)
+    batch = shape.sizes_of(context, data, 0, 1)
+    elem_type = context.elem_type(data) or FLOAT
+    context.check_size(groups)
+    units = (context.array(numpy.full(groups, fill), elem_type) for fill in (1.0, 0.0))
+    by_group = context.op(shape.Reshape, data, shape.joined(context, batch, context.int64([groups, -1])))
+    normal = context.op(InstanceNormalization, by_group, *units, epsilon=get_float(node, "epsilon", 1e-5))
+    if context.version < 21:  # spread what there is one of in a group while the groups are an axis
+        weights = (context.op(shape.Unsqueeze, name, context.int64([-1])) for name in (scale, bias))
+    else:
+        normal = context.op(shape.Reshape, normal, context.op(shape.Shape, data))
+        trailing = context.int64(range(1, rank - 1))
+        weights = (context.op(shape.Unsqueeze, name, trailing) for name in (scale, bias))
+    factor, shift = weights
+    result = context.op(elementwise.Add, context.op(elementwise.Mul, normal, factor), shift)
+    if context.version < 21:
+        result = context.op(shape.Reshape, result, context.op(shape.Shape, data))
+    return context.replace(result)
+
+
+GroupNormalization = OperatorSpec("GroupNormalization", dims=same, rewritings=(group_normalization,))
+
+
+def root_mean_square(context: Context, data: str, axes: list[int], epsilon: float) -> str:
+    """The data divided by the root of their mean square over some axes."""
+    mean = context.op(reduction.ReduceMean, context.op(elementwise.Mul, data, data), context.int64(axes), keepdims=1)
+    root = context.op(elementwise.Sqrt, context.op(elementwise.Add, mean, context.scalar(epsilon, like=data)))
+    return context.op(elementwise.Mul, data, context.op(elementwise.Reciprocal, root))
+
+
+def rms_normalization(node: Node, context: Context) -> list[Node] | None:
+    """The data by their root mean square, times the scale, in the form that RTen fuses."""
+    data = context.input(0)
+    normal = root_mean_square(context, data, trailing_axes(node, context, data), get_float(node, "epsilon", 1e-5))
+    return context.replace(context.op(elementwise.Mul, normal, context.input(1)))
+
+
+RMSNormalization = OperatorSpec("RMSNormalization", dims=same, rewritings=(rms_normalization,))
+
+
+def simplified_layer_normalization(node: Node, context: Context) -> list[Node] | None:
+    """The root mean square only."""
+    data = context.input(0)
+    normal = root_mean_square(context, data, trailing_axes(node, context, data), get_float(node, "epsilon", 1e-5))
+    return context.replace(context.op(elementwise.Mul, normal, context.input(1)))
+
+
+SimplifiedLayerNormalization = OperatorSpec(
+    "SimplifiedLayerNormalization", dims=unknown, elements=(), rewritings=(simplified_layer_normalization,)
+)
+
+
+def lp_normalization(node: Node, context: Context) -> list[Node] | None:
+    """The data divided by their norm, and zero where that is zero; RTen 0.25.0 lacks the operator."""
+    data = context.input(0)
+    length = reduction.norm(context, data, [get_int(node, "axis", -1)], reduction.power_of(node))
+    empty = context.op(comparison.Equal, length, context.scalar(0, like=data))
+    return context.replace(
+        context.op(elementwise.Div, data, context.op(comparison.Where, empty, context.scalar(1, like=data), length))
+    )
+
+
+LpNormalization = OperatorSpec(
+    "LpNormalization",
+    Row(1, 1, "LpNormalizationAttrs", (axis_field(-1), Field("p", FieldKind.INT, 2, minimum=0)), later=True),
+    dims=same,
+    rewritings=(lp_normalization,),
+)
+
+
+def mean_variance_normalization(node: Node, context: Context) -> list[Node] | None:
+    """The data less their mean, by their standard deviation; the published function adds 1e-9 to that."""
+    data = context.input(0)
+    axes = context.int64([0, 2, 3] if find(node, "axes") is None else get_ints(node, "axes") or ())
+    mean = context.op(reduction.ReduceMean, data, axes, keepdims=1)
+    squared = context.op(elementwise.Mul, mean, mean)
+    variance = context.op(
+        elementwise.Sub,
+        context.op(reduction.ReduceMean, context.op(elementwise.Mul, data, data), axes, keepdims=1),
+        squared,
+    )
+    deviation = context.op(elementwise.Add, context.op(elementwise.Sqrt, variance), context.scalar(1e-9, like=data))
+    return context.replace(context.op(elementwise.Div, context.op(elementwise.Sub, data, mean), deviation))
+
+
+MeanVarianceNormalization = OperatorSpec(
+    "MeanVarianceNormalization", dims=same, rewritings=(mean_variance_normalization,)
+)
+
+
+def lrn(node: Node, context: Context) -> list[Node] | None:
+    """Each element by a power of the mean square of its neighbours in other channels: a pool along the channels."""
+    data, size = context.input(0), get_int(node, "size", 1)
+    batch, channels = shape.sizes_of(context, data, 0, 1), shape.sizes_of(context, data, 1, 2)
+    plane = context.op(
+        shape.Reshape,
+        context.op(elementwise.Mul, data, data),
+        shape.joined(context, batch, context.int64([1]), channels, context.int64([-1])),
+    )
+    before = (size - 1) // 2
+    mean = context.op(
+        pooling.AveragePool,
+        plane,
+        kernel_shape=[size, 1],
+        pads=[before, 0, size - 1 - before, 0],
+        strides=[1, 1],
+        count_include_pad=1,
+    )
+    whole = context.op(shape.Reshape, mean, context.op(shape.Shape, data))
+    scaled = context.op(elementwise.Mul, whole, context.scalar(get_float(node, "alpha", 1e-4), like=data))
+    shifted = context.op(elementwise.Add, scaled, context.scalar(get_float(node, "bias", 1.0), like=data))
+    divisor = context.op(elementwise.Pow, shifted, context.scalar(get_float(node, "beta", 0.75), like=data))
+    return context.replace(context.op(elementwise.Div, data, divisor))
+
+
+LRN = OperatorSpec("LRN", dims=same, rewritings=(lrn,))

@@ -1,0 +1,266 @@
+"""Pools: the largest, the mean or the norm of a window that moves over spatial axes, or of all of them."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from formats.ir.dtypes import FLOAT, INT32, INT64
+from formats.rten.convert.refusal import Refused
+from formats.rten.graph.attributes import get_int, get_ints
+from formats.rten.operators import elementwise, reduction, scatter, shape, slicing
+from formats.rten.operators.rules import always, unknown
+from formats.rten.operators.spec import ANY, ONES, Field, FieldKind, OperatorSpec, Row, of_input, sizes_field
+from formats.rten.operators.window import (
+    KERNEL,
+    PADDING,
+    VOLUME_AXES,
+    Window,
+    differs,
+    explicit_pads,
+    flat_window,
+    part_of_window,
+    positions_along,
+    rounding_pads,
+    window,
+    window_attributes,
+    window_raised,
+)
+from formats.rten.types import INT64_MAX
+
+if TYPE_CHECKING:
+    from formats.ir.model import Node
+    from formats.rten.convert.context import Context
+    from formats.rten.convert.scope import Scope
+    from formats.rten.convert.value_types import Dims, ValueType
+
+_CEIL_MODE = Field("ceil_mode", FieldKind.BOOL, 0)
+
+
+def pool_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """Batch, channels, and the positions of the window; the same for the indices of the largest."""
+    dims = types[0].dims
+    geometry = window(node, get_ints(node, "kernel_shape") or ())
+    batch, channels, *spatial = dims or (None, None, *(None for _ in geometry.kernel))
+    ceil = bool(get_int(node, "ceil_mode"))
+    sizes = [positions_along(size, geometry, axis, ceil=ceil) for axis, size in enumerate(spatial)]
+    return [(batch, channels, *sizes)] * len(node.output)
+
+
+MAX_TAPS = 256  # slices, each a node
+
+
+def _taken(context: Context, operator: OperatorSpec, data: str, geometry: Window) -> str:
+    """The elements of each window put together, one axis after the other."""
+    for axis, (length, dilation, stride) in enumerate(
+        zip(geometry.kernel, geometry.dilations, geometry.strides, strict=True)
+    ):
+        number, step = context.int64([axis + 2]), context.int64([stride])
+        slices = []
+        for place in range(length):
+            start = place * dilation
+            end = start - geometry.extent(axis) + 1 or INT64_MAX
+            slices.append(context.op(slicing.Slice, data, context.int64([start]), context.int64([end]), number, step))
+        data = context.op(operator, *slices)
+    return data
+
+
+def _padded(context: Context, data: str, pads: tuple[int, ...], value: float) -> str:
+    """The data with a value around."""
+    if not any(pads):
+        return data
+    rank = len(pads) // 2
+    amounts = context.int64([0, 0, *pads[:rank], 0, 0, *pads[rank:]])
+    return context.op(slicing.Pad, data, amounts, context.scalar(value, like=data))
+
+
+def _ones(context: Context, data: str) -> str:
+    """An image of ones, of the size of the data."""
+    size = shape.joined(context, context.int64([1, 1]), shape.sizes_of(context, data, 2, context.known_rank(data)))
+    return context.op(shape.Expand, context.scalar(1, like=data), size)
+
+
+def dilated_pool(node: Node, context: Context) -> list[Node] | None:
+    """The maximum or mean of the elements of each window."""
+    data = context.input(0)
+    geometry = window(node, get_ints(node, "kernel_shape") or ())
+    if all(dilation == 1 for dilation in geometry.dilations) or context.is_integer(data):
+        return None
+    if sum(geometry.kernel) > MAX_TAPS:
+        raise Refused(f"has a window with gaps that would make {sum(geometry.kernel)} slices, more than {MAX_TAPS}")
+    pads = asked = explicit_pads(context, geometry, data)
+    if pads is None or asked is None:
+        raise Refused("pads by SAME_UPPER for unknown sizes", "fix the sizes of the model's inputs")
+    if get_int(node, "ceil_mode"):
+        pads = rounding_pads(context, geometry, data, pads)
+    if node.op_type == MaxPool.name:
+        padded = _padded(context, data, pads, float("-inf"))
+        return context.replace(_taken(context, elementwise.Max, padded, geometry))
+    total = _taken(context, elementwise.Sum, _padded(context, data, pads, 0.0), geometry)
+    if not any(pads):
+        return context.replace(context.op(elementwise.Div, total, context.scalar(prod(geometry.kernel), like=data)))
+    counted = asked if get_int(node, "count_include_pad") else (0,) * len(pads)
+    ones = _padded(context, _ones(context, data), counted, 1.0)
+    rest = tuple(pad - done for pad, done in zip(pads, counted, strict=True))
+    count = _taken(context, elementwise.Sum, _padded(context, ones, rest, 0.0), geometry)
+    return context.replace(context.op(elementwise.Div, total, count))
+
+
+def pool_of_volumes(node: Node, context: Context) -> list[Node] | None:
+    """Planes first, then across them."""
+    data = context.input(0)
+    geometry = window(node, get_ints(node, "kernel_shape") or ())
+    if len(geometry.kernel) != VOLUME_AXES:
+        return None
+    batch, plane = shape.sizes_of(context, data, 0, 1), shape.sizes_of(context, data, 3, 5)
+    stack = shape.sizes_of(context, data, 1, 3)
+    anything = context.int64([-1])
+    flat = context.op(shape.Reshape, data, shape.joined(context, batch, anything, plane))
+    planes = context.copy([flat], **part_of_window(node, geometry, range(1, VOLUME_AXES)))
+    lines = context.op(shape.Reshape, planes, shape.joined(context, batch, stack, anything))
+    result = context.copy([lines], **part_of_window(node, geometry, range(1), fill=1))
+    target = shape.joined(context, shape.sizes_of(context, result, 0, 3), shape.sizes_of(context, planes, 2, 4))
+    return context.replace(context.op(shape.Reshape, result, target))
+
+
+def _pool_rounded_up(node: Node, context: Context, geometry: Window, pads: tuple[int, ...]) -> list[Node]:
+    """The same pool in floor mode, its end padded so that every output of ceil mode has a window."""
+    data, rank = context.input(0), len(geometry.kernel)
+    if get_int(node, "count_include_pad"):  # the padding asked for counts, what is added for rounding does not
+        zeros = [0, 0, *pads[:rank], 0, 0, *pads[rank:]]
+        more = rounding_pads(context, geometry, data, pads)
+        data = context.op(slicing.Pad, data, context.int64(zeros), context.scalar(0, like=data))
+        pads = (*((0,) * rank), *(end - asked for end, asked in zip(more[rank:], pads[rank:], strict=True)))
+    else:
+        pads = rounding_pads(context, geometry, data, pads)
+    gone = ("ceil_mode", "count_include_pad", "auto_pad", "dilations", "storage_order")
+    return context.changed([data], without=gone, pads=pads)
+
+
+def pool(node: Node, context: Context) -> list[Node] | None:
+    """RTen's ceil mode makes too many outputs; rounding down with more padding at the end is exact."""
+    data = context.input(0)
+    if context.is_integer(data):
+        pooled = context.copy([context.cast(data, FLOAT)])
+        return context.replace(context.cast(pooled, context.elem_type(data) or INT32))
+    if context.wanted(1):
+        raise Refused("wants the indices of the largest elements, which RTen does not give")
+    geometry = flat_window(node, get_ints(node, "kernel_shape") or ())
+    pads = explicit_pads(context, geometry, data)
+    if get_int(node, "ceil_mode"):
+        if pads is None or not geometry.auto_pad.startswith("SAME"):
+            return _pool_rounded_up(node, context, geometry, pads or geometry.pads)
+        return context.changed(without=("ceil_mode",))
+    attributes = window_attributes(geometry, pads)
+    return context.changed(**attributes) if differs(node, attributes) else None
+
+
+AveragePool = OperatorSpec(
+    "AveragePool",
+    Row(
+        1,
+        1,
+        "AveragePoolAttrs",
+        (KERNEL, *PADDING, sizes_field("strides"), Field("count_include_pad", FieldKind.BOOL, 0), _CEIL_MODE),
+        {"dilations": ONES},
+    ),
+    dims=pool_dims,
+    rewritings=(
+        dilated_pool,
+        pool_of_volumes,
+        pool,
+    ),
+    raised=window_raised,
+    is_plain=True,
+)
+MaxPool = OperatorSpec(
+    "MaxPool",
+    Row(
+        1,
+        1,
+        "MaxPoolAttrs",
+        (KERNEL, *PADDING, sizes_field("strides"), _CEIL_MODE),
+        {"dilations": ONES, "storage_order": ANY},
+    ),
+    dims=pool_dims,
+    elements=(of_input(0), always(INT64)),
+    rewritings=(
+        dilated_pool,
+        pool_of_volumes,
+        pool,
+    ),
+    raised=window_raised,
+    is_plain=True,
+)
+
+
+def lp_pool(node: Node, context: Context) -> list[Node] | None:
+    """The mean of powers over a window, padding counted as zeros, times the window's size, and the root of that."""
+    data, power = context.input(0), reduction.power_of(node)
+    geometry = flat_window(node, get_ints(node, "kernel_shape") or ())
+    pads = explicit_pads(context, geometry, data)
+    if pads is not None and get_int(node, "ceil_mode") and not geometry.auto_pad.startswith("SAME"):
+        pads = rounding_pads(context, geometry, data, pads)
+    raised = context.op(elementwise.Mul, data, data) if power == 2 else context.op(elementwise.Abs, data)
+    if power > 2:
+        raised = context.op(elementwise.Pow, raised, context.scalar(power, like=data))
+    lists = window_attributes(geometry, pads)
+    mean = context.copy([raised], AveragePool, ("p", "ceil_mode"), count_include_pad=1, **lists)
+    total = context.op(elementwise.Mul, mean, context.scalar(prod(geometry.kernel), like=data))
+    if power > 2:
+        return context.replace(context.op(elementwise.Pow, total, context.scalar(1 / power, like=data)))
+    return context.replace(context.op(elementwise.Sqrt, total) if power == 2 else total)
+
+
+LpPool = OperatorSpec("LpPool", dims=pool_dims, rewritings=(lp_pool,))
+
+
+def global_pool_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """Batch, channels, and ones."""
+    dims = types[0].dims
+    return [] if dims is None else [dims[:2] + (1,) * (len(dims) - 2)]
+
+
+GlobalAveragePool = OperatorSpec("GlobalAveragePool", Row(1), dims=global_pool_dims, is_plain=True)
+GlobalMaxPool = OperatorSpec("GlobalMaxPool", Row(1), dims=global_pool_dims)
+
+
+def global_lp_pool(node: Node, context: Context) -> list[Node] | None:
+    """The norm over all spatial axes."""
+    data = context.input(0)
+    return context.replace(
+        reduction.norm(context, data, list(range(2, context.known_rank(data))), reduction.power_of(node))
+    )
+
+
+GlobalLpPool = OperatorSpec("GlobalLpPool", dims=global_pool_dims, rewritings=(global_lp_pool,))
+
+
+def max_unpool(node: Node, context: Context) -> list[Node] | None:
+    """Each element goes where its index in the flat output says, zeros elsewhere."""
+    import numpy
+
+    data, indices = context.input(0), context.input(1)
+    if context.optional(2):
+        target = list(context.static_ints(context.input(2)))
+    else:
+        geometry = window(node, get_ints(node, "kernel_shape") or ())
+        rank, dims = len(geometry.kernel), context.static_dims(data)
+        target = list(dims[:2])
+        for axis in range(rank):
+            room = (dims[2 + axis] - 1) * geometry.strides[axis] + geometry.kernel[axis]
+            target.append(room - geometry.pads[axis] - geometry.pads[rank + axis])
+    context.check_size(*target)
+    zeros = context.array(numpy.zeros(prod(target)), context.elem_type(data) or FLOAT)
+    flat = context.int64([-1])
+    filled = context.op(
+        scatter.ScatterElements,
+        zeros,
+        context.op(shape.Reshape, indices, flat),
+        context.op(shape.Reshape, data, flat),
+        axis=0,
+    )
+    return context.replace(context.op(shape.Reshape, filled, context.int64(target)))
+
+
+MaxUnpool = OperatorSpec("MaxUnpool", dims=unknown, rewritings=(max_unpool,))

@@ -1,0 +1,234 @@
+"""Quantised tensors: scales and zero points in the shapes that RTen reads, blocks and fused operators undone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from formats.ir.dtypes import FLOAT, INT8, INT16, INT32, UINT8, UINT16, type_name
+from formats.rten.convert.refusal import Refused
+from formats.rten.convert.value_types import Dims, ValueType
+from formats.rten.graph.attributes import get_int
+from formats.rten.operators import casting, convolution, elementwise, matrix, shape, slicing
+from formats.rten.operators.rules import always, normalize, same, unknown
+from formats.rten.operators.spec import ANY, Field, FieldKind, OperatorSpec, Row, Signature, axis_field, of_input
+from formats.rten.types import BYTES, FLOAT_TYPES, FLOATS, VALUE_TYPES, limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from formats.ir.model import Node
+    from formats.rten.convert.context import Context
+    from formats.rten.convert.scope import Scope
+
+QUANTIZED_TYPES: Final[Mapping[int, str | None]] = {UINT8: VALUE_TYPES[UINT8], INT8: VALUE_TYPES[INT8], 0: None}
+
+
+def _quantized_type(node: Node, types: list[ValueType], output: int) -> int | None:
+    """The type of the zero point, the attribute where there is none, and UINT8 where nothing says otherwise."""
+    if len(types) > 2 and node.input[2]:
+        return types[2].elem_type
+    return get_int(node, "output_dtype") or UINT8
+
+
+def per_tensor(context: Context, name: str) -> str:
+    """A vector of one element as a scalar; anything else as it is."""
+    if context.dims(name) != (1,):
+        return name
+    tensor = context.scope.constant(name)
+    if tensor is None:
+        return context.op(shape.Squeeze, name, context.int64([0]))
+    return context.constants.add_tensor(replace(tensor, name=context.names.new(f"{name}/scalar"), dims=[]))
+
+
+def _parameters(context: Context, zero_type: int | None) -> tuple[str, str]:
+    """The scale and the zero point, both scalars with the zero point given, or both vectors."""
+    scale, zero = per_tensor(context, context.input(1)), context.optional(2)
+    zero = per_tensor(context, zero) if zero else ""
+    rank = context.rank(scale)
+    if rank == 0 and not zero:
+        if zero_type is None:
+            raise Refused("has no zero point, and its type is unknown", "infer the model's types first")
+        zero = context.scalar(0, elem_type=zero_type)
+    if rank is None:
+        raise Refused("has a scale of unknown rank", "infer the model's shapes first")
+    return scale, zero
+
+
+QUANTIZED = frozenset((UINT8, INT8))
+OTHERS = (BYTES | {UINT16, INT16}) - QUANTIZED
+
+
+def _spread(context: Context, name: str, data: str, axis: int, rank: int, block: int) -> str:
+    """Parameters of blocks repeated along the axis, those of an axis put beside it."""
+    if not block:
+        trailing = rank - axis - 1
+        is_vector = context.rank(name) == 1 and context.dims(name) != (1,)
+        return (
+            context.op(shape.Unsqueeze, name, context.int64(range(1, trailing + 1))) if is_vector and trailing else name
+        )
+    before, after = shape.sizes_of(context, name, 0, axis), shape.sizes_of(context, name, axis + 1, rank)
+    count, whole = context.static_dims(name)[axis], context.static_dims(data)[axis]
+    column = context.op(shape.Unsqueeze, name, context.int64([axis + 1]))
+    repeats = [block if place == axis + 1 else 1 for place in range(rank + 1)]
+    tiled = context.op(shape.Tile, column, context.int64(repeats))
+    merged = context.op(shape.Reshape, tiled, shape.joined(context, before, context.int64([count * block]), after))
+    if count * block == whole:
+        return merged
+    return context.op(slicing.Slice, merged, context.int64([0]), context.int64([whole]), context.int64([axis]))
+
+
+def _spreading(node: Node, context: Context) -> Callable[[str], str]:
+    """A function that spreads parameters over the data that they are for."""
+    data, block = context.input(0), get_int(node, "block_size")
+    if not block and (context.rank(context.input(1)) == 0 or context.dims(context.input(1)) == (1,)):
+        return str
+    rank = context.known_rank(data)
+    axis = normalize(get_int(node, "axis", 1), rank) if rank else 0
+    return lambda name: _spread(context, name, data, axis, rank, block)
+
+
+def _divided_out(node: Node, context: Context, target: int) -> list[Node]:
+    """The nearest integer to x / scale, an even one between two, plus the zero point, within the limits of its type."""
+    spread, zero = _spreading(node, context), context.optional(2)
+    float_type = context.elem_type(context.input(1)) or FLOAT
+    quotient = context.op(elementwise.Div, context.cast(context.input(0), float_type), spread(context.input(1)))
+    numbers = context.op(elementwise.Round, quotient)
+    if zero:
+        numbers = context.op(elementwise.Add, numbers, spread(context.cast(zero, float_type)))
+    bounds = (context.scalar(limit, elem_type=float_type) for limit in limits(target))
+    return context.replace(context.op(casting.Cast, context.op(elementwise.Clip, numbers, *bounds), to=target))
+
+
+def quantize_linear(node: Node, context: Context) -> list[Node] | None:
+    """The type of the result is said by the zero point and by the attribute, which RTen's inference reads."""
+    data, zero = context.input(0), context.optional(2)
+    target = context.elem_type(zero) if zero else get_int(node, "output_dtype") or UINT8
+    if target not in QUANTIZED | OTHERS:
+        raise Refused(f"quantises to {type_name(target)}, where RTen has integers only")
+    if target in OTHERS or get_int(node, "block_size"):
+        return _divided_out(node, context, target)
+    if context.is_integer(data):
+        return context.changed([context.cast(data, FLOAT), *node.input[1:]])
+    scale, zero = _parameters(context, target)
+    given = [data, scale, zero] if zero else [data, scale]
+    if given == list(node.input) and get_int(node, "output_dtype") == target:
+        return None
+    return context.changed(given, output_dtype=target)
+
+
+def quantize_raised(node: Node, context: Context) -> list[Node]:
+    """The zero point has the type of the output, and where there is one nothing else says it."""
+    return context.changed(without=["output_dtype"] if context.optional(2) else ())
+
+
+QuantizeLinear = OperatorSpec(
+    "QuantizeLinear",
+    Row(
+        3,
+        1,
+        "QuantizeLinearAttrs",
+        (axis_field(1), Field("output_dtype", FieldKind.CHOICE, choices=QUANTIZED_TYPES)),
+        {"saturate": ANY, "precision": FLOAT_TYPES, "block_size": (0,)},
+    ),
+    dims=same,
+    elements=(_quantized_type,),
+    rewritings=(quantize_linear,),
+    raised=quantize_raised,
+)
+
+
+def _dequantized_type(node: Node, types: list[ValueType], output: int) -> int | None:
+    return get_int(node, "output_dtype") or types[1].elem_type
+
+
+def _is_small_float(elem_type: int | None) -> bool:
+    return elem_type is not None and elem_type not in FLOATS and type_name(elem_type).startswith("FLOAT")
+
+
+def _multiplied_out(node: Node, context: Context) -> list[Node]:
+    """(x - zero point) * scale, both spread over what they are for."""
+    spread, zero = _spreading(node, context), context.optional(2)
+    float_type = context.elem_type(context.input(1)) or FLOAT
+    numbers = context.cast(context.input(0), float_type)
+    if zero:
+        numbers = context.op(elementwise.Sub, numbers, spread(context.cast(zero, float_type)))
+    return context.replace(context.op(elementwise.Mul, numbers, spread(context.input(1))))
+
+
+def dequantize_linear(node: Node, context: Context) -> list[Node] | None:
+    """Blocks are multiplied out; otherwise RTen has the operator."""
+    elem_type = context.elem_type(context.input(0))
+    if get_int(node, "block_size") or elem_type in FLOATS or _is_small_float(elem_type):
+        return _multiplied_out(node, context)
+    given = [context.input(0), *(name for name in _parameters(context, elem_type) if name)]
+    return None if given == [name for name in node.input if name] else context.changed(given)
+
+
+def dequantize_raised(node: Node, context: Context) -> list[Node]:
+    """ONNX takes the zero point of an INT32 for nought, RTen subtracts it."""
+    zero_point = context.optional(2)
+    if not zero_point or context.elem_type(node.input[0]) != INT32:
+        return [node]
+    numbers = context.scope.array(zero_point)
+    if numbers is not None and not numbers.any():
+        return context.changed(node.input[:2])
+    rank = context.rank(node.input[0])
+    if rank is not None and context.rank(zero_point) != 0:
+        along = [1] * rank
+        along[get_int(node, "axis", 1)] = -1
+        zero_point = context.op(shape.Reshape, zero_point, context.int64(along))
+    return context.changed([context.op(elementwise.Sub, node.input[0], zero_point), node.input[1]])
+
+
+DequantizeLinear = OperatorSpec(
+    "DequantizeLinear",
+    Row(3, 1, "DequantizeLinearAttrs", (axis_field(1),), {"block_size": (0,), "output_dtype": FLOAT_TYPES}),
+    signature=Signature("w"),
+    dims=same,
+    elements=(_dequantized_type,),
+    rewritings=(dequantize_linear,),
+    raised=dequantize_raised,
+)
+
+
+def dynamic_quantize_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """The input's dims, and two scalars."""
+    return [types[0].dims, (), ()]
+
+
+DynamicQuantizeLinear = OperatorSpec(
+    "DynamicQuantizeLinear",
+    Row(1, 3),
+    dims=dynamic_quantize_dims,
+    elements=(always(UINT8), always(FLOAT), always(UINT8)),
+)
+
+
+def dequantized(context: Context, data: str, scale: str, zero: str, axis: int = 1) -> str:
+    """The floats that a quantised value stands for; a vector of scales is along `axis`."""
+    return context.op(DequantizeLinear, data, scale, zero, axis=axis)
+
+
+def q_linear_conv(node: Node, context: Context) -> list[Node] | None:
+    """Data and weight as floats, convolved with the bias in the unit of their product, and quantised again."""
+    x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (context.input(place) for place in range(8))
+    inputs = [dequantized(context, x, x_scale, x_zero), dequantized(context, w, w_scale, w_zero, axis=0)]
+    if context.optional(8):
+        unit = context.op(elementwise.Mul, x_scale, w_scale)
+        inputs.append(context.op(elementwise.Mul, context.cast(context.input(8), FLOAT), unit))
+    return context.replace(context.op(QuantizeLinear, context.copy(inputs, convolution.Conv), y_scale, y_zero))
+
+
+QLinearConv = OperatorSpec("QLinearConv", dims=unknown, elements=(of_input(7),), rewritings=(q_linear_conv,))
+
+
+def q_linear_matmul(node: Node, context: Context) -> list[Node] | None:
+    """Both operands as floats, multiplied, and quantised again."""
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = (context.input(place) for place in range(8))
+    left = dequantized(context, a, a_scale, a_zero, axis=-2)
+    right = dequantized(context, b, b_scale, b_zero, axis=-1)
+    return context.replace(context.op(QuantizeLinear, context.op(matrix.MatMul, left, right), y_scale, y_zero))
+
+
+QLinearMatMul = OperatorSpec("QLinearMatMul", dims=unknown, elements=(of_input(7),), rewritings=(q_linear_matmul,))

@@ -1,0 +1,158 @@
+"""Random numbers, and what drops elements at random in training."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from formats.ir.dtypes import BOOL, FLOAT, INT32, INT64, numpy_dtype
+from formats.ir.storage import from_numpy
+from formats.rten.convert.refusal import Refused
+from formats.rten.convert.value_types import Dims, ValueType
+from formats.rten.graph.attributes import find, get_float, get_int, get_ints
+from formats.rten.operators import casting, comparison, creation, shape
+from formats.rten.operators.rules import always, of_attribute, same, same_all, unknown
+from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature, of_input
+from formats.rten.types import FLOAT_TYPES
+
+if TYPE_CHECKING:
+    from formats.ir.model import Node
+    from formats.rten.convert.context import Context
+    from formats.rten.convert.scope import Scope
+
+_SEED = Field("seed", FieldKind.FLOAT)
+_FLOAT_OUTPUT = {"dtype": FLOAT_TYPES}
+
+
+def random_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """The dims in the attribute."""
+    return [tuple(get_ints(node, "shape") or ())]
+
+
+RandomNormal = OperatorSpec(
+    "RandomNormal",
+    Row(
+        0,
+        1,
+        "RandomNormalAttrs",
+        (
+            Field("mean", FieldKind.FLOAT, 0.0),
+            Field("scale", FieldKind.FLOAT, 1.0),
+            _SEED,
+            Field("shape", FieldKind.INTS, minimum=0, required=True),
+        ),
+        _FLOAT_OUTPUT,
+    ),
+    dims=random_dims,
+    elements=(of_attribute("dtype", FLOAT),),
+)
+
+
+def float_like_raised(node: Node, context: Context) -> list[Node]:
+    """RTen's random numbers are floats, whatever they are like."""
+    return context.changed(dtype=FLOAT)
+
+
+RandomNormalLike = OperatorSpec(
+    "RandomNormalLike",
+    Row(
+        1,
+        1,
+        "RandomNormalLikeAttrs",
+        (Field("mean", FieldKind.FLOAT, 0.0), Field("scale", FieldKind.FLOAT, 1.0), _SEED),
+        _FLOAT_OUTPUT,
+    ),
+    signature=Signature("w"),
+    dims=same,
+    elements=(of_attribute("dtype", None),),
+    raised=float_like_raised,
+)
+RandomUniform = OperatorSpec(
+    "RandomUniform",
+    Row(
+        0,
+        1,
+        "RandomUniformAttrs",
+        (
+            Field("shape", FieldKind.INTS, minimum=0, required=True),
+            Field("high", FieldKind.FLOAT, 1.0),
+            Field("low", FieldKind.FLOAT, 0.0),
+            _SEED,
+        ),
+        _FLOAT_OUTPUT,
+    ),
+    dims=random_dims,
+    elements=(of_attribute("dtype", FLOAT),),
+)
+RandomUniformLike = OperatorSpec(
+    "RandomUniformLike",
+    Row(
+        1,
+        1,
+        "RandomUniformLikeAttrs",
+        (Field("high", FieldKind.FLOAT, 1.0), Field("low", FieldKind.FLOAT, 0.0), _SEED),
+        _FLOAT_OUTPUT,
+    ),
+    signature=Signature("w"),
+    dims=same,
+    elements=(of_attribute("dtype", None),),
+    raised=float_like_raised,
+)
+
+
+def bernoulli(node: Node, context: Context) -> list[Node] | None:
+    """True where a random number is below the probability."""
+    data = context.input(0)
+    seed = get_float(node, "seed") if find(node, "seed") is not None else None
+    elem_type = context.elem_type(data) or FLOAT
+    number = context.op(RandomUniformLike, data, dtype=elem_type, seed=seed)
+    return context.replace(
+        context.op(casting.Cast, context.op(comparison.Less, number, data), to=get_int(node, "dtype") or elem_type)
+    )
+
+
+Bernoulli = OperatorSpec("Bernoulli", dims=same, elements=(of_attribute("dtype", None),), rewritings=(bernoulli,))
+
+
+def multinomial_raised(node: Node, context: Context) -> list[Node]:
+    """RTen draws integers of 32 bits."""
+    return context.changed(dtype=INT32)
+
+
+Multinomial = OperatorSpec(
+    "Multinomial",
+    Row(1, 1, "MultinomialAttrs", (Field("sample_size", FieldKind.INT, 1), _SEED), {"dtype": (INT32, INT64)}),
+    dims=unknown,
+    elements=(of_attribute("dtype", INT32),),
+    raised=multinomial_raised,
+)
+
+
+def dropout(node: Node, context: Context) -> list[Node] | None:
+    """In inference nothing is dropped, and the mask is all true; random numbers need a feature that RTen may lack."""
+    import numpy
+
+    data, ratio, training = context.input(0), context.optional(1), context.optional(2)
+    if context.version < 7 and not get_int(node, "is_test"):
+        raise Refused("is in its training form (is_test = 0)", "set is_test to 1")
+    if (
+        training
+        and context.scope.ints(training) != (0,)
+        and (context.scope.numbers(ratio) if ratio else [0.5]) != [0.0]
+    ):
+        raise Refused("may be in training mode", "export the model for inference")
+    if not context.wanted(1):
+        return context.replace(context.op(shape.Identity, data), "")
+    elem_type = BOOL if context.version >= 10 else context.elem_type(data) or FLOAT
+    ones = from_numpy(numpy.ones(1, dtype=numpy_dtype(elem_type)))
+    mask = context.op(creation.ConstantOfShape, context.op(shape.Shape, data), value=ones)
+    return context.replace(context.op(shape.Identity, data), mask)
+
+
+Dropout = OperatorSpec(
+    "Dropout",
+    Row(2, 2, "DropoutAttrs", (Field("seed", FieldKind.INT),)),
+    signature=Signature("xxb"),
+    dims=same_all,
+    elements=(of_input(0), always(BOOL)),
+    rewritings=(dropout,),
+)

@@ -1,0 +1,425 @@
+"""Operators that reduce an axis, add up along one, or find the largest elements of one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from formats.ir.dtypes import BOOL, INT32, INT64
+from formats.rten.convert.refusal import Refused
+from formats.rten.convert.value_types import Dims, ValueType
+from formats.rten.graph.attributes import find, get_int, get_ints
+from formats.rten.operators import comparison, elementwise, indexing, shape, slicing
+from formats.rten.operators.rewritings import promoted, widened
+from formats.rten.operators.rules import always, multiply, normalize, reduced, same, same_contents
+from formats.rten.operators.spec import (
+    ANY,
+    KEEP_DIMS,
+    Field,
+    FieldKind,
+    OperatorSpec,
+    Row,
+    Signature,
+    axis_field,
+    of_input,
+)
+
+if TYPE_CHECKING:
+    from formats.ir.model import Node
+    from formats.rten.convert.context import Context
+    from formats.rten.convert.scope import Scope
+
+_REDUCE = (Field("axes", FieldKind.INTS), KEEP_DIMS, Field("noop_with_empty_axes", FieldKind.BOOL, 0))
+
+
+def reduce_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """The dims without the reduced axes, or with 1 in their place."""
+    dims = types[0].dims
+    keep = get_int(node, "keepdims", 1)
+    axes = scope.ints(node.input[1]) if len(node.input) > 1 and node.input[1] else ()
+    if axes is not None and not axes:
+        if get_int(node, "noop_with_empty_axes"):
+            return [dims]
+        axes = tuple(range(len(dims or ())))
+        if dims is None and not keep:
+            return [()]
+    return [reduced(dims, axes, keep)]
+
+
+def _of_each_element(op_type: str | None, context: Context, data: str) -> str:
+    """What a reduction makes of a single element."""
+    if op_type in (ReduceL1.name, ReduceL2.name):
+        return context.op(elementwise.Abs, data)
+    if op_type == ReduceSumSquare.name:
+        return context.op(elementwise.Mul, data, data)
+    return context.op(elementwise.Log, data) if op_type == ReduceLogSum.name else data
+
+
+def reduction(node: Node, context: Context) -> list[Node] | None:
+    """RTen's optimiser misreads a reduction of no axes: that is a function of each element, and written so."""
+    if changed := shape.vector_axes(node, context):
+        return changed
+    axes = context.optional(1)
+    held = context.scope.ints(axes) if axes else ()
+    flag = find(node, "noop_with_empty_axes")
+    if held is None:
+        return None
+    if held:
+        return context.changed(without=("noop_with_empty_axes",)) if flag is not None else None
+    if flag is not None and flag.i:
+        return context.replace(_of_each_element(node.op_type, context, context.input(0)))
+    if not axes and flag is None:
+        return None
+    return context.changed([context.input(0)], without=("noop_with_empty_axes",))
+
+
+def reduction_raised(node: Node, context: Context) -> list[Node]:
+    """The axes are an input; where there already is one, RTen looks at nothing else."""
+    axes = get_ints(node, "axes")
+    if not axes or context.optional(1):
+        return context.changed(without=["axes"])
+    return context.changed([node.input[0], context.int64(axes)], without=["axes"])
+
+
+def _reduction_deviation(node: Node, context: Context) -> str:
+    axes = context.optional(1)
+    if get_int(node, "noop_with_empty_axes") and (not axes or context.dims(axes) in (None, (0,))):
+        return "what RTen does without axes depends on its optimiser"
+    return ""
+
+
+ReduceSum = OperatorSpec(
+    "ReduceSum",
+    Row(2, 1, "ReduceMeanAttrs", _REDUCE),
+    signature=Signature("Nl", "N"),
+    dims=reduce_dims,
+    older=(promoted(axes=1),),
+    rewritings=(reduction,),
+    narrow=widened((0,)),
+    raised=reduction_raised,
+    deviation=_reduction_deviation,
+)
+
+
+def reduce_mean(node: Node, context: Context) -> list[Node] | None:
+    """Of integers, the sum divided by the number of elements that went into it."""
+    data = context.input(0)
+    if not context.is_integer(data):
+        return None
+    total = context.op(ReduceSum, *node.input, keepdims=get_int(node, "keepdims", 1))
+    count = context.op(elementwise.Div, context.op(shape.Size, data), context.op(shape.Size, total))
+    elem_type = context.elem_type(data) or INT64
+    return context.replace(context.op(elementwise.Div, total, context.cast(count, elem_type)))
+
+
+ReduceMean = OperatorSpec(
+    "ReduceMean",
+    Row(2, 1, "ReduceMeanAttrs", _REDUCE),
+    signature=Signature("Nl", "N"),
+    dims=reduce_dims,
+    older=(promoted(axes=1),),
+    rewritings=(
+        reduction,
+        reduce_mean,
+    ),
+    narrow=widened((0,)),
+    raised=reduction_raised,
+    deviation=_reduction_deviation,
+)
+
+
+def product_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
+    """All elements multiplied, for a vector reduced as a whole."""
+    held = same_contents(node, scope, types)
+    if held is None or types[0].dims is None or len(types[0].dims) != 1:
+        return None
+    return (multiply(held),)
+
+
+ReduceProd = OperatorSpec(
+    "ReduceProd",
+    Row(2, 1, "ReduceMeanAttrs", _REDUCE),
+    signature=Signature("Nl", "N"),
+    dims=reduce_dims,
+    contents=product_contents,
+    older=(promoted(axes=1),),
+    rewritings=(reduction,),
+    narrow=widened((0,)),
+    raised=reduction_raised,
+    deviation=_reduction_deviation,
+)
+
+
+def reduce_extremum(node: Node, context: Context) -> list[Node] | None:
+    """Of no truth value at all, the extremum is a truth value too, and no extreme integer."""
+    data = context.input(0)
+    if context.elem_type(data) != BOOL:
+        return None
+    found = context.copy([context.cast(data, INT32), *node.input[1:]])
+    if node.op_type == ReduceMax.name:
+        return context.replace(context.op(comparison.Equal, found, context.scalar(1, elem_type=INT32)))
+    return context.replace(
+        context.op(comparison.Not, context.op(comparison.Equal, found, context.scalar(0, elem_type=INT32)))
+    )
+
+
+ReduceMax = OperatorSpec(
+    "ReduceMax",
+    Row(2, 1, "ReduceMeanAttrs", _REDUCE),
+    signature=Signature("Nl", "N"),
+    dims=reduce_dims,
+    older=(promoted(axes=1),),
+    rewritings=(
+        reduction,
+        reduce_extremum,
+    ),
+    narrow=widened((0,)),
+    raised=reduction_raised,
+    deviation=_reduction_deviation,
+)
+ReduceMin = OperatorSpec(
+    "ReduceMin",
+    Row(2, 1, "ReduceMeanAttrs", _REDUCE),
+    signature=Signature("Nl", "N"),
+    dims=reduce_dims,
+    older=(promoted(axes=1),),
+    rewritings=(
+        reduction,
+        reduce_extremum,
+    ),
+    narrow=widened((0,)),
+    raised=reduction_raised,
+    deviation=_reduction_deviation,
+)
+ReduceL1 = OperatorSpec(
+    "ReduceL1",
+    Row(2, 1, "ReduceMeanAttrs", _REDUCE),
+    signature=Signature("Nl", "N"),
+    dims=reduce_dims,
+    older=(promoted(axes=1),),
+    rewritings=(reduction,),
+    narrow=widened((0,)),
+    raised=reduction_raised,
+    deviation=_reduction_deviation,
+)
+
+
+def float_reduction(node: Node, context: Context) -> list[Node] | None:
+    """Of integers, what runtimes compute in floats is not certain."""
+    data = context.input(0)
+    if context.is_integer(data):
+        raise Refused(f"reduces {context.describe(data)}, where RTen takes floats", "cast the input to FLOAT")
+    return None
+
+
+ReduceL2 = OperatorSpec(
+    "ReduceL2",
+    Row(2, 1, "ReduceMeanAttrs", _REDUCE),
+    signature=Signature("Nl", "N"),
+    dims=reduce_dims,
+    older=(promoted(axes=1),),
+    rewritings=(
+        reduction,
+        float_reduction,
+    ),
+    raised=reduction_raised,
+    deviation=_reduction_deviation,
+)
+ReduceSumSquare = OperatorSpec(
+    "ReduceSumSquare",
+    Row(2, 1, "ReduceMeanAttrs", _REDUCE),
+    signature=Signature("Nl", "N"),
+    dims=reduce_dims,
+    older=(promoted(axes=1),),
+    rewritings=(reduction,),
+    narrow=widened((0,)),
+    raised=reduction_raised,
+    deviation=_reduction_deviation,
+)
+
+
+def reduce_log_sum(node: Node, context: Context) -> list[Node] | None:
+    """The logarithm of the sum; RTen 0.25.0 lacks the operator."""
+    float_reduction(node, context)
+    total = context.op(ReduceSum, *node.input, keepdims=get_int(node, "keepdims", 1))
+    return context.replace(context.op(elementwise.Log, total))
+
+
+ReduceLogSum = OperatorSpec(
+    "ReduceLogSum",
+    Row(2, 1, "ReduceMeanAttrs", _REDUCE, later=True),
+    signature=Signature("Nl", "N"),
+    dims=reduce_dims,
+    older=(promoted(axes=1),),
+    rewritings=(
+        reduction,
+        reduce_log_sum,
+    ),
+    raised=reduction_raised,
+    deviation=_reduction_deviation,
+)
+
+
+def reduce_log_sum_exp(node: Node, context: Context) -> list[Node] | None:
+    """The logarithm of the sum of exponentials, with the largest taken out so that none overflows."""
+    float_reduction(node, context)
+    data, keep = context.input(0), get_int(node, "keepdims", 1)
+    largest = context.op(ReduceMax, *node.input, keepdims=1)
+    shift = context.op(comparison.Where, context.op(comparison.IsInf, largest), context.scalar(0, like=data), largest)
+    grown = context.op(elementwise.Exp, context.op(elementwise.Sub, data, shift))
+    total = context.op(elementwise.Log, context.op(ReduceSum, grown, *node.input[1:], keepdims=keep))
+    if not keep:
+        shift = context.op(shape.Reshape, shift, context.op(shape.Shape, total))
+    return context.replace(context.op(elementwise.Add, total, shift))
+
+
+ReduceLogSumExp = OperatorSpec(
+    "ReduceLogSumExp",
+    Row(2, 1, "ReduceMeanAttrs", _REDUCE, later=True),
+    signature=Signature("Nl", "N"),
+    dims=reduce_dims,
+    older=(promoted(axes=1),),
+    rewritings=(
+        reduction,
+        reduce_log_sum_exp,
+    ),
+    raised=reduction_raised,
+    deviation=_reduction_deviation,
+)
+
+
+def arg_reduce_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """One axis is reduced."""
+    return [reduced(types[0].dims, [get_int(node, "axis")], get_int(node, "keepdims", 1))]
+
+
+def arg_extremum(node: Node, context: Context) -> list[Node] | None:
+    """RTen gives the last of equal extrema; TopK, which gives the first, is exact."""
+    if not context.exact or get_int(node, "select_last_index"):
+        return None
+    axis = get_int(node, "axis")
+    largest = int(node.op_type == ArgMax.name)
+    found = context.op_outputs(TopK, [context.input(0), context.int64([1])], 2, axis=axis, largest=largest)[1]
+    if get_int(node, "keepdims", 1):
+        return context.replace(found)
+    return context.replace(context.op(shape.Squeeze, found, context.int64([axis])))
+
+
+def arg_extreme_raised(node: Node, context: Context) -> list[Node]:
+    """Of equal extremes, RTen gives the last."""
+    return context.changed(select_last_index=1)
+
+
+ArgMax = OperatorSpec(
+    "ArgMax",
+    Row(1, 1, "ArgMaxAttrs", (axis_field(0), KEEP_DIMS), {"select_last_index": ANY}),
+    signature=Signature("N"),
+    dims=arg_reduce_dims,
+    elements=(always(INT64),),
+    rewritings=(arg_extremum,),
+    narrow=widened((0,), ()),
+    raised=arg_extreme_raised,
+)
+ArgMin = OperatorSpec(
+    "ArgMin",
+    Row(1, 1, "ArgMaxAttrs", (axis_field(0), KEEP_DIMS), {"select_last_index": ANY}),
+    signature=Signature("N"),
+    dims=arg_reduce_dims,
+    elements=(always(INT64),),
+    rewritings=(arg_extremum,),
+    narrow=widened((0,), ()),
+    raised=arg_extreme_raised,
+)
+
+
+def top_k_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """The axis becomes k long, in both outputs."""
+    dims = types[0].dims
+    if dims is None:
+        return []
+    axis = normalize(get_int(node, "axis", -1), len(dims))
+    count = (scope.contents_of(node.input[1]) or (None,))[0]
+    return [(*dims[:axis], count, *dims[axis + 1 :])] * 2
+
+
+TopK = OperatorSpec(
+    "TopK",
+    Row(2, 2, "TopKAttrs", (axis_field(-1), Field("largest", FieldKind.BOOL, 1), Field("sorted", FieldKind.BOOL, 1))),
+    signature=Signature("Nl", "N"),
+    ranks={1: 1},
+    dims=top_k_dims,
+    elements=(of_input(0), always(INT64)),
+    older=(promoted(k=1),),
+    narrow=widened((0,)),
+)
+
+
+def cum_sum(node: Node, context: Context) -> list[Node] | None:
+    """RTen 0.25.0 sums forwards and inclusively only: the data are reversed before and after, or moved on by one."""
+    data, axis = context.input(0), context.input(1)
+    reverse, exclusive = get_int(node, "reverse"), get_int(node, "exclusive")
+    if not reverse and not exclusive:
+        return None
+    data = slicing.flipped(context, data, axis) if reverse else data
+    if exclusive:
+        rank = context.known_rank(data)
+        number = normalize(context.static_ints(axis)[0], rank)
+        pads = [int(place == number) for place in range(rank)] + [-int(place == number) for place in range(rank)]
+        data = context.op(slicing.Pad, data, context.int64(pads))
+    total = context.op(CumSum, data, axis)
+    return context.replace(slicing.flipped(context, total, axis) if reverse else total)
+
+
+CumSum = OperatorSpec(
+    "CumSum",
+    Row(
+        2,
+        1,
+        "CumSumAttrs",
+        (Field("exclusive", FieldKind.BOOL, 0, later=True), Field("reverse", FieldKind.BOOL, 0, later=True)),
+        optional=True,
+    ),
+    signature=Signature("Ni", "N"),
+    ranks={1: 0},
+    dims=same,
+    rewritings=(cum_sum,),
+)
+MAX_STEPS = 1024  # of a product that is written out
+
+
+def cumulative_product(node: Node, context: Context) -> list[Node] | None:
+    """Slices multiplied one after the other, for an axis of known length."""
+    data = context.input(0)
+    rank = context.known_rank(data)
+    axis = normalize(context.static_ints(context.input(1))[0], rank)
+    length = context.static_dims(data)[axis]
+    if length > MAX_STEPS:
+        raise Refused(f"multiplies {length} elements, more than {MAX_STEPS}")
+    order = range(length - 1, -1, -1) if get_int(node, "reverse") else range(length)
+    slices = {place: context.op(indexing.Gather, data, context.int64([place]), axis=axis) for place in order}
+    if not length:
+        return context.replace(context.op(shape.Identity, data))
+    ones = context.op(shape.Expand, context.scalar(1, like=data), shape.sizes_of(context, slices[0], 0, rank))
+    found, product = {}, ones
+    for place in order:
+        before, product = product, context.op(elementwise.Mul, product, slices[place])
+        found[place] = before if get_int(node, "exclusive") else product
+    return context.replace(context.op(slicing.Concat, *(found[place] for place in range(length)), axis=axis))
+
+
+CumProd = OperatorSpec("CumProd", dims=same, rewritings=(cumulative_product,))
+
+
+def norm(context: Context, data: str, axes: list[int], power: int) -> str:
+    """The L1 or L2 norm over some axes, which stay as 1."""
+    if power not in (1, 2):
+        raise Refused(f"has p = {power}, where RTen has norms of 1 and 2")
+    return context.op(ReduceL1 if power == 1 else ReduceL2, data, context.int64(axes), keepdims=1)
+
+
+def power_of(node: Node) -> int:
+    """The attribute `p`, which was a float in operator set 1."""
+    attribute = find(node, "p")
+    if attribute is None:
+        return 2
+    value = attribute.i if attribute.f is None else attribute.f
+    return int(value or 0)

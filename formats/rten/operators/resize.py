@@ -1,0 +1,426 @@
+"""Images resized and sampled: what RTen's kernel has a word for as it is, everything else written out.
+
+With fixed sizes, any interpolation is a matrix along each axis: indices to gather where there is one element in each
+row, a product otherwise.
+
+Spec: ONNX, Operators.md, Resize.
+"""
+
+from __future__ import annotations
+
+from math import floor, prod
+from typing import TYPE_CHECKING
+
+from formats.ir.dtypes import BOOL, FLOAT, INT32, numpy_dtype
+from formats.rten.convert.refusal import Refused
+from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_ints, get_string
+from formats.rten.operators import comparison, elementwise, indexing, matrix, shape
+from formats.rten.operators.interpolation import Axis, Kernel, indices, inside, weight_matrix
+from formats.rten.operators.rules import normalize, unknown
+from formats.rten.operators.spec import ANY, Field, FieldKind, OperatorSpec, Row, Signature
+from formats.rten.types import BYTES
+
+if TYPE_CHECKING:
+    from formats.ir.model import Node
+    from formats.rten.convert.context import Context
+    from formats.rten.convert.scope import Scope
+    from formats.rten.convert.value_types import Dim, Dims, ValueType
+
+_RESIZE_MODE = {"nearest": "Nearest", "linear": "Linear"}
+_COORDINATES = {
+    "half_pixel": "HalfPixel",
+    "asymmetric": "Asymmetric",
+    "align_corners": "AlignCorners",
+    "pytorch_half_pixel": "PytorchHalfPixel",
+}
+_NEAREST = {
+    "floor": "Floor",
+    "ceil": "Ceil",
+    "round_prefer_floor": "RoundPreferFloor",
+    "round_prefer_ceil": "RoundPreferCeil",
+}
+
+
+def scaled_size(size: int, scale: float) -> int:
+    """The output size for a scale, computed in the precision that runtimes use for it."""
+    import numpy
+
+    return int(numpy.floor(numpy.float32(size) * numpy.float32(scale)))
+
+
+def _scaled_dim(dim: Dim, scale: float) -> Dim:
+    if isinstance(dim, int):
+        return scaled_size(dim, scale)
+    return dim if scale == 1 else None
+
+
+def resize_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """The sizes asked for, or the dims times the scales, rounded down."""
+    dims = types[0].dims
+    if dims is None:
+        return []
+    unknown: list[Dims | None] = [(None,) * len(dims)]
+    if get_ints(node, "axes") or get_string(node, "keep_aspect_ratio_policy", "stretch") != "stretch":
+        return unknown
+    sizes = scope.contents_of(node.input[3]) if len(node.input) > 3 and node.input[3] else None
+    if sizes:
+        return [sizes]
+    scales = scope.numbers(node.input[2]) if len(node.input) > 2 and node.input[2] else None
+    if not scales or len(scales) != len(dims):
+        return unknown
+    return [tuple(_scaled_dim(dim, scale) for dim, scale in zip(dims, scales, strict=True))]
+
+
+def resize_10(node: Node, context: Context) -> list[Node] | None:
+    """In operator set 10, Resize had no choices; its nearest neighbour is above when shrinking, as runtimes do."""
+    if context.version >= 11:
+        return None
+    scales = context.input(1)
+    factors = context.scope.numbers(scales)
+    if factors is None:
+        if get_string(node, "mode", "nearest") == "nearest":
+            raise Refused("has scales that are known only when the model runs", "make them constant")
+        factors = []
+    shrinks = any(factor < 1 for factor in factors)
+    if shrinks and any(factor > 1 for factor in factors):
+        raise Refused("enlarges one axis and shrinks another", "convert the model to operator set 11 or newer")
+    return context.changed(
+        [context.input(0), "", scales],
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="ceil" if shrinks else "floor",
+    )
+
+
+def _scales(context: Context) -> str:
+    """The scales, or an empty name where they are omitted or empty."""
+    name = context.optional(2)
+    return "" if not name or context.dims(name) == (0,) else name
+
+
+def _assume_native(context: Context, reason: str) -> None:
+    """The native operator is taken to do, unless exactness is asked for."""
+    if context.exact:
+        raise Refused(reason, "fix the sizes of the model's inputs")
+
+
+def _after(before: Dim, scale: float) -> Dim:
+    if isinstance(before, int):
+        return scaled_size(before, scale)
+    return before if scale == 1 else None
+
+
+def _axes(node: Node, context: Context) -> list[Axis] | None:
+    """What becomes of each axis, as far as it is known; `None` where not even the rank is, or the scales."""
+    dims, scales = context.dims(context.input(0)), _scales(context)
+    roi = context.scope.numbers(context.optional(1)) if context.optional(1) else None
+    factors = context.scope.numbers(scales) if scales else None
+    if scales and factors is None:
+        _assume_native(context, "has scales that are known only when the model runs")
+        return None
+    rank = len(factors) if factors else (context.dims(context.optional(3)) or (None,))[0]
+    if not isinstance(rank, int):
+        _assume_native(context, "has sizes of unknown number")
+        return None
+    before = dims or (None,) * rank
+    sizes = (context.scope.contents_of(context.optional(3)) if not factors else None) or (None,) * rank
+    result = []
+    for axis in range(rank):
+        scale = factors[axis] if factors else None
+        after = _after(before[axis], scale) if scale is not None else sizes[axis]
+        start, end = (roi[axis], roi[rank + axis]) if roi else (0.0, 1.0)
+        result.append(Axis(before[axis], after, scale, start, end))
+    return result
+
+
+NATIVE_COORDINATES = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
+NATIVE_MODES = ("nearest", "linear")
+
+
+def _is_spoken(node: Node) -> bool:
+    """Whether RTen has words for the attributes."""
+    return (
+        get_string(node, "coordinate_transformation_mode", "half_pixel") in NATIVE_COORDINATES
+        and get_string(node, "mode", "nearest") in NATIVE_MODES
+        and not get_int(node, "antialias")
+    )
+
+
+NATIVE_RANK = 4
+NATIVE_AXES = 2  # that may change, counted from the back
+
+
+def _is_native(node: Node, context: Context, axes: list[Axis]) -> bool:
+    """Whether RTen's kernel computes the same."""
+    coordinates = get_string(node, "coordinate_transformation_mode", "half_pixel")
+    mode = get_string(node, "mode", "nearest")
+    if not _is_spoken(node):
+        return False
+    resized = [place for place, axis in enumerate(axes) if axis.is_resized]
+    certain = [place for place in resized if isinstance(axes[place].before, int) or axes[place].scale is not None]
+    if certain and (len(axes) > NATIVE_RANK or min(certain) < len(axes) - NATIVE_AXES):
+        return False
+    if coordinates == "align_corners":  # needs no scale, but divides by zero for a single output
+        return mode == "nearest" or all(axes[place].after != 1 for place in resized)
+    for axis in axes:
+        if axis.is_resized and axis.is_whole is None:
+            _assume_native(context, "has scales that are not whole, for unknown sizes")
+    return all(axis.is_whole is not False for axis in axes)
+
+
+def _extrapolated(context: Context, data: str, axes: list[Axis], value: float) -> str:
+    """The data, and a value where the region of interest reaches beyond them."""
+    for place, axis in enumerate(axes):
+        seen = inside(axis)
+        if not seen.all():
+            mask = seen.reshape([-1] + [1] * (len(axes) - place - 1))
+            data = context.op(comparison.Where, context.array(mask, BOOL), data, context.scalar(value, like=data))
+    return data
+
+
+def _along(context: Context, data: str, place: int, rank: int, axis: Axis, kernel: Kernel) -> str:
+    """One axis resized."""
+    if kernel.mode == "nearest":
+        return context.op(indexing.Gather, data, context.int64(indices(axis, kernel)), axis=place)
+    weights = context.array(weight_matrix(axis, kernel), context.elem_type(data) or FLOAT)
+    if place == rank - 2:
+        return context.op(matrix.MatMul, weights, data)
+    columns = context.array(weight_matrix(axis, kernel).T, context.elem_type(data) or FLOAT)
+    if place == rank - 1:
+        return context.op(matrix.MatMul, data, columns)
+    order = [other for other in range(rank) if other != place] + [place]
+    product = context.op(matrix.MatMul, context.op(shape.Transpose, data, perm=order), columns)
+    return context.op(shape.Transpose, product, perm=[order.index(other) for other in range(rank)])
+
+
+def _written_out(node: Node, context: Context, axes: list[Axis]) -> list[Node]:
+    """Each axis in turn gathered from, or multiplied with a matrix."""
+    context.static_dims(context.input(0))
+    kernel = Kernel(
+        get_string(node, "mode", "nearest"),
+        get_string(node, "coordinate_transformation_mode", "half_pixel"),
+        get_string(node, "nearest_mode", "round_prefer_floor"),
+        get_float(node, "cubic_coeff_a", -0.75),
+        bool(get_int(node, "exclude_outside")),
+        bool(get_int(node, "antialias")),
+    )
+    if kernel.is_cropping and not context.scope.numbers(context.optional(1)):
+        raise Refused("has a region of interest that is known only when the model runs", "make it constant")
+    data = context.input(0)
+    for place, axis in enumerate(axes):
+        if not isinstance(axis.after, int):
+            raise Refused("has sizes that are known only when the model runs", "make them constant")
+        if axis.is_resized or kernel.is_cropping:
+            context.check_size(*axis.sizes)
+            data = _along(context, data, place, len(axes), axis, kernel)
+    if kernel.is_cropping:
+        data = _extrapolated(context, data, axes, get_float(node, "extrapolation_value"))
+    return context.replace(data)
+
+
+_CHOICES = ("axes", "keep_aspect_ratio_policy")
+
+
+def _with_all_axes(node: Node, context: Context) -> list[Node]:
+    """The node with scales or sizes for every axis; where a policy chooses these, it uses the scale that it chose."""
+    data, scales = context.input(0), _scales(context)
+    rank = context.known_rank(data)
+    given = get_ints(node, "axes")
+    axes = list(range(rank)) if given is None else [normalize(axis, rank) for axis in given]
+    roi = context.scope.numbers(context.optional(1)) if context.optional(1) else None
+    region, starts, ends = "", [0.0] * rank, [1.0] * rank
+    if roi:
+        for place, axis in enumerate(axes):
+            starts[axis], ends[axis] = roi[place], roi[len(axes) + place]
+        region = context.array(starts + ends)
+    if scales:
+        factors = context.scope.numbers(scales)
+        if factors is None:
+            raise Refused("has scales that are known only when the model runs", "make them constant")
+        spread = dict(zip(axes, factors, strict=True))
+        scales = context.array([spread.get(axis, 1.0) for axis in range(rank)])
+        return context.changed([data, region, scales], without=_CHOICES)
+    wanted, dims = dict(zip(axes, context.static_ints(context.input(3)), strict=True)), context.static_dims(data)
+    policy = get_string(node, "keep_aspect_ratio_policy", "stretch")
+    if policy == "stretch":
+        sizes = context.int64(wanted.get(axis, dims[axis]) for axis in range(rank))
+        return context.changed([data, region, "", sizes], without=_CHOICES)
+    ratios = [size / dims[axis] for axis, size in wanted.items()]
+    ratio = min(ratios) if policy == "not_larger" else max(ratios)
+    kept = [
+        Axis(size, floor(ratio * size + 0.5), ratio, starts[axis], ends[axis])
+        if axis in wanted
+        else Axis(size, size, 1)
+        for axis, size in enumerate(dims)
+    ]
+    if not _is_native(node, context, kept):
+        return _written_out(node, context, kept)
+    return context.changed([data, region, "", context.int64(axis.sizes[1] for axis in kept)], without=_CHOICES)
+
+
+def resize(node: Node, context: Context) -> list[Node] | None:
+    """The native operator where its kernel computes what ONNX asks for."""
+    data = context.input(0)
+    if context.is_integer(data):
+        if context.elem_type(data) not in BYTES or get_string(node, "mode", "nearest") != "nearest":
+            raise Refused(f"resizes {context.describe(data)}, where RTen takes floats", "cast the input to FLOAT")
+        widened = context.copy([context.cast(data, FLOAT), *node.input[1:]])
+        return context.replace(context.cast(widened, context.elem_type(data) or INT32))
+    if get_ints(node, "axes") is not None or get_string(node, "keep_aspect_ratio_policy", "stretch") != "stretch":
+        return _with_all_axes(node, context)
+    axes = _axes(node, context)
+    if axes is None:
+        if not _is_spoken(node):
+            raise Refused("has scales or sizes that are known only when the model runs", "make them constant")
+        return None
+    return None if _is_native(node, context, axes) else _written_out(node, context, axes)
+
+
+def resize_raised(node: Node, context: Context) -> list[Node]:
+    """RTen takes an empty tensor for an omitted one, scales before sizes, and has no use for regions."""
+    data, scales, sizes = node.input[0], context.optional(2), context.optional(3)
+    count = next(iter(context.dims(scales) or ()), None)
+    if scales and (not sizes or (isinstance(count, int) and count > 0)):
+        return context.changed([data, "", scales])
+    return context.changed([data, "", "", sizes])
+
+
+Resize = OperatorSpec(
+    "Resize",
+    Row(
+        4,
+        1,
+        "ResizeAttrs",
+        (
+            Field("mode", FieldKind.CHOICE, "nearest", choices=_RESIZE_MODE),
+            Field("coord_mode", FieldKind.CHOICE, "half_pixel", "coordinate_transformation_mode", choices=_COORDINATES),
+            Field("nearest_mode", FieldKind.CHOICE, "round_prefer_floor", choices=_NEAREST),
+        ),
+        {
+            "antialias": (0,),
+            "cubic_coeff_a": ANY,
+            "exclude_outside": (0,),
+            "extrapolation_value": ANY,  # of tf_crop_and_resize, which RTen does not have
+            "keep_aspect_ratio_policy": ("stretch",),
+        },
+    ),
+    signature=Signature("xxxl"),
+    dims=resize_dims,
+    older=(resize_10,),
+    rewritings=(resize,),
+    raised=resize_raised,
+)
+
+
+def upsample(node: Node, context: Context) -> list[Node] | None:
+    """Upsample is Resize without its choices; the scales were attributes before operator set 9."""
+    import numpy
+
+    data, scales = context.input(0), context.optional(1)
+    attribute = get_floats(node, "scales")
+    if attribute is None and find(node, "height_scale") is not None:
+        attribute = [1.0, 1.0, get_float(node, "height_scale"), get_float(node, "width_scale")]
+    if attribute is not None:
+        scales = context.array(numpy.array(attribute, dtype=numpy_dtype(FLOAT)))
+    mode = get_string(node, "mode", "nearest")
+    return context.replace(
+        context.op(
+            Resize,
+            data,
+            "",
+            scales,
+            mode="linear" if mode in ("bilinear", "linear") else mode,
+            coordinate_transformation_mode="asymmetric",
+            nearest_mode="floor",
+        )
+    )
+
+
+def upsample_raised(node: Node, context: Context) -> list[Node]:
+    """A resizing that starts at the corner and rounds down."""
+    data, scales = node.input
+    mode = get_string(node, "mode")
+    attributes = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    return context.replace(context.op(Resize, data, "", scales, mode=mode, **attributes))
+
+
+Upsample = OperatorSpec(
+    "Upsample",
+    Row(2, 1, "UpsampleAttrs", (Field("mode", FieldKind.CHOICE, "nearest", choices=_RESIZE_MODE),)),
+    signature=Signature("N", "N"),
+    dims=unknown,
+    elements=(),
+    older=(upsample,),
+    raised=upsample_raised,
+)
+
+
+def grid_sample_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """Batch and channels of the input, positions of the grid."""
+    dims, grid = types[0].dims, types[1].dims
+    if dims is None or grid is None:
+        return []
+    return [dims[:2] + grid[1:-1]]
+
+
+def grid_sample_mode(node: Node, context: Context) -> list[Node] | None:
+    """Before operator set 20, the modes had the names of two-dimensional interpolation."""
+    renamed = {"bilinear": "linear", "bicubic": "cubic"}.get(get_string(node, "mode", "linear"))
+    return context.changed(mode=renamed) if renamed else None
+
+
+def grid_sample(node: Node, context: Context) -> list[Node] | None:
+    """RTen samples images, and takes zeros outside; the border goes on outside where no place is taken there."""
+    import numpy
+
+    data, grid = context.input(0), context.input(1)
+    if context.rank(data) not in (None, 4):
+        raise Refused(f"samples {context.known_rank(data) - 2} spatial axes, where RTen has two")
+    if get_string(node, "padding_mode", "zeros") != "border" or get_string(node, "mode", "linear") != "linear":
+        return None
+    elem_type = context.elem_type(grid) or FLOAT
+    rows, columns = context.static_dims(data, 2)
+    aligned = get_int(node, "align_corners")
+    reach = [1.0, 1.0] if aligned else [1 - 1 / columns, 1 - 1 / rows]
+    bound = context.array(numpy.array(reach), elem_type)
+    kept = context.op(elementwise.Max, context.op(elementwise.Min, grid, bound), context.op(elementwise.Neg, bound))
+    return context.changed([data, kept], padding_mode="zeros")
+
+
+GridSample = OperatorSpec(
+    "GridSample",
+    Row(
+        2,
+        1,
+        "GridSampleAttrs",
+        (Field("align_corners", FieldKind.BOOL, 0),),
+        {"mode": ("linear", "bilinear"), "padding_mode": ("zeros",)},
+    ),
+    dims=grid_sample_dims,
+    older=(grid_sample_mode,),
+    rewritings=(grid_sample,),
+)
+
+
+def affine_grid(node: Node, context: Context) -> list[Node] | None:
+    """All positions of the output, transformed by each matrix."""
+    import numpy
+
+    theta, size = context.input(0), context.static_ints(context.input(1))
+    spatial = size[2:]
+    context.check_size(*spatial, len(spatial) + 1)
+    lines = []
+    for length in spatial:
+        steps = numpy.arange(length, dtype=numpy.float64)
+        aligned = get_int(node, "align_corners")
+        lines.append(steps * 2 / max(length - 1, 1) - 1 if aligned else (2 * steps + 1) / length - 1)
+    grids = numpy.meshgrid(*lines, indexing="ij")
+    columns = [grid.ravel() for grid in reversed(grids)]  # x is the last axis
+    positions = numpy.stack([*columns, numpy.ones(prod(spatial))], axis=1)
+    elem_type = context.elem_type(theta) or FLOAT
+    moved = context.op(
+        matrix.MatMul, context.array(positions, elem_type), context.op(shape.Transpose, theta, perm=[0, 2, 1])
+    )
+    return context.replace(context.op(shape.Reshape, moved, context.int64([size[0], *spatial, len(spatial)])))
+
+
+AffineGrid = OperatorSpec("AffineGrid", dims=unknown, rewritings=(affine_grid,))

@@ -1,0 +1,201 @@
+"""Rules that operators of several families share: dims, element types and contents of outputs.
+
+A rule for dims takes the node, the scope that it stands in and the types of its inputs, and gives the dims of the
+outputs in order; what is missing at the end, or `None`, is unknown. A dimension is a size, a name that stands for one
+size in the whole model, or `None`. Rules know the newest form of each operator only, and may raise any LookupError,
+TypeError, ValueError or ArithmeticError for a node that is not well formed: the scope takes that as "unknown".
+
+A rule for contents gives what a small integer tensor holds, so that shape computations can be read. A scalar or vector
+is known as the tuple of its elements: numbers, names of dimensions, or `None`.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from formats.ir.dtypes import INT32, INT64
+from formats.rten.convert.value_types import Dim, Dims, Interval, ValueType
+from formats.rten.graph.attributes import get_int
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from formats.ir.model import Node
+    from formats.rten.convert.scope import Scope
+    from formats.rten.operators.spec import ContentsRule, ElementRule
+
+MAX_CONTENTS = 64  # longer vectors are data, not shapes
+INDEX_TYPES = (INT32, INT64)
+
+
+def same_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
+    """What the first input holds."""
+    return scope.contents_of(node.input[0])
+
+
+def stretch(held: Dims, length: int) -> Dims:
+    """One element as often as there are others."""
+    return held * length if len(held) == 1 else held
+
+
+def pairs(first: Dims, second: Dims) -> Iterator[tuple[Dim, Dim]]:
+    """The elements of two vectors side by side."""
+    length = max(len(first), len(second))
+    return zip(stretch(first, length), stretch(second, length), strict=True)
+
+
+def pairwise(node: Node, scope: Scope, function: Callable[[int, int], int], neutral: int | None = None) -> Dims | None:
+    """A function of two numbers, element by element; a name is kept where the second number is `neutral`."""
+    first, second = scope.contents_of(node.input[0]), scope.contents_of(node.input[1])
+    if first is None or second is None:
+        return None
+    result: list[Dim] = []
+    for a, b in pairs(first, second):
+        if isinstance(a, int) and isinstance(b, int):
+            result.append(function(a, b))
+        else:
+            result.append(a if b == neutral and neutral is not None else None)
+    return tuple(result)
+
+
+def arithmetic(function: Callable[[int, int], int], neutral: int | None = None) -> ContentsRule:
+    """The rule for a function of two numbers; a name is kept where the second number is `neutral`."""
+
+    def rule(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
+        return pairwise(node, scope, function, neutral)
+
+    return rule
+
+
+MAX_RANK = 64  # tensors of more axes are no tensors
+
+
+def unknown(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """Nothing."""
+    return []
+
+
+def scalar(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """No dims at all."""
+    return [()]
+
+
+def same(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """The first output has the dims of the first input."""
+    return [types[0].dims]
+
+
+def same_all(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """Every output has the dims of the first input."""
+    return [types[0].dims] * len(node.output)
+
+
+def like_second(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """The dims of the second input."""
+    return [types[1].dims]
+
+
+def _broadcast_dim(a: Dim, b: Dim) -> Dim:
+    if a == b:
+        return a
+    if a == 1:
+        return b
+    if b == 1:
+        return a
+    if isinstance(a, int):
+        return a
+    return b if isinstance(b, int) else None
+
+
+def broadcast_dims(first: Dims | None, second: Dims | None) -> Dims | None:
+    """The dims of two values broadcast together."""
+    if first == second:
+        return first
+    if first is None or second is None:
+        return None
+    if len(first) < len(second):
+        first, second = second, first
+    lead = len(first) - len(second)
+    return first[:lead] + tuple(map(_broadcast_dim, first[lead:], second))
+
+
+def broadcast(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """The dims of all inputs broadcast together."""
+    dims = types[0].dims
+    for other in types[1:]:
+        dims = broadcast_dims(dims, other.dims)
+    return [dims]
+
+
+def unknown_dims(rank: Dim) -> Dims | None:
+    """Dims of which only the number is known, if that is a plausible one."""
+    return (None,) * rank if isinstance(rank, int) and 0 <= rank <= MAX_RANK else None
+
+
+def normalize(axis: int, rank: int) -> int:
+    """The axis counted from the front.
+
+    Raises: IndexError where there is no such axis.
+    """
+    if not -rank <= axis < rank:
+        raise IndexError(axis)
+    return axis % rank if rank else 0
+
+
+def multiply(factors: Sequence[Dim]) -> Dim:
+    """The product of dimensions: a size, a name where that is all there is but ones, or unknown."""
+    names = [factor for factor in factors if not isinstance(factor, int)]
+    size = prod(factor for factor in factors if isinstance(factor, int))
+    if not names or size == 0:
+        return size
+    return names[0] if len(names) == 1 and size == 1 else None
+
+
+def reduced(dims: Dims | None, axes: Sequence[int] | None, keep: int) -> Dims | None:
+    """What is left of `dims` when `axes` are reduced; `None` for axes that are not known."""
+    if dims is None:
+        return None
+    if axes is None:
+        return (None,) * len(dims) if keep else None
+    gone = {normalize(axis, len(dims)) for axis in axes}
+    if keep:
+        return tuple(1 if axis in gone else dim for axis, dim in enumerate(dims))
+    return tuple(dim for axis, dim in enumerate(dims) if axis not in gone)
+
+
+def always(elem_type: int) -> ElementRule:
+    """One element type, always."""
+
+    def rule(node: Node, types: list[ValueType], output: int) -> int | None:
+        return elem_type
+
+    return rule
+
+
+def of_attribute(name: str, default: int | None) -> ElementRule:
+    """The element type that an attribute gives; by default a type, or that of the first input for `None`."""
+
+    def rule(node: Node, types: list[ValueType], output: int) -> int | None:
+        return get_int(node, name) or (types[0].elem_type if default is None else default)
+
+    return rule
+
+
+def of_any_input(node: Node, types: list[ValueType], output: int) -> int | None:
+    """The element type that all inputs share."""
+    return next((entry.elem_type for entry in types if entry.elem_type), None)
+
+
+def of_either(first: int, second: int) -> ElementRule:
+    """The element type that two inputs share."""
+
+    def rule(node: Node, types: list[ValueType], output: int) -> int | None:
+        return types[first].elem_type or types[second].elem_type
+
+    return rule
+
+
+def natural(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
+    """Numbers that are not negative."""
+    return Interval(0, None)

@@ -1,0 +1,211 @@
+"""Sequences of tensors, and optional values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from formats.ir.dtypes import BOOL, FLOAT, INT64
+from formats.ir.model import SequenceType, TensorType, Type, ValueInfo
+from formats.rten.convert.refusal import Refused
+from formats.rten.convert.value_types import Dims, ValueType, declared_type
+from formats.rten.graph.attributes import find, get_int, make_node
+from formats.rten.operators import comparison, control_flow, elementwise, shape
+from formats.rten.operators.rewritings import without_gaps
+from formats.rten.operators.rules import always, natural, normalize, of_attribute, same, scalar, unknown
+from formats.rten.operators.spec import KEEP_DIMS, Field, FieldKind, OperatorSpec, Row, Signature, axis_field
+from formats.rten.types import BYTES, VALUE_TYPES
+
+if TYPE_CHECKING:
+    from formats.ir.model import Node
+    from formats.rten.convert.context import Context
+    from formats.rten.convert.scope import Scope
+
+SequenceAt = OperatorSpec("SequenceAt", Row(2), signature=Signature("Si", "E"), ranks={1: 0}, dims=same)
+
+
+def joined_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """Of a sequence, what all its tensors have in common; the first two inputs, or all of them, are in it."""
+    known = types[:2] if node.op_type == SequenceInsert.name else types
+    first, *rest = (entry.dims for entry in known)
+    for other in rest:
+        if first is None or other is None or len(first) != len(other):
+            return []
+        first = tuple(a if a == b else None for a, b in zip(first, other, strict=True))
+    return [first]
+
+
+SequenceConstruct = OperatorSpec(
+    "SequenceConstruct",
+    Row(None),
+    signature=Signature("E", "S"),
+    dims=joined_dims,
+    raised=without_gaps,
+    makes_sequence=True,
+)
+SequenceEmpty = OperatorSpec(
+    "SequenceEmpty",
+    Row(0, 1, "SequenceEmptyAttrs", (Field("dtype", FieldKind.CHOICE, choices=VALUE_TYPES),)),
+    signature=Signature("", "S"),
+    dims=unknown,
+    elements=(of_attribute("dtype", FLOAT),),
+    makes_sequence=True,
+)
+SequenceErase = OperatorSpec(
+    "SequenceErase", Row(2), signature=Signature("Si", "S"), ranks={1: 0}, dims=same, makes_sequence=True
+)
+
+
+def insert(node: Node, context: Context) -> list[Node] | None:
+    """RTen counts a negative place from the end that there will be, ONNX from the end that there is."""
+    sequence, place = context.input(0), context.optional(2)
+    held = context.scope.ints(place) if place else None
+    if not place or context.scope.is_natural(place) or (held is not None and held[0] >= 0):
+        return None
+    number = context.cast(place, INT64)
+    from_end = context.op(elementwise.Add, number, context.op(SequenceLength, sequence))
+    if held is None:
+        is_negative = context.op(comparison.Less, number, context.int64_scalar(0))
+        from_end = context.op(comparison.Where, is_negative, from_end, number)
+    return context.changed([sequence, context.input(1), context.op(elementwise.Abs, from_end)])
+
+
+SequenceInsert = OperatorSpec(
+    "SequenceInsert",
+    Row(3),
+    signature=Signature("SEi", "S"),
+    ranks={2: 0},
+    dims=joined_dims,
+    rewritings=(insert,),
+    makes_sequence=True,
+)
+SequenceLength = OperatorSpec(
+    "SequenceLength", Row(1), signature=Signature("S"), dims=scalar, elements=(always(INT64),), range=natural
+)
+
+
+def split_to_sequence_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """The dims with parts of an unknown size along one axis, or without that axis."""
+    dims = types[0].dims
+    if dims is None:
+        return []
+    axis = normalize(get_int(node, "axis"), len(dims))
+    is_split = len(node.input) > 1 and node.input[1]
+    kept = (None,) if is_split or get_int(node, "keepdims", 1) else ()
+    return [(*dims[:axis], *kept, *dims[axis + 1 :])]
+
+
+SplitToSequence = OperatorSpec(
+    "SplitToSequence",
+    Row(2, 1, "SplitToSequenceAttrs", (axis_field(0), KEEP_DIMS)),
+    signature=Signature("Ei", "S"),
+    dims=split_to_sequence_dims,
+    makes_sequence=True,
+)
+
+
+def concat_from_sequence_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """The dims of the tensors, with an unknown number along the axis, or in a new one."""
+    dims, is_new = types[0].dims, get_int(node, "new_axis")
+    if dims is None:
+        return []
+    axis = normalize(get_int(node, "axis"), len(dims) + (1 if is_new else 0))
+    return [(*dims[:axis], None, *dims[axis if is_new else axis + 1 :])]
+
+
+def concat(node: Node, context: Context) -> list[Node] | None:
+    """RTen puts a new axis before one that there is, and misplaces one counted from the end."""
+    sequence, axis = context.input(0), get_int(node, "axis")
+    if context.elem_type(sequence) in BYTES:
+        raise Refused(f"joins a sequence of {context.describe(sequence)}, where RTen takes wider types")
+    rank = context.rank(sequence)
+    if not get_int(node, "new_axis") or (axis >= 0 and (rank is None or axis < rank)):
+        return None
+    rank = context.known_rank(sequence)
+    if axis + rank + 1 < rank:
+        return context.changed(axis=axis + rank + 1)
+    stacked = context.op(ConcatFromSequence, sequence, axis=0, new_axis=1)
+    return context.replace(context.op(shape.Transpose, stacked, perm=[*range(1, rank + 1), 0]))
+
+
+def _concatenation_deviation(node: Node, context: Context) -> str:
+    if get_int(node, "new_axis") and get_int(node, "axis") < 0:
+        return "RTen counts a negative new axis from the axes that there were before"
+    return ""
+
+
+ConcatFromSequence = OperatorSpec(
+    "ConcatFromSequence",
+    Row(1, 1, "ConcatFromSequenceAttrs", (axis_field(None), Field("new_axis", FieldKind.BOOL, 0))),
+    signature=Signature("S", "E"),
+    dims=concat_from_sequence_dims,
+    rewritings=(concat,),
+    deviation=_concatenation_deviation,
+)
+
+
+def sequence_map(node: Node, context: Context) -> list[Node] | None:
+    """A loop over the tensors of sequences, that adds to others."""
+    attribute = find(node, "body")
+    if attribute is None or attribute.g is None:
+        raise Refused("has no body")
+    body, count = attribute.g, context.op(SequenceLength, context.input(0))
+    kinds = [declared_type(value.type).elem_type if value.type else None for value in body.output]
+    if not all(kinds):
+        raise Refused("makes sequences of an unknown type", "infer the model's types first")
+    empty = [context.op(SequenceEmpty, dtype=kind) for kind in kinds]
+    inner = context.nested()
+    iteration, condition, goes_on, *states = (
+        context.names.new(f"{node.output[0]}/{what}")
+        for what in ("step", "goes_on", "goes_on", *("made" for _ in empty))
+    )
+    inner.scope.add_input(iteration, ValueType(INT64, ()))
+    for place, (name, value) in enumerate(zip(node.input, body.input, strict=True)):
+        is_sequence = place == 0 or context.scope.is_sequence(name)
+        if is_sequence:
+            inner.emit(make_node(SequenceAt.name, [name, iteration], [value.name or ""]))
+        else:
+            inner.emit(make_node(shape.Identity.name, [name], [value.name or ""]))
+    taken = list(inner.emitted)
+    inner.emitted.clear()
+    made = [inner.op(SequenceInsert, state, value.name or "") for state, value in zip(states, body.output, strict=True)]
+    inner.emit(make_node(shape.Identity.name, [condition], [goes_on]))
+    sequences = [
+        Type(sequence_type=SequenceType(elem_type=Type(tensor_type=TensorType(elem_type=kind)))) for kind in kinds
+    ]
+    graph = replace(
+        body,
+        node=[*taken, *body.node, *inner.emitted],
+        input=[
+            context.value_info(iteration, INT64, is_scalar=True),
+            context.value_info(condition, BOOL, is_scalar=True),
+            *(ValueInfo(name=name, type=kind) for name, kind in zip(states, sequences, strict=True)),
+        ],
+        output=[
+            context.value_info(goes_on, BOOL, is_scalar=True),
+            *(ValueInfo(name=name, type=kind) for name, kind in zip(made, sequences, strict=True)),
+        ],
+    )
+    return context.replace(*context.op_outputs(control_flow.Loop, [count, "", *empty], len(empty), body=graph))
+
+
+SequenceMap = OperatorSpec("SequenceMap", dims=unknown, elements=(), rewritings=(sequence_map,))
+
+
+def optional_value(node: Node, context: Context) -> list[Node] | None:
+    """A value that is there is itself."""
+    return context.replace(context.op(shape.Identity, context.input(0)))
+
+
+Optional = OperatorSpec("Optional", dims=unknown, elements=(), rewritings=(optional_value,))
+OptionalGetElement = OperatorSpec("OptionalGetElement", dims=unknown, elements=(), rewritings=(optional_value,))
+
+
+def optional_has_element(node: Node, context: Context) -> list[Node] | None:
+    """A value is there where an input is given: RTen has no values that may be absent."""
+    if context.optional(0) in context.scope.optionals:
+        raise Refused("asks whether an input of the model is there", "make it a tensor")
+    return context.replace(context.array(bool(context.optional(0)), BOOL))
+
+
+OptionalHasElement = OperatorSpec("OptionalHasElement", dims=unknown, elements=(), rewritings=(optional_has_element,))

@@ -1,0 +1,346 @@
+"""Dims: read, changed, or put in another order, with the same elements or repeated ones."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from formats.ir.dtypes import INT64
+from formats.rten.convert.refusal import Refused
+from formats.rten.convert.value_types import Dim, Dims, ValueType
+from formats.rten.graph.attributes import get_int, get_ints, get_string, with_input
+from formats.rten.operators import elementwise, slicing
+from formats.rten.operators.rewritings import promoted, widened
+from formats.rten.operators.rules import (
+    always,
+    broadcast_dims,
+    multiply,
+    natural,
+    normalize,
+    reduced,
+    same,
+    same_contents,
+    scalar,
+    unknown,
+    unknown_dims,
+)
+from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature, axis_field, sizes_field
+
+if TYPE_CHECKING:
+    from formats.ir.model import Node
+    from formats.rten.convert.context import Context
+    from formats.rten.convert.scope import Scope
+
+
+def shape_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """One dim: how many axes are asked for."""
+    dims = types[0].dims
+    if dims is None:
+        return [(None,)]
+    end = get_int(node, "end", len(dims))
+    return [(len(range(len(dims))[get_int(node, "start") : end]),)]
+
+
+def shape_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
+    """The dims of the input."""
+    dims = types[0].dims
+    return None if dims is None else dims[get_int(node, "start") : get_int(node, "end", len(dims))]
+
+
+Shape = OperatorSpec(
+    "Shape",
+    Row(1, 1, "ShapeAttrs", (Field("start", FieldKind.BOUND), Field("end", FieldKind.BOUND)), optional=True),
+    dims=shape_dims,
+    elements=(always(INT64),),
+    contents=shape_contents,
+)
+
+
+def size_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
+    """The product of the dims."""
+    dims = types[0].dims
+    return None if dims is None else (multiply(dims),)
+
+
+Size = OperatorSpec("Size", Row(1), dims=scalar, elements=(always(INT64),), contents=size_contents, range=natural)
+Identity = OperatorSpec(
+    "Identity", Row(1), signature=Signature("A", "A"), dims=same, contents=same_contents, is_copy=True
+)
+
+
+def _remaining_dim(source: Dims | None, target: Dims) -> Dim:
+    """The size that -1 stands for: everything of `source` that `target` does not name otherwise."""
+    if source is None:
+        return None
+    left, right = list(source), [dim for dim in target if dim != -1]
+    for name in [dim for dim in left if isinstance(dim, str)]:
+        if name in right:
+            left.remove(name)
+            right.remove(name)
+    if any(not isinstance(dim, int) for dim in right):
+        return None
+    total, divisor = multiply(left), multiply(right)
+    if isinstance(total, int) and isinstance(divisor, int) and divisor:
+        return total // divisor
+    names = [dim for dim in left if not isinstance(dim, int)]
+    same_size = prod(dim for dim in left if isinstance(dim, int)) == divisor
+    return names[0] if len(names) == 1 and same_size else None
+
+
+def reshape_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """The dims that the second input asks for, with 0 copied and -1 computed."""
+    source, target = types[0].dims, scope.contents_of(node.input[1])
+    if target is None:
+        return [unknown_dims((types[1].dims or (None,))[0])]
+    if not get_int(node, "allowzero"):
+        target = tuple((source[place] if source else None) if dim == 0 else dim for place, dim in enumerate(target))
+    if -1 not in target:
+        return [target]
+    missing = target.index(-1)
+    return [(*target[:missing], _remaining_dim(source, target), *target[missing + 1 :])]
+
+
+Reshape = OperatorSpec(
+    "Reshape",
+    Row(2, 1, "ReshapeAttrs", (Field("allow_zero", FieldKind.BOOL, 0, "allowzero"),)),
+    signature=Signature("Al", "A"),
+    dims=reshape_dims,
+    contents=same_contents,
+    older=(promoted(shape=1),),
+)
+
+
+def flatten_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """Two dims: the product before the axis and that from it on."""
+    dims = types[0].dims
+    if dims is None:
+        return [(None, None)]
+    axis = get_int(node, "axis", 1)
+    axis = axis + len(dims) if axis < 0 else axis
+    return [(multiply(dims[:axis]), multiply(dims[axis:]))]
+
+
+Flatten = OperatorSpec(
+    "Flatten", Row(1, 1, "FlattenAttrs", (axis_field(1),)), signature=Signature("A", "A"), dims=flatten_dims
+)
+
+
+def squeeze_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """The dims without the given axes, or without all ones."""
+    dims = types[0].dims
+    if dims is None:
+        return []
+    if len(node.input) < 2 or not node.input[1]:
+        return [tuple(dim for dim in dims if dim != 1)] if all(isinstance(d, int) for d in dims) else []
+    axes = scope.ints(node.input[1])
+    return [] if axes is None else [reduced(dims, axes, keep=0)]
+
+
+def as_vector(context: Context, name: str) -> str:
+    """A scalar as a vector of one element."""
+    held = context.scope.ints(name)
+    if held is not None and context.elem_type(name) == INT64:
+        return context.int64(held)
+    return context.op(Reshape, name, context.int64([1]))
+
+
+def vector_axes(node: Node, context: Context) -> list[Node] | None:
+    """RTen wants the axes as a vector, where runtimes also take a scalar."""
+    axes = context.optional(1)
+    if not axes or context.rank(axes) != 0:
+        return None
+    return context.changed(with_input(node, 1, as_vector(context, axes)))
+
+
+Squeeze = OperatorSpec(
+    "Squeeze",
+    Row(2),
+    signature=Signature("Al", "A"),
+    dims=squeeze_dims,
+    contents=same_contents,
+    older=(promoted(axes=1),),
+    rewritings=(vector_axes,),
+)
+
+
+def unsqueeze_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """The dims with ones inserted, at axes of the output."""
+    dims, axes = types[0].dims, scope.ints(node.input[1])
+    if dims is None or axes is None:
+        return []
+    rank = len(dims) + len(axes)
+    ones = {normalize(axis, rank) for axis in axes}
+    rest = iter(dims)
+    return [tuple(1 if axis in ones else next(rest) for axis in range(rank))]
+
+
+Unsqueeze = OperatorSpec(
+    "Unsqueeze",
+    Row(2),
+    signature=Signature("Al", "A"),
+    dims=unsqueeze_dims,
+    contents=same_contents,
+    older=(promoted(axes=1),),
+    rewritings=(vector_axes,),
+)
+
+
+def transpose_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """The dims in the order of `perm`, or reversed."""
+    dims = types[0].dims
+    perm = get_ints(node, "perm")
+    if dims is None:
+        return [(None,) * len(perm)] if perm else []
+    return [dims[::-1] if perm is None else tuple(dims[axis] for axis in perm)]
+
+
+Transpose = OperatorSpec(
+    "Transpose",
+    Row(1, 1, "TransposeAttrs", (sizes_field("perm"),)),
+    signature=Signature("A", "A"),
+    dims=transpose_dims,
+    is_plain=True,
+)
+
+
+def expand_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """The dims of the input and those asked for, broadcast."""
+    target = scope.contents_of(node.input[1])
+    if target is None:
+        return [broadcast_dims(types[0].dims, unknown_dims((types[1].dims or (None,))[0]))]
+    return [broadcast_dims(types[0].dims, target)]
+
+
+def expand(node: Node, context: Context) -> list[Node] | None:
+    """A size of -1, which some runtimes take as "leave it", is written as 1.
+
+    RTen 0.25.0 stops where it does not know sizes that are fewer than the data has axes: ones are put before those.
+    """
+    data, sizes = context.input(0), context.input(1)
+    held = context.scope.ints(sizes)
+    if held is not None and -1 in held:
+        return context.changed([data, context.int64(1 if size == -1 else size for size in held)])
+    rank, count = context.rank(data), (context.dims(sizes) or (None,))[0]
+    if context.scope.constant(sizes) is not None or rank is None or not isinstance(count, int) or count >= rank:
+        return None
+    return context.changed([data, context.op(slicing.Concat, context.int64([1] * (rank - count)), sizes, axis=0)])
+
+
+Expand = OperatorSpec("Expand", Row(2), signature=Signature("Al", "A"), dims=expand_dims, rewritings=(expand,))
+
+
+def _times(dim: Dim, factor: Dim) -> Dim:
+    return multiply((dim, factor))
+
+
+def tile_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """Each dim times its repeats."""
+    dims, repeats = types[0].dims, scope.contents_of(node.input[1])
+    if dims is None:
+        return []
+    if repeats is None:
+        return [(None,) * len(dims)]
+    return [tuple(map(_times, dims, repeats))]
+
+
+def tile_axis(node: Node, context: Context) -> list[Node] | None:
+    """Before operator set 6, one axis was tiled, and both its number and the repeats were inputs."""
+    if context.version >= 6:
+        return None
+    data, tiles, axis = (context.input(place) for place in range(3))
+    repeats = [1] * context.known_rank(data)
+    numbers = [context.scope.numbers(name) for name in (tiles, axis)]
+    if numbers[0] is None or numbers[1] is None:
+        raise Refused("tiles an axis that is known only when the model runs", "make it constant")
+    repeats[int(numbers[1][0])] = int(numbers[0][0])
+    return context.changed([data, context.int64(repeats)])
+
+
+Tile = OperatorSpec(
+    "Tile", Row(2), signature=Signature("Al", "A"), dims=tile_dims, older=(tile_axis,), narrow=widened((0,))
+)
+
+
+def depth_to_space_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """Channels become blocks of rows and columns."""
+    dims, block = types[0].dims, get_int(node, "blocksize", 1)
+    if dims is None:
+        return [(None,) * 4]
+    batch, channels, *spatial = dims
+    depth = channels // block**2 if isinstance(channels, int) else None
+    return [(batch, depth, *(size * block if isinstance(size, int) else None for size in spatial))]
+
+
+def sizes_of(context: Context, data: str, start: int, end: int) -> str:
+    """Some of the dims of a value, as a vector that is constant where they are fixed."""
+    dims = context.dims(data)
+    part = None if dims is None else dims[start:end]
+    if part is not None and all(isinstance(size, int) for size in part):
+        return context.int64(size for size in part if isinstance(size, int))
+    return context.op(Shape, data, start=start, end=end)
+
+
+def quotient(context: Context, sizes: str, divisor: int) -> str:
+    """Sizes divided by a number."""
+    held = context.scope.ints(sizes) if context.scope.constant(sizes) is not None else None
+    if held is not None:
+        return context.int64(size // divisor for size in held)
+    return context.op(elementwise.Div, sizes, context.int64([divisor]))
+
+
+def joined(context: Context, *parts: str) -> str:
+    """Vectors of sizes one after the other, a constant where all of them are."""
+    held = [context.scope.ints(part) if context.scope.constant(part) is not None else None for part in parts]
+    if all(numbers is not None for numbers in held):
+        return context.int64(number for numbers in held for number in numbers or ())
+    return context.op(slicing.Concat, *parts, axis=0)
+
+
+def depth_to_space(node: Node, context: Context) -> list[Node] | None:
+    """RTen has it for floats; other types are reshaped."""
+    data, block = context.input(0), get_int(node, "blocksize", 1)
+    if not context.is_integer(data):
+        return None
+    batch, channels = sizes_of(context, data, 0, 1), sizes_of(context, data, 1, 2)
+    depth, space = quotient(context, channels, block * block), sizes_of(context, data, 2, 4)
+    edges = context.int64([block, block])
+    if get_string(node, "mode", "DCR") == "DCR":
+        target, perm = joined(context, batch, edges, depth, space), [0, 3, 4, 1, 5, 2]
+    else:
+        target, perm = joined(context, batch, depth, edges, space), [0, 1, 4, 2, 5, 3]
+    moved = context.op(Transpose, context.op(Reshape, data, target), perm=perm)
+    rows, columns = sizes_of(context, data, 2, 3), sizes_of(context, data, 3, 4)
+    sides = [context.op(elementwise.Mul, size, context.int64([block])) for size in (rows, columns)]
+    return context.replace(context.op(Reshape, moved, joined(context, batch, depth, *sides)))
+
+
+DepthToSpace = OperatorSpec(
+    "DepthToSpace",
+    Row(
+        1,
+        1,
+        "DepthToSpaceAttrs",
+        (
+            Field("mode", FieldKind.CHOICE, "DCR", choices={"DCR": "DCR", "CRD": "CRD"}),
+            Field("block_size", FieldKind.INT, None, "blocksize", minimum=0, required=True),
+        ),
+    ),
+    dims=depth_to_space_dims,
+    rewritings=(depth_to_space,),
+)
+
+
+def space_to_depth(node: Node, context: Context) -> list[Node] | None:
+    """Blocks of rows and columns become channels."""
+    data, block = context.input(0), get_int(node, "blocksize", 1)
+    batch, channels = sizes_of(context, data, 0, 1), sizes_of(context, data, 1, 2)
+    rows, columns = (quotient(context, sizes_of(context, data, axis, axis + 1), block) for axis in (2, 3))
+    edge = context.int64([block])
+    split_up = context.op(Reshape, data, joined(context, batch, channels, rows, edge, columns, edge))
+    perm = [0, 1, 3, 5, 2, 4] if get_string(node, "mode", "DCR") == "CRD" else [0, 3, 5, 1, 2, 4]
+    moved = context.op(Transpose, split_up, perm=perm)
+    target = joined(context, batch, context.int64([-1]), rows, columns)
+    return context.replace(context.op(Reshape, moved, target))
+
+
+SpaceToDepth = OperatorSpec("SpaceToDepth", dims=unknown, rewritings=(space_to_depth,))

@@ -1,0 +1,177 @@
+"""What is known of one operator: an `OperatorSpec`, and what its parts are.
+
+Spec: RTen, schema.fbs and the operator readers; ONNX, Operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+from formats.rten.types import INT32_LIMITS
+
+if TYPE_CHECKING:
+    from formats.ir.model import Node
+    from formats.rten.convert.context import Context
+    from formats.rten.convert.scope import Scope
+    from formats.rten.convert.value_types import Dims, Interval, ValueType
+
+STANDARD_DOMAINS: Final = (None, "", "ai.onnx")
+MICROSOFT: Final = "com.microsoft"
+RTEN_DOMAIN: Final = "rten"  # of the nodes of a model that was read from a .rten file
+
+# `(node, context)`: the nodes that compute the same, in order, or `None` to leave the node as it is.
+Rewriting: TypeAlias = "Callable[[Node, Context], list[Node] | None]"
+# `(node, context)`, of RTen's node with the inputs that ONNX wants: the nodes that compute the same in ONNX.
+Raising: TypeAlias = "Callable[[Node, Context], list[Node]]"
+# `(node, context)`: what RTen computes otherwise than ONNX says of the same node, in words; empty where nothing.
+Deviation: TypeAlias = "Callable[[Node, Context], str]"
+# `(node, scope, types of the inputs)`: what is known of the outputs. See `rules.py`.
+DimsRule: TypeAlias = "Callable[[Node, Scope, list[ValueType]], Sequence[Dims | None]]"
+ContentsRule: TypeAlias = "Callable[[Node, Scope, list[ValueType]], Dims | None]"
+RangeRule: TypeAlias = "Callable[[Node, Scope, list[ValueType]], Interval]"
+# `(node, types of the inputs, place of the output)`: the element type of an output.
+ElementRule: TypeAlias = "Callable[[Node, list[ValueType], int], int | None]"
+# `(node, types of the inputs)`: what the inputs of the node's subgraph are.
+BodyRule: TypeAlias = "Callable[[Node, list[ValueType]], list[ValueType]]"
+
+
+class FieldKind(Enum):
+    """How the value of an ONNX attribute and of a field of an attribute table become one another."""
+
+    INT = "INT"  # must fit the field
+    BOUND = "BOUND"  # an integer of which the nearest that fits means the same
+    BOOL = "BOOL"  # an ONNX integer
+    FLOAT = "FLOAT"
+    INTS = "INTS"
+    STRING = "STRING"
+    CHOICE = "CHOICE"  # an ONNX string or integer, an enumerator of RTen
+    SCALAR = "SCALAR"  # an ONNX tensor of one element, a union of RTen
+    GRAPH = "GRAPH"
+
+
+class Field(NamedTuple):
+    """One field of an attribute table, and the ONNX attribute that it comes from."""
+
+    name: str
+    kind: FieldKind
+    default: Any = None  # what an absent attribute means, in ONNX terms; None leaves the field absent
+    attribute: str = ""  # where ONNX has another name
+    choices: Mapping[Any, str | None] = {}  # ONNX value to enumerator; the first of several is what reading gives
+    minimum: int = INT32_LIMITS[0]  # of an integer; 0 stands for an unsigned field
+    required: bool = False  # by ONNX
+    later: bool = False  # runtimes of the release that we write for ignore the field
+
+    @property
+    def onnx_name(self) -> str:
+        """The name of the ONNX attribute."""
+        return self.attribute or self.name
+
+
+ONES: Final = ((1,), (1, 1), (1, 1, 1))  # lists that say of each axis that nothing is asked for
+ANY: Final = ("any",)  # an attribute that does not change what inference computes, or is implied by the inputs
+
+
+def axis_field(default: int | None) -> Field:
+    """The field of an axis; required where there is no default."""
+    return Field("axis", FieldKind.INT, default, required=default is None)
+
+
+def sizes_field(name: str, attribute: str = "", *, later: bool = False) -> Field:
+    """A field of sizes, which are not negative."""
+    return Field(name, FieldKind.INTS, attribute=attribute, minimum=0, later=later)
+
+
+KEEP_DIMS: Final = Field("keep_dims", FieldKind.BOOL, 1, "keepdims")
+
+
+class Row(NamedTuple):
+    """How a .rten file holds an operator. `inputs` and `outputs` are the most that it takes, `None` without a limit."""
+
+    inputs: int | None
+    outputs: int | None = 1
+    attrs: str = ""  # the attribute table
+    fields: tuple[Field, ...] = ()
+    neutral: Mapping[str, tuple[Any, ...]] = {}  # attributes without a field, and the values that ask for nothing
+    optional: bool = False  # the attribute table may be absent, and then has its defaults
+    later: bool = False  # newer than the release that we write for
+
+
+class Signature(NamedTuple):
+    """Which element types the inputs have in ONNX, where RTen has but one type of integer.
+
+    `inputs` has a letter for each input, of which the last stands for all further ones; `output` is that of the first
+    output. An integer of RTen is INT32, INT64 or BOOL in ONNX. A letter stands for what an input takes of these; for
+    inputs that are no integers it says nothing. Capitals are types that several inputs and outputs of a node share.
+
+        N  one type of numbers           A  the same, or BOOL        I  INT32 or INT64, shared by indices
+        n  INT32 or INT64                i  INT32 or INT64           l  INT64
+        w  INT32                         b  BOOL
+        m  BOOL, but may be no integer   v  INT64, but may be none
+        E  the tensors of a sequence     S  a sequence of these      x  whatever the value has
+
+    Spec: ONNX, Operators, the type constraints of operator set 24, less what onnxruntime 1.31 has no kernels for.
+    """
+
+    inputs: str
+    output: str = ""
+
+    def letters(self, count: int) -> str:
+        """The letters of `count` inputs."""
+        return (self.inputs + self.inputs[-1:] * count)[:count]
+
+
+UNTYPED: Final = Signature("x")
+
+
+def of_input(place: int) -> ElementRule:
+    """The element type of an input."""
+
+    def rule(node: Node, types: list[ValueType], output: int) -> int | None:
+        return types[place].elem_type
+
+    return rule
+
+
+OF_FIRST: Final = (of_input(0),)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class OperatorSpec:
+    """All that is known of one operator, in its newest form. It is a symbol too: there is one object an operator."""
+
+    name: str = field(kw_only=False)
+    row: Row | None = field(default=None, kw_only=False)  # how a .rten file holds it; `None`: no release of RTen has it
+    domain: str = ""
+
+    # What is known of its outputs.
+    dims: DimsRule | None = None
+    elements: tuple[ElementRule, ...] = OF_FIRST  # of each output; the last holds for all further ones
+    contents: ContentsRule | None = None  # what a small integer output holds
+    range: RangeRule | None = None  # between which numbers the integers of its outputs are
+    body: BodyRule | None = None  # what the inputs of its subgraph are
+    makes_sequence: bool = False
+    is_copy: bool = False  # a small constant that it makes of constants can be read like one
+
+    # On the way to RTen: what older operator sets said, then what RTen lacks or computes otherwise, then integers of
+    # fewer bits than it computes in. The first that applies is taken, and what it makes goes through all of it again.
+    older: tuple[Rewriting, ...] = ()
+    rewritings: tuple[Rewriting, ...] = ()
+    narrow: Rewriting | None = None
+    is_plain: bool = False  # nothing but attributes, types and the outputs that are wanted decides what becomes of it
+    bounds: tuple[int, ...] = ()  # the inputs in which any large number means "no limit"
+
+    # On the way back to ONNX.
+    signature: Signature = UNTYPED
+    ranks: Mapping[int, int] = field(default_factory=dict)  # the axes that an input must have; RTen takes any number
+    raised: Raising | None = None  # where ONNX writes the node otherwise
+    raised_version: int = 0  # the operator set that has the form that is written, where it is newer than others need
+    deviation: Deviation | None = None
+
+    @property
+    def all_rewritings(self) -> tuple[Rewriting, ...]:
+        """The rewritings that a node goes through, in order."""
+        narrow = () if self.narrow is None else (self.narrow,)
+        return (*self.older, *self.rewritings, *narrow)
