@@ -12,7 +12,7 @@ from corpus import BackendCase, backend_cases, backend_files
 from evaluation import difference, held
 from rten_outcomes import row_for, row_of
 from rten_tables import DEVIATIONS
-from runtime.runner import RunnerError
+from runtime.runner import RELEASES, RunnerError
 
 from formats.errors import FormatError
 from formats.ir.model import Graph
@@ -231,8 +231,6 @@ def test_rows_agree_with_the_loader(spec, stage, runtime):
 
 EXPECTED = Path(__file__).parent / "backend_outcomes.json"
 RANDOM = "test_bernoulli"  # a few bits, which may even be those of the reference
-MINIMUM_RIGHT_CONSTANTS = 630
-MINIMUM_RIGHT_FILES = 130
 
 
 def outcomes_of(cases, runtimes, path, **options):
@@ -313,18 +311,106 @@ def constant_cases():
             yield case._replace(model=model.SerializeToString(), inputs=inputs)
 
 
+def undeclared_cases():
+    """The operator tests with dims that only the run tells, and what RTen takes for those of the outputs as one more.
+
+    RTen folds at load what it takes for constant, so a size or a rank that it infers wrongly comes out.
+    """
+    shapes, given = "all_shapes", "given"
+    for case in backend_cases():
+        model = onnx.ModelProto.FromString(case.model)
+        graph = model.graph
+        for value in graph.input:
+            for number, dim in enumerate(value.type.tensor_type.shape.dim):
+                dim.dim_param = f"{value.name} {number}"
+        parts, wanted = [given], [np.array([7])]  # two outputs that are the same constant do not load
+        for value in graph.output:
+            if value.type.HasField("tensor_type"):
+                value.type.tensor_type.ClearField("shape")
+                dims, rank = f"{value.name} dims", f"{value.name} rank"
+                graph.node.append(onnx.helper.make_node("Shape", [value.name], [dims]))
+                graph.node.append(onnx.helper.make_node("Shape", [dims], [rank]))
+                parts += dims, rank
+                wanted += np.array(case.outputs[value.name].shape), np.array([case.outputs[value.name].ndim])
+        graph.node.append(onnx.helper.make_node("Concat", parts, [shapes], axis=0))
+        graph.input.append(onnx.helper.make_tensor_value_info(given, onnx.TensorProto.INT64, [1]))
+        graph.output.append(onnx.helper.make_tensor_value_info(shapes, onnx.TensorProto.INT64, None))
+        yield case._replace(
+            model=model.SerializeToString(),
+            inputs={**case.inputs, given: np.array([7])},
+            outputs={**case.outputs, shapes: np.concatenate(wanted)},
+        )
+
+
+def sliced_cases():
+    """The operator tests with matrices that are a part of a larger value, which only they use.
+
+    RTen cuts such a value where it is, so what the operator gets is not contiguous, and is its own to change.
+    """
+    for case in backend_cases():
+        model = onnx.ModelProto.FromString(case.model)
+        graph = model.graph
+        opset = next((entry.version for entry in model.opset_import if entry.domain == ""), 0)
+        sliced = {}
+        for value in graph.input:
+            elem_type, array = value.type.tensor_type.elem_type, case.inputs[value.name]
+            if opset >= 13 and elem_type in (1, 6, 7) and np.ndim(array) >= 2 and array.shape[-1]:
+                sliced[value.name] = f"{value.name} sliced"
+                ends = {f"{value.name} {end}": number for end, number in (("begin", 0), ("end", array.shape[-1]))}
+                for end, number in {**ends, f"{value.name} axis": -1}.items():
+                    graph.initializer.append(onnx.numpy_helper.from_array(np.array([number]), end))
+        for node in graph.node:
+            node.input[:] = [sliced.get(name, name) for name in node.input]
+        for name, part in sliced.items():
+            bounds = [f"{name} {bound}" for bound in ("begin", "end", "axis")]
+            graph.node.insert(0, onnx.helper.make_node("Slice", [f"{name} twice", *bounds], [part]))
+            graph.node.insert(0, onnx.helper.make_node("Concat", [name, name], [f"{name} twice"], axis=-1))
+        if sliced:
+            yield case._replace(model=model.SerializeToString())
+
+
+# Beginnings of the names of cases with other outputs than the suite has, or none, that a change is to mend: in which
+# releases, and why. What is mended goes.
+FAULTS = {
+    "undeclared": {
+        "test_attention_4d_causal_padded_kv": (RELEASES, "the mask is cut by dims that are not known"),
+        "test_attention_4d_diff_heads_mask4d_padded_kv": (RELEASES, "the same"),
+        "test_attention_4d_padded_kv": (RELEASES, "the same"),
+        "test_constantofshape": (["0.25"], "RTen infers the rank of `shape`"),
+        "test_dequantizelinear_int": (["0.25"], "a scale of one element is taken for one of an axis"),
+        "test_dequantizelinear_uint": (["0.25"], "the same"),
+        "test_matmulinteger": (RELEASES, "a zero point of one element must be a scalar"),
+        "test_qlinearmatmul": (["0.25"], "a scale of one element is taken for one of an axis"),
+    },
+    "sliced": {"test_scatternd": (["0.26"], "it panics for data that are not contiguous")},
+}
+
+
 @pytest.mark.parametrize(
     ("cases", "minimum"),
     [
-        (constant_cases, MINIMUM_RIGHT_CONSTANTS),
-        (file_cases, MINIMUM_RIGHT_FILES),
+        (constant_cases, 630),
+        (file_cases, 130),
+        (undeclared_cases, 1490),
+        (sliced_cases, 1010),
     ],
-    ids=["constants", "files"],
+    ids=["constants", "files", "undeclared", "sliced"],
 )
-def test_backend(cases, minimum, runtimes, tmp_path):
+def test_backend(cases, minimum, runtimes, tmp_path, request):
     """The operator tests of ONNX, and its old files, come out right or are refused; no fewer are right than ever."""
     outcomes = outcomes_of(cases(), runtimes, tmp_path / "m.rten")
-    assert {} == unexpected(outcomes)
+    faults = FAULTS.get(request.node.callspec.id, {})
+    found = {}
+    for release, wrong in unexpected(outcomes).items():
+        for name, text in wrong.items():
+            known = [
+                prefix for prefix, (releases, _) in faults.items() if name.startswith(prefix) and release in releases
+            ]
+            found.setdefault(known[0] if known else name, {})[release] = text
+    expected = {name: {*releases} & {*runtimes} for name, (releases, _) in faults.items()}
+    assert {name: releases for name, releases in expected.items() if releases} == {
+        name: {*by_release} for name, by_release in found.items()
+    }, found
     assert minimum <= min(len(of_release["right"]) for of_release in outcomes.values())
 
 
