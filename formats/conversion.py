@@ -325,8 +325,7 @@ def _plan(model: Model, target: Codec, destination: Path, chosen: _Options) -> W
 
 def _own_codec(model: Model) -> Codec | None:
     """The codec in whose own operators the model is."""
-    domains = {entry.domain for entry in model.opset_import}
-    return next((codec for codec in registry.built_in() if codec.domain is not None and codec.domain in domains), None)
+    return registry.of_domains({entry.domain for entry in model.opset_import})
 
 
 def _write(plan: WritePlan, engine: EngineOptions, strict: bool) -> None:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from formats.errors import UnknownFormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
+    from importlib.metadata import EntryPoint
 
     from formats.ir.model import Model
     from formats.onnxpb.keys import Key
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from formats.tensordata.source import Source
 
 HEAD_BYTES = 4096
+ENTRY_POINTS = "formats.codecs"  # the group of entry points in which other packages name their codecs
+# The domains of operators that are no format's own; nobody is asked about them.
+USUAL_DOMAINS = frozenset((None, "", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft"))
 MAX_DEPTH = 100  # messages within messages, the limit of the official parsers
 DEEPEST = 250  # what fits the interpreter's stack, at three calls for each message, and leaves room for the caller
 
@@ -132,12 +136,49 @@ def built_in() -> tuple[Codec, ...]:
     return (onnxpb.CODEC, onnxzip.CODEC, rten.CODEC, onnxpb.CRYPT_CODEC, onnxpb.TEXT_CODEC, onnxpb.JSON_CODEC)
 
 
+class Installed(NamedTuple):
+    """What installed packages offer: codecs, and why others of theirs cannot be used."""
+
+    codecs: tuple[Codec, ...]
+    problems: tuple[str, ...]
+
+
 @cache
-def codecs() -> tuple[Codec, ...]:
-    """All codecs: the built-in ones, then those that installed packages offer under `formats.codecs`."""
+def installed() -> Installed:
+    """The codecs that installed packages offer under `formats.codecs`, by name; one that is broken is no error."""
     from importlib.metadata import entry_points
 
-    return (*built_in(), *(entry.load() for entry in entry_points(group="formats.codecs")))
+    found = [_load(entry) for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name)]
+    return Installed(
+        tuple(each for each in found if isinstance(each, Codec)),
+        tuple(each for each in found if isinstance(each, str)),
+    )
+
+
+def _load(entry: EntryPoint) -> Codec | str:
+    """The codec of an entry point, or what is wrong with it."""
+    label = f"the codec {entry.name!r} of the package {entry.dist.name if entry.dist else entry.value}"
+    try:
+        codec = entry.load()
+    except Exception as error:  # whatever the code of others does when it is imported
+        return f"{label} cannot be imported ({type(error).__name__}: {error})"
+    if not isinstance(codec, Codec):
+        return f"{label} is not a Codec, but a {type(codec).__name__}"
+    if codec.name in {other.name for other in built_in()}:
+        return f"{label} is called {codec.name!r}, as one of this package is"
+    return codec
+
+
+@cache
+def codecs() -> tuple[Codec, ...]:
+    """All codecs: the built-in ones, then those of other packages."""
+    return (*built_in(), *installed().codecs)
+
+
+def of_domains(domains: Collection[str | None]) -> Codec | None:
+    """The codec in whose own operators a model with operators of these domains is."""
+    groups = (built_in, codecs) if {*domains} - USUAL_DOMAINS else (built_in,)
+    return next((codec for group in groups for codec in group() if codec.domain and codec.domain in domains), None)
 
 
 def by_name(name: str) -> Codec:
@@ -148,7 +189,7 @@ def by_name(name: str) -> Codec:
     codec = _first(lambda codec: codec.name == name)
     if codec is None:
         known = ", ".join(codec.name for codec in codecs())
-        raise UnknownFormatError(f"no format is called {name!r}; there are {known}")
+        raise UnknownFormatError(f"no format is called {name!r}; there are {known}{_problems()}")
     return codec
 
 
@@ -162,7 +203,7 @@ def for_writing(path: Path) -> Codec:
     if codec is None:
         known = ", ".join(extension for codec in codecs() for extension in codec.extensions)
         found = f"the extension {path.suffix!r} belongs to no format" if suffix else "no extension tells the format"
-        raise UnknownFormatError(f"{found} (known: {known}); name one with --to", path=path)
+        raise UnknownFormatError(f"{found} (known: {known}); name one with --to{_problems()}", path=path)
     return codec
 
 
@@ -183,8 +224,14 @@ def for_reading(head: bytes, nbytes: int, path: Path | None) -> Codec:
     if codec is None:
         tried = ", ".join(codec.title for codec in codecs())
         reason = f"its bytes are none of {tried}" if nbytes else "the file is empty"
-        raise UnknownFormatError(f"{reason}; if you know better, name the format with --from", path=path)
+        message = f"{reason}; if you know better, name the format with --from{_problems()}"
+        raise UnknownFormatError(message, path=path)
     return codec
+
+
+def _problems() -> str:
+    """What is wrong with codecs of other packages, to be added to a message: one of them may be what is missing."""
+    return "".join(f"; {problem}" for problem in installed().problems)
 
 
 def _first(wanted: Callable[[Codec], bool]) -> Codec | None:

@@ -78,6 +78,9 @@ ALLOWED = {
         *("formats", "formats.cli", "formats.conversion", "formats.difference", "formats.inspection", "formats.layout"),
         *("formats.onnxpb.keys", "formats.onnxzip", "formats.registry", "formats.units", "formats.verification"),
     ),
+    "formats.testing": (
+        *(*FOUNDATION, "formats.registry", "formats.conversion", "formats.difference", "formats.testing"),
+    ),
     "formats.__main__": ("formats.cli",),
     "formats": (*FOUNDATION, "formats.onnxpb.keys"),
 }

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+import formats
+import formats.testing
 from formats import registry
-from formats.errors import UnknownFormatError
+from formats.errors import UnknownFormatError, UnsupportedError
+from formats.ir.model import Model, OperatorSetId
 from formats.registry import Codec, Match
+from formats.tensordata.plan import Loss, WritePlan
 
 
 def codec(name: str, match: Match) -> Codec:
@@ -64,3 +69,112 @@ def test_installed_codecs_come_after_the_built_in_ones(only) -> None:  # type: i
     assert "b" == registry.for_writing(Path("x.b")).name
     assert "b" == registry.for_reading(b"", 1, Path("x.a")).name
     assert Match.WEAK is registry.by_name("a").sniff(b"", 1)
+
+
+def entry(name: str, load: object) -> object:
+    """An entry point of the package `other`."""
+
+    class Entry:
+        dist = type("Distribution", (), {"name": "other"})
+
+        def load(self) -> object:
+            if isinstance(load, Exception):
+                raise load
+            return load
+
+    Entry.name = Entry.value = name  # type: ignore[attr-defined]
+    return Entry()
+
+
+@pytest.fixture
+def offered(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Makes the given entry points those of installed packages."""
+
+    def offer(*entries: object) -> None:
+        monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [*entries] * (group == "formats.codecs"))
+        registry.installed.cache_clear()
+        registry.codecs.cache_clear()
+
+    yield offer
+    monkeypatch.undo()
+    registry.installed.cache_clear()
+    registry.codecs.cache_clear()
+
+
+def test_codecs_of_packages_are_found(offered: Callable[..., None]) -> None:
+    """What an installed package offers is a format like any other."""
+    mine = codec("mine", Match.WEAK)
+    offered(entry("mine", mine))
+    assert mine is registry.by_name("mine") is registry.for_writing(Path("a.MINE"))
+    assert mine is registry.codecs()[-1]
+
+
+@pytest.mark.parametrize(
+    ("load", "words"),
+    [
+        (ImportError("no module named torch"), "cannot be imported (ImportError: no module named torch)"),
+        (ValueError("oops"), "cannot be imported (ValueError: oops)"),
+        (object(), "is not a Codec, but a object"),
+        (codec("onnx", Match.STRONG), "is called 'onnx', as one of this package is"),
+    ],
+)
+def test_broken_codecs_harm_nothing(offered: Callable[..., None], load: object, words: str) -> None:
+    """A codec that cannot be used keeps no other from work; the error on an unknown format tells of it."""
+    offered(entry("theirs", load), entry("mine", codec("mine", Match.WEAK)))
+    assert "mine" == registry.by_name("mine").name
+    assert "onnxz" == registry.by_name("onnxz").name
+    assert registry.by_name("onnx") in registry.built_in()
+    for fails in (
+        lambda: registry.by_name("theirs"),
+        lambda: registry.for_writing(Path("a.theirs")),
+    ):
+        with pytest.raises(UnknownFormatError) as caught:
+            fails()
+        assert f"; the codec 'theirs' of the package other {words}" in str(caught.value)
+
+
+def test_a_broken_codec_is_told_where_nothing_reads_a_file(offered: Callable[..., None]) -> None:
+    """The format of a file may be that of the codec which cannot be imported."""
+    offered(entry("theirs", ImportError("oops")))
+    with pytest.raises(UnknownFormatError, match="the codec 'theirs' of the package other cannot be imported"):
+        registry.for_reading(b"\xff" * 100, 100, Path("a.theirs"))
+
+
+def test_own_operators_of_other_packages(offered: Callable[..., None]) -> None:
+    """A model in the operators of a codec of another package is raised on the way to other formats, and only then."""
+    domain = "my.runtime"
+
+    def plan(model: Model, destination: Path, options: object) -> WritePlan:
+        own = Model(graph=model.graph, opset_import=[OperatorSetId(domain=domain, version=1)])
+        return registry.by_name("onnx").plan(own, destination, registry.by_name("onnx").options())
+
+    def raise_model(model: Model, pin_types: object) -> tuple[Model, tuple[Loss, ...]]:
+        raised = Model(graph=model.graph, opset_import=[OperatorSetId(domain="", version=17)], ir_version=8)
+        return raised, (Loss("mine", "", "raised by my codec"),)
+
+    mine = registry.by_name("onnx")._replace(name="mine", extensions=(".mine",), domain=domain, plan=plan)
+    offered(entry("mine", mine._replace(raise_model=raise_model)))
+    model = formats.testing.linear(3)
+    data = formats.dumps(model, "mine")
+    own = formats.loads(data, format="mine")
+    assert [domain] == [entry.domain for entry in own.opset_import]
+    raised, losses = formats.raise_model(own)
+    assert [""] == [entry.domain for entry in raised.opset_import]
+    assert ["mine"] == [loss.kind for loss in losses]
+    assert raised == formats.loads(formats.dumps(own, "onnx"))
+    assert own == formats.loads(formats.dumps(own, "mine"), format="mine")
+    offered(entry("mine", mine))
+    with pytest.raises(UnsupportedError, match="cannot be expressed"):
+        formats.dumps(own, "onnx")
+
+
+def test_usual_models_ask_nobody(offered: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model of ONNX's operators is converted without a look for packages, which takes time."""
+    offered()
+
+    def asked(group: str) -> None:
+        raise AssertionError(group)
+
+    monkeypatch.setattr("importlib.metadata.entry_points", asked)
+    for target in ("onnx", "onnxz", "rten"):
+        assert formats.loads(formats.dumps(formats.testing.linear(3), target))

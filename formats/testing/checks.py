@@ -1,0 +1,344 @@
+"""The parts of the contract of codecs, a function each; each raises an AssertionError where a codec breaks it.
+
+Spec: docs/codecs.md.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from contextlib import contextmanager
+from dataclasses import MISSING, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+from unittest import mock
+
+from formats import conversion, registry
+from formats.difference import differences
+from formats.errors import EncodeError, FormatError
+from formats.ir import walk
+from formats.registry import HEAD_BYTES, Codec, Match, ReadOptions
+from formats.tensordata.engine import EngineOptions, execute, to_bytes
+from formats.tensordata.osio import File
+from formats.tensordata.plan import WritePlan, check_plan
+from formats.tensordata.source import Literal
+from formats.testing.models import linear
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from formats.ir.model import Model
+
+PREFIXES = 200  # of a file, of which each must be read or refused
+MUTATIONS = 300
+WEIGHT_BYTES_READ = 0.02  # of a file with a large weight, at most, when it is read
+ENGINES = (
+    EngineOptions(threads=1),
+    EngineOptions(threads=2),
+    EngineOptions(threads=8, chunk_bytes=1000, in_flight_bytes=1),
+)
+
+
+class Refused(Exception):  # noqa: N818 - no error: a format need not hold every model
+    """The codec cannot hold a model, and says so in the way that the contract asks for."""
+
+
+class Subject(NamedTuple):
+    """A codec with the options that it is checked with."""
+
+    codec: Codec
+    options: Any
+    reading: ReadOptions
+
+    def path(self, folder: Path, name: str = "model") -> Path:
+        """A path for a file of the format."""
+        return folder / f"{name}{self.codec.extensions[0]}"
+
+    def plan(self, model: Model, path: Path) -> WritePlan:
+        """The plan for a model.
+
+        Raises: Refused where the format cannot hold it.
+        """
+        try:
+            return self.codec.plan(model, path, self.options)
+        except EncodeError as error:
+            assert not list(path.parent.iterdir()), "planning leaves no file, also where it fails"
+            assert str(error), "a refusal says why"
+            raise Refused from None
+
+    def write(self, model: Model, path: Path) -> WritePlan:
+        """The plan, carried out."""
+        path.parent.mkdir(exist_ok=True)
+        plan = self.plan(model, path)
+        execute(plan)
+        return plan
+
+    def read(self, path: Path) -> Model:
+        """The model in a file."""
+        return self.codec.read(File.open(path).span(), path, self.reading)
+
+
+# Checks of a codec
+
+
+def declaration(subject: Subject, folder: Path) -> None:
+    """What a codec says of itself can be used: its name, title, extensions and options."""
+    codec = subject.codec
+    assert re.fullmatch(r"[a-z][a-z0-9_-]*", codec.name), "the name is a lower-case word, for --from and --to"
+    assert codec.title.strip() == codec.title != "", "the title is what people call the format"
+    assert codec.extensions, "there is an extension at least"
+    for extension in codec.extensions:
+        assert re.fullmatch(r"(\.[a-z0-9_-]+)", extension), "an extension is a dot and what follows the last one"
+    assert is_dataclass(codec.options), "options are a dataclass"
+    assert codec.options.__dataclass_params__.frozen, "options are frozen"  # type: ignore[attr-defined]
+    for field in fields(codec.options):
+        has_default = field.default is not MISSING or field.default_factory is not MISSING
+        assert has_default, f"the option {field.name} has a default"
+    assert isinstance(subject.options, codec.options), "these are the options of this codec"
+    for other in registry.codecs():
+        if other.name != codec.name:
+            shared = {*codec.extensions} & {*other.extensions}
+            assert not shared, f"the codec {other.name} has the extension {shared} already"
+
+
+def holds_a_model(subject: Subject, folder: Path) -> None:
+    """A model that every format can hold is not refused: one matrix product."""
+    try:
+        subject.plan(linear(3), subject.path(folder))
+    except Refused:
+        raise AssertionError("it refuses a matrix product") from None
+
+
+def sniffing_takes_anything(subject: Subject, folder: Path) -> None:
+    """No bytes make `sniff` fail, and files of others are not claimed."""
+    assert subject.codec.sniff(b"", 0) is not Match.STRONG
+    generator = random.Random(0)  # noqa: S311 - the same numbers every time
+    for size in (0, 1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 100, HEAD_BYTES):
+        for data in (bytes(size), b"\xff" * size, generator.randbytes(size)):
+            assert subject.codec.sniff(data, size) in (Match.NONE, Match.WEAK), "nothing but bytes is nobody's for sure"
+    for other in registry.built_in():
+        if other.name != subject.codec.name and not other.encrypted:
+            data = to_bytes(other.plan(linear(3), folder / f"m{other.extensions[0]}", other.options()))
+            match = subject.codec.sniff(data[:HEAD_BYTES], len(data))
+            assert match is not Match.STRONG, f"a file of {other.title} is not its own"
+
+
+def reads_no_weight(subject: Subject, folder: Path) -> None:
+    """To read a file of a large weight, a small part of it is read."""
+    path = subject.path(folder)
+    plan = subject.write(linear(3000), path)
+    with _bytes_read() as read:
+        model = subject.read(path)
+    assert sum(read) < plan.nbytes * WEIGHT_BYTES_READ, f"{sum(read):,} bytes of {plan.nbytes:,} were read"
+    assert any(tensor.source().nbytes >= 1 << 20 for _, tensor in walk.tensors(model)), "the weight is there"
+
+
+@contextmanager
+def _bytes_read() -> Iterator[list[int]]:
+    """The sizes of all reads from files meanwhile, mappings excepted."""
+    sizes: list[int] = []
+    real_into, real = File.pread_into, File.pread
+
+    def pread_into(self: File, offset: int, buffer: Any) -> None:
+        sizes.append(len(buffer))
+        real_into(self, offset, buffer)
+
+    def pread(self: File, offset: int, nbytes: int) -> bytes:
+        sizes.append(nbytes)
+        return real(self, offset, nbytes)
+
+    with mock.patch.object(File, "pread_into", pread_into), mock.patch.object(File, "pread", pread):
+        yield sizes
+
+
+def damage_is_an_error(subject: Subject, folder: Path) -> None:
+    """Cut and changed files are read, or refused with an error of ours; nothing else is raised."""
+    data = to_bytes(subject.plan(linear(3), subject.path(folder)))
+    step = max(len(data) // PREFIXES, 1)
+    for size in range(0, len(data), step):
+        _read_or_refuse(subject, data[:size])
+    generator = random.Random(1)  # noqa: S311 - the same numbers every time
+    for _ in range(MUTATIONS):
+        changed = bytearray(data)
+        for _ in range(generator.randint(1, 3)):
+            changed[generator.randrange(len(changed))] = generator.choice(
+                (0, 1, 0x7F, 0x80, 0xFF, generator.randrange(256))
+            )
+        if generator.random() < 0.3:
+            start = generator.randrange(len(changed))
+            del changed[start : start + generator.randint(1, 9)]
+        _read_or_refuse(subject, bytes(changed))
+
+
+def _read_or_refuse(subject: Subject, data: bytes) -> None:
+    """Look at all of a model whose bytes may be damaged."""
+    subject.codec.sniff(data[:HEAD_BYTES], len(data))
+    try:
+        model = subject.codec.read(Literal(data), None, subject.reading)
+        for _, tensor in walk.tensors(model):
+            if tensor.data_type:
+                tensor.source().read()
+    except FormatError:
+        return
+
+
+# Checks of a codec with a model
+
+
+def keeps_models(subject: Subject, make: Callable[[], Model], folder: Path) -> None:
+    """What is written is read again: the same model, or what is not the same is told as a loss."""
+    model, path = make(), subject.path(folder)
+    plan = subject.write(model, path)
+    again = subject.read(path)
+    if subject.codec.domain is not None:
+        again, _ = _raised(subject, again)
+        assert again.graph is not None
+        assert len(again.graph.output) == len(model.graph.output if model.graph else [])
+        return
+    found = next(differences(model, again), None)
+    assert found is None or plan.losses, f"not told: {found}"
+    for loss in plan.losses:
+        assert loss.kind.isidentifier(), "the kind of a loss is a word for programs"
+        assert loss.detail, "the detail of a loss is a sentence for people"
+
+
+def same_model_again(subject: Subject, make: Callable[[], Model], folder: Path) -> None:
+    """What was read is written and read without a further change."""
+    first = _reread(subject, make(), folder / "1")
+    second = _reread(subject, first, folder / "2")
+    assert (found := next(differences(first, second), None)) is None, str(found)
+
+
+def _reread(subject: Subject, model: Model, folder: Path) -> Model:
+    path = subject.path(folder)
+    subject.write(model, path)
+    return subject.read(path)
+
+
+def same_bytes_again(subject: Subject, make: Callable[[], Model], folder: Path) -> None:
+    """Planning twice gives the same bytes, and so does writing what was read."""
+    first, again = subject.path(folder / "1"), subject.path(folder / "2")
+    plan = subject.write(make(), first)
+    subject.write(make(), again)
+    assert first.read_bytes() == again.read_bytes(), "the same model gives the same bytes"
+    third = subject.path(folder / "3")
+    subject.write(subject.read(first), third)
+    for file in plan.files:
+        assert file.path.read_bytes() == (third.parent / file.path.name).read_bytes(), "so does the one that was read"
+
+
+def plans_are_sound(subject: Subject, make: Callable[[], Model], folder: Path) -> None:
+    """A plan knows the size of each file, the model is the last, others lie beside it, and nothing is there yet."""
+    path = subject.path(folder)
+    plan = subject.plan(make(), path)
+    assert not list(folder.iterdir()), "planning writes nothing"
+    check_plan(plan)
+    assert path == plan.files[-1].path, "the model is the last file"
+    assert all(file.path.parent == path.parent for file in plan.files), "the others lie beside it"
+    execute(plan)
+    for file in plan.files:
+        assert file.nbytes == file.path.stat().st_size
+
+
+def engine_does_not_matter(subject: Subject, make: Callable[[], Model], folder: Path) -> None:
+    """Any number of threads and any amount of memory give the same bytes, on disk and in memory."""
+    path = subject.path(folder)
+    plan = subject.plan(make(), path)
+    written = []
+    for engine in ENGINES:
+        execute(plan, engine)
+        written.append([file.path.read_bytes() for file in plan.files])
+        for file in plan.files:
+            file.path.unlink()
+    assert written[0] == written[1] == written[2]
+    if len(plan.files) == 1:
+        assert written[0] == [to_bytes(plan)]
+
+
+def own_files_are_recognised(subject: Subject, make: Callable[[], Model], folder: Path) -> None:
+    """The format of a file that was written is found out, and no other codec is as sure."""
+    path = subject.path(folder)
+    subject.write(make(), path)
+    data = path.read_bytes()
+    match = subject.codec.sniff(data[:HEAD_BYTES], len(data))
+    assert match is not Match.NONE, "its own file is one that it reads"
+    for other in registry.codecs():
+        if other.name != subject.codec.name:
+            found = other.sniff(data[:HEAD_BYTES], len(data))
+            assert found is not Match.STRONG, f"{other.title} claims the file, too"
+
+
+def models_stay_as_they_are(subject: Subject, make: Callable[[], Model], folder: Path) -> None:
+    """Planning and writing change nothing of a model."""
+    model, untouched = make(), make()
+    subject.write(model, subject.path(folder))
+    assert untouched == model
+
+
+def memory_is_as_good_as_a_file(subject: Subject, make: Callable[[], Model], folder: Path) -> None:
+    """A model of one file is read from memory as well."""
+    path = subject.path(folder)
+    if len(subject.write(make(), path).files) > 1:
+        return
+    from_memory = subject.codec.read(Literal(path.read_bytes()), None, subject.reading)
+    assert next(differences(subject.read(path), from_memory), None) is None
+
+
+def what_is_told_holds(subject: Subject, make: Callable[[], Model], folder: Path) -> None:
+    """The parts of a file that `regions` tells do not overlap, and what `checksums` tells can be looked up."""
+    path = subject.path(folder)
+    subject.write(make(), path)
+    source = File.open(path).span()
+    position = 0
+    for region in sorted(subject.codec.regions(source)) if subject.codec.regions else ():
+        assert position <= region.file_offset, "regions do not overlap"
+        assert region.kind in ("header", "model", "tensor", "directory", "padding")
+        position = region.end
+    assert position <= source.nbytes, "regions are inside the file"
+    model = subject.read(path)
+    for checksum in subject.codec.checksums(source, model, None) if subject.codec.checksums else ():
+        assert re.fullmatch(r"[0-9a-f]+", checksum.expected), "a checksum is in hexadecimal"
+    if subject.codec.read_lenient is not None:
+        lenient, notes = subject.codec.read_lenient(source, path, subject.reading)
+        assert not notes, "in a file of its own, there is nothing to pass over"
+        assert next(differences(model, lenient), None) is None
+
+
+def own_operators_are_raised(subject: Subject, make: Callable[[], Model], folder: Path) -> None:
+    """A model in operators of the format's own says so, and becomes one in operators of ONNX."""
+    domain = subject.codec.domain
+    path = subject.path(folder)
+    subject.write(make(), path)
+    model = subject.read(path)
+    assert (domain in {entry.domain for entry in model.opset_import}) == (domain is not None)
+    if domain is not None:
+        raised, _ = _raised(subject, model)
+        assert domain not in {entry.domain for entry in raised.opset_import}, "no operator of its own is left"
+        conversion.dumps(raised, "onnx")
+
+
+def _raised(subject: Subject, model: Model) -> tuple[Model, Any]:
+    if subject.codec.raise_model is None:
+        raise Refused
+    return subject.codec.raise_model(model, {})
+
+
+OF_CODEC: tuple[Callable[[Subject, Path], None], ...] = (
+    declaration,
+    holds_a_model,
+    sniffing_takes_anything,
+    reads_no_weight,
+    damage_is_an_error,
+)
+OF_MODEL: tuple[Callable[[Subject, Callable[[], Model], Path], None], ...] = (
+    keeps_models,
+    same_model_again,
+    same_bytes_again,
+    plans_are_sound,
+    engine_does_not_matter,
+    own_files_are_recognised,
+    models_stay_as_they_are,
+    memory_is_as_good_as_a_file,
+    what_is_told_holds,
+    own_operators_are_raised,
+)

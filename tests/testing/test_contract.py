@@ -1,0 +1,222 @@
+"""The contract of codecs, for every codec that there is; and that the checks find what breaks it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import formats
+from formats import registry
+from formats.onnxpb import CryptOptions, OnnxOptions, TextOptions
+from formats.onnxzip import ArchiveOptions
+from formats.registry import Codec, Match, ReadOptions
+from formats.rten import RtenOptions
+from formats.tensordata.plan import FilePlan, PlacedWrite
+from formats.tensordata.source import Literal
+from formats.testing import Check, contract
+
+KEY = formats.Key.of(bytes(range(32)))
+# What each codec is checked with, beside the defaults, and which checks its format cannot pass, with the reason.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "onnx": {"options": [OnnxOptions(), OnnxOptions(external_data=True, size_threshold=0, one_file_per_tensor=True)]},
+    "onnxz": {"options": [ArchiveOptions(), ArchiveOptions(alignment=4096, size_threshold=0, dedup=True)]},
+    "rten": {"options": [RtenOptions(), RtenOptions(rten_version=1)]},
+    "onnxc": {
+        "options": [CryptOptions(key=KEY), CryptOptions(key=KEY, variant=2)],
+        "reading": ReadOptions(key=KEY),
+        "excused": {
+            "reads_no_weight": "all is decrypted at once",
+            "same_bytes_again": "each file has a nonce",
+            "damage_is_an_error": "each attempt derives a key for a tenth of a second; test_crypt.py makes fewer",
+        },
+    },
+    "textproto": {
+        "options": [TextOptions(), TextOptions(external_data=False)],
+        "excused": {"reads_no_weight": "weights are text"},
+    },
+    "json": {
+        "options": [TextOptions(), TextOptions(external_data=False)],
+        "excused": {"reads_no_weight": "weights are text"},
+    },
+}
+
+
+def checks() -> list[Any]:
+    """The contract of every codec that is installed."""
+    return [
+        pytest.param(check, id=f"{codec.name}-{check}")
+        for codec in registry.codecs()
+        for check in contract(codec, **SETTINGS.get(codec.name, {}))
+    ]
+
+
+@pytest.mark.parametrize("check", checks())
+def test_contract(check: Check, tmp_path: Path) -> None:
+    """Every codec keeps every part of the contract, for every model."""
+    check(tmp_path)
+
+
+# What breaks the contract
+
+
+ONNX = registry.by_name("onnx")
+
+
+@dataclass
+class Thawed:
+    """Options that can be changed."""
+
+    level: int = 1
+
+
+@dataclass(frozen=True)
+class Demanding:
+    """Options of which one must be given."""
+
+    level: int
+
+
+def reading(change: Callable[[Any], Any]) -> Codec:
+    """ONNX, but what is read is changed."""
+
+    def read(source: Any, path: Any, options: Any = registry.READ_DEFAULTS) -> Any:
+        return change(ONNX.read(source, path, options))
+
+    return ONNX._replace(read=read)
+
+
+def planning(change: Callable[[Any, Path], Any], before: Callable[[Any], None] = lambda model: None) -> Codec:
+    """ONNX, but what is planned is changed, or the model before."""
+
+    def plan(model: Any, destination: Path, options: Any) -> Any:
+        before(model)
+        return change(ONNX.plan(model, destination, OnnxOptions()), destination)
+
+    return ONNX._replace(plan=plan)
+
+
+def forget_names(model: Any) -> Any:
+    """The model without names of nodes."""
+    for node in model.graph.node:
+        node.name = None
+    return model
+
+
+def weights_in_memory(model: Any) -> Any:
+    """The model with all weights read."""
+    for tensor in model.graph.initializer:
+        if tensor.raw_data is not None:
+            tensor.raw_data = Literal(tensor.raw_data.read())
+    return model
+
+
+def fail_on_damage(source: Any, path: Any, options: Any = registry.READ_DEFAULTS) -> Any:
+    """A reader that looks no further than it must."""
+    try:
+        return ONNX.read(source, path, options)
+    except formats.FormatError as error:
+        raise KeyError("graph") from error
+
+
+def with_time(plan: Any, destination: Path) -> Any:
+    """The plan, and a counter at the end of the file."""
+    ticks.append(0)
+    file = plan.files[-1]
+    write = PlacedWrite(file.nbytes, Literal(b"\x42\x00" + b"\x1a\x02%02d" % (len(ticks) % 100)))
+    return plan._replace(files=(*plan.files[:-1], file._replace(nbytes=file.nbytes + 6, writes=(*file.writes, write))))
+
+
+def touch(plan: Any, destination: Path) -> Any:
+    """The plan, and a file that is there already."""
+    destination.with_name("touched").touch()
+    return plan
+
+
+def no_trace(plan: Any, destination: Path) -> Any:
+    """The plan with another file after the model."""
+    return plan._replace(files=(*plan.files, FilePlan(destination.with_name("more"), 0, ())))
+
+
+def refuse(model: Any) -> None:
+    """Nothing can be held."""
+    raise formats.EncodeError("no")
+
+
+def rename(model: Any) -> None:
+    """The model gets a name."""
+    model.graph.name = "mine"
+
+
+ticks: list[int] = []
+BROKEN: dict[str, tuple[Codec, str]] = {
+    "forgets in silence": (reading(forget_names), "keeps_models-small"),
+    "reads weights": (reading(weights_in_memory), "reads_no_weight"),
+    "other errors": (ONNX._replace(read=fail_on_damage), "damage_is_an_error"),
+    "claims all": (ONNX._replace(sniff=lambda head, nbytes: Match.STRONG), "sniffing_takes_anything"),
+    "claims nothing": (ONNX._replace(sniff=lambda head, nbytes: Match.NONE), "own_files_are_recognised-small"),
+    "fails to sniff": (ONNX._replace(sniff=lambda head, nbytes: Match(head[3] * 0)), "sniffing_takes_anything"),
+    "writes the time": (planning(with_time), "same_bytes_again-small"),
+    "writes in planning": (planning(touch), "plans_are_sound-small"),
+    "model not last": (planning(no_trace), "plans_are_sound-small"),
+    "changes the model": (planning(lambda plan, path: plan, rename), "models_stay_as_they_are-small"),
+    "refuses all": (planning(lambda plan, path: plan, refuse), "holds_a_model"),
+    "capital": (ONNX._replace(name="Mine"), "declaration"),
+    "no dot": (ONNX._replace(name="mine", extensions=("mine",)), "declaration"),
+    "taken extension": (ONNX._replace(name="mine", extensions=(".rten",)), "declaration"),
+    "thawed options": (ONNX._replace(options=Thawed), "declaration"),
+    "own operators in silence": (ONNX._replace(domain="mine"), "own_operators_are_raised-small"),
+    "wrong regions": (
+        ONNX._replace(regions=lambda source: [registry.Region(0, source.nbytes + 1, "model", "")]),
+        "what_is_told_holds-small",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_what_breaks_the_contract_is_found(kind: str, tmp_path: Path) -> None:
+    """A codec that breaks a part of the contract fails the check of that part, which ONNX passes."""
+    codec, name = BROKEN[kind]
+    for tried, passes in ((ONNX, True), (codec, False)):
+        options = [tried.options()]
+        (check,) = (check for check in contract(tried, options=options) if str(check) == name)
+        folder = tmp_path / str(passes)
+        folder.mkdir()
+        if passes:
+            check(folder)
+        else:
+            with pytest.raises((AssertionError, KeyError, IndexError)):
+                check(folder)
+
+
+def test_options_without_a_default_are_found(tmp_path: Path) -> None:
+    """Every option has a default, so that a format can be written without any."""
+    codec = ONNX._replace(options=Demanding)
+    (check,) = (check for check in contract(codec, options=[Demanding(1)]) if str(check) == "declaration")
+    with pytest.raises(AssertionError, match="level has a default"):
+        check(tmp_path)
+
+
+def test_excuses_are_for_checks_that_exist() -> None:
+    """A check that is excused must be one, and is left out."""
+    with pytest.raises(ValueError, match="no checks same_byte"):
+        contract(ONNX, excused={"same_byte": "a slip"})
+    names = {str(check) for check in contract(ONNX, excused={"reads_no_weight": "text"})}
+    assert "reads_no_weight" not in names
+    assert "declaration" in names
+
+
+def test_the_kit_needs_no_test_runner(python: Callable[..., Any]) -> None:
+    """The checks run without pytest, and without onnx."""
+    code = (
+        "import sys, tempfile, pathlib; sys.modules['pytest'] = sys.modules['onnx'] = None\n"
+        "from formats import registry, testing\n"
+        "checks = testing.contract(registry.by_name('onnxz'))\n"
+        "for check in checks[:3]: check(pathlib.Path(tempfile.mkdtemp()))\n"
+        "print(len(checks) > 40)"
+    )
+    done = python("-c", code)
+    assert ("True\n", "") == (done.stdout, done.stderr)
