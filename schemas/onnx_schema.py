@@ -38,7 +38,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Field(NamedTuple):
+class MessageField(NamedTuple):
     """One field of a message.
 
     `kind` is the scalar type's name in proto2, "enum" or "message"; the last two name theirs in `type_name`,
@@ -95,7 +95,7 @@ def generate(source_text: str) -> str:
     Raises: SchemaError where the text is not proto2, or is more of it than this module reads.
     """
     schema = parse(source_text)
-    lines = ["MESSAGES: dict[str, tuple[Field, ...]] = {"]
+    lines = ["MESSAGES: dict[str, tuple[MessageField, ...]] = {"]
     for name, message in schema.messages.items():
         lines += tuple_entry(name, [_row(row) for row in message.fields])
     lines += ["}", "", "ENUMS: dict[str, dict[str, int]] = {"]
@@ -115,7 +115,7 @@ def _row(row: Field) -> str:
         arguments.append("packed=True")
     if row.oneof:
         arguments.append(f'oneof="{row.oneof}"')
-    return f"Field({', '.join(arguments)})"
+    return f"MessageField({', '.join(arguments)})"
 
 
 def parse(source_text: str) -> Schema:

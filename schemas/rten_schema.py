@@ -35,7 +35,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Field(NamedTuple):
+class TableField(NamedTuple):
     """One field of a table.
 
     `type` is written as in the schema: a scalar ("int"), "string", a key of `TABLES`, `ENUMS` or `UNIONS`, or a vector
@@ -87,7 +87,7 @@ def generate(source_text: str) -> str:
     Raises: SchemaError where the text is not a schema, or is more of the language than this module reads.
     """
     schema = parse(source_text)
-    lines = ["TABLES: dict[str, tuple[Field, ...]] = {"]
+    lines = ["TABLES: dict[str, tuple[TableField, ...]] = {"]
     for name, fields in schema.tables.items():
         lines += tuple_entry(name, _rows(fields, schema))
     lines += ["}", "", "ENUMS: dict[str, Enum] = {"]
@@ -110,7 +110,7 @@ def _rows(fields: list[Field], schema: Schema) -> list[str]:
             arguments.append("optional=True" if row.default == "null" else _default(row, schema))
         if row.required:
             arguments.append("required=True")
-        rows.append(f"Field({', '.join(arguments)})")
+        rows.append(f"TableField({', '.join(arguments)})")
         slot += 2 if row.type in schema.unions else 1
     return rows
 

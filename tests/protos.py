@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from formats.ir.model import MESSAGE_CLASSES
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.encoder import encode
-from formats.onnxpb.schema import ENUMS, MESSAGES, Field
+from formats.onnxpb.schema import ENUMS, MESSAGES, MessageField
 from formats.tensordata.source import Literal, Source
 
 CLASSES = {cls.message: cls for cls in MESSAGE_CLASSES}
@@ -54,7 +54,7 @@ def _fill(draw: st.DrawFn, message: Any, name: str, depth: int, allow_nan: bool)
             _set(draw, message, row, depth, allow_nan)
 
 
-def _set(draw: st.DrawFn, message: Any, row: Field, depth: int, allow_nan: bool) -> None:
+def _set(draw: st.DrawFn, message: Any, row: MessageField, depth: int, allow_nan: bool) -> None:
     """Set or append one value."""
     target = getattr(message, row.name)
     if row.kind == "message":

@@ -17,7 +17,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from formats.collector import collector_paused
 from formats.errors import FormatError, LimitError, TruncatedError, WireError
 from formats.ir.model import EXTERNAL, Node, Tensor, set_fields
-from formats.onnxpb.rows import (
+from formats.onnxpb.templates import names_in_front, template_of
+from formats.onnxpb.wire import (
+    MAX_VARINT_BYTES,
+    WireType,
+    decode_varint,
+    end_of_run,
+    end_of_whole_fields,
+    signed,
+    skip_field,
+    unpack,
+)
+from formats.onnxpb.wire_tables import (
     BULK,
     BYTES,
     FIXED_WIDTH,
@@ -31,23 +42,12 @@ from formats.onnxpb.rows import (
     TEXT,
     tables,
 )
-from formats.onnxpb.templates import names_in_front, template_of
-from formats.onnxpb.wire import (
-    MAX_VARINT_BYTES,
-    WireType,
-    decode_varint,
-    end_of_run,
-    end_of_whole_fields,
-    signed,
-    skip_field,
-    unpack,
-)
 from formats.registry import DEEPEST, MAX_DEPTH
 from formats.tensordata.source import Literal, Source, joined
 
 if TYPE_CHECKING:
-    from formats.onnxpb.rows import Row, Table
     from formats.onnxpb.templates import Template
+    from formats.onnxpb.wire_tables import FieldRow, MessageTable
 
 T = TypeVar("T")
 
@@ -92,7 +92,7 @@ class _Undecoded:
 
     is_flat = False  # for all that is known
 
-    def __init__(self, decoder: _Decoder, table: Table, name: str, depth: int) -> None:
+    def __init__(self, decoder: _Decoder, table: MessageTable, name: str, depth: int) -> None:
         self.source, self.max_depth = decoder.source, decoder.max_depth
         self.message, self.name, self.depth = table.message_class.message, name, depth  # what can be copied
         self.ranges: list[tuple[int, int]] = []
@@ -149,7 +149,7 @@ class _Decoder:
             return LimitError(f"messages are nested deeper than {self.max_depth}; --max-depth allows up to {DEEPEST}")
         return LimitError(f"the file holds more than {MAX_MESSAGES} messages")
 
-    def merge(self, values: dict[str, Any], table: Table, start: int, end: int, depth: int) -> None:
+    def merge(self, values: dict[str, Any], table: MessageTable, start: int, end: int, depth: int) -> None:
         """Merge the fields in the range `start` to `end` of the source into `values`."""
         if isinstance(self.source, Literal) and isinstance(self.source.data, bytes):
             self.fields(values, table, self.source.data, start, end, 0, depth)
@@ -168,7 +168,7 @@ class _Decoder:
         for (_, name), (values, parts) in self.parts.items():
             values[name] = joined(parts) if isinstance(parts[0], Source) else b"".join(parts)
 
-    def place(self, values: dict[str, Any], row: Row, parts: list[Source]) -> None:
+    def place(self, values: dict[str, Any], row: FieldRow, parts: list[Source]) -> None:
         """Set a field that stays where it is, or append to a repeated one, which may come in parts.
 
         Raises: WireError.
@@ -182,7 +182,7 @@ class _Decoder:
             values[row.name] = joined(parts)
 
     def large(
-        self, values: dict[str, Any], table: Table, start: int, end: int, depth: int, window: bytes = b""
+        self, values: dict[str, Any], table: MessageTable, start: int, end: int, depth: int, window: bytes = b""
     ) -> None:
         """Merge the fields in the range `start` to `end` of the source into `values`, reading little of it.
 
@@ -206,7 +206,7 @@ class _Decoder:
                 window = self.source.read(position, nbytes)
 
     def large_field(
-        self, values: dict[str, Any], table: Table, window: bytes, position: int, end: int, depth: int
+        self, values: dict[str, Any], table: MessageTable, window: bytes, position: int, end: int, depth: int
     ) -> int:
         """Merge the field that begins with `window` at `position` of the source; the position after it.
 
@@ -269,7 +269,7 @@ class _Decoder:
                 return data, stop
 
     def undecoded(
-        self, values: dict[str, Any], table: Table, row: Row, sizes: tuple[int, int], depth: int
+        self, values: dict[str, Any], table: MessageTable, row: FieldRow, sizes: tuple[int, int], depth: int
     ) -> _Undecoded | None:
         """Where to leave elements of a field for later, if they are to be left.
 
@@ -284,7 +284,14 @@ class _Decoder:
         return left.get(row.name)
 
     def leave(
-        self, values: dict[str, Any], table: Table, row: Row, data: bytes, start: int, end: int, place: tuple[int, int]
+        self,
+        values: dict[str, Any],
+        table: MessageTable,
+        row: FieldRow,
+        data: bytes,
+        start: int,
+        end: int,
+        place: tuple[int, int],
     ) -> tuple[int, bool]:
         """The end of the elements in a row that begin at `start` of `data`, and whether they are left for later.
 
@@ -298,7 +305,7 @@ class _Decoder:
             undecoded.add(origin + start, origin + stop, largest, has_references)
         return stop, bool(undecoded)
 
-    def has_references(self, table: Table, row: Row, data: bytes, start: int, stop: int) -> bool:
+    def has_references(self, table: MessageTable, row: FieldRow, data: bytes, start: int, stop: int) -> bool:
         """Whether there may be a tensor with external data in the elements in `data[start:stop]`.
 
         In the elements of tensors the bytes to look for are common, so such a tensor is decoded to know for certain.
@@ -323,7 +330,7 @@ class _Decoder:
         return False
 
     def fields(
-        self, values: dict[str, Any], table: Table, data: bytes, position: int, end: int, origin: int, depth: int
+        self, values: dict[str, Any], table: MessageTable, data: bytes, position: int, end: int, origin: int, depth: int
     ) -> int:
         """Merge the fields in `data[position:end]` into `values` and return `end`.
 
@@ -334,7 +341,7 @@ class _Decoder:
             raise self.excess(depth)
         by_tag = table.by_tag
         unknown: list[bytes] = []
-        places: dict[str, tuple[Row, list[Source]]] = {}
+        places: dict[str, tuple[FieldRow, list[Source]]] = {}
         run_end = 0  # the elements of a bulk field up to here are decoded one by one
         start, row = position, None
         value: Any
@@ -431,7 +438,13 @@ class _Decoder:
         return end
 
     def nodes(
-        self, nodes: list[Node], table: Table, data: bytes, place: tuple[int, int, int, int], origin: int, depth: int
+        self,
+        nodes: list[Node],
+        table: MessageTable,
+        data: bytes,
+        place: tuple[int, int, int, int],
+        origin: int,
+        depth: int,
     ) -> int:
         """Append the nodes of a run of fields to `nodes` and return its end.
 
@@ -462,7 +475,7 @@ class _Decoder:
             stop = begin + size
 
     def rest(
-        self, values: dict[str, Any], table: Table, data: bytes, position: int, end: int, origin: int, depth: int
+        self, values: dict[str, Any], table: MessageTable, data: bytes, position: int, end: int, origin: int, depth: int
     ) -> None:
         """Merge the rest of a node, behind its names, into `values`, and make it a template."""
         fields: dict[str, Any] = {}
@@ -479,7 +492,7 @@ class _Decoder:
                 values[name] = value
 
 
-def _set(values: dict[str, Any], row: Row, value: Any) -> None:
+def _set(values: dict[str, Any], row: FieldRow, value: Any) -> None:
     """Set a field, or append to a repeated one."""
     if row.repeated:
         values.setdefault(row.name, []).append(value)
@@ -498,7 +511,7 @@ def _is_large(window: bytes) -> bool:
         return False
 
 
-def _locate(error: FormatError, values: dict[str, Any], row: Row | None, file_offset: int) -> None:
+def _locate(error: FormatError, values: dict[str, Any], row: FieldRow | None, file_offset: int) -> None:
     """Tell the place of an error in a message with the fields `values`, in whose field of `row` it arose."""
     if error.file_offset is None:
         error.file_offset = file_offset

@@ -20,7 +20,7 @@ from formats.onnxpb.schema import ENUMS, MESSAGES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from formats.onnxpb.schema import Field
+    from formats.onnxpb.schema import MessageField
 
 PACKAGE = "onnx"
 
@@ -206,7 +206,7 @@ class FieldDescriptor:
     LABEL_REQUIRED: ClassVar[int] = 2
     LABEL_REPEATED: ClassVar[int] = 3
 
-    def __init__(self, row: Field, place: int, containing_type: Descriptor) -> None:
+    def __init__(self, row: MessageField, place: int, containing_type: Descriptor) -> None:
         kind = _KINDS[row.kind]
         head, *tail = row.name.split("_")
         self.name = row.name

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from formats.collector import collector_paused
 from formats.errors import EncodeError
 from formats.ir.model import Tensor
-from formats.onnxpb.rows import FIXED_WIDTH, INTEGER, LAST_MESSAGE, TEXT, tables
 from formats.onnxpb.wire import encode_varint
+from formats.onnxpb.wire_tables import FIXED_WIDTH, INTEGER, LAST_MESSAGE, TEXT, tables
 from formats.tensordata.source import Literal, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from formats.onnxpb.rows import Table
+    from formats.onnxpb.wire_tables import MessageTable
     from formats.tensordata.plan import Segment
 
 JOINED_BYTES = 256  # data this small in memory are copied into the message: cheaper than a segment
@@ -41,7 +41,7 @@ def encode(message: Any, replace: Callable[[Tensor], Tensor] | None = None) -> l
             raise EncodeError("the model is nested too deep, or contains itself") from None
 
 
-def _encode(message: Any, table: Table, replace: Callable[[Tensor], Tensor] | None) -> list[Any]:
+def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tensor] | None) -> list[Any]:
     """The segments of a message: a single one where all of them are bytes, so that there are few."""
     values, order = message.__dict__, table.order
     segments: list[Any] = []

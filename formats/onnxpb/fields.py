@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from formats.errors import FormatError, LimitError, WireError
 from formats.ir.model import MESSAGE_CLASSES, SOURCE_FIELDS
 from formats.onnxpb.decoder import MAX_MESSAGES
-from formats.onnxpb.schema import ENUMS, MESSAGES, Field
+from formats.onnxpb.schema import ENUMS, MESSAGES, MessageField
 from formats.onnxpb.wire import encode_varint
 from formats.registry import DEEPEST
 from formats.tensordata.source import Literal, Source
@@ -35,12 +35,12 @@ CLASSES = {cls.message: cls for cls in MESSAGE_CLASSES}
 
 
 @cache
-def rows_of(message: str) -> tuple[Field, ...]:
+def rows_of(message: str) -> tuple[MessageField, ...]:
     """The rows of a message in the order of field numbers, in which fields are written."""
     return tuple(sorted(MESSAGES[message]))
 
 
-def present_fields(message: Any) -> Iterator[tuple[Field, Sequence[Any]]]:
+def present_fields(message: Any) -> Iterator[tuple[MessageField, Sequence[Any]]]:
     """The fields that are there, each with its values: as many as it has, or one where it is not repeated.
 
     Raises: WireError where typed data of a tensor are not what they should be.
@@ -55,7 +55,7 @@ def present_fields(message: Any) -> Iterator[tuple[Field, Sequence[Any]]]:
             yield row, value
 
 
-def _read(source: Source, row: Field) -> Sequence[Any]:
+def _read(source: Source, row: MessageField) -> Sequence[Any]:
     """The bytes of a field, or its numbers."""
     if row.kind == "bytes":
         return (source.read(),)
@@ -121,7 +121,7 @@ def build(message: str, values: Mapping[str, Sequence[Any]]) -> Any:
     return CLASSES[message](**arguments)
 
 
-def _packed(values: Sequence[Any], row: Field) -> bytes:
+def _packed(values: Sequence[Any], row: MessageField) -> bytes:
     if row.kind == "bytes":
         return values[0]  # type: ignore[no-any-return]
     if row.kind in INTEGER_RANGES:
@@ -150,12 +150,12 @@ class Limits:
             raise LimitError(f"the file holds more than {MAX_MESSAGES} messages")
 
 
-def step_of(row: Field, index: int) -> str:
+def step_of(row: MessageField, index: int) -> str:
     """The step of a dotted place that leads to the value `index` of the field `row`."""
     return f"{row.name}[{index}]" if row.label == "repeated" else row.name
 
 
-def locate(error: FormatError, row: Field, index: int) -> None:
+def locate(error: FormatError, row: MessageField, index: int) -> None:
     """Tell the place of an error that arose in the value `index` of the field `row`, from the message around it."""
     step = step_of(row, index)
     error.where = f"{step}.{error.where}" if error.where else step

@@ -38,7 +38,7 @@ from formats.registry import MAX_DEPTH
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from formats.onnxpb.schema import Field
+    from formats.onnxpb.schema import MessageField
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ def _members(message: Any) -> dict[str, Any]:
     return {row.name: _printable(row, values) for row, values in present_fields(message)}
 
 
-def _printable(row: Field, values: Sequence[Any]) -> Any:
+def _printable(row: MessageField, values: Sequence[Any]) -> Any:
     printed: list[Any] = []
     value = None
     try:
@@ -77,7 +77,7 @@ def _printable(row: Field, values: Sequence[Any]) -> Any:
     return printed if row.label == "repeated" else printed[0]
 
 
-def _scalar(value: Any, row: Field) -> Any:
+def _scalar(value: Any, row: MessageField) -> Any:
     if row.kind in INTEGER_RANGES:
         number = int(index(value))
         if number not in INTEGER_RANGES[row.kind]:
@@ -139,7 +139,7 @@ def _refuse(constant: str) -> None:
 
 
 @cache
-def _rows_by_name(message: str) -> dict[str, Field]:
+def _rows_by_name(message: str) -> dict[str, MessageField]:
     """The rows by both spellings of their names."""
     rows = {}
     for row in rows_of(message):
@@ -173,7 +173,7 @@ class _Parser:
             values[row.name] = [] if inner is None else self.field(row, inner, depth)
         return build(name, values)
 
-    def field(self, row: Field, value: Any, depth: int) -> list[Any]:
+    def field(self, row: MessageField, value: Any, depth: int) -> list[Any]:
         """The values of a field."""
         if row.label == "repeated" and not isinstance(value, list):
             raise _wrong(f"a list for {row.name}", value)
@@ -190,7 +190,7 @@ class _Parser:
         return values
 
 
-def _parse_scalar(value: Any, row: Field) -> Any:
+def _parse_scalar(value: Any, row: MessageField) -> Any:
     if row.kind in INTEGER_RANGES:
         return _parse_integer(value, row)
     if row.kind in ("float", "double"):
@@ -205,7 +205,7 @@ def _parse_scalar(value: Any, row: Field) -> Any:
         raise _wrong("text" if row.kind == "string" else "bytes in base64", value) from None
 
 
-def _parse_integer(value: Any, row: Field) -> int:
+def _parse_integer(value: Any, row: MessageField) -> int:
     if row.kind == "enum" and isinstance(value, str) and value in ENUMS[row.type_name]:
         return ENUMS[row.type_name][value]
     number: Any = value
@@ -219,7 +219,7 @@ def _parse_integer(value: Any, row: Field) -> int:
     return number
 
 
-def _parse_float(value: Any, row: Field) -> float:
+def _parse_float(value: Any, row: MessageField) -> float:
     if isinstance(value, str):
         if value in _NAMED_NUMBERS:
             return _NAMED_NUMBERS[value]

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from formats.ir.model import EXTERNAL, Tensor
 from formats.ir.storage import STORAGE, with_reference
 from formats.onnxpb.encoder import encode
-from formats.onnxpb.rows import tables
 from formats.onnxpb.wire import encode_varint
+from formats.onnxpb.wire_tables import tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ from formats.onnxpb.wire import WireType, decode_varint, make_tag, skip_field
 from formats.tensordata.source import Source
 
 if TYPE_CHECKING:
-    from formats.onnxpb.rows import Table
+    from formats.onnxpb.wire_tables import MessageTable
 
 _TAGS = {field.name: make_tag(field.number, WireType.LEN) for field in MESSAGES["NodeProto"]}
 INPUT, OUTPUT, NAME = (_TAGS[name] for name in ("input", "output", "name"))
@@ -104,7 +104,7 @@ class Template(NamedTuple):
     message_count: int
 
 
-def template_of(fields: dict[str, Any], data: bytes, table: Table) -> Template | None:
+def template_of(fields: dict[str, Any], data: bytes, table: MessageTable) -> Template | None:
     """The template of nodes with such `fields`, which were decoded from `data`, or `None` where there can be none."""
     made: dict[str, Any] = {}
     lists: dict[str, list[_Element]] = {}
@@ -137,7 +137,7 @@ def _element(message: Any) -> _Element | None:
     return _Element(type(message), fields, tuple(lists))
 
 
-def _field(data: bytes, name: str, table: Table) -> bytes:
+def _field(data: bytes, name: str, table: MessageTable) -> bytes:
     """All that `data` has of a field, tags included."""
     found = b""
     position = 0

@@ -33,7 +33,7 @@ from formats.registry import MAX_DEPTH
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from formats.onnxpb.schema import Field
+    from formats.onnxpb.schema import MessageField
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ def _print(message: Any, indent: str, output: list[str]) -> None:
         _print_field(row, values, indent, output)
 
 
-def _print_field(row: Field, values: Sequence[Any], indent: str, output: list[str]) -> None:
+def _print_field(row: MessageField, values: Sequence[Any], indent: str, output: list[str]) -> None:
     printed, value = 0, None
     try:
         for value in values:
@@ -86,7 +86,7 @@ def _print_field(row: Field, values: Sequence[Any], indent: str, output: list[st
         raise EncodeError(f"{row.name} holds {value!r:.80}, which does not fit its type") from error
 
 
-def _printed(value: Any, row: Field) -> Iterator[str]:
+def _printed(value: Any, row: MessageField) -> Iterator[str]:
     """A scalar as text, in parts."""
     if row.kind in INTEGER_RANGES:
         number = int(index(value))
@@ -134,7 +134,7 @@ def parse(text: str, message_class: type[T], max_depth: int = MAX_DEPTH) -> T:
 
 
 @cache
-def _rows_by_name(message: str) -> dict[str, Field]:
+def _rows_by_name(message: str) -> dict[str, MessageField]:
     return {row.name: row for row in rows_of(message)}
 
 
@@ -198,7 +198,7 @@ class _Parser:
         self.advance()
         return build(name, values)
 
-    def field(self, row: Field, values: list[Any], depth: int) -> None:
+    def field(self, row: MessageField, values: list[Any], depth: int) -> None:
         """Append the values of the field whose name is the token."""
         self.advance()
         if not self.take(":") and row.kind != "message":
@@ -219,7 +219,7 @@ class _Parser:
         if not self.take(","):
             self.take(";")
 
-    def value(self, row: Field, depth: int) -> Any:
+    def value(self, row: MessageField, depth: int) -> Any:
         """The value that starts at the token."""
         if row.kind == "message":
             end = _CLOSING.get(self.token)
@@ -236,7 +236,7 @@ class _Parser:
         self.advance()
         return -value if negative else value
 
-    def integer(self, row: Field, negative: bool) -> int:
+    def integer(self, row: MessageField, negative: bool) -> int:
         """The integer at the token, without its sign, or the value of the name at the token."""
         names = ENUMS[row.type_name] if row.kind == "enum" and not negative else {}
         if self.token in names:
@@ -250,7 +250,7 @@ class _Parser:
             raise self.error(f"an {row.kind} for {row.name}")
         return value
 
-    def float_number(self, row: Field) -> float:
+    def float_number(self, row: MessageField) -> float:
         """The number at the token, without its sign."""
         match = _FLOAT.fullmatch(self.token)
         if match is None and not _NAMED_FLOAT.fullmatch(self.token):

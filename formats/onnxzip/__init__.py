@@ -63,7 +63,7 @@ def read(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS
     try:
         return read_model(source, options.max_depth)
     except DecodeError as error:
-        from formats.tensordata.tail import undo_path
+        from formats.tensordata.tail_replacement import undo_path
 
         if path is not None and undo_path(path).exists():
             error.message += "; an update of it was interrupted, which `formats repair` undoes"
@@ -118,14 +118,14 @@ def repair(path: str | os.PathLike[str]) -> bool:
 
 def regions(source: Source) -> Iterator[Region]:
     """The headers, padding, payloads and end of the archive in `source`."""
-    from formats.onnxzip.description import regions_of
+    from formats.onnxzip.regions import regions_of
 
     return regions_of(source)
 
 
 def checksums(source: Source, model: Model, original: Source | None) -> Iterator[Checksum]:
     """The CRC-32 of each entry."""
-    from formats.onnxzip.description import checksums_of
+    from formats.onnxzip.regions import checksums_of
 
     return checksums_of(source)
 

@@ -22,10 +22,10 @@ from formats.onnxpb.decoder import decode
 from formats.onnxpb.encoder import encode
 from formats.onnxpb.references import referring
 from formats.onnxzip import records
-from formats.onnxzip.contents import Contents
+from formats.onnxzip.duplicates import Duplicates
+from formats.onnxzip.entry_groups import Checksums, EntryGroup, grouped
 from formats.onnxzip.lenient import KIND as LENIENT
 from formats.onnxzip.lenient import model_entry, read_loose_entries
-from formats.onnxzip.members import Checksums, Members, grouped
 from formats.onnxzip.names import MODEL_NAME, EntryNames
 from formats.onnxzip.reader import read_entries
 from formats.registry import MAX_DEPTH
@@ -80,7 +80,7 @@ class Packing:
         self._end = kept[-1].end if kept else 0
         self._names = EntryNames(entry.name for entry in kept)
         self._by_place = dict(places or {})
-        self._contents = Contents()
+        self._duplicates = Duplicates()
 
     def pack(self, model: Model) -> None:
         """Add the tensors of the model that get an entry, and the model itself."""
@@ -136,7 +136,7 @@ class Packing:
             groups.append(entries)
             if len(group) > 1:
                 digest = Digest(first.name, partial(Checksums, entries))
-                writes.append(PlacedWrite(first.file_offset, Members(entries, sources), digest))
+                writes.append(PlacedWrite(first.file_offset, EntryGroup(entries, sources), digest))
             else:
                 writes.append(PlacedWrite(first.payload_offset, source, Digest(first.name, "crc32"), first.name))
                 render = partial(_render_header, first)
@@ -152,7 +152,7 @@ class Packing:
         entry = self._by_place.get(place)
         if entry is None:
             if self.options.dedup:
-                entry = self._by_place.get(place_of(self._contents.first(source)))
+                entry = self._by_place.get(place_of(self._duplicates.first(source)))
             if entry is None:
                 name = self._names.add(tensor.name or "", where)
                 entry = self.add(name, source, self.options.alignment)

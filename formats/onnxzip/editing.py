@@ -18,15 +18,15 @@ from formats.ir import walk
 from formats.ir.model import EXTERNAL
 from formats.onnxzip import records
 from formats.onnxzip.archive import Packing, plan_model, read_model
-from formats.onnxzip.description import checksums_of
 from formats.onnxzip.reader import read_entries
+from formats.onnxzip.regions import checksums_of
 from formats.registry import DEEPEST
 from formats.tensordata.engine import execute
 from formats.tensordata.osio import File
 from formats.tensordata.output import remove
 from formats.tensordata.plan import Digest, Loss, WritePlan
 from formats.tensordata.source import FileSpan, Literal
-from formats.tensordata.tail import put_back, replace_tail, undo_path
+from formats.tensordata.tail_replacement import put_back, replace_tail, undo_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from formats.onnxpb.schema import ENUMS, MESSAGES, Field
+from formats.onnxpb.schema import ENUMS, MESSAGES, MessageField
 
 pytest.importorskip("onnx", reason="the oracle is the onnx package")
 FILES = [importlib.import_module(f"onnx.{name}").DESCRIPTOR for name in ("onnx_ml_pb2", "onnx_data_pb2")]
@@ -33,10 +33,10 @@ def official_enums() -> dict[str, Any]:
     return {enum.full_name.removeprefix("onnx."): enum for enum in enums}
 
 
-def official_row(field: Any) -> Field:
+def official_row(field: Any) -> MessageField:
     """Return what the row of that field descriptor must say."""
     named = field.message_type or field.enum_type
-    return Field(
+    return MessageField(
         number=field.number,
         name=field.name,
         kind=KINDS[field.type],

@@ -19,7 +19,8 @@ import formats
 from formats import Graph, Model, Node, OperatorSetId, onnxzip
 from formats.errors import DecodeError, FormatError
 from formats.onnxzip.reader import read_entries
-from formats.tensordata import output, tail
+from formats.tensordata import output
+from formats.tensordata import tail_replacement as tail
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.osio import File
 from formats.tensordata.source import Literal

@@ -22,7 +22,7 @@ from formats.ir import dtypes
 from formats.ir.model import MESSAGE_CLASSES, Graph, Model, Tensor
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.encoder import encode
-from formats.onnxpb.schema import ENUMS, MESSAGES, Field
+from formats.onnxpb.schema import ENUMS, MESSAGES, MessageField
 from formats.onnxpb.wire import encode_varint
 from formats.tensordata.source import Concat, Literal, Source
 
@@ -63,7 +63,7 @@ def messages(draw: st.DrawFn, name: str, depth: int) -> Any:
     return CLASSES[name](**values, unknown_fields=unknown)
 
 
-def value(row: Field, depth: int) -> st.SearchStrategy[Any]:
+def value(row: MessageField, depth: int) -> st.SearchStrategy[Any]:
     """One value of a field."""
     if row.kind == "message":
         return messages(row.type_name, depth - 1)

@@ -21,7 +21,7 @@ from formats.rten.file import builder
 from formats.rten.file.builder import build
 from formats.rten.file.fbs import Span, Table, read
 from formats.rten.file.forms import NAME, Filled, Form, Gap, Layout
-from formats.rten.file.schema import ENUMS, TABLES, UNIONS, Field
+from formats.rten.file.schema import ENUMS, TABLES, UNIONS, TableField
 from formats.tensordata.source import Literal, Source
 
 generated = pytest.importorskip("rten_convert.schema_generated", reason="the oracle is rten-convert")
@@ -41,10 +41,10 @@ def enum_members(name: str) -> st.SearchStrategy[str | int]:
     return st.sampled_from(list(values)) | st.integers(len(values), 255)
 
 
-Rows = Mapping[str, tuple[Field, ...]]
+Rows = Mapping[str, tuple[TableField, ...]]
 
 
-def fields(table: str, field: Field, rows: Rows, depth: int) -> st.SearchStrategy[Any]:
+def fields(table: str, field: TableField, rows: Rows, depth: int) -> st.SearchStrategy[Any]:
     """Return values of a field; `depth` more tables may be nested in it, all of them among `rows`."""
     element = field.type.strip("[]")
     if table in WEIGHTS:
@@ -131,7 +131,7 @@ def official_rows() -> Rows:
     }
 
 
-def official_value(field: Field, value: Any) -> Any:
+def official_value(field: TableField, value: Any) -> Any:
     """Return a value of the official object API as our reader gives it."""
     element = field.type.strip("[]")
     if element in UNIONS:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from formats.rten.file.schema import ENUMS, TABLES, UNIONS, Field
+from formats.rten.file.schema import ENUMS, TABLES, UNIONS, TableField
 
 official = pytest.importorskip("rten_convert.schema_generated", reason="the oracle is rten-convert")
 
@@ -105,7 +105,7 @@ def our_slots(table: str) -> list[SlotRow]:
     return rows
 
 
-def python_type(field: Field) -> str:
+def python_type(field: TableField) -> str:
     """Return the annotation that the object API of an older version has for a field."""
     element = field.type.strip("[]")
     if element in UNIONS:

@@ -25,7 +25,7 @@ from formats.tensordata.osio import SYSTEM, Capabilities, File, extended, is_win
 from formats.tensordata.output import ExistingFile, OutputFile, remove
 from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan, check_plan
 from formats.tensordata.source import Concat, Literal
-from formats.tensordata.tail import undo_path
+from formats.tensordata.tail_replacement import undo_path
 
 WINDOWS = Capabilities(
     positional=False,
@@ -274,8 +274,8 @@ def test_an_archive_is_updated_and_repaired(windows: None, digits: Path) -> None
         raise Killed
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("formats.tensordata.tail.transfer", killed)
-        patch.setattr("formats.tensordata.tail._restore", killed)
+        patch.setattr("formats.tensordata.tail_replacement.transfer", killed)
+        patch.setattr("formats.tensordata.tail_replacement._restore", killed)
         model = formats.load(archive)
         model.producer_name = "you"
         with pytest.raises(Killed):

@@ -25,7 +25,7 @@ from formats.rten.file.schema import ENUMS, TABLES, UNIONS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from formats.rten.file.schema import Field
+    from formats.rten.file.schema import TableField
 
 Table: TypeAlias = "dict[str, Any]"
 
@@ -67,7 +67,7 @@ def slots(table: str) -> tuple[Slot, ...]:
     return tuple(slot for field in TABLES[table] for slot in _slots_in(table, field))
 
 
-def _slots_in(table: str, field: Field) -> Iterator[Slot]:
+def _slots_in(table: str, field: TableField) -> Iterator[Slot]:
     element = field.type.strip("[]")
     is_vector = element != field.type
     number, kind, inline, default = field.slot, "string", "I", field.default

@@ -10,7 +10,7 @@ import pytest
 import formats
 from formats import onnxzip
 from formats.ir.model import Graph, Model, Tensor
-from formats.onnxzip.contents import Contents
+from formats.onnxzip.duplicates import Duplicates
 from formats.onnxzip.reader import read_entries
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.source import Literal, Source, Transformed
@@ -47,14 +47,14 @@ def pack(*tensors: Tensor, **options: Any) -> bytes:
 def test_the_first_of_equals_stands_for_all() -> None:
     """Of several sources with equal bytes, whichever came first is given for all of them."""
     one, two, other, three = (Literal(bytes(data)) for data in (b"abcd" * 9, b"abcd" * 9, b"abce" * 9, b"abcd" * 9))
-    contents = Contents()
+    contents = Duplicates()
     assert [id(one), id(one), id(other), id(one)] == [id(contents.first(source)) for source in (one, two, other, three)]
 
 
 def test_what_is_alone_in_its_size_is_not_read() -> None:
     """Sources are read only where another has their size, and then once each."""
     reads: list[int] = []
-    contents = Contents()
+    contents = Duplicates()
     for data in (b"a", b"bb", b"ccc", b"dd", b"ee"):
         contents.first(Counted(data, reads))
     assert [2, 2, 2] == reads
@@ -83,7 +83,7 @@ def test_transformed_sources_are_compared_by_what_they_give(granule: int) -> Non
     flip = Transform("flip", granule, granule, lambda data: memoryview(bytes(255 - byte for byte in data)))
     plain: Source = Literal(b"\xff" * 64)
     flipped = Transformed(Literal(bytes(64)), flip, 64)
-    contents = Contents()
+    contents = Duplicates()
     assert contents.first(plain) is contents.first(flipped)
 
 

@@ -22,7 +22,7 @@ _CHECKSUM_OFFSET = LOCAL_HEADER.offset_of("crc32")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Members(Source):
+class EntryGroup(Source):
     """Entries that follow each other, headers and payloads; the checksums in the headers are those of what is read."""
 
     entries: tuple[Entry, ...]
@@ -77,7 +77,7 @@ class Checksums(Digester):
         self._digest = b""
 
     def update(self, offset: int, data: memoryview) -> None:
-        """Take in all of `Members`, which come whole."""
+        """Take in all of `EntryGroup`, which come whole."""
         begin = self._entries[0].file_offset - _CHECKSUM_OFFSET
         found = [_CHECKSUM.unpack_from(data, entry.file_offset - begin)[0] for entry in self._entries]
         self._digest = struct.pack(f">{len(found)}I", *found)

@@ -9,7 +9,7 @@ import pytest
 
 from formats.errors import FormatError
 from formats.onnxzip import records
-from formats.onnxzip.members import Checksums, Members, grouped
+from formats.onnxzip.entry_groups import Checksums, EntryGroup, grouped
 from formats.onnxzip.records import Entry
 from formats.tensordata.osio import File
 from formats.tensordata.source import Literal, Source
@@ -39,7 +39,7 @@ def payloads(tmp_path: Path) -> tuple[Source, ...]:
 def test_bytes_and_checksums(payloads: tuple[Source, ...]) -> None:
     """Headers with the right checksums in front of payloads, in every way to read them; the digest tells them again."""
     entries = placed(*SIZES)
-    members = Members(tuple(entries), payloads)
+    members = EntryGroup(tuple(entries), payloads)
     crcs = [zlib.crc32(payload.read()) for payload in payloads]
     expected = b"".join(
         records.local_header(entry._replace(crc32=crc)) + payload.read()
@@ -58,7 +58,7 @@ def test_error_names_the_entry() -> None:
     """A payload that cannot be made is an error with the name of its entry."""
     broken = varints("int32").of(Literal(b"\xff"), 4)
     with pytest.raises(FormatError) as caught:
-        Members(tuple(placed(4, 4, 4)), (Literal(b"1234"), broken, Literal(b"1234"))).read()
+        EntryGroup(tuple(placed(4, 4, 4)), (Literal(b"1234"), broken, Literal(b"1234"))).read()
     assert caught.value.where == "w1"
 
 

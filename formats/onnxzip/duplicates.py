@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from formats.tensordata.source import Source
 
 
-class Contents:
+class Duplicates:
     """Sources by their bytes; only those of a size that comes up twice are read, a piece at a time."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from formats.onnxpb.schema import MESSAGES
 from formats.onnxpb.wire import WireType, encode_varint, make_tag
 
 if TYPE_CHECKING:
-    from formats.onnxpb.schema import Field
+    from formats.onnxpb.schema import MessageField
 
 # What to do with a field. Text comes first, then messages, then what else comes with a length.
 TEXT, MESSAGE, BULK = range(3)
@@ -24,7 +24,7 @@ _FIXED = {"float": (WireType.I32, struct.Struct("<f")), "double": (WireType.I64,
 _BULK = ("NodeProto", "ValueInfoProto", "TensorProto")  # a graph has thousands, and many uses of a model read none
 
 
-class Row(NamedTuple):
+class FieldRow(NamedTuple):
     """What to do with the payload of one tag."""
 
     action: int
@@ -34,20 +34,20 @@ class Row(NamedTuple):
     siblings: tuple[str, ...] = ()  # the other members of the oneof
 
 
-class Table:
+class MessageTable:
     """The rows of one message, by tag for decoding and by name for encoding."""
 
     def __init__(self, message_class: type[Any]) -> None:
         self.message_class = message_class
-        self.by_tag: dict[int, Row] = {}
-        self.by_name: dict[str, tuple[bytes, Row]] = {}
+        self.by_tag: dict[int, FieldRow] = {}
+        self.by_name: dict[str, tuple[bytes, FieldRow]] = {}
         self.order: dict[str, int] = {}  # in which fields are written
 
 
 @cache
-def tables() -> dict[str, Table]:
+def tables() -> dict[str, MessageTable]:
     """The table of every message, by its name in onnx.proto."""
-    all_tables = {cls.message: Table(cls) for cls in MESSAGE_CLASSES}
+    all_tables = {cls.message: MessageTable(cls) for cls in MESSAGE_CLASSES}
     for name, table in all_tables.items():
         in_place = SOURCE_FIELDS[name]
         for field in MESSAGES[name]:
@@ -56,7 +56,7 @@ def tables() -> dict[str, Table]:
     return all_tables
 
 
-def _add_rows(table: Table, field: Field, in_place: bool, all_tables: dict[str, Table]) -> None:
+def _add_rows(table: MessageTable, field: MessageField, in_place: bool, all_tables: dict[str, MessageTable]) -> None:
     repeated = field.label == "repeated"
     siblings = tuple(
         other.name
@@ -64,8 +64,8 @@ def _add_rows(table: Table, field: Field, in_place: bool, all_tables: dict[str, 
         if field.oneof and other.oneof == field.oneof and other is not field
     )
 
-    def row(action: int, inner: Any = None) -> Row:
-        return Row(action, field.name, repeated, inner, siblings)
+    def row(action: int, inner: Any = None) -> FieldRow:
+        return FieldRow(action, field.name, repeated, inner, siblings)
 
     packed_tag = make_tag(field.number, WireType.LEN)
     if field.kind in _INTEGERS or field.kind in _FIXED:
