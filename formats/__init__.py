@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     )
     from formats.ir.storage import from_numpy
     from formats.onnxpb.keys import Key
+    from formats.restoration import Repair, repair
     from formats.tensordata.plan import Loss
     from formats.tensordata.source import Source
     from formats.verification import Verification, verify
@@ -85,6 +86,7 @@ _MODULES = (
     "inspection",
     "verification",
     "difference",
+    "restoration",
     "bridge",
     "onnxpb.keys",
 )
@@ -117,6 +119,7 @@ __all__ = [
     "OpaqueType",
     "OperatorSetId",
     "OptionalType",
+    "Repair",
     "SequenceType",
     "ShardedDim",
     "ShardingSpec",
@@ -152,6 +155,7 @@ __all__ = [
     "loads",
     "onnxruntime_session",
     "raise_model",
+    "repair",
     "save",
     "to_onnx",
     "to_onnx_ir",

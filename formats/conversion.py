@@ -22,7 +22,7 @@ from formats.errors import (
 from formats.ir import walk
 from formats.registry import READ_DEFAULTS, ReadOptions
 from formats.tensordata.engine import EngineOptions, execute, to_bytes
-from formats.tensordata.osio import File
+from formats.tensordata.journal import read_steadily
 from formats.tensordata.source import Literal
 from formats.trust import check_key, permissions
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Model
     from formats.registry import Codec
+    from formats.tensordata.osio import File
     from formats.tensordata.plan import Loss, WritePlan
     from formats.tensordata.source import Source
 
@@ -265,17 +266,26 @@ def open_model(
 
     Raises: as `load` does.
     """
-    try:
-        source = File.open(path).span()
-    except IsADirectoryError as error:
-        raise IsADirectoryError(error.errno, _folder(path), str(path)) from None
-    with _located(path), _recognised(source, path), collector_paused():
-        codec = _codec(source, path, name)
-        if key_is_for_it:
-            check_key(options, codec)
-        if lenient and codec.read_lenient is not None:
-            return Opened(codec, source, *codec.read_lenient(source, path, options))
-        return Opened(codec, source, codec.read(source, path, options))
+
+    def read(file: File) -> Opened:
+        source: Source = file.span()
+        with _recognised(source, path):
+            codec = _codec(source, path, name)
+            if key_is_for_it:
+                check_key(options, codec)
+            if codec.settled is not None:
+                source = codec.settled(source, path)
+            if lenient and codec.read_lenient is not None:
+                return Opened(codec, source, *codec.read_lenient(source, path, options))
+            return Opened(codec, source, codec.read(source, path, options))
+
+    with _located(path), collector_paused():
+        try:
+            return read_steadily(path, read)
+        except IsADirectoryError as error:
+            if not path.is_dir():  # but a data file
+                raise
+            raise IsADirectoryError(error.errno, _folder(path), str(path)) from None
 
 
 def _folder(path: Path) -> str:

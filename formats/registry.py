@@ -110,6 +110,8 @@ class Codec(NamedTuple):
     what `read` refuses although its meaning is clear, and tells what that was. `cautions` tell for what in a file that
     was read nothing vouches, though its format should. A format that is `encrypted` wants a key, and a file with its
     extension must be encrypted: otherwise whoever can replace the file could put one there that anybody can make.
+    `settled` gives what a file was before
+    somebody began to change it where it is and was interrupted, or the file as it is.
     """
 
     name: str
@@ -126,6 +128,7 @@ class Codec(NamedTuple):
     read_lenient: Callable[[Source, Path | None, ReadOptions], tuple[Model, tuple[Loss, ...]]] | None = None
     cautions: Callable[[Source, Model], Iterable[Loss]] | None = None
     encrypted: bool = False
+    settled: Callable[[Source, Path], Source] | None = None
 
 
 @cache

@@ -26,6 +26,7 @@ LONG_MODULES = {
     "formats.rten.file.schema": "a table",
     "formats.rten.operators.reduction": "a family: a spec for every operator",
     "formats.rten.operators.resize": "a family: a spec for every operator",
+    "formats.onnxpb.api": "a function for each of those that `onnx` has",
     "formats.onnxpb.decoder": "one inner loop, and what it does with fields that it leaves where they are",
     "formats.tensordata.osio": "what every system has for files that are read, and what stands in where it lacks that",
 }
@@ -68,6 +69,7 @@ ALLOWED = {
     "formats.trust": (*FOUNDATION, "formats.registry"),
     "formats.conversion": (*FOUNDATION, "formats.registry", "formats.foreign", "formats.trust"),
     "formats.inspection": (*FOUNDATION, "formats.registry", "formats.conversion"),
+    "formats.restoration": (*FOUNDATION, "formats.onnxzip"),
     "formats.layout": (*FOUNDATION, "formats.registry", "formats.conversion", "formats.inspection", "formats.units"),
     "formats.verification": (*FOUNDATION, "formats.registry", "formats.conversion", "formats.inspection"),
     "formats.difference": (*FOUNDATION, "formats.registry", "formats.conversion", "formats.trust"),
@@ -76,7 +78,8 @@ ALLOWED = {
     "formats.cli": (
         *FOUNDATION,
         *("formats", "formats.cli", "formats.conversion", "formats.difference", "formats.inspection", "formats.layout"),
-        *("formats.onnxpb.keys", "formats.onnxzip", "formats.registry", "formats.units", "formats.verification"),
+        *("formats.onnxpb.keys", "formats.onnxzip", "formats.registry", "formats.restoration", "formats.units"),
+        "formats.verification",
     ),
     "formats.testing": (
         *(*FOUNDATION, "formats.registry", "formats.conversion", "formats.difference", "formats.testing"),

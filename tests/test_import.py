@@ -62,12 +62,16 @@ def test_import_loads_nothing_heavy(python: Python) -> None:
         pytest.param(["missing.onnx", "a.rten"], id="missing source"),
         pytest.param(["digits.onnx"], id="usage error"),
         pytest.param(["digits.onnx", "a.onnx", "--threads", "1"], id="onnx to onnx"),
-        pytest.param(["digits.onnx", "a.onnx", "--external-data"], id="weights moved out"),
     ],
 )
 def test_command_loads_nothing_heavy(python: Python, digits: Path, arguments: list[str]) -> None:
     """Help, errors and conversions between ONNX files start without numpy, rich, pydantic and the like."""
     assert [] == run_main(python, *arguments)
+
+
+def test_several_files_need_a_journal(python: Python, digits: Path) -> None:
+    """Several files that take their places as one need what writes a journal, and nothing else that takes long."""
+    assert ["json"] == run_main(python, "digits.onnx", "a.onnx", "--external-data")
 
 
 @pytest.mark.parametrize(("options", "loaded"), [([], "False"), (["--force"], "True")])

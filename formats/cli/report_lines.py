@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from formats.difference import Comparison
     from formats.inspection import Inspection, TensorEntry
+    from formats.restoration import Repair
     from formats.verification import Verification
 
 MAX_FINDINGS = 20
@@ -46,6 +47,15 @@ def inspection_lines(seen: Inspection, tensors: int) -> Iterator[str]:
         )
         if count > tensors:
             yield f"  and {count - tensors:,} more (--tensors {count} or --json lists all)"
+
+
+def repair_lines(done: Repair) -> Iterator[str]:
+    """What was found at a path, and done there."""
+    found = "completed" if done.completed else "put back to what it was" if done.put_back else "complete"
+    if not (done.completed or done.put_back or done.path.exists()):
+        found = "there is no model, and nothing was left of one that could be completed"
+    yield f"{done.path}: {found}"
+    yield from (f"  removed {path.name}" for path in done.removed)
 
 
 def verification_lines(result: Verification) -> Iterator[str]:

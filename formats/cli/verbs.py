@@ -174,13 +174,13 @@ def diff(
 
 @app.command(**SETTINGS)
 def repair(file: File, as_json: Json = False, debug: Debug = False) -> None:
-    """Put the archive FILE back to what it was before an update that was interrupted."""
+    """Complete or undo what was interrupted while the model FILE was written, and remove what is left of it."""
     with reported_errors(as_json, debug, program="formats"), stoppable():
-        from formats import onnxzip
+        from formats import restoration
+        from formats.cli.report_lines import repair_lines
 
-        put_back = onnxzip.repair(file)
-        found = "put back to what it was" if put_back else "complete"
-        show({"path": str(file), "put_back": put_back} if as_json else [f"{file}: {found}"])
+        done = restoration.repair(file)
+        show(done.to_json() if as_json else repair_lines(done))
 
 
 def show(report: "dict[str, Any] | Iterable[str]") -> None:

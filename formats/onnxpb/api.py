@@ -33,6 +33,7 @@ from formats.onnxpb.proto import ModelProto, TensorProto, unwrap, wrap
 from formats.onnxpb.textfile import read_text
 from formats.registry import MAX_DEPTH, ReadOptions
 from formats.tensordata.engine import EngineOptions, execute, materialise, to_bytes
+from formats.tensordata.journal import read_steadily
 from formats.tensordata.osio import File
 from formats.tensordata.plan import FilePlan, WritePlan, lay_out
 from formats.tensordata.source import FileSpan, Literal
@@ -156,8 +157,16 @@ def _parse_part(message_class: type[T], source: Source, codec: Codec) -> T:
 
 
 def _parse(f: Readable, format: str | None, options: ParseOptions) -> Model:
-    source, path = _source(f, options)
+    if isinstance(f, (str, os.PathLike)):
+        path = Path(f)
+        return read_steadily(path, lambda file: _parse_source(file.span(), path, format, options))
+    return _parse_source(*_source(f, options), format, options)
+
+
+def _parse_source(source: Source, path: Path | None, format: str | None, options: ParseOptions) -> Model:
     codec = _codec(source, path, format)
+    if path is not None and codec.settled is not None:
+        source = codec.settled(source, path)
     beside = codec.name in BESIDE
     model = codec.read(source, None if beside else path, ReadOptions(options.max_depth, options.hard_links))
     if codec.raise_model is not None:
@@ -165,7 +174,7 @@ def _parse(f: Readable, format: str | None, options: ParseOptions) -> Model:
     every = options.skip_raw_data or options.num_threads is not None
     tensors = list(walk.tensors(model) if every else walk.external_tensors(model))
     if beside:
-        _locate(tensors, path, options)
+        _locate(tensors, path, next(source.files(), None), options)
     if options.skip_raw_data:
         _skip(tensors, options.raw_data_threshold)
     if options.load_external_data:
@@ -197,19 +206,19 @@ def _codec(source: Source, path: Path | None, format: str | None) -> Codec:
         return CODEC
 
 
-def _locate(tensors: Tensors, path: Path | None, options: ParseOptions) -> None:
+def _locate(tensors: Tensors, path: Path | None, file: File | None, options: ParseOptions) -> None:
     """Every external tensor knows where its bytes are; where they are not to be loaded, if they are there."""
     outside = [(where, tensor) for where, tensor in tensors if tensor.data_location == EXTERNAL]
     base = path
     if options.location is not None:
-        base = path.parent / options.location if path else Path(options.location)
+        base, file = path.parent / options.location if path else Path(options.location), None
         named = StringStringEntry("location", base.name)
         for _, tensor in outside:
             others = [entry for entry in tensor.external_data if entry.key != "location"]
             tensor.external_data = [named, *others]
     if base is None:
         return
-    files = DataFiles(base, hard_links=options.hard_links)
+    files = DataFiles(base, model_file=file, hard_links=options.hard_links)
     for where, tensor in outside:
         with nullcontext() if options.load_external_data else suppress(ExternalDataError, OSError):
             tensor.external_source = files.find(tensor, where)

@@ -130,7 +130,8 @@ class DataFiles:
         except OSError as error:
             raise ExternalDataError(f"the model's directory cannot be opened: {error.strerror}") from None
         file = self._model_file
-        if file is not None and not folders[0].has(self.model_path.name, file, follow_link=True):
+        name = file.path.name if file is not None and file.moved else self.model_path.name
+        if file is not None and not folders[0].has(name, file, follow_link=True):
             raise ExternalDataError("the model was replaced while it was read")
         if file is not None and not all(folder.has(linked.name, file, follow_link=False) for folder in folders[1:]):
             raise ExternalDataError("the model was replaced while it was read")
@@ -143,7 +144,8 @@ class DataFiles:
         meanwhile, what is opened is in one of the folders.
         """
         folder = self.folders[0]
-        path = Path(folder.path, location)
+        moved = {} if self._model_file is None else self._model_file.moved
+        path = Path(folder.path, moved.get(location, location))
         for _ in range(ATTEMPTS):
             steps = path.relative_to(folder.path).parts
             if not steps:
@@ -170,7 +172,8 @@ class DataFiles:
 
         Somebody who exchanges a folder for a link and back at the right moments could deceive this.
         """
-        path = self.directory / location
+        moved = {} if self._model_file is None else self._model_file.moved
+        path = self.directory / moved.get(location, location)
         resolved = self._resolve(path)
         file = File.open(resolved, keep_open=len(self.opened) < KEPT_OPEN, capabilities=self._capabilities)
         if not file.is_at(os.lstat(resolved)) or self._resolve(path) != resolved:

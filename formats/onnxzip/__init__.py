@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from formats.errors import DecodeError
 from formats.registry import READ_DEFAULTS, Codec, Match
 
 if TYPE_CHECKING:
@@ -60,14 +59,7 @@ def read(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS
     """The model in `source`, every tensor's bytes being the range of `source` that holds them."""
     from formats.onnxzip.archive import read_model
 
-    try:
-        return read_model(source, options.max_depth)
-    except DecodeError as error:
-        from formats.tensordata.tail_replacement import undo_path
-
-        if path is not None and undo_path(path).exists():
-            error.message += "; an update of it was interrupted, which `formats repair` undoes"
-        raise
+    return read_model(source, options.max_depth)
 
 
 def read_lenient(
@@ -116,6 +108,17 @@ def repair(path: str | os.PathLike[str]) -> bool:
     return editing.repair(Path(path))
 
 
+def settled(source: Source, path: Path) -> Source:
+    """The archive in `source`, the file at `path`, or what it was before an update of it that was interrupted."""
+    from formats.tensordata.tail_replacement import undo_path
+
+    if not undo_path(path).exists():
+        return source
+    from formats.onnxzip import editing
+
+    return editing.settled(source, path)
+
+
 def regions(source: Source) -> Iterator[Region]:
     """The headers, padding, payloads and end of the archive in `source`."""
     from formats.onnxzip.regions import regions_of
@@ -141,4 +144,5 @@ CODEC = Codec(
     regions=regions,
     checksums=checksums,
     read_lenient=read_lenient,
+    settled=settled,
 )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError
@@ -21,16 +22,17 @@ from formats.onnxzip.archive import Packing, plan_model, read_model
 from formats.onnxzip.reader import read_entries
 from formats.onnxzip.regions import checksums_of
 from formats.registry import DEEPEST
+from formats.tensordata import publication
+from formats.tensordata.directory import remove
 from formats.tensordata.engine import execute
+from formats.tensordata.lock import ModelLock
 from formats.tensordata.osio import File
-from formats.tensordata.output import remove
 from formats.tensordata.plan import Digest, Loss, WritePlan
 from formats.tensordata.source import FileSpan, Literal
-from formats.tensordata.tail_replacement import put_back, replace_tail, undo_path
+from formats.tensordata.tail_replacement import INTERRUPTED, before_update, put_back, replace_tail, undo_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from formats.ir.model import Model
     from formats.onnxzip import ArchiveOptions
@@ -57,22 +59,25 @@ def update(model: Model, path: Path, options: ArchiveOptions, engine: EngineOpti
     puts back.
 
     Raises: DecodeError where there is no archive at `path`; FileExistsError where an earlier update was interrupted;
-    EncodeError and TensorDataError as in writing. The archive is as it was then.
+    TensorDataError where another process changed or replaced the archive meanwhile, BlockingIOError where one is about
+    to; EncodeError and others as in writing. The archive is as it was then, or as the other process wrote it.
     """
     undo = undo_path(path)
     if undo.exists():
-        raise FileExistsError(errno.EEXIST, "an update was interrupted; `formats repair` must come first", str(undo))
+        raise FileExistsError(errno.EEXIST, INTERRUPTED, str(undo))
     file = File.open(os.path.realpath(path))
-    kept, places = _kept(model, file)
+    entries = read_entries(file.span())
+    end = file.span().read(entries[-1].end)  # the directory, in which every checksum is
+    kept, places = _kept(model, file, entries[:-1])
     packing = Packing(options, kept, places)
     packing.pack(model)
     start = kept[-1].end if kept else 0
     if not kept or not _moved_to_memory(packing.members, file):
         whole = plan_model(model, path, options)
-        execute(whole, replace(engine, overwrite=True, fsync=True))
+        execute(whole, replace(engine, overwrite=True), file)
         return Update(whole.nbytes, False, whole.losses)
     plan = packing.file_plan(file.path)
-    replace_tail(file, start, plan, engine)
+    replace_tail(file, start, plan, engine, end)
     return Update(plan.nbytes - start, True, tuple(packing.losses))
 
 
@@ -81,21 +86,23 @@ def repair(path: Path) -> bool:
 
     Raises: DecodeError where it is damaged and there is no undo file, or a damaged one.
     """
+    publication.repair(Path(os.path.realpath(path)))
     undo = undo_path(path)
     if not undo.exists():
         read_model(File.open(path).span(), DEEPEST)
         return False
-    if _is_complete(path):
-        remove(undo)
-        return False
-    put_back(path)
-    return True
+    with ModelLock(Path(os.path.realpath(path))):
+        if is_complete(File.open(path).span()):
+            remove(undo)
+            return False
+        put_back(path)
+        return True
 
 
-def _kept(model: Model, file: File) -> tuple[list[Entry], dict[tuple[object, ...], Entry]]:
+def _kept(model: Model, file: File, entries: list[Entry]) -> tuple[list[Entry], dict[tuple[object, ...], Entry]]:
     """The entries that can stay where they are, and the places in the model's own view of the file that are theirs."""
     source = file.span()
-    by_range = {(entry.payload_offset, entry.nbytes): entry for entry in read_entries(source)[:-1]}
+    by_range = {(entry.payload_offset, entry.nbytes): entry for entry in entries}
     used: set[str] = set()
     places: dict[tuple[object, ...], Entry] = {}
     for span in _spans(model):
@@ -132,12 +139,28 @@ def _moved_to_memory(members: list[tuple[Entry, Source]], file: File) -> bool:
     return True
 
 
-def _is_complete(path: Path) -> bool:
-    """Whether a strict reader takes the archive, and all its checksums hold."""
-    source = File.open(path).span()
+def settled(source: Source, path: Path) -> Source:
+    """The archive in `source`, the file at `path`, or what it was before an update of it that was interrupted."""
+    if not isinstance(source, FileSpan):
+        return source
+    try:
+        before = before_update(source, path)
+    except DecodeError:  # an update begins when the undo file is whole
+        return source
+    if before is None or is_complete(source, before.parts[0].nbytes):
+        return source
+    return before
+
+
+def is_complete(source: Source, file_offset: int = 0) -> bool:
+    """Whether a strict reader takes the archive, and all checksums of what is from `file_offset` on hold."""
     try:
         read_model(source, DEEPEST)
-        checksums = list(checksums_of(source))
+        checksums = [
+            checksum
+            for checksum in checksums_of(source)
+            if isinstance(checksum.source, FileSpan) and checksum.source.file_offset >= file_offset
+        ]
         digests = tuple((Digest(where, "crc32"), payload) for where, _, _, payload in checksums)
         found = execute(WritePlan((), digests=digests)).digests
     except DecodeError:

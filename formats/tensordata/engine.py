@@ -5,6 +5,7 @@ It knows nothing of formats: a plan in, files out. How a plan is cut into tasks 
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.tensordata.digest import new_digester
 from formats.tensordata.osio import SYSTEM, Capabilities, processors
-from formats.tensordata.output import OutputFile
+from formats.tensordata.output import OutputFile, destination_of
 from formats.tensordata.plan import OWNER_ACCESS, FilePlan, LateWrite, Permissions, PlacedWrite, WritePlan, check_plan
+from formats.tensordata.publication import finish_interrupted, publish
 from formats.tensordata.tasks import carry_out, tasks_of
 
 if TYPE_CHECKING:
@@ -34,7 +36,10 @@ class EngineOptions:
     """How a plan is carried out; the bytes written do not depend on it.
 
     Memory use stays near `in_flight_bytes`, also where a chunk for each thread would be more; only a transform that
-    needs its whole input may exceed it, and then it runs alone. `progress` gets the bytes done and the bytes to do,
+    needs its whole input may exceed it, and then it runs alone. `fsync`: whether the files are on the disk in the end;
+    by default, those that replace others are, before these go, and new ones are as safe as after `cp`.
+
+    `progress` gets the bytes done and the bytes to do,
     in the calling thread, at most 20 times a second and once at the end.
     """
 
@@ -42,7 +47,7 @@ class EngineOptions:
     chunk_bytes: int = 1 << 20  # what fits a second-level cache is written while it is there
     in_flight_bytes: int = 256 << 20
     overwrite: bool = False
-    fsync: bool = False
+    fsync: bool | None = None
     progress: Callable[[int, int], None] | None = None
     capabilities: Capabilities = SYSTEM
 
@@ -76,28 +81,29 @@ class Memory:
         return nbytes
 
 
-def execute(plan: WritePlan, options: EngineOptions | None = None) -> Result:
+def execute(plan: WritePlan, options: EngineOptions | None = None, replaced: File | None = None) -> Result:
     """What was done, when every file of the plan is in its place, complete.
 
     On any failure no file is, what was there before is untouched, and nothing else is left. The plan may read from
-    the files that it replaces.
+    the files that it replaces. `replaced` is what the last of them must still be then, if it matters.
 
     Raises: the first error of reading, transforming or writing, as it was; FileExistsError where a file is in the
-    way and not to be overwritten; TensorDataError where a source was changed meanwhile.
+    way and not to be overwritten; TensorDataError where a source, or what is replaced, was changed meanwhile;
+    BlockingIOError where another process writes the same model for long.
     """
     options = options or EngineOptions()
     check_plan(plan)
+    if not plan.files:
+        return Result(0, transfer(plan, [], options))
+    model = plan.files[-1].path
+    is_one = len(plan.files) == 1
+    # Whoever asked for the model may not know of the others: only its own link is followed, and not to another folder.
+    follow_link = is_one or Path(os.path.realpath(model)).parent == Path(os.path.realpath(model.parent))
+    owner = destination_of(model, follow_link, options.capabilities)
+    finish_interrupted(owner, overwrite=options.overwrite, capabilities=options.capabilities)
     source_files = {found for source in _sources(plan) for found in source.files()}
     permissions = _permissions(plan, source_files)
     outputs: list[OutputFile] = []
-
-    def settle(output: OutputFile) -> None:
-        # The last publication decides: an interruption after it comes too late.
-        if len(outputs) == len(plan.files) and outputs[-1].published:
-            output.close()
-        else:
-            output.discard()
-
     with ExitStack() as ending:
         for file in plan.files:
             outputs.append(
@@ -105,17 +111,17 @@ def execute(plan: WritePlan, options: EngineOptions | None = None) -> Result:
                     file.path,
                     file.nbytes,
                     overwrite=options.overwrite,
-                    follow_link=file is plan.files[-1],  # whoever asked for the model may not know of the others
+                    follow_link=follow_link and file is plan.files[-1],
+                    owner=owner,
                     permissions=permissions,
                     capabilities=options.capabilities,
                 )
             )
-            ending.callback(settle, outputs[-1])
+            ending.callback(outputs[-1].discard)
         digests = transfer(plan, outputs, options)
         for source_file in source_files:
             source_file.check_unchanged()
-        for output in outputs:
-            output.publish(revocable=output is not outputs[-1], fsync=options.fsync)
+        publish(outputs, overwrite=options.overwrite, fsync=options.fsync, replaced=replaced)
     return Result(plan.nbytes, digests)
 
 

@@ -22,7 +22,7 @@ from formats.errors import FormatError, TensorDataError, TruncatedError
 from formats.tensordata.source import FileSpan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 STEP_BYTES = 1 << 30  # macOS refuses to move more than 2^31 - 1 bytes in one call
 OPEN_FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -105,7 +105,7 @@ class File:
 
     `nbytes` is its size and `permissions` are its bits of `chmod` when it was opened. Copies of this object are the
     object itself. A pickle of it is its path and what tells whether the file that is there is still the same, which is
-    found out when it is first read.
+    found out when it is first read. `moved` are the names of companions that are called otherwise for now.
     """
 
     _all: ClassVar[WeakSet[File]] = WeakSet()
@@ -113,7 +113,7 @@ class File:
 
     __slots__ = (
         *("__weakref__", "_capabilities", "_descriptor", "_identity", "_lock", "_mapping"),
-        *("_was_pickled", "nbytes", "path", "permissions"),
+        *("_status_changed_ns", "_was_pickled", "moved", "nbytes", "path", "permissions"),
     )
 
     def __init__(
@@ -131,6 +131,8 @@ class File:
         status = os.fstat(descriptor)
         self._identity = _Identity.of(status)
         self.permissions = stat.S_IMODE(status.st_mode) & 0o777
+        self._status_changed_ns = status.st_ctime_ns
+        self.moved: Mapping[str, str] = {}
         self.nbytes = self._identity.nbytes
         if not keep_open:
             self._descriptor = None
@@ -215,6 +217,14 @@ class File:
         """Whether the status is that of the same file; its content may have changed."""
         return (status.st_dev, status.st_ino) == (self._identity.device, self._identity.inode)
 
+    def is_current(self) -> bool:
+        """Whether the path still leads to the file as it was opened, and it had no other name in between."""
+        try:
+            now = self.path.stat()
+        except OSError:
+            return False
+        return self._status_changed_ns == now.st_ctime_ns and self._identity.is_kept_by(_Identity.of(now))
+
     def span(self) -> FileSpan:
         """The whole file as a source."""
         return FileSpan(self, 0, self.nbytes)
@@ -225,7 +235,16 @@ class File:
         Raises: TensorDataError where it has another size, modification time or identity.
         """
         with self.descriptor() as descriptor:
-            self._check_identity(descriptor)
+            self.check_in_place(descriptor)
+
+    def check_in_place(self, descriptor: int | None = None) -> None:
+        """Nothing, where the path, or that descriptor, leads to the file as it was when it was opened.
+
+        Raises: TensorDataError where it is another one, or was changed; OSError where it is gone.
+        """
+        status = self.path.stat() if descriptor is None else os.fstat(descriptor)
+        if not self._identity.is_kept_by(_Identity.of(status)):
+            raise TensorDataError("the file was changed since it was read; run again", path=self.path)
 
     def descriptor(self) -> AbstractContextManager[int]:
         """A file descriptor to read from, for as long as the context lasts; errors of the system name the file.
@@ -290,14 +309,10 @@ class File:
         with Located(self.path):
             descriptor = _open_regular(self.path, self._capabilities)
             try:
-                self._check_identity(descriptor)
+                self.check_in_place(descriptor)
                 yield descriptor
             finally:
                 os.close(descriptor)
-
-    def _check_identity(self, descriptor: int) -> None:
-        if not self._identity.is_kept_by(_Identity.of(os.fstat(descriptor))):
-            raise TensorDataError("the file was changed since it was read; run again", path=self.path)
 
     def _pread_some(self, descriptor: int, offset: int, buffer: memoryview) -> int:
         if self._capabilities.vectored:
@@ -345,6 +360,8 @@ def _unpickled(path: str, identity: tuple[int, int, int, int], permissions: int)
     file._was_pickled = True
     file.nbytes = file._identity.nbytes
     file.permissions = permissions
+    file._status_changed_ns = 0
+    file.moved = {}
     file._know()
     return file
 

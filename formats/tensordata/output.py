@@ -8,93 +8,43 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import sys
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
-from time import sleep
 from typing import TYPE_CHECKING
 
-from formats.tensordata.osio import (
-    OPEN_FLAGS,
-    STEP_BYTES,
-    SYSTEM,
-    Capabilities,
-    Located,
-    is_windows_name,
-    let_go,
-    system_path,
+from formats.tensordata.directory import (
+    WRITE_FLAGS,
+    if_supported,
+    move,
+    move_to_free,
+    patiently,
+    sync_directory,
+    sync_file,
+    unlink,
 )
+from formats.tensordata.hidden import temporary_path
+from formats.tensordata.lock import lock_descriptor
+from formats.tensordata.osio import STEP_BYTES, SYSTEM, Capabilities, Located, is_windows_name, system_path
 from formats.tensordata.plan import Permissions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from formats.tensordata.osio import File
 
 DEFAULT_PERMISSIONS = Permissions()
-WRITE_FLAGS = os.O_WRONLY | OPEN_FLAGS
 # For more at once the kernel takes larger pages, of which it keeps none ready. In a virtual machine those are the ones
 # that the host may have to provide anew: 1.4 s for a GiB, where this takes 0.4.
 WRITE_BYTES = 32 << 10
 BLOCK_BYTES = 4096  # what filesystems share between files, if they can, and the kernel copies without taking it apart
-# What a system or filesystem answers when it does not have a call; EBADF, see `OutputFile._reserve`. ENOTSUP is another
-# name of EOPNOTSUPP on Linux, but not on macOS, whose exFAT answers it to `link`.
-UNSUPPORTED = frozenset(
-    (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EPERM, errno.EISDIR, errno.EBADF)
-)
-NO_FURTHER_NAME = frozenset(
-    (errno.EMLINK, errno.EACCES)
-)  # the file has as many as it can, or Android does not allow any
-# What a virus scanner or an indexer has open is free again soon; how long to wait for it, in seconds.
-PATIENCE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4)
-
-
-@contextmanager
-def _if_supported(answers: frozenset[int] = UNSUPPORTED) -> Iterator[None]:
-    """The context ends early, and that is no error, where a call in it is one that the system does not have."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in answers:
-            raise
-
-
-def _patiently(change: Callable[[], object], paths: tuple[Path, ...], capabilities: Capabilities) -> None:
-    """The files at `paths` are changed, also where the system keeps files as they are that someone has open.
-
-    Raises: PermissionError where they stay open: in another program, or because a view of a weight is in use here.
-    """
-    if not capabilities.locks_open_files:
-        change()
-        return
-    for path in paths:
-        let_go(path)
-
-    def refused() -> PermissionError | None:
-        try:
-            change()
-        except PermissionError as error:
-            return error
-        return None
-
-    for seconds in PATIENCE:
-        if not refused():
-            return
-        sleep(seconds)
-    if error := refused():
-        reason = "the file is open in another program, or its weights are in use in this one"
-        raise PermissionError(errno.EACCES, reason, str(paths[-1])) from error
 
 
 class _Writable:
     """A file that is open for writing; several threads may."""
 
-    __slots__ = ("_capabilities", "_descriptor", "_lock", "path")
+    __slots__ = ("_descriptor", "_lock", "capabilities", "path")
 
     def __init__(self, path: str | os.PathLike[str], capabilities: Capabilities) -> None:
         self.path = Path(path)
-        self._capabilities = capabilities
+        self.capabilities = capabilities
         self._lock = Lock()
         self._descriptor: int | None = None
 
@@ -113,34 +63,40 @@ class _Writable:
         Fewer than `nbytes`, down to 0, where it cannot copy between these files or would take longer, or where the
         source ends early: copy the rest by reading and writing, which tells.
         """
-        if not self._capabilities.copy_range or (source_offset - offset) % BLOCK_BYTES:
+        if not self.capabilities.copy_range or (source_offset - offset) % BLOCK_BYTES:
             return 0
         done = 0
-        with file.descriptor() as source, Located(self.path), _if_supported():
+        with file.descriptor() as source, Located(self.path), if_supported():
             while done < nbytes:
                 step = min(nbytes - done, STEP_BYTES)
-                count = os.copy_file_range(source, self._fd, step, source_offset + done, offset + done)
+                count = os.copy_file_range(source, self.descriptor, step, source_offset + done, offset + done)
                 if not count:
                     break
                 done += count
         return done
 
     @property
-    def _fd(self) -> int:
+    def descriptor(self) -> int:
+        """The descriptor of the file."""
         assert self._descriptor is not None, "the file is open until it is published or discarded"
         return self._descriptor
 
     def _pwrite_some(self, offset: int, data: memoryview) -> int:
-        if self._capabilities.positional:
-            return os.pwrite(self._fd, data, offset)
+        if self.capabilities.positional:
+            return os.pwrite(self.descriptor, data, offset)
         with self._lock:
-            os.lseek(self._fd, offset, os.SEEK_SET)
-            return os.write(self._fd, data)
+            os.lseek(self.descriptor, offset, os.SEEK_SET)
+            return os.write(self.descriptor, data)
 
     def _close_descriptor(self) -> None:
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
+
+
+def destination_of(path: Path, follow_link: bool, capabilities: Capabilities = SYSTEM) -> Path:
+    """The path of the file that is written for `path`: what a link there leads to, where links are followed."""
+    return system_path(Path(os.path.realpath(path)) if follow_link and path.is_symlink() else path, capabilities)
 
 
 class OutputFile(_Writable):
@@ -152,7 +108,7 @@ class OutputFile(_Writable):
     methods are for one.
     """
 
-    __slots__ = ("_backup", "_destination", "_overwrite", "_placed", "_revocable", "_status", "_temporary", "nbytes")
+    __slots__ = ("_overwrite", "_owner", "_placed", "_status", "_temporary", "destination", "has_name", "nbytes")
 
     def __init__(
         self,
@@ -161,10 +117,13 @@ class OutputFile(_Writable):
         *,
         overwrite: bool = False,
         follow_link: bool = True,
+        owner: Path | None = None,
         permissions: Permissions = DEFAULT_PERMISSIONS,
         capabilities: Capabilities = SYSTEM,
     ) -> None:
         """A file of `nbytes` zeros on its way to `path`, from the start on with no more than `permissions`.
+
+        `owner` is the model that it is a companion of, if it is one.
 
         Raises: FileExistsError where there is a file and not `overwrite`, or something else than a file; other
         OSErrors where the directory, the permission or the space for it is missing.
@@ -174,19 +133,18 @@ class OutputFile(_Writable):
         self._overwrite = overwrite
         if capabilities.windows_paths and not is_windows_name(self.path.name):
             raise OSError(errno.EINVAL, "Windows has no files of this name", str(self.path))
-        destination = Path(os.path.realpath(path)) if follow_link and self.path.is_symlink() else self.path
-        self._destination = system_path(destination, capabilities)
+        self.destination = destination_of(self.path, follow_link, capabilities)
+        self.has_name = False  # from the beginning, since this filesystem has no files without
+        self._owner = self.destination if owner is None else owner
         self._temporary: Path | None = None  # the name of the new file before it has its own
-        self._backup: Path | None = None  # the name of the old file while the publication may be revoked
         self._placed = False
-        self._revocable = False
         mode = self._replaced_mode()
         self._descriptor = self._create(permissions.new if hasattr(os, "fchmod") else DEFAULT_PERMISSIONS.new)
         try:
             with Located(self.path):
-                self._status = os.fstat(self._fd)
+                self._status = os.fstat(self.descriptor)
                 if mode is not None and hasattr(os, "fchmod"):
-                    os.fchmod(self._fd, mode & permissions.replaced)
+                    os.fchmod(self.descriptor, mode & permissions.replaced)
                 self._reserve()
         except BaseException:
             self.discard()
@@ -196,63 +154,68 @@ class OutputFile(_Writable):
     def published(self) -> bool:
         """Whether the destination is this file."""
         try:  # an interruption may have come between the deed and the note of it
-            return self._placed or os.path.samestat(self._destination.stat(), self._status)
+            return self._placed or os.path.samestat(self.destination.stat(), self._status)
         except OSError:
             return False
 
-    def publish(self, *, revocable: bool = False, fsync: bool = False) -> None:
-        """Give the file its place, atomically; `discard` undoes that as long as `close` was not called if `revocable`.
+    @property
+    def readable_path(self) -> Path:
+        """A path to the file, until it has its place."""
+        return self._temporary or Path(f"/proc/self/fd/{self.descriptor}")
 
-        With `fsync` its content and name have reached the disk.
+    def publish(self, *, fsync: bool = False) -> None:
+        """Give the file its place, atomically; with `fsync` its content and name have reached the disk.
 
         Raises: FileExistsError where something is there by now and nothing was to be overwritten.
         """
-        self._revocable = revocable
         with Located(self.path):
             if fsync:
-                _sync(self._fd)
+                sync_file(self.descriptor)
             if self._temporary is not None:
                 self._close_descriptor()  # some systems do not rename an open file
             try:
-                self._name(self._destination)
+                self._name(self.destination)
             except FileExistsError:
                 if not self._overwrite:
                     raise
                 self._replace()
             self._placed = True
         if fsync:
-            _sync_directory(self._destination.parent)
+            sync_directory(self.destination.parent)
+
+    def stage(self, path: Path) -> tuple[Path, os.stat_result]:
+        """The hidden name of the complete file, which is `path` unless it has one already, and its status.
+
+        From now on it is for the caller to move or to remove.
+        """
+        with Located(self.path):
+            if self._temporary is None:
+                self._name(path)
+            else:
+                path = self._temporary
+            self._close_descriptor()
+            self._temporary = None
+            return path, path.stat()
 
     def close(self) -> None:
-        """Make the publication final."""
+        """The file is closed."""
         self._close_descriptor()
-        self._revocable = False
-        if self._backup is not None:
-            self._unlink(self._backup)
-            self._backup = None
 
     def discard(self) -> None:
-        """Remove the file, and put back what was there before a revocable publication."""
+        """The file is removed, unless it has its place."""
         self._close_descriptor()
-        if self._backup is not None:
-            with suppress(FileNotFoundError):
-                self._move(self._backup, self._destination)
-            self._unlink(self._backup)  # renaming to another name of the same file does nothing
-            self._backup = None
-        elif self._revocable and self.published:
-            self._unlink(self._destination)
         if self._temporary is not None:
-            self._unlink(self._temporary)
+            unlink(self._temporary, self.capabilities)
             self._temporary = None
 
     def _replaced_mode(self) -> int | None:
         """The permissions of the file that will be replaced, if there is one; refuses what must not be replaced."""
-        if self._overwrite and self._destination.is_symlink():
+        if self._overwrite and self.destination.is_symlink():
             return None
         try:
-            status = self._destination.stat()
+            status = self.destination.stat()
         except FileNotFoundError:
-            parent = self._destination.parent
+            parent = self.destination.parent
             if not parent.exists():
                 raise FileNotFoundError(errno.ENOENT, "no such directory", str(parent)) from None
             return None
@@ -262,22 +225,25 @@ class OutputFile(_Writable):
             raise FileExistsError(errno.EEXIST, "exists and is not a regular file", str(self.path))
         if not self._overwrite:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.path))
-        if not os.access(self._destination, os.W_OK):
+        if not os.access(self.destination, os.W_OK):
             raise PermissionError(errno.EACCES, "the file is write-protected", str(self.path))
         return status.st_mode & 0o777
 
     def _create(self, mode: int) -> int:
-        if self._capabilities.unnamed:
-            with _if_supported():
-                descriptor = os.open(self._destination.parent, WRITE_FLAGS | os.O_TMPFILE, mode)
+        if self.capabilities.unnamed:
+            with if_supported():
+                descriptor = os.open(self.destination.parent, WRITE_FLAGS | os.O_TMPFILE, mode)
                 if Path(f"/proc/self/fd/{descriptor}").exists():
                     return descriptor
                 os.close(descriptor)
+        self.has_name = True
         self._temporary = self._sibling()
-        return os.open(self._temporary, WRITE_FLAGS | os.O_CREAT | os.O_EXCL, mode)
+        descriptor = os.open(self._temporary, WRITE_FLAGS | os.O_CREAT | os.O_EXCL, mode)
+        lock_descriptor(descriptor)  # which tells others that somebody needs the file
+        return descriptor
 
     def _sibling(self) -> Path:
-        return self._destination.with_name(f".{os.urandom(8).hex()}.tmp")
+        return self.destination.with_name(temporary_path(self._owner).name)
 
     def _reserve(self) -> None:
         """Make the file as long as planned and take the space for it, where the filesystem can do that at once.
@@ -286,10 +252,10 @@ class OutputFile(_Writable):
         needs to read for that where the file has its size already; the descriptor is for writing only, so that it
         gives up with EBADF instead.
         """
-        os.ftruncate(self._fd, self.nbytes)
-        if self._capabilities.allocate and self.nbytes:
-            with _if_supported():
-                os.posix_fallocate(self._fd, 0, self.nbytes)
+        os.ftruncate(self.descriptor, self.nbytes)
+        if self.capabilities.allocate and self.nbytes:
+            with if_supported():
+                os.posix_fallocate(self.descriptor, 0, self.nbytes)
 
     def _name(self, path: Path) -> None:
         """Give the new file the name `path`, which nothing else has.
@@ -298,47 +264,19 @@ class OutputFile(_Writable):
         """
         if self._temporary is None:
             # Only a call with a directory descriptor follows the link in /proc, which is absolute and ignores it.
-            os.link(f"/proc/self/fd/{self._fd}", path, src_dir_fd=self._fd, follow_symlinks=True)
+            os.link(f"/proc/self/fd/{self.descriptor}", path, src_dir_fd=self.descriptor, follow_symlinks=True)
             return
-        if self._link(self._temporary, path):
-            self._unlink(self._temporary)
-        else:
-            os.close(os.open(path, WRITE_FLAGS | os.O_CREAT | os.O_EXCL, 0o666))  # the name is ours from here on
-            try:
-                self._move(self._temporary, path)
-            except BaseException:
-                path.unlink()
-                raise
+        move_to_free(self._temporary, path, self.capabilities)
         self._temporary = None
 
     def _replace(self) -> None:
-        """Give the new file the place of the old one, which keeps another name where that may be revoked."""
-        if self._revocable:
-            self._backup = self._sibling()
-            if not self._link(self._destination, self._backup):
-                self._move(self._destination, self._backup)
+        """Give the new file the place of the old one."""
         if self._temporary is None:
             temporary = self._sibling()
             self._name(temporary)
             self._temporary = temporary
-        self._move(self._temporary, self._destination)
+        move(self._temporary, self.destination, self.capabilities)
         self._temporary = None
-
-    def _link(self, path: Path, name: Path) -> bool:
-        """Whether the file at `path` has the further name `name` now: it has where files can have two."""
-        if self._capabilities.hard_link:
-            with _if_supported(UNSUPPORTED | NO_FURTHER_NAME):
-                os.link(path, name)
-                return True
-        return False
-
-    def _move(self, path: Path, destination: Path) -> None:
-        """The file at `path` is at `destination`, in the place of what was there."""
-        _patiently(lambda: path.replace(destination), (path, destination), self._capabilities)
-
-    def _unlink(self, path: Path) -> None:
-        """Nothing is at `path`."""
-        _patiently(lambda: path.unlink(missing_ok=True), (path,), self._capabilities)
 
 
 class ExistingFile(_Writable):
@@ -353,39 +291,13 @@ class ExistingFile(_Writable):
     def truncate(self, nbytes: int) -> None:
         """Cut the file to `nbytes` bytes."""
         with Located(self.path):
-            _patiently(lambda: os.ftruncate(self._fd, nbytes), (self.path,), self._capabilities)
+            patiently(lambda: os.ftruncate(self.descriptor, nbytes), (self.path,), self.capabilities)
 
     def sync(self) -> None:
         """The content has reached the disk."""
         with Located(self.path):
-            _sync(self._fd)
+            sync_file(self.descriptor)
 
     def close(self) -> None:
         """The file is closed."""
         self._close_descriptor()
-
-
-def remove(path: Path, capabilities: Capabilities = SYSTEM) -> None:
-    """The file is gone, also from the disk."""
-    _patiently(path.unlink, (path,), capabilities)
-    _sync_directory(path.parent)
-
-
-def _sync(descriptor: int) -> None:
-    """What was written to the file is on the disk: macOS leaves it in the memory of the drive unless asked for more."""
-    if sys.platform == "darwin":
-        import fcntl
-
-        with _if_supported():  # which not every filesystem does
-            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
-            return
-    os.fsync(descriptor)
-
-
-def _sync_directory(path: Path) -> None:
-    with suppress(OSError):  # not every system opens directories
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -6,6 +6,7 @@ undo file removed: so a file without an undo file is complete, and one with it c
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import struct
@@ -13,16 +14,20 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from formats.errors import DecodeError
-from formats.tensordata.engine import EngineOptions, execute, transfer
+from formats.errors import DecodeError, TensorDataError
+from formats.tensordata.directory import remove, unlink
+from formats.tensordata.engine import EngineOptions, transfer
+from formats.tensordata.hidden import hidden_path
+from formats.tensordata.lock import ModelLock
 from formats.tensordata.osio import File
-from formats.tensordata.output import ExistingFile, remove
-from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan, check_plan
-from formats.tensordata.source import Concat, Literal
+from formats.tensordata.output import ExistingFile, OutputFile
+from formats.tensordata.plan import OWNER_ACCESS, FilePlan, Permissions, WritePlan, check_plan
+from formats.tensordata.source import Concat
 
 if TYPE_CHECKING:
     from formats.tensordata.source import FileSpan, Source
 
+INTERRUPTED = "an update was interrupted; `formats repair` must come first"
 MAGIC = b"UNDOTAIL"
 _HEADER = struct.Struct("<8sQ32s")  # magic, where the tail begins, SHA-256 of the tail, which follows
 
@@ -36,25 +41,35 @@ class Undo(NamedTuple):
 
 def undo_path(path: Path) -> Path:
     """The undo file of the file at `path`, which may be a link to it."""
-    real = Path(os.path.realpath(path))
-    return real.with_name(f".{real.name}.undo")
+    return hidden_path(Path(os.path.realpath(path)), "undo")
 
 
-def replace_tail(file: File, file_offset: int, plan: FilePlan, options: EngineOptions) -> None:
+def replace_tail(file: File, file_offset: int, plan: FilePlan, options: EngineOptions, end: bytes) -> None:
     """The bytes of `file` from `file_offset` on are what the plan says, on the disk.
 
-    The offsets of the plan are those of the file. No source of it may be in what is replaced. On any failure the file
+    The offsets of the plan are those of the file. No source of it may be in what is replaced. `end` is what the file
+    must still end with, for those who change files within the time that a clock tells apart. On any failure the file
     is as it was; a process that ends in between leaves the undo file.
 
-    Raises: FileExistsError where there is an undo file; errors of reading and writing as they are.
+    Raises: FileExistsError where there is an undo file; TensorDataError where the file is not the one that was opened,
+    or was changed; BlockingIOError where another process is writing it; errors of reading and writing as they are.
     """
     whole = WritePlan((plan,))
     check_plan(whole)
-    with closing(ExistingFile(file.path)) as target:
+    with ModelLock(file.path), closing(ExistingFile(file.path)) as target:
         undo = undo_path(file.path)
-        _save(file.span().slice(file_offset, file.nbytes - file_offset), file_offset, undo)
+        if undo.exists():
+            raise FileExistsError(errno.EEXIST, INTERRUPTED, str(undo))
+        file.check_in_place(target.descriptor)
+        if file.pread(file.nbytes - len(end), len(end)) != end:
+            raise TensorDataError("the file was changed since it was read; run again", path=file.path)
         try:
-            file.check_unchanged()
+            _save(file.span().slice(file_offset, file.nbytes - file_offset), file_offset, undo)
+            file.check_in_place(target.descriptor)
+        except BaseException:
+            unlink(undo)
+            raise
+        try:
             target.truncate(file_offset)
             transfer(whole, [target], options)
             target.sync()
@@ -74,6 +89,20 @@ def put_back(path: Path) -> None:
     remove(undo)
 
 
+def before_update(source: FileSpan, path: Path) -> Concat | None:
+    """What the file was before its last update, if there is an undo file; nothing is written.
+
+    Raises: DecodeError where the undo file is damaged, or is not of this file.
+    """
+    try:
+        saved = load_undo(undo_path(path))
+    except FileNotFoundError:
+        return None
+    if saved.file_offset > source.nbytes:
+        raise DecodeError("the undo file is not of this file, or that was cut", path=undo_path(path))
+    return Concat.of(source.slice(0, saved.file_offset), saved.tail)
+
+
 def load_undo(path: Path) -> Undo:
     """What an undo file holds.
 
@@ -88,10 +117,19 @@ def load_undo(path: Path) -> Undo:
 
 
 def _save(tail: FileSpan, file_offset: int, path: Path) -> None:
-    header = Literal(_HEADER.pack(MAGIC, file_offset, _sha256(tail)))
-    content = Concat.of(header, tail)
-    plan = FilePlan(path, content.nbytes, (PlacedWrite(0, content),))
-    execute(WritePlan((plan,)), EngineOptions(threads=1, fsync=True))
+    permissions = Permissions(new=tail.file.permissions | OWNER_ACCESS)
+    output = OutputFile(path, _HEADER.size + tail.nbytes, owner=tail.file.path, permissions=permissions)
+    try:
+        output.pwrite(0, _HEADER.pack(MAGIC, file_offset, _sha256(tail)))
+        position = _HEADER.size
+        for piece in tail.chunks():
+            output.pwrite(position, piece)
+            position += len(piece)
+        output.publish(fsync=True)
+        output.close()
+    except BaseException:
+        output.discard()
+        raise
 
 
 def _restore(target: ExistingFile, saved: Undo) -> None:

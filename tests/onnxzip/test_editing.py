@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import threading
 import time
 import zipfile
 from collections import Counter
@@ -16,10 +17,11 @@ import numpy as np
 import pytest
 
 import formats
-from formats import Graph, Model, Node, OperatorSetId, onnxzip
+from formats import Graph, Model, Node, OperatorSetId, onnxpb, onnxzip
 from formats.errors import DecodeError, FormatError
+from formats.onnxzip import editing
 from formats.onnxzip.reader import read_entries
-from formats.tensordata import output
+from formats.tensordata import lock, output
 from formats.tensordata import tail_replacement as tail
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.osio import File
@@ -220,13 +222,14 @@ def test_errors_leave_the_archive_as_it_was(
 
 
 STEPS = [(tail, "_save"), *((output.ExistingFile, name) for name in ("truncate", "pwrite", "sync")), (tail, "remove")]
+LOCKED = (lock.ModelLock, "__enter__"), (lock.ModelLock, "__exit__")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes that end at a given call are forked")
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize(("holder", "name"), STEPS, ids=[name for _, name in STEPS])
+@pytest.mark.parametrize(("holder", "name"), [*STEPS, *LOCKED], ids=[name for _, name in [*STEPS, *LOCKED]])
 def test_every_step_can_be_the_last(tmp_path: Path, holder: Any, name: str, when: str) -> None:
-    """A process that ends before or after any step leaves the old archive, the new one, or one to be repaired."""
+    """A process that ends before or after any step leaves the old archive or the new one, for whoever reads with us."""
     path = archive(tmp_path)
     old = path.read_bytes()
     model = formats.load(path)
@@ -248,23 +251,30 @@ def test_every_step_can_be_the_last(tmp_path: Path, holder: Any, name: str, when
 
 
 def check_and_repair(path: Path, old: bytes) -> str:
-    """What an interrupted update left, which is as promised: "old", "new", or "refused" before a repair."""
-    undo = tail.undo_path(path)
-    found = "refused"
-    try:
-        found = "new" if graph_of(formats.load(path)).node[0].name == "renamed" else "old"
-    except FormatError as error:
-        assert undo.exists()
-        assert "`formats repair` undoes" in str(error)
+    """What an interrupted update left, which is as promised: the "old" or the "new" archive, also after a repair."""
+    undo, before = tail.undo_path(path), {name: (path.parent / name).read_bytes() for name in os.listdir(path.parent)}
+    found = "new" if graph_of(formats.load(path)).node[0].name == "renamed" else "old"
+    assert formats.loads(old) == formats.load(path) or found == "new"
+    assert (found == "new") == (onnxpb.load(path).graph.node[0].name == "renamed")
+    assert verify(path, data=True).ok
+    assert formats.inspect(path).tensors
+    assert formats.compare(path, path).equal
+    formats.convert(path, path.with_suffix(".onnx"))
+    assert formats.loads(old) == formats.load(path.with_suffix(".onnx")) or found == "new"
+    path.with_suffix(".onnx").unlink()
+    assert before == {
+        name: (path.parent / name).read_bytes() for name in os.listdir(path.parent)
+    }  # readers write nothing
     if undo.exists():
         with pytest.raises((FileExistsError, DecodeError)):
             onnxzip.update(Model(graph=Graph()), path)
     was_put_back = onnxzip.repair(path)
     assert verify(path, data=True).ok
     assert [path.name] == os.listdir(path.parent)
-    if found != "new":
+    if found == "old":
         assert old == path.read_bytes()
-    assert was_put_back == (found == "refused")
+    else:
+        assert not was_put_back
     return found
 
 
@@ -302,7 +312,7 @@ def killed(folder: Path, before: dict[str, bytes], work: Callable[[], object]) -
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes that are killed are forked")
 def test_kill_at_any_moment_of_an_update(tmp_path: Path) -> None:
-    """A process that is killed at a random moment leaves the old archive, the new one, or one that can be repaired."""
+    """A process that is killed at a random moment leaves the old archive or the new one."""
     path = archive(tmp_path)
     old = path.read_bytes()
 
@@ -331,6 +341,9 @@ def test_kill_at_any_moment_of_writing(tmp_path: Path, replaced: bool) -> None:
         assert found in (new, old if replaced else None)
         assert all(name.startswith(".") for name in os.listdir(tmp_path) if name != path.name)
         results["new" if found == new else "old"] += 1
+        if found is not None:
+            formats.repair(path)
+            assert [path.name] == os.listdir(tmp_path)
     print(f"after {KILLS} kills of writers: {dict(results)}")
 
 
@@ -351,15 +364,110 @@ def test_command_repairs(tmp_path: Path) -> None:
     """`formats repair` puts an archive back, and says of a complete one that it is."""
     from typer.testing import CliRunner
 
-    from formats import tools
+    from formats.cli import verbs
 
     path = archive(tmp_path)
     old = path.read_bytes()
     start = offsets(path)["c"] + 5000
-    done = CliRunner().invoke(tools.app, ["repair", str(path)])
+    done = CliRunner().invoke(verbs.app, ["repair", str(path)])
     assert (0, f"{path}: complete\n") == (done.exit_code, done.stdout)
     tail._save(File.open(path).span().slice(start, len(old) - start), start, tail.undo_path(path))
     path.write_bytes(old[: start + 10])
-    done = CliRunner().invoke(tools.app, ["repair", str(path)])
+    assert formats.loads(old) == formats.load(path)
+    done = CliRunner().invoke(verbs.app, ["repair", str(path)])
     assert (0, f"{path}: put back to what it was\n") == (done.exit_code, done.stdout)
     assert old == path.read_bytes()
+
+
+@pytest.mark.parametrize("change", [rename, drop_first])
+@pytest.mark.parametrize("moment", ["pack", "_save", "__enter__"])
+@pytest.mark.parametrize("how", ["replace", "update", "touch"])
+def test_another_process_is_not_overwritten(
+    tmp_path: Path, change: Callable[[Model], None], moment: str, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another process writes while an update is on its way stays: one of the two is refused, and none is lost."""
+    path, other = archive(tmp_path), formats.load(archive(tmp_path))
+    graph_of(other).name = "theirs"
+    monkeypatch.setattr(lock, "WAIT_SECONDS", 0.05)
+    holder = {"pack": editing.Packing, "_save": tail, "__enter__": lock.ModelLock}[moment]
+    step, outcomes = getattr(holder, moment), []
+
+    def interrupted(*arguments: Any) -> Any:
+        if not outcomes:
+            outcomes.append("tried")
+            try:
+                if how == "replace":
+                    formats.save(other, path, overwrite=True)
+                elif how == "update":
+                    onnxzip.update(other, path)
+                else:
+                    data = path.read_bytes().replace(b"\x0a\x01g", b"\x0a\x01h")
+                    path.write_bytes(data)
+                outcomes[:] = ["done"]
+            except BlockingIOError:
+                outcomes[:] = ["refused"]
+        return step(*arguments)
+
+    model = formats.load(path)
+    change(model)
+    with monkeypatch.context() as patch:
+        patch.setattr(holder, moment, interrupted)
+        try:
+            onnxzip.update(model, path)
+        except (FormatError, OSError) as error:
+            assert outcomes == ["done"], error
+        else:
+            assert outcomes in (["refused"], [])  # an archive that is written anew saves nothing
+    if outcomes == ["done"] and how != "touch":
+        assert "theirs" == graph_of(formats.load(path)).name
+    if how != "touch":
+        assert verify(path, data=True).ok
+    assert [path.name] == os.listdir(tmp_path)
+
+
+def test_changes_within_one_tick_are_noticed(tmp_path: Path) -> None:
+    """An archive that another process changed without a trace in its times is told by its directory."""
+    path = archive(tmp_path)
+    model, status = formats.load(path), path.stat()
+    rename(model)
+    file = File.open(path)
+    file.pread(0, 10)
+    data = path.read_bytes()
+    changed = data.replace(b"\x0a\x01g", b"\x0a\x01h")
+    real = editing.replace_tail
+
+    def replace_tail(*arguments: Any) -> None:
+        with path.open("r+b") as target:
+            target.write(changed[:-30] + b"\1" + changed[-29:])
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+        real(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(editing, "replace_tail", replace_tail)
+        with pytest.raises(FormatError, match="changed since it was read"):
+            onnxzip.update(model, path)
+    assert changed[:-30] + b"\1" + changed[-29:] == path.read_bytes()
+
+
+def test_writers_wait_for_an_update(tmp_path: Path) -> None:
+    """`update`, `convert --force` and `repair` each wait for whoever has the lock, and go on when it is free."""
+    path = archive(tmp_path)
+    model = formats.load(path)
+    rename(model)
+    for work in (
+        lambda model: onnxzip.update(model, path),
+        lambda model: formats.save(model, path, overwrite=True),
+        lambda model: formats.repair(path),
+    ):
+        held = lock.ModelLock(path)
+        with held, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(lock, "WAIT_SECONDS", 0.05)
+            with pytest.raises(BlockingIOError, match="another process is writing this model"):
+                work(model)
+        held.__enter__()
+        timer = threading.Timer(0.1, lambda held=held: held.__exit__())  # type: ignore[misc]
+        timer.start()
+        work(model)
+        timer.join()
+        model = formats.load(path)
+        assert [path.name] == os.listdir(tmp_path)

@@ -22,10 +22,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from formats.errors import FormatError, TensorDataError, TruncatedError
-from formats.tensordata import engine, tasks
+from formats.tensordata import engine, publication, tasks
 from formats.tensordata.engine import EngineOptions, execute, materialise, to_bytes
 from formats.tensordata.osio import SYSTEM, File
-from formats.tensordata.output import BLOCK_BYTES, OutputFile
+from formats.tensordata.output import BLOCK_BYTES
 from formats.tensordata.plan import Align, Digest, FilePlan, LateWrite, PlacedWrite, WritePlan, lay_out
 from formats.tensordata.source import Concat, Literal, Source
 from formats.tensordata.transform import Transform, cast, varints
@@ -344,23 +344,23 @@ def test_progress(tmp_path: Path) -> None:
 def test_companion_is_put_back_when_the_model_fails(
     sample: Sample, tmp_path: Path, options: EngineOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When the last publication fails, the ones before it are undone."""
+    """When the last file cannot take its place, the ones before it are put back."""
     before = {"model": b"old model", "companion": b"old companion"}
-    for existing in (before, {"model": b"old model"}):
+    for existing in (before, {"model": b"old model"}, {}):
         for name in os.listdir(tmp_path / "out"):
             (tmp_path / "out" / name).unlink()
         for name, data in existing.items():
             (tmp_path / "out" / name).write_bytes(data)
-        real = OutputFile.publish
+        real = publication._Steps._place
 
-        def publish(self: OutputFile, **choices: Any) -> None:
-            if self.path.name == "model":
+        def place(self: Any, moved: Any, overwrite: bool) -> None:
+            if moved.name == "model":
                 assert sample.companion == (tmp_path / "out" / "companion").read_bytes()
                 raise OSError(errno.EIO, "no more")
-            real(self, **choices)  # noqa: B023
+            real(self, moved, overwrite)  # noqa: B023
 
         with monkeypatch.context() as patch:
-            patch.setattr(OutputFile, "publish", publish)
+            patch.setattr(publication._Steps, "_place", place)
             with pytest.raises(OSError, match="no more"):
                 execute(sample.plan, options)
         assert existing == content(tmp_path / "out")
@@ -370,19 +370,19 @@ def test_companion_is_put_back_when_the_model_fails(
 def test_interruption_of_publication(
     sample: Sample, tmp_path: Path, options: EngineOptions, when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An interruption between publications leaves all old files, and one after the last all new ones."""
+    """An interruption between two files leaves all old files, and one after the last all new ones."""
     before = {"model": b"old model", "companion": b"old companion"}
     for name, data in before.items():
         (tmp_path / "out" / name).write_bytes(data)
     stop_after = "companion" if when == "before the model" else "model"
-    real = OutputFile.publish
+    real = publication._Steps._place
 
-    def publish(self: OutputFile, **choices: Any) -> None:
-        real(self, **choices)
-        if self.path.name == stop_after:
+    def place(self: Any, moved: Any, overwrite: bool) -> None:
+        real(self, moved, overwrite)
+        if moved.name == stop_after:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(OutputFile, "publish", publish)
+    monkeypatch.setattr(publication._Steps, "_place", place)
     with pytest.raises(KeyboardInterrupt):
         execute(sample.plan, options)
     new = {"model": sample.model, "companion": sample.companion}

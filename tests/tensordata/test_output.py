@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
+from formats.tensordata.directory import UNSUPPORTED
 from formats.tensordata.osio import SYSTEM, Capabilities, File
-from formats.tensordata.output import BLOCK_BYTES, UNSUPPORTED, WRITE_BYTES, OutputFile
+from formats.tensordata.output import BLOCK_BYTES, WRITE_BYTES, OutputFile
 
 WRITERS = {
     "unnamed": SYSTEM,
@@ -107,7 +108,7 @@ def test_file_that_appears_meanwhile(tmp_path: Path, writer: Capabilities) -> No
     output = OutputFile(tmp_path / "model", 8, capabilities=writer)
     (tmp_path / "model").write_bytes(b"theirs")
     with pytest.raises(FileExistsError, match="model"):
-        output.publish(revocable=True)
+        output.publish()
     output.discard()
     assert (tmp_path / "model").read_bytes() == b"theirs"
     (tmp_path / "model").unlink()
@@ -128,37 +129,9 @@ def test_link_that_appears_meanwhile(tmp_path: Path, writer: Capabilities) -> No
     assert (tmp_path / "model").is_symlink()
 
 
-@pytest.mark.parametrize("existed", [True, False])
-def test_revoking(tmp_path: Path, writer: Capabilities, existed: bool) -> None:
-    """Discarding after a revocable publication brings back what was there before, the very same file."""
-    destination = tmp_path / "model"
-    if existed:
-        destination.write_bytes(b"old")
-        destination.chmod(0o640)
-    before = destination.stat().st_ino if existed else None
-    output = OutputFile(destination, 8, overwrite=True, capabilities=writer)
-    output.publish(revocable=True)
-    assert destination.read_bytes() == bytes(8)
-    output.discard()
-    assert os.listdir(tmp_path) == (["model"] if existed else [])
-    if existed:
-        assert (b"old", before) == (destination.read_bytes(), destination.stat().st_ino)
-
-
-def test_revocation_ends_with_closing(tmp_path: Path, writer: Capabilities) -> None:
-    """Closing makes a publication final and drops the old file."""
-    (tmp_path / "model").write_bytes(b"old")
-    output = OutputFile(tmp_path / "model", 8, overwrite=True, capabilities=writer)
-    output.publish(revocable=True)
-    output.close()
-    output.discard()
-    assert (tmp_path / "model").read_bytes() == bytes(8)
-    assert os.listdir(tmp_path) == ["model"]
-
-
 @pytest.mark.parametrize("step", ["link", "replace"])
 def test_failing_publication(tmp_path: Path, writer: Capabilities, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-    """Whatever call of a revocable publication fails, discarding leaves the old file and nothing else."""
+    """Whatever call of a publication fails, discarding leaves the old file and nothing else."""
     (tmp_path / "model").write_bytes(b"old")
     output = OutputFile(tmp_path / "model", 8, overwrite=True, capabilities=writer)
 
@@ -172,12 +145,13 @@ def test_failing_publication(tmp_path: Path, writer: Capabilities, monkeypatch: 
             real = Path.replace
             patch.setattr(Path, "replace", lambda self, to: fail() if to.name == "model" else real(self, to))
         if step == "link" and not writer.hard_link and not writer.unnamed:
-            output.publish(revocable=True)
+            output.publish()
+            assert output.published
         else:
             with pytest.raises(OSError, match="no more"):
-                output.publish(revocable=True)
+                output.publish()
     output.discard()
-    assert (tmp_path / "model").read_bytes() == b"old"
+    assert (tmp_path / "model").read_bytes() == (bytes(8) if output.published else b"old")
     assert os.listdir(tmp_path) == ["model"]
 
 
@@ -192,10 +166,10 @@ def test_interruption_after_the_deed(tmp_path: Path, writer: Capabilities, monke
 
     monkeypatch.setattr(OutputFile, "_name", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        output.publish(revocable=True)
+        output.publish()
     assert output.published
     output.discard()
-    assert os.listdir(tmp_path) == []
+    assert os.listdir(tmp_path) == ["model"]
 
 
 @pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0, 0o666)])
@@ -355,9 +329,9 @@ def test_filesystem_without_hard_links(tmp_path: Path, monkeypatch: pytest.Monke
     output.publish()
     assert os.listdir(tmp_path) == ["model"]
     output = OutputFile(tmp_path / "model", 9, overwrite=True, capabilities=WRITERS["named"])
-    output.publish(revocable=True)
-    output.discard()
-    assert (tmp_path / "model").read_bytes() == bytes(8)
+    output.publish()
+    output.close()
+    assert (tmp_path / "model").read_bytes() == bytes(9)
     assert os.listdir(tmp_path) == ["model"]
 
 

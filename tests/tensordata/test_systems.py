@@ -19,10 +19,11 @@ import formats
 from formats import onnxzip
 from formats.errors import ExternalDataError, FormatError, TensorDataError
 from formats.onnxpb import locations
-from formats.tensordata import osio, output
+from formats.tensordata import directory, osio, output
+from formats.tensordata.directory import remove
 from formats.tensordata.engine import EngineOptions, execute
 from formats.tensordata.osio import SYSTEM, Capabilities, File, extended, is_windows_name
-from formats.tensordata.output import ExistingFile, OutputFile, remove
+from formats.tensordata.output import ExistingFile, OutputFile
 from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan, check_plan
 from formats.tensordata.source import Concat, Literal
 from formats.tensordata.tail_replacement import undo_path
@@ -80,7 +81,7 @@ def windows(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in ("replace", "rename", "unlink"):
         monkeypatch.setattr(Path, name, guarded(getattr(Path, name)))
     monkeypatch.setattr(os, "ftruncate", ftruncate)
-    monkeypatch.setattr(output, "PATIENCE", (0.001, 0.001))
+    monkeypatch.setattr(directory, "PATIENCE", (0.001, 0.001))
 
     class Mapping(mmap.mmap):
         def __new__(cls, *arguments: Any, **options: Any) -> Any:
@@ -211,7 +212,7 @@ def test_who_reads_on_finds_the_file_again(windows: None, path: Path) -> None:
 
 def test_a_scanner_delays_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a virus scanner has open for a moment is replaced when it is free, and refused where it stays open."""
-    monkeypatch.setattr(output, "PATIENCE", (0.0,) * 5)
+    monkeypatch.setattr(directory, "PATIENCE", (0.0,) * 5)
     refusals = [5]
     real = Path.replace
 
@@ -349,16 +350,17 @@ def test_long_paths_of_windows(path: str, form: str) -> None:
 
 def test_another_drive_is_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A link to a file on another drive of Windows leads outside the model's directory; nothing else goes wrong."""
-    files = locations.DataFiles(tmp_path / "model.onnx")
-    files.allowed = {"C:\\Models"}
-    monkeypatch.setattr(locations, "Path", PureWindowsPath)
+    folders = {"model.onnx": "C:\\Models\\model.onnx", tmp_path.name: "C:\\Models"}
     for place, inside in (("D:\\w", False), ("C:\\models\\w", True), ("C:\\models2\\w", False)):
-        monkeypatch.setattr(os.path, "realpath", lambda path, place=place: place)
-        if inside:
-            assert place == files.resolve(tmp_path / "w")
-        else:
-            with pytest.raises(ExternalDataError, match="outside the model's directory"):
-                files.resolve(tmp_path / "w")
+        files = locations.DataFiles(tmp_path / "model.onnx")
+        with monkeypatch.context() as patch:
+            patch.setattr(locations, "Path", PureWindowsPath)
+            patch.setattr(os.path, "realpath", lambda path, place=place: folders.get(Path(path).name, place))
+            if inside:
+                assert PureWindowsPath(place) == files._resolve(tmp_path / "w")
+            else:
+                with pytest.raises(ExternalDataError, match="outside the model's directory"):
+                    files._resolve(tmp_path / "w")
 
 
 @pytest.mark.parametrize(
@@ -384,24 +386,21 @@ def test_systems_without_links(
     """Whatever a filesystem without hard links answers, files are published, replaced and put back without them."""
     monkeypatch.setattr(errno, "ENOTSUP", 45)
     monkeypatch.setattr(errno, "EOPNOTSUPP", 102)
-    module = elsewhere(output)
+    module = elsewhere(directory)
 
     def link(*arguments: Any, **options: Any) -> None:
         raise OSError(number, means)
 
     monkeypatch.setattr(os, "link", link)
-    capabilities = Capabilities(unnamed=False)
+    monkeypatch.setattr(output, "move_to_free", module.move_to_free)
     if overwrite:
         (tmp_path / "model").write_bytes(b"old")
-    for settle in ("discard", "close"):
-        made = module.OutputFile(tmp_path / "model", 3, overwrite=overwrite, capabilities=capabilities)
-        made.pwrite(0, b"new")
-        made.publish(revocable=True)
-        assert b"new" == (tmp_path / "model").read_bytes()
-        getattr(made, settle)()
-        expected = {"close": b"new", "discard": b"old" if overwrite else None}[settle]
-        assert ([] if expected is None else ["model"]) == names(tmp_path)
-        assert expected is None or expected == (tmp_path / "model").read_bytes()
+    made = OutputFile(tmp_path / "model", 3, overwrite=overwrite, capabilities=Capabilities(unnamed=False))
+    made.pwrite(0, b"new")
+    made.publish()
+    made.close()
+    assert b"new" == (tmp_path / "model").read_bytes()
+    assert ["model"] == names(tmp_path)
 
 
 def test_other_errors_of_links_are_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -435,7 +434,7 @@ def test_macos_is_asked_for_more_than_fsync(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
     monkeypatch.setattr(fcntl, "fcntl", control)
-    monkeypatch.setattr(output, "_sync_directory", lambda path: None)
+    monkeypatch.setattr(output, "sync_directory", lambda path: None)
     monkeypatch.setattr(os, "fsync", lambda descriptor: calls.append("fsync"))
     made.publish(fsync=True)
     made.close()

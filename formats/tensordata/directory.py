@@ -1,0 +1,140 @@
+"""What changes the names of files in a directory, and what puts files and names on the disk.
+
+Each call that some system or filesystem lacks has a portable fallback, chosen by `Capabilities`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from contextlib import contextmanager
+from time import sleep
+from typing import TYPE_CHECKING
+
+from formats.tensordata.osio import OPEN_FLAGS, SYSTEM, Capabilities, Located, let_go
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+WRITE_FLAGS = os.O_WRONLY | OPEN_FLAGS
+# What a system or filesystem answers when it does not have a call; EBADF, see `OutputFile._reserve`. ENOTSUP is another
+# name of EOPNOTSUPP on Linux, but not on macOS, whose exFAT answers it to `link`.
+UNSUPPORTED = frozenset(
+    (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EPERM, errno.EISDIR, errno.EBADF)
+)
+NO_FURTHER_NAME = frozenset((errno.EMLINK, errno.EACCES))  # it has as many as it can, or Android does not allow any
+NO_DIRECTORIES = UNSUPPORTED | {errno.EACCES}  # Windows does not open them, and some filesystems do not sync them
+# What a virus scanner or an indexer has open is free again soon; how long to wait for it, in seconds.
+PATIENCE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4)
+MANY_FILES = 64  # for more, one call that syncs everything waits less
+
+
+@contextmanager
+def if_supported(answers: frozenset[int] = UNSUPPORTED) -> Iterator[None]:
+    """The context ends early, and that is no error, where a call in it is one that the system does not have."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in answers:
+            raise
+
+
+def patiently(change: Callable[[], object], paths: tuple[Path, ...], capabilities: Capabilities) -> None:
+    """The files at `paths` are changed, also where the system keeps files as they are that someone has open.
+
+    Raises: PermissionError where they stay open: in another program, or because a view of a weight is in use here.
+    """
+    if not capabilities.locks_open_files:
+        change()
+        return
+    for path in paths:
+        let_go(path)
+
+    def refused() -> PermissionError | None:
+        try:
+            change()
+        except PermissionError as error:
+            return error
+        return None
+
+    for seconds in PATIENCE:
+        if not refused():
+            return
+        sleep(seconds)
+    if error := refused():
+        reason = "the file is open in another program, or its weights are in use in this one"
+        raise PermissionError(errno.EACCES, reason, str(paths[-1])) from error
+
+
+def move(path: Path, destination: Path, capabilities: Capabilities = SYSTEM) -> None:
+    """The file at `path` is at `destination`, in the place of what was there."""
+    patiently(lambda: path.replace(destination), (path, destination), capabilities)
+
+
+def move_to_free(path: Path, destination: Path, capabilities: Capabilities = SYSTEM) -> None:
+    """The file at `path` is at `destination`, where nothing was.
+
+    Raises: FileExistsError where something is.
+    """
+    if link(path, destination, capabilities):
+        unlink(path, capabilities)
+        return
+    os.close(os.open(destination, WRITE_FLAGS | os.O_CREAT | os.O_EXCL, 0o666))  # the name is ours from here on
+    try:
+        move(path, destination, capabilities)
+    except BaseException:
+        destination.unlink()
+        raise
+
+
+def link(path: Path, name: Path, capabilities: Capabilities = SYSTEM) -> bool:
+    """Whether the file at `path` has the further name `name` now: it has where files can have two."""
+    if capabilities.hard_link:
+        with if_supported(UNSUPPORTED | NO_FURTHER_NAME):
+            os.link(path, name)
+            return True
+    return False
+
+
+def unlink(path: Path, capabilities: Capabilities = SYSTEM) -> None:
+    """Nothing is at `path`."""
+    patiently(lambda: path.unlink(missing_ok=True), (path,), capabilities)
+
+
+def remove(path: Path, capabilities: Capabilities = SYSTEM) -> None:
+    """The file is gone, also from the disk."""
+    patiently(path.unlink, (path,), capabilities)
+    sync_directory(path.parent)
+
+
+def sync_file(descriptor: int) -> None:
+    """What was written to the file is on the disk: macOS leaves it in the memory of the drive unless asked for more."""
+    if sys.platform == "darwin":
+        import fcntl
+
+        with if_supported():  # which not every filesystem does
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+            return
+    os.fsync(descriptor)
+
+
+def sync_files(descriptors: Sequence[int]) -> None:
+    """What was written to all these files is on the disk."""
+    if len(descriptors) > MANY_FILES and sys.platform == "linux":  # elsewhere `sync` does not wait
+        os.sync()
+        return
+    for descriptor in descriptors:
+        sync_file(descriptor)
+
+
+def sync_directory(path: Path) -> None:
+    """The names in a directory are on the disk, where the system can do that."""
+    with if_supported(NO_DIRECTORIES):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            with Located(path):
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

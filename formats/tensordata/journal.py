@@ -1,0 +1,266 @@
+"""The journal of a model whose several files are taking their places, and models that are read in the meantime.
+
+All new files are complete, under hidden names, when the journal appears; it says which name each will get, and under
+which hidden name the old file is kept until the end. So whoever finds it can complete the change, or undo it.
+
+It is trusted as little as a model: it speaks only of files in its own folder, hidden ones are called as `hidden` calls
+them, and nothing is taken for a new file that has not the size and the SHA-256 that it says. Without a SHA-256, which
+takes long, a new file is known by its inode, and only until the system is started again: until then a process may have
+been killed, but nothing is lost that was written. Readers write nothing because of a journal.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from time import sleep
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from formats.errors import DecodeError, FormatError, TensorDataError
+from formats.tensordata.hidden import hidden_path, is_temporary
+from formats.tensordata.lock import is_locked
+from formats.tensordata.osio import File
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+T = TypeVar("T")
+
+VERSION = 1
+MAX_JOURNAL_BYTES = 64 << 20  # some hundred thousand files
+OPEN_ATTEMPTS = 200  # a file takes its place within milliseconds, or seconds on a slow disk
+OPEN_WAIT_SECONDS = 0.02
+READ_WAITS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 1.0)  # before reading again what was replaced, in seconds
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_HASHED_BYTES = 1 << 20
+
+
+class Old(NamedTuple):
+    """A file that is replaced: the hidden name under which it is kept, and what tells that nobody changed it."""
+
+    name: str
+    nbytes: int
+    modified_ns: int
+
+
+class Move(NamedTuple):
+    """A new file: the name that it will get, the hidden one under which it waits, and what tells that it is the one."""
+
+    name: str
+    new: str
+    nbytes: int
+    modified_ns: int
+    inode: int
+    sha256: str | None
+    old: Old | None
+
+
+class Journal(NamedTuple):
+    """What moves where; the model is the last. `boot` tells between which two starts of the system it was written."""
+
+    moves: tuple[Move, ...]
+    boot: str
+
+    def encode(self) -> bytes:
+        """The content of the journal's file."""
+        import json
+
+        files = [{**move._asdict(), "old": move.old and move.old._asdict()} for move in self.moves]
+        return json.dumps({"journal": VERSION, "boot": self.boot, "files": files}, indent=1).encode()
+
+    def is_new(self, move: Move, path: Path) -> bool:
+        """Whether the file at `path` is the new file of `move`, complete."""
+        try:
+            status = path.lstat()
+        except FileNotFoundError:
+            return False
+        if not stat.S_ISREG(status.st_mode) or status.st_size != move.nbytes:
+            return False
+        if move.sha256 is not None:
+            return sha256_of(path) == move.sha256
+        return (status.st_ino, status.st_mtime_ns, boot()) == (move.inode, move.modified_ns, self.boot)
+
+    def is_old(self, move: Move, path: Path) -> bool:
+        """Whether the file at `path` is the one that is replaced, as it was."""
+        try:
+            status = path.lstat()
+        except FileNotFoundError:
+            return False
+        return move.old is not None and (status.st_size, status.st_mtime_ns) == move.old[1:]
+
+
+def journal_path(path: Path) -> Path:
+    """Where the journal of the model at `path` is, while there is one."""
+    return hidden_path(path, "journal")
+
+
+def load_journal(path: Path) -> Journal | None:
+    """The journal of the model at `path`, if there is one.
+
+    Raises: DecodeError where it is damaged, or says what no journal may.
+    """
+    place = journal_path(path)
+    try:
+        file = File.open(place)
+    except FileNotFoundError:
+        return None
+    import json
+
+    try:
+        return _decoded(json.loads(file.pread(0, min(file.nbytes, MAX_JOURNAL_BYTES))), path)
+    except DecodeError as error:
+        raise DecodeError(f"this is no journal, or it is damaged: {error.message}", path=place) from None
+    except (ValueError, RecursionError):
+        raise DecodeError("this is no journal, or it is damaged: it is not JSON", path=place) from None
+
+
+def stamp(path: Path) -> tuple[int, int] | None:
+    """The size in bytes and the time of the last change, in ns, of what is at `path`, be it a link, if it is there."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return None
+    return status.st_size, status.st_mtime_ns
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    import hashlib
+
+    digest = hashlib.sha256()
+    file = File.open(path)
+    for offset in range(0, file.nbytes, _HASHED_BYTES):
+        digest.update(file.pread(offset, min(_HASHED_BYTES, file.nbytes - offset)))
+    return digest.hexdigest()
+
+
+def boot() -> str:
+    """What is another after each start of the system, where it tells that."""
+    try:
+        return _BOOT_ID.read_text("ascii").strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def open_model(path: Path) -> File:
+    """The file of the model at `path`; where that is absent because several files are taking their places, the new one.
+
+    That knows as `moved` under which hidden names its companions are. Where a process is about to put it in its
+    place, that is waited for.
+
+    Raises: FileNotFoundError and others as `File.open` does.
+    """
+    for _ in range(OPEN_ATTEMPTS):
+        try:
+            return File.open(path)
+        except FileNotFoundError:
+            where = path if journal_path(path).exists() else Path(os.path.realpath(path))
+            if not journal_path(where).exists():
+                break
+        if is_locked(where):
+            sleep(OPEN_WAIT_SECONDS)
+            continue
+        try:
+            if file := _open_new(where):
+                return file
+        except FileNotFoundError:  # it was moved meanwhile
+            continue
+        break
+    return File.open(path)
+
+
+def read_steadily(path: Path, read: Callable[[File], T]) -> T:
+    """What `read` makes of the model at `path` and of its companions, none of which was replaced in the meantime.
+
+    Raises: TensorDataError where it is replaced again and again; what `open_model` and `read` raise.
+    """
+    for seconds in READ_WAITS:
+        file = open_model(path)
+        try:
+            result = read(file)
+        except (FormatError, OSError):
+            if file.is_current():
+                raise
+        else:
+            if file.is_current():
+                return result
+        sleep(seconds)
+    raise TensorDataError("the model is replaced again and again while it is read; run again", path=path)
+
+
+def _open_new(path: Path) -> File | None:
+    """The new file of the model at `path`, if its journal and all files of which that speaks are as they must be."""
+    try:
+        journal = load_journal(path)
+    except DecodeError:
+        return None
+    if journal is None:
+        return None
+    moved = {}
+    for move in journal.moves:
+        if journal.is_new(move, path.with_name(move.new)):
+            moved[move.name] = move.new
+        elif not journal.is_new(move, path.with_name(move.name)):
+            return None
+    if path.name not in moved:
+        return None
+    file = File.open(path.with_name(moved[path.name]))
+    file.moved = moved
+    return file
+
+
+def _decoded(content: Any, path: Path) -> Journal:
+    if not isinstance(content, dict) or content.keys() != {"journal", "boot", "files"}:
+        raise DecodeError("it has other fields")
+    if content["journal"] != VERSION:
+        raise DecodeError(f"its version is {content['journal']!r:.40}, and {VERSION} is what this program knows")
+    if not isinstance(content["boot"], str) or not isinstance(content["files"], list):
+        raise DecodeError("a field has another type")
+    moves = tuple(_move(item, path) for item in content["files"])
+    names = [move.name.casefold() for move in moves]
+    hidden = [name for move in moves for name in (move.new, move.old and move.old.name) if name is not None]
+    if len({*names, *hidden}) != len(names) + len(hidden):
+        raise DecodeError("two files have the same name")
+    if not moves or moves[-1].name != path.name:
+        raise DecodeError("its last file is not the model that it belongs to")
+    return Journal(moves, content["boot"])
+
+
+def _move(item: Any, path: Path) -> Move:
+    old = _fields(item, Move._fields)["old"]
+    if old is not None:
+        values = _fields(old, Old._fields)
+        old = Old(_hidden_name(values["name"], path), _number(values["nbytes"]), _number(values["modified_ns"]))
+    sha256 = item["sha256"]
+    if sha256 is not None and not (isinstance(sha256, str) and len(sha256) == 64):
+        raise DecodeError("a SHA-256 has 64 digits")
+    nbytes, modified_ns, inode = (_number(item[name]) for name in ("nbytes", "modified_ns", "inode"))
+    name, new = _plain_name(item["name"], path), _hidden_name(item["new"], path)
+    return Move(name, new, nbytes, modified_ns, inode, sha256, old)
+
+
+def _fields(item: Any, names: tuple[str, ...]) -> Mapping[str, Any]:
+    if not isinstance(item, dict) or item.keys() != set(names):
+        raise DecodeError("a file has other fields")
+    return item
+
+
+def _plain_name(name: Any, path: Path) -> str:
+    """The name of a file beside the model, and not that of a file which only this program makes."""
+    wrong = not isinstance(name, str) or name in ("", ".", "..") or set(name) & set("/\\\0")
+    if wrong or is_temporary(name, path) or path.with_name(name) == journal_path(path):
+        raise DecodeError(f"{name!r:.80} is not the name of a file beside the model")
+    return str(name)
+
+
+def _hidden_name(name: Any, path: Path) -> str:
+    if not isinstance(name, str) or not is_temporary(name, path):
+        raise DecodeError(f"{name!r:.80} is not the name of a temporary file of this model")
+    return name
+
+
+def _number(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not -(1 << 63) <= value < 1 << 64:
+        raise DecodeError(f"{value!r:.40} is not a number of bytes, an inode or a time")
+    return value

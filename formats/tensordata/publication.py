@@ -1,0 +1,336 @@
+"""New files take their places: one at once, several as one.
+
+A model in several files is old, new or absent, whoever looks with whichever tool and whatever happens. First all new
+files are complete, under hidden names; then a journal says what moves where. From then on the change can be completed,
+by whoever finds the journal: the old graph is put aside, the data files take their places, the graph takes its place,
+the journal goes, and then what was replaced. Where that must survive a power cut, each of these steps is on the disk
+before the next.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from formats.errors import DecodeError
+from formats.tensordata.directory import link, move, move_to_free, sync_directory, sync_files, unlink
+from formats.tensordata.hidden import hidden_path, temporaries, temporary_path
+from formats.tensordata.journal import Journal, Move, Old, boot, journal_path, load_journal, sha256_of, stamp
+from formats.tensordata.lock import ModelLock, lock_descriptor
+from formats.tensordata.osio import SYSTEM, Capabilities
+from formats.tensordata.output import OutputFile
+from formats.tensordata.plan import OWNER_ACCESS, Permissions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from formats.tensordata.osio import File
+
+
+class Repair(NamedTuple):
+    """What was done about a write that was interrupted."""
+
+    completed: bool = False  # several files have taken their places
+    undone: bool = False  # they have not, and what was there before is there again
+    removed: tuple[Path, ...] = ()  # what was left behind
+
+
+def publish(
+    outputs: Sequence[OutputFile], *, overwrite: bool, fsync: bool | None = None, replaced: File | None = None
+) -> None:
+    """The files, the model last, are in their places, all of them or none.
+
+    With `fsync` they are on the disk; where it is `None`, they are where they replace something, before that goes.
+    `replaced` is what must be in the place of the model until then, if it matters.
+
+    Raises: FileExistsError where something is in a place and not to be replaced; TensorDataError where the model is
+    not what is to be replaced; BlockingIOError where another process writes the model for long; other OSErrors. What
+    was there is there again then, and nothing else.
+    """
+    model, capabilities = outputs[-1].destination, outputs[-1].capabilities
+    replaces = any(os.path.lexists(output.destination) for output in outputs)
+    syncs = replaces if fsync is None else fsync
+    if len(outputs) == 1 and not replaces and not _is_left(model) and not outputs[0].has_name:
+        outputs[0].publish(fsync=syncs)
+        return
+    digests = _put_on_disk(outputs) if syncs and len(outputs) > 1 else [None] * len(outputs)
+    with ModelLock(model) as lock:
+        if replaced is not None:
+            replaced.check_in_place()
+        if len(outputs) == 1:
+            outputs[0].publish(fsync=syncs)
+            for kind in ("journal", "undo"):  # of what is replaced
+                unlink(hidden_path(model, kind), capabilities)
+        else:
+            unlink(journal_path(model), capabilities)
+            _publish_several(outputs, digests, overwrite=overwrite, syncs=syncs, lock=lock)
+        if lock.was_left or any(output.has_name for output in outputs):
+            _clean(model, capabilities)
+
+
+def finish_interrupted(path: Path, *, overwrite: bool = False, capabilities: Capabilities = SYSTEM) -> Repair:
+    """What an interrupted write of several files left at `path` is complete, or gone, before the next one.
+
+    Where that is not possible, it stays for now if what is there may be overwritten anyway.
+
+    Raises: DecodeError as `repair` does, without `overwrite`.
+    """
+    if not journal_path(path).exists():
+        return Repair()
+    try:
+        return repair(path, capabilities)
+    except DecodeError:
+        if not overwrite:
+            raise
+        return Repair()
+
+
+def repair(path: Path, capabilities: Capabilities = SYSTEM) -> Repair:
+    """What was left behind by processes that wrote the model at `path` and were killed is completed, undone or removed.
+
+    Raises: DecodeError where a journal is damaged, or the files are not as it says; BlockingIOError where another
+    process is writing the model.
+    """
+    with ModelLock(path) as lock:
+        try:
+            result = Repair()
+            journal = load_journal(path)
+            if journal is not None:
+                result = _finish(path, journal, capabilities)
+        except BaseException:
+            lock.keep()  # what was left behind stays, since it may be needed
+            raise
+        return result._replace(removed=tuple(_clean(path, capabilities)))
+
+
+def _is_left(model: Path) -> bool:
+    return any(hidden_path(model, kind).exists() for kind in ("lock", "journal", "undo"))
+
+
+def _clean(model: Path, capabilities: Capabilities) -> list[Path]:
+    """The temporary files of processes that are gone are removed."""
+    removed = []
+    for path in temporaries(model):
+        try:
+            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.EMLINK):  # a link that was put aside
+                continue
+        else:
+            is_free = lock_descriptor(descriptor)
+            os.close(descriptor)
+            if not is_free:
+                continue
+        unlink(path, capabilities)
+        removed.append(path)
+    return removed
+
+
+class _Steps:
+    """The steps by which the files of a journal take their places, or lose them; each can be done again."""
+
+    def __init__(self, model: Path, journal: Journal, *, syncs: bool, capabilities: Capabilities) -> None:
+        self.model = model
+        self.journal = journal
+        self.syncs = syncs
+        self.capabilities = capabilities
+
+    def forward(self, *, overwrite: bool) -> None:
+        """All new files are in their places, the model last; the journal is gone, and so is what was replaced.
+
+        Raises: FileExistsError where something unexpected is in a place, without `overwrite`.
+        """
+        *companions, model = self.journal.moves
+        if os.path.lexists(self.at(model.new)) and os.path.lexists(self.at(model.name)):
+            self._put_aside(model)
+            self.sync()
+        for companion in companions:
+            self._place(companion, overwrite)
+        if companions:
+            self.sync()
+        self._place(model, overwrite)
+        self.sync()
+        self.end()
+
+    def backward(self) -> None:
+        """All old files are in their places, the model last; the journal is gone, and so are the new ones."""
+        *companions, model = self.journal.moves
+        for moved in (model, *companions):
+            self._take_back(moved)
+            if moved.old is not None and moved is not model and os.path.lexists(self.at(moved.old.name)):
+                move(self.at(moved.old.name), self.at(moved.name), self.capabilities)
+                unlink(self.at(moved.old.name), self.capabilities)  # which another name of the same file outlives
+        self.sync()
+        if model.old is not None and os.path.lexists(self.at(model.old.name)):
+            move(self.at(model.old.name), self.at(model.name), self.capabilities)
+        self.sync()
+        self.end()
+
+    def end(self) -> None:
+        """The journal is gone, and then all hidden files of which it speaks."""
+        unlink(journal_path(self.model), self.capabilities)
+        self.sync()
+        for moved in self.journal.moves:
+            unlink(self.at(moved.new), self.capabilities)
+            if moved.old is not None:
+                unlink(self.at(moved.old.name), self.capabilities)
+
+    def at(self, name: str) -> Path:
+        """The path of a file beside the model."""
+        return self.model.with_name(name)
+
+    def sync(self) -> None:
+        """The names are on the disk, where they have to be."""
+        if self.syncs:
+            sync_directory(self.model.parent)
+
+    def _put_aside(self, moved: Move) -> None:
+        """Nothing has the name: the old file has the hidden one."""
+        if moved.old is not None:
+            move(self.at(moved.name), self.at(moved.old.name), self.capabilities)
+
+    def _place(self, moved: Move, overwrite: bool) -> None:
+        """The new file has its name."""
+        new, place = self.at(moved.new), self.at(moved.name)
+        if not os.path.lexists(new):
+            return  # it has it already
+        is_kept = moved.old is None or os.path.lexists(self.at(moved.old.name)) or not os.path.lexists(place)
+        if not is_kept and moved.old and not link(place, self.at(moved.old.name), self.capabilities):
+            self._put_aside(moved)
+        if moved.old is None and not overwrite and not _is_same(new, place):
+            move_to_free(new, place, self.capabilities)
+            return
+        move(new, place, self.capabilities)
+        unlink(new, self.capabilities)  # which renaming to another name of the same file leaves
+
+    def _take_back(self, moved: Move) -> None:
+        """The new file has its hidden name, and no other."""
+        new, place = self.at(moved.new), self.at(moved.name)
+        if not os.path.lexists(new):
+            if _inode(place) == moved.inode:
+                move(place, new, self.capabilities)
+        elif _is_same(new, place):
+            unlink(place, self.capabilities)
+
+
+def _put_on_disk(outputs: Sequence[OutputFile]) -> list[str | None]:
+    """The SHA-256 of each file, when all are on the disk; they are computed in the meantime."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as hashing:
+        digests = hashing.map(_digest_of, [output.readable_path for output in outputs])
+        sync_files([output.descriptor for output in outputs])
+        return list(digests)
+
+
+def _digest_of(path: Path) -> str | None:
+    try:
+        return sha256_of(path)
+    except PermissionError:  # it replaces a file that nobody may read
+        return None
+
+
+def _publish_several(
+    outputs: Sequence[OutputFile], digests: Sequence[str | None], *, overwrite: bool, syncs: bool, lock: ModelLock
+) -> None:
+    """The files are in their places, the model, which is the last and has that lock, after the others.
+
+    Raises: as `publish` does.
+    """
+    model, capabilities = outputs[-1].destination, outputs[-1].capabilities
+    moves: list[Move] = []
+    steps = None
+    try:
+        for output, digest in zip(outputs, digests, strict=True):
+            moves.append(_staged(output, digest, model, overwrite))
+        journal = Journal(tuple(moves), boot())
+        steps = _Steps(model, journal, syncs=syncs, capabilities=capabilities)
+        _write_journal(journal, model, syncs, capabilities)
+        steps.forward(overwrite=overwrite)
+    except BaseException:
+        if steps is not None:
+            _give_up(steps, lock)
+        else:
+            for staged in moves:
+                unlink(model.with_name(staged.new), capabilities)
+        raise
+
+
+def _staged(output: OutputFile, digest: str | None, model: Path, overwrite: bool) -> Move:
+    """The move of a file that has a hidden name now."""
+    before = stamp(output.destination)
+    if before is not None and not overwrite:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(output.path))
+    hidden, status = output.stage(temporary_path(model))
+    old = None if before is None else Old(temporary_path(model).name, *before)
+    return Move(output.destination.name, hidden.name, status.st_size, status.st_mtime_ns, status.st_ino, digest, old)
+
+
+def _write_journal(journal: Journal, model: Path, syncs: bool, capabilities: Capabilities) -> None:
+    content = journal.encode()
+    mode = model.with_name(journal.moves[-1].new).stat().st_mode & 0o666 | OWNER_ACCESS  # names can be secret, too
+    permissions = Permissions(new=mode)
+    output = OutputFile(
+        journal_path(model), len(content), owner=model, permissions=permissions, capabilities=capabilities
+    )
+    try:
+        output.pwrite(0, content)
+        output.publish(fsync=syncs)
+        output.close()
+    except BaseException:
+        output.discard()
+        raise
+
+
+def _give_up(steps: _Steps, lock: ModelLock) -> None:
+    """What was there before is there again, unless the model is in its place already: then it was too late.
+
+    Where that fails, too, the journal stays, and whoever comes next completes the change.
+    """
+    last = steps.journal.moves[-1]
+    try:
+        if _inode(steps.model) == last.inode and not os.path.lexists(steps.at(last.new)):
+            steps.end()
+        else:
+            steps.backward()
+    except OSError:
+        lock.keep()
+
+
+def _inode(path: Path) -> int | None:
+    try:
+        return path.lstat().st_ino
+    except FileNotFoundError:
+        return None
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    return _inode(path) is not None and _inode(path) == _inode(other)
+
+
+def _finish(path: Path, journal: Journal, capabilities: Capabilities) -> Repair:
+    """What a journal says is done, where all the new files are there, or undone, where all the old ones are.
+
+    Raises: DecodeError where neither is possible, or something was changed by a program that knows no journals.
+    """
+    steps = _Steps(path, journal, syncs=True, capabilities=capabilities)
+    is_new = cache(journal.is_new)  # which may read all of a file
+    for moved in journal.moves:
+        place = steps.at(moved.name)
+        if os.path.lexists(place) and not journal.is_old(moved, place) and not is_new(moved, place):
+            reason = f"{moved.name} was changed since several files were to be replaced"
+            hint = f"remove {journal_path(path).name} to keep what is there, or write the model again with --force"
+            raise DecodeError(f"{reason}; {hint}", path=path)
+    if all(any(is_new(moved, steps.at(name)) for name in (moved.new, moved.name)) for moved in journal.moves):
+        steps.forward(overwrite=False)
+        return Repair(completed=True)
+    for moved in journal.moves:
+        names = (moved.name, moved.old.name) if moved.old is not None else ()
+        if names and not any(journal.is_old(moved, steps.at(name)) for name in names):
+            reason = f"neither the new nor the old {moved.name} is whole"
+            raise DecodeError(f"an interrupted write can be neither completed nor undone: {reason}", path=path)
+    steps.backward()
+    return Repair(undone=True)
