@@ -17,6 +17,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
 from formats.errors import UnknownFormatError
+from formats.extras import needed
 from formats.onnxpb import CODEC, JSON_CODEC, TEXT_CODEC, jsontext, text
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.encoder import encode
@@ -135,8 +136,8 @@ class _Registry:
     def get(self, fmt: str) -> ProtoSerializer:
         """The serializer for a format.
 
-        Raises: UnknownFormatError, which is a ValueError here, where there is none; ImportError where `onnx` has it,
-        which is not installed.
+        Raises: UnknownFormatError, which is a ValueError here, where there is none; MissingPackageError where `onnx`
+        has it and is not installed.
         """
         found = self.registered(fmt) or self._own.get(fmt)
         if found is None:
@@ -150,7 +151,8 @@ class _Registry:
             return self._registered[fmt]
         if fmt in self._own or (fmt not in OF_ONNX and "onnx" not in sys.modules):
             return None
-        from onnx import serialization
+        with needed("onnx", f"files in the format {fmt}"):
+            from onnx import serialization
 
         try:
             return _OfOnnx(serialization.registry.get(fmt))

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from open_files import descriptors
 
 from formats.errors import FormatError, TensorDataError, TruncatedError
 from formats.tensordata import osio
@@ -26,11 +27,6 @@ READERS = {
 def reader(request: pytest.FixtureRequest) -> Capabilities:
     """Every way to read."""
     return request.param
-
-
-def descriptors() -> int:
-    """How many files this process has open."""
-    return len(os.listdir("/proc/self/fd"))
 
 
 @pytest.mark.parametrize("keep_open", [True, False])

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from open_files import descriptors
 
 from formats.tensordata.directory import UNSUPPORTED
 from formats.tensordata.osio import SYSTEM, Capabilities, File
@@ -38,11 +39,6 @@ WRITERS = {
 def writer(request: pytest.FixtureRequest) -> Capabilities:
     """Every way to write."""
     return request.param
-
-
-def descriptors() -> int:
-    """How many files this process has open."""
-    return len(os.listdir("/proc/self/fd"))
 
 
 def test_new_file(tmp_path: Path, writer: Capabilities) -> None:
