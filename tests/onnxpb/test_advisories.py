@@ -18,6 +18,7 @@ import numpy as np
 import onnx
 import pytest
 from references import model_with_references
+from systems import posix
 
 import formats
 from formats import onnxpb
@@ -306,6 +307,7 @@ def test_exchange_at_every_call(
     assert opened
 
 
+@posix
 def test_special_files(inside: Path) -> None:
     """A pipe, a device or a directory is no data file, and nobody waits for it."""
     os.mkfifo(inside / "pipe")

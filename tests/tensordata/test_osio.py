@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from open_files import descriptors
+from systems import posix
 
 from formats.errors import FormatError, TensorDataError, TruncatedError
 from formats.tensordata import osio
@@ -164,6 +165,7 @@ def test_a_copy_is_the_file_itself(path: Path) -> None:
     assert copy.deepcopy([span])[0] is span
 
 
+@posix
 def test_only_files_are_opened(tmp_path: Path) -> None:
     """A directory, a pipe and a device are refused at once, a missing file as the system does."""
     os.mkfifo(tmp_path / "pipe")
