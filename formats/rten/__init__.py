@@ -25,12 +25,14 @@ class RtenOptions:
     `license`, `commit`, `code_repository`, `model_repository`, `run_id` and `run_url`, which replace what the model
     says of them. `exact`: operators that the runtime computes differently than ONNX says are written as others that
     it does not. `onnx_hash`: the file tells the SHA-256 of `source_hash`, the bytes of the file that was converted;
-    `None` leaves it out where hashing would take longer than all the rest, which is from 64 MiB on.
+    `None` leaves it out where hashing would take longer than all the rest, which is from 64 MiB on. `rten_target`: the
+    oldest release of RTen that has to run the file, as in the version of its crate; all known ones by default.
     """
 
     rten_version: int = 2
     metadata: Mapping[str, str] | None = None
     exact: bool = False
+    rten_target: str | None = None
     onnx_hash: bool | None = None
     source_hash: Source | None = None
 

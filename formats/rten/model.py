@@ -1,6 +1,6 @@
 """The whole of a .rten file: header, model section and tensor section, from a model and back.
 
-Spec: RTen 0.25.0, rten-model-file: the header, schema.fbs `Model` and `Metadata`.
+Spec: RTen, rten-model-file: the header, schema.fbs `Model` and `Metadata`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from formats.rten.file.builder import build
 from formats.rten.file.header import HEADER_NBYTES, SCHEMA_VERSION, Header, decode_header, encode_header, is_v2
 from formats.rten.graph.encoder import Encoder
 from formats.rten.operators.spec import RTEN_DOMAIN
+from formats.rten.target import ALL_RELEASES, parse_target
 from formats.tensordata.plan import Digest, FilePlan, LateWrite, PlacedWrite, WritePlan, lay_out
 from formats.tensordata.source import Literal
 
@@ -84,14 +85,15 @@ def _encode_graph(model: Model, options: RtenOptions) -> tuple[Encoder, Table]:
     """The graph's table, and what was met on the way."""
     inline = options.rten_version == 1
     if is_rten_form(model):
-        encoder = Encoder(model, native=True, inline=inline)
+        encoder = Encoder(model, target=None, inline=inline)
         table = encoder.encode(model.graph or Graph())
         _check_refusals(model, (), encoder.refusals)
         return encoder, table
     from formats.rten.convert.legalize import legalize
 
-    legalized = legalize(model, options.exact)
-    encoder = Encoder(legalized.model, inline=inline)
+    target = ALL_RELEASES if options.rten_target is None else parse_target(options.rten_target)
+    legalized = legalize(model, options.exact, target)
+    encoder = Encoder(legalized.model, target=target, inline=inline)
     table = {}
     try:
         table = encoder.encode(legalized.model.graph or Graph())

@@ -122,8 +122,8 @@ def test_graphs():
         ("Cast", {"to": 9}, "the attribute to is 9, and RTen has only"),
         ("LSTM", {"activations": ["Relu", "Tanh", "Tanh"]}, "activations = ('Relu', 'Tanh', 'Tanh')"),
         ("Attention", {"left_window_size": 3}, "left_window_size = 3"),
-        ("CumSum", {"reverse": 1}, "the attribute reverse = True is ignored by RTen 0.25"),
-        ("ConvTranspose", {"dilations": [1, 2]}, "the attribute dilations = (1, 2) is ignored by RTen 0.25"),
+        ("CumSum", {"reverse": 1}, "the attribute reverse = True is ignored by RTen before 0.26"),
+        ("ConvTranspose", {"dilations": [1, 2]}, "the attribute dilations = (1, 2) is ignored by RTen before 0.26"),
         ("Relu", {"alpha": 0.1}, "the attribute alpha = 0.1 has no counterpart"),
     ],
 )  # fmt: skip

@@ -19,6 +19,7 @@ from formats.rten.convert.scope import Scope
 from formats.rten.graph.attributes import make_attribute, make_node
 from formats.rten.graph.names import Names
 from formats.rten.operators import casting, shape, spec_of
+from formats.rten.target import ALL_RELEASES
 from formats.rten.types import BYTES, FLOATS, INTS
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Tensor
     from formats.rten.convert.value_types import Dims
     from formats.rten.operators.spec import OperatorSpec
+    from formats.rten.target import Target
 
 NEWEST = 24  # the operator set that rewritten nodes are of; the forms that they use are the same in all later ones
 
@@ -76,7 +78,14 @@ class Context:
     """The surroundings of one node while it is rewritten."""
 
     def __init__(
-        self, node: Node, version: int, scope: Scope, names: ValueNames, constants: Constants, exact: bool
+        self,
+        node: Node,
+        version: int,
+        scope: Scope,
+        names: ValueNames,
+        constants: Constants,
+        exact: bool = False,
+        target: Target = ALL_RELEASES,
     ) -> None:
         self.node = node
         self.version = version
@@ -84,13 +93,19 @@ class Context:
         self.names = names
         self.constants = constants
         self.exact = exact
+        self.target = target
         self.emitted: list[Node] = []
 
     def nested(self) -> Context:
         """A context for the nodes of a subgraph, which see the values around it."""
-        return Context(self.node, self.version, Scope(self.scope), self.names, self.constants, self.exact)
+        inner = Scope(self.scope)
+        return Context(self.node, self.version, inner, self.names, self.constants, self.exact, self.target)
 
     # What is known.
+
+    def has(self, operator: OperatorSpec) -> bool:
+        """Whether all releases that are written for have an operator."""
+        return operator.row is not None and self.target.has(operator.row)
 
     @property
     def operator(self) -> OperatorSpec:

@@ -1,4 +1,4 @@
-"""Rewrites a model to what RTen 0.25.0 runs: the newest form of each operator, and no operator that RTen lacks.
+"""Rewrites a model to what the releases of a target run: the newest form of each operator, and none that RTen lacks.
 
 The result computes what the given model does. Every node goes through the rewritings of its operator until none
 changes it; what a rewriting puts in its place goes through theirs. Whatever cannot be expressed is collected, with
@@ -25,6 +25,7 @@ from formats.rten.graph.constants import constant_tensor, densify
 from formats.rten.graph.ordering import graphs, topological
 from formats.rten.operators import SPECS, creation, spec_of
 from formats.rten.operators.spec import STANDARD_DOMAINS
+from formats.rten.target import ALL_RELEASES
 from formats.rten.types import NOT_NUMBERS
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Attribute
     from formats.rten.convert.functions import Key
     from formats.rten.convert.precedents import Likeness
+    from formats.rten.target import Target
 
 NEWEST_KNOWN = 28  # the newest operator set whose forms the rewritings know
 MAX_STEPS = 32  # of rewriting what a rewriting made, which no operator comes near
@@ -53,16 +55,17 @@ class Legalized(NamedTuple):
     types: Mapping[str, Mapping[str, ValueType]]
 
 
-def legalize(model: Model, exact: bool = False) -> Legalized:
+def legalize(model: Model, exact: bool = False, target: Target = ALL_RELEASES) -> Legalized:
     """The model in forms that RTen runs; the given one is not changed, and weights are shared.
 
-    `exact` rewrites operators that RTen computes otherwise than ONNX says, where there is a way.
+    `exact` rewrites operators that RTen computes otherwise than ONNX says, where there is a way. The result is right in
+    all releases of the `target`.
 
     Raises: TensorDataError where a constant that decides a form cannot be read.
     """
     versions = {entry.domain or "": entry.version or 1 for entry in model.opset_import}
     versions[""] = versions.get("", versions.pop("ai.onnx", 1))
-    legalizer = _Legalizer(model, exact)
+    legalizer = _Legalizer(model, exact, target)
     version = versions[""]
     if version > NEWEST_KNOWN:
         reason = f"the model is of operator set {version}, newer than {NEWEST_KNOWN}, the newest that is known"
@@ -102,10 +105,11 @@ class _Surroundings(NamedTuple):
 class _Legalizer:
     """What is shared by all graphs of one model."""
 
-    def __init__(self, model: Model, exact: bool) -> None:
+    def __init__(self, model: Model, exact: bool, target: Target) -> None:
         self.refusals: list[Refusal] = []
         self.types: dict[int, Mapping[str, ValueType]] = {}
         self._exact = exact
+        self._target = target
         self._functions = functions_of(model.functions)
         self._names = ValueNames(*_names(model))
         self._precedents = Precedents(self._names)
@@ -199,7 +203,9 @@ class _Legalizer:
             return None
         surroundings = place.surroundings
         version = place.versions.get(domain, NEWEST)
-        context = Context(node, version, surroundings.scope, self._names, surroundings.constants, self._exact)
+        context = Context(
+            node, version, surroundings.scope, self._names, surroundings.constants, self._exact, self._target
+        )
         for rewriting in spec.all_rewritings:
             nodes = rewriting(node, context)
             if nodes is not None:
@@ -210,7 +216,7 @@ class _Legalizer:
     def _finished(self, node: Node, domain: str, place: _Place) -> Node:
         """A node that is legal as it is; what its outputs are is known from now on."""
         spec = None if domain else SPECS.get(node.op_type or "")
-        if spec is None or spec.row is None or spec.row.later:
+        if spec is None or spec.row is None or not self._target.has(spec.row):
             raise Refused("is an operator that RTen has not")
         scope = place.surroundings.scope
         scope.infer(node)

@@ -3,7 +3,7 @@
 A version 2 file is this header, a model section (one FlatBuffer) and a tensor section, in any order and with any gaps.
 A version 1 file is the FlatBuffer alone. All numbers are little-endian.
 
-Spec: rten-model-file 0.25.0, the header and its loader.
+Spec: rten-model-file, the header and its loader.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a .rten file says of its own bytes: its sections, and the hash of the file that it was made from.
 
-Spec: RTen 0.25.0, rten-model-file: the header, schema.fbs `Metadata.onnx_hash`.
+Spec: RTen, rten-model-file: the header, schema.fbs `Metadata.onnx_hash`.
 """
 
 from __future__ import annotations

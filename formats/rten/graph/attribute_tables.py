@@ -10,6 +10,7 @@ from formats.errors import DecodeError
 from formats.ir.model import Attribute, Tensor
 from formats.rten.graph.attributes import AttributeType
 from formats.rten.operators.spec import ANY, ONES, FieldKind
+from formats.rten.target import ALL_RELEASES
 from formats.rten.types import HOLDERS, INT32_LIMITS, INT64_LIMITS, RTEN_FLOAT, RTEN_INT32, clamp_int32
 from formats.tensordata.source import Literal
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Graph, Node
     from formats.rten.file.fbs import Table
     from formats.rten.operators.spec import Field, OperatorSpec, Row
+    from formats.rten.target import Target
 
 UINT32_MAX: Final = (1 << 32) - 1
 
@@ -71,12 +73,12 @@ def encode_attributes(
     encode_graph: Callable[[str, Graph], Table],
     problems: list[Problem],
     *,
-    later: bool = False,
+    target: Target | None = ALL_RELEASES,
 ) -> tuple[str, Table] | None:
     """The attribute table of a node with its name, or `None` for an operator without one.
 
-    `encode_graph` gets the attribute's name and the graph. What cannot be said is appended to `problems`; `later`
-    allows the fields that only newer runtimes know.
+    `encode_graph` gets the attribute's name and the graph. What cannot be said is appended to `problems`. Without a
+    `target`, everything is written that a field exists for.
     """
     row = _row(spec)
     given = {attribute.name: attribute for attribute in node.attribute}
@@ -88,9 +90,10 @@ def encode_attributes(
         except _UnfitError as error:
             problems.append(Problem(f"the attribute {field.onnx_name} {error}"))
             continue
-        if field.later and not later:
+        if target is not None and not target.has(field):
             if value and not (isinstance(value, tuple) and value in ONES):
-                problems.append(Problem(f"the attribute {field.onnx_name} = {_said(value)} is ignored by RTen 0.25"))
+                reason = f"the attribute {field.onnx_name} = {_said(value)} is ignored by RTen before {field.since}"
+                problems.append(Problem(reason))
             continue
         if value is not None:
             table[field.name] = value
@@ -101,7 +104,7 @@ def encode_attributes(
         value = attribute_value(attribute)
         if allowed is None or value not in allowed:
             problems.append(Problem(f"the attribute {name} = {_said(value)} has no counterpart in RTen"))
-    if not row.attrs or (row.optional and table == _default_table(row, later=later)):
+    if not row.attrs or (row.optional and table == _default_table(row, target)):
         return None
     return row.attrs, table
 
@@ -185,12 +188,12 @@ def _encode_scalar(tensor: Tensor) -> tuple[str, Table]:
     return "IntScalar", {"value": clamped}
 
 
-def _default_table(row: Row, *, later: bool) -> Table:
-    """The table of a node without attributes, with the fields that only newer runtimes know if `later`."""
+def _default_table(row: Row, target: Target | None) -> Table:
+    """The table of a node without attributes, with the fields that all releases of the target know."""
     return {
         field.name: _encode_value(field, field.default)
         for field in row.fields
-        if field.default is not None and (later or not field.later)
+        if field.default is not None and (target is None or target.has(field))
     }
 
 
@@ -216,7 +219,7 @@ def decode_attributes(
     if not row.attrs:
         return []  # the loader does not look at the table of an operator that has none
     if attrs is None and row.optional:
-        attrs = row.attrs, _default_table(row, later=True)
+        attrs = row.attrs, _default_table(row, None)
     if attrs is None or attrs[0] != row.attrs:
         found = attrs[0] if attrs else "none"
         raise DecodeError(f"a {spec.name} operator needs a {row.attrs} table, found {found}")

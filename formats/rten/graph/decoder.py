@@ -3,7 +3,7 @@
 Names, which RTen needs only where a subgraph takes a value from around it, become complete and unique; a value that
 has none is called after its place.
 
-Spec: RTen 0.25.0, schema.fbs and the graph builder of the .rten loader.
+Spec: RTen, schema.fbs and the graph builder of the .rten loader.
 """
 
 from __future__ import annotations

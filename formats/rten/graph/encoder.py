@@ -4,7 +4,7 @@ The loader wants operators to mention only what comes before them, so all values
 what a subgraph takes from around it by name, and a name means the last node that has it: hence no operator shares
 its name with a value.
 
-Spec: RTen 0.25.0, schema.fbs and the graph builder of the .rten loader.
+Spec: RTen, schema.fbs and the graph builder of the .rten loader.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from formats.rten.graph.ordering import graphs
 from formats.rten.graph.uses import find_uses
 from formats.rten.operators import SPECS, creation, shape
 from formats.rten.operators.spec import RTEN_DOMAIN, STANDARD_DOMAINS
+from formats.rten.target import ALL_RELEASES
 from formats.rten.types import HOLDERS, INT32_LIMITS, RTEN_FLOAT
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
     from formats.rten.file.forms import Values
     from formats.rten.graph.uses import Uses
     from formats.rten.operators.spec import OperatorSpec, Row
-    from formats.rten.types import Element
+    from formats.rten.target import ALL_RELEASES, Target
+from formats.rten.types import Element
 
 FIRST_IR_WITH_DEFAULTS = 4  # before, every initialiser had to be an input as well
 MAX_SHAPE_TABLES = 900_000  # the verifier allows a million tables, and every dimension is one
@@ -62,16 +64,17 @@ class _NodeList:
 class Encoder:
     """Makes the tables of a model's graphs; what they need outside of them and what cannot be said adds up here.
 
-    `native` is for a model that was read from a .rten file: it is written back as it was, even with what only
-    runtimes newer than the release that we write for understand. `inline` puts all constants into the tables, as a
+    There is no `target` for a model that was read from a .rten file: it is written back as it was, whatever releases
+    understand it. `inline` puts all constants into the tables, as a
     file without a tensor section needs it.
     """
 
-    def __init__(self, model: Model, *, native: bool = False, inline: bool = False) -> None:
+    def __init__(self, model: Model, *, target: Target | None = ALL_RELEASES, inline: bool = False) -> None:
         self.section = TensorSection()
         self.losses = Losses()
         self.refusals: list[Refusal] = []
-        self._native = native
+        self._target = target
+        self._native = target is None
         self._inline = inline
         self._ir_version = model.ir_version or 0
         self._forms: dict[Any, Form] = {}  # by all in which they differ
@@ -223,14 +226,14 @@ class Encoder:
         self, spec: OperatorSpec, row: Row, node: Node, where: str, visible: frozenset[str], inputs: int, outputs: int
     ) -> Form:
         """The form of the nodes that share the attributes of one and have as many inputs and outputs."""
-        if row.later and not self._native:
-            self._refuse(node, where, "RTen 0.25 has no such operator yet")
+        if self._target is not None and not self._target.has(row):
+            self._refuse(node, where, f"RTen has no such operator before {row.since}")
         problems: list[Problem] = []
 
         def subgraph(name: str, graph: Graph) -> Table:
             return self.encode(graph, f'{_node_place(node, where)}.attribute["{name}"].g', visible)
 
-        attrs = encode_attributes(spec, node, subgraph, problems, later=self._native)
+        attrs = encode_attributes(spec, node, subgraph, problems, target=self._target)
         for problem in problems:
             self._refuse(node, where, problem.reason, problem.remedy)
         if row.inputs is not None and inputs > row.inputs and not self._native:

@@ -25,6 +25,7 @@ from formats.rten.operators.window import (
     window,
     window_attributes,
 )
+from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import INT64_MAX
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ Conv = OperatorSpec(
 
 
 def conv_integer(node: Node, context: Context) -> list[Node] | None:
-    """RTen 0.25.0 does not pad with the zero point, so the data are padded before."""
+    """The data are padded before, with the zero point."""
     if changed := conv(node, context):
         return changed
     data, zero, pads = context.input(0), context.optional(2), get_ints(node, "pads") or ()
@@ -134,9 +135,12 @@ def conv_integer(node: Node, context: Context) -> list[Node] | None:
     return context.changed([padded, *node.input[1:]], pads=[0] * len(pads))
 
 
+_ZERO_PADDING = Fault("does not pad with the zero point")
+
+
 def _conv_integer_deviation(node: Node, context: Context) -> str:
     if get_string(node, "auto_pad") == "SAME_UPPER" or any(get_ints(node, "pads") or ()):
-        return "RTen does not pad with the zero point"
+        return _ZERO_PADDING.sentence
     return ""
 
 
@@ -151,6 +155,7 @@ ConvInteger = OperatorSpec(
     ),
     raised=convolution_raised,
     deviation=_conv_integer_deviation,
+    faults=(_ZERO_PADDING,),
 )
 
 
@@ -220,20 +225,24 @@ def _dilated(context: Context, weight: str, geometry: Window) -> str:
     return context.op(slicing.Slice, merged, context.int64([0] * rank), ends, context.int64(range(2, 2 + rank)))
 
 
+_NO_DILATIONS = Fault("ignores the dilations", until=RTEN_0_26)
+_SHARED_BIAS = Fault("adds the bias of the first group to all groups", until=RTEN_0_26)
+
+
 def conv_transpose(node: Node, context: Context) -> list[Node] | None:
-    """RTen 0.25.0 ignores dilations, adds a wrong bias to groups, and takes no output shape."""
+    """RTen takes no output shape; dilations are put into the weight, and the bias of groups is added behind."""
     data, weight, bias = context.input(0), context.input(1), context.optional(2)
     geometry = flat_window(node, kernel_shape(node, context))
     rank = len(geometry.kernel)
-    if any(dilation != 1 for dilation in geometry.dilations):
+    if any(dilation != 1 for dilation in geometry.dilations) and context.target.deviates(_NO_DILATIONS):
         spread = _dilated(context, weight, geometry)
         extents = [geometry.extent(axis) for axis in range(rank)]
         return context.changed([data, spread, bias], kernel_shape=extents, dilations=[1] * rank)
-    if bias and get_int(node, "group", 1) > 1:
+    if bias and get_int(node, "group", 1) > 1 and context.target.deviates(_SHARED_BIAS):
         column = context.op(shape.Unsqueeze, bias, context.int64(range(1, rank + 1)))
         return context.replace(context.op(elementwise.Add, context.copy([data, weight]), column))
     pads, padding = _transposed_pads(node, context, geometry, data)
-    attributes = window_attributes(geometry, pads) | {"dilations": (1,) * rank, "output_padding": padding}
+    attributes = window_attributes(geometry, pads) | {"dilations": geometry.dilations, "output_padding": padding}
     if find(node, "output_shape") is None and not differs(node, attributes):
         return None
     return context.changed(without=("output_shape",), **attributes)
@@ -250,12 +259,13 @@ ConvTranspose = OperatorSpec(
             _GROUPS,
             sizes_field("strides"),
             sizes_field("output_padding"),
-            sizes_field("dilations", later=True),
+            sizes_field("dilations", since=RTEN_0_26),
         ),
         _KERNEL_IMPLIED,
     ),
     dims=conv_transpose_dims,
     rewritings=(conv_transpose,),
+    faults=(_NO_DILATIONS, _SHARED_BIAS),
     raised=convolution_raised,
 )
 

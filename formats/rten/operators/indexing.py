@@ -12,6 +12,7 @@ from formats.rten.operators import casting, shape
 from formats.rten.operators.rewritings import widened
 from formats.rten.operators.rules import always, like_second, normalize, same, unknown
 from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature, axis_field, of_input
+from formats.rten.target import RTEN_0_27, Fault
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -135,13 +136,16 @@ def compress(node: Node, context: Context) -> list[Node] | None:
 
 
 Compress = OperatorSpec("Compress", dims=unknown, rewritings=(compress,))
+_NO_BYTES = Fault("stops at integers of eight bits", until=RTEN_0_27)
+
 Trilu = OperatorSpec(
     "Trilu",
     Row(2, 1, "TriluAttrs", (Field("upper", FieldKind.BOOL, 1),)),
     signature=Signature("Al", "A"),
     ranks={1: 0},
     dims=same,
-    narrow=widened((0,)),
+    narrow=widened((0,), fault=_NO_BYTES),
+    faults=(_NO_BYTES,),
 )
 
 

@@ -29,7 +29,7 @@ def matmul_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
 
 
 def by_vector(node: Node, context: Context) -> list[Node] | None:
-    """RTen 0.25.0 leaves the axis of a vector that a stack of matrices is multiplied with in the result."""
+    """RTen leaves the axis of a vector that a stack of matrices is multiplied with in the result."""
     a, b = context.input(0), context.input(1)
     rank = context.rank(a)
     if context.rank(b) != 1 or (rank is not None and rank <= 2):

@@ -11,6 +11,7 @@ from formats.rten.operators import comparison, elementwise, indexing, pooling, r
 from formats.rten.operators.rewritings import dropped
 from formats.rten.operators.rules import same, unknown
 from formats.rten.operators.spec import ANY, Field, FieldKind, OperatorSpec, Row, axis_field
+from formats.rten.target import RTEN_0_26
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -183,7 +184,9 @@ SimplifiedLayerNormalization = OperatorSpec(
 
 
 def lp_normalization(node: Node, context: Context) -> list[Node] | None:
-    """The data divided by their norm, and zero where that is zero; RTen 0.25.0 lacks the operator."""
+    """The data divided by their norm, and zero where that is zero, for releases that lack the operator."""
+    if context.has(LpNormalization):
+        return None
     data = context.input(0)
     length = reduction.norm(context, data, [get_int(node, "axis", -1)], reduction.power_of(node))
     empty = context.op(comparison.Equal, length, context.scalar(0, like=data))
@@ -194,7 +197,7 @@ def lp_normalization(node: Node, context: Context) -> list[Node] | None:
 
 LpNormalization = OperatorSpec(
     "LpNormalization",
-    Row(1, 1, "LpNormalizationAttrs", (axis_field(-1), Field("p", FieldKind.INT, 2, minimum=0)), later=True),
+    Row(1, 1, "LpNormalizationAttrs", (axis_field(-1), Field("p", FieldKind.INT, 2, minimum=0)), since=RTEN_0_26),
     dims=same,
     rewritings=(lp_normalization,),
 )

@@ -26,6 +26,7 @@ from formats.rten.operators.window import (
     window_attributes,
     window_raised,
 )
+from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import INT64_MAX
 
 if TYPE_CHECKING:
@@ -137,8 +138,11 @@ def _pool_rounded_up(node: Node, context: Context, geometry: Window, pads: tuple
     return context.changed([data], without=gone, pads=pads)
 
 
+_CEIL = Fault("makes too many or too few outputs in ceil mode, or stops", until=RTEN_0_26)
+
+
 def pool(node: Node, context: Context) -> list[Node] | None:
-    """RTen's ceil mode makes too many outputs; rounding down with more padding at the end is exact."""
+    """Where ceil mode is wrong, rounding down with more padding at the end is exact."""
     data = context.input(0)
     if context.is_integer(data):
         pooled = context.copy([context.cast(data, FLOAT)])
@@ -148,9 +152,10 @@ def pool(node: Node, context: Context) -> list[Node] | None:
     geometry = flat_window(node, get_ints(node, "kernel_shape") or ())
     pads = explicit_pads(context, geometry, data)
     if get_int(node, "ceil_mode"):
-        if pads is None or not geometry.auto_pad.startswith("SAME"):
+        if pads is not None and geometry.auto_pad.startswith("SAME"):
+            return context.changed(without=("ceil_mode",))
+        if pads is None or context.target.deviates(_CEIL):
             return _pool_rounded_up(node, context, geometry, pads or geometry.pads)
-        return context.changed(without=("ceil_mode",))
     attributes = window_attributes(geometry, pads)
     return context.changed(**attributes) if differs(node, attributes) else None
 
@@ -170,6 +175,7 @@ AveragePool = OperatorSpec(
         pool_of_volumes,
         pool,
     ),
+    faults=(_CEIL,),
     raised=window_raised,
     is_plain=True,
 )
@@ -189,6 +195,7 @@ MaxPool = OperatorSpec(
         pool_of_volumes,
         pool,
     ),
+    faults=(_CEIL,),
     raised=window_raised,
     is_plain=True,
 )

@@ -12,6 +12,7 @@ from formats.rten.graph.attributes import get_int
 from formats.rten.operators import casting, convolution, elementwise, matrix, shape, slicing
 from formats.rten.operators.rules import always, normalize, same, unknown
 from formats.rten.operators.spec import ANY, Field, FieldKind, OperatorSpec, Row, Signature, axis_field, of_input
+from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import BYTES, FLOAT_TYPES, FLOATS, VALUE_TYPES, limits
 
 if TYPE_CHECKING:
@@ -41,8 +42,14 @@ def per_tensor(context: Context, name: str) -> str:
     return context.constants.add_tensor(replace(tensor, name=context.names.new(f"{name}/scalar"), dims=[]))
 
 
+_LONE_SCALE = Fault("stops where a scalar scale has no zero point", until=RTEN_0_26)
+_SHORT_AXIS = Fault("takes a scale of one element for one of an axis", until=RTEN_0_26)
+
+
 def _parameters(context: Context, zero_type: int | None) -> tuple[str, str]:
-    """The scale and the zero point, both scalars with the zero point given, or both vectors."""
+    """The scale and the zero point; where releases need it, both scalars with the zero point given, or both vectors."""
+    if not context.target.deviates(_LONE_SCALE) and not context.target.deviates(_SHORT_AXIS):
+        return context.input(1), context.optional(2)
     scale, zero = per_tensor(context, context.input(1)), context.optional(2)
     zero = per_tensor(context, zero) if zero else ""
     rank = context.rank(scale)
@@ -134,6 +141,7 @@ QuantizeLinear = OperatorSpec(
     dims=same,
     elements=(_quantized_type,),
     rewritings=(quantize_linear,),
+    faults=(_LONE_SCALE, _SHORT_AXIS),
     raised=quantize_raised,
 )
 
@@ -188,6 +196,7 @@ DequantizeLinear = OperatorSpec(
     dims=same,
     elements=(_dequantized_type,),
     rewritings=(dequantize_linear,),
+    faults=(_LONE_SCALE, _SHORT_AXIS),
     raised=dequantize_raised,
 )
 

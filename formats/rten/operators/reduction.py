@@ -22,6 +22,7 @@ from formats.rten.operators.spec import (
     axis_field,
     of_input,
 )
+from formats.rten.target import RTEN_0_26, Fault
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -238,15 +239,17 @@ ReduceSumSquare = OperatorSpec(
 
 
 def reduce_log_sum(node: Node, context: Context) -> list[Node] | None:
-    """The logarithm of the sum; RTen 0.25.0 lacks the operator."""
+    """The logarithm of the sum, for releases that lack the operator."""
     float_reduction(node, context)
+    if context.has(ReduceLogSum):
+        return None
     total = context.op(ReduceSum, *node.input, keepdims=get_int(node, "keepdims", 1))
     return context.replace(context.op(elementwise.Log, total))
 
 
 ReduceLogSum = OperatorSpec(
     "ReduceLogSum",
-    Row(2, 1, "ReduceMeanAttrs", _REDUCE, later=True),
+    Row(2, 1, "ReduceMeanAttrs", _REDUCE, since=RTEN_0_26),
     signature=Signature("Nl", "N"),
     dims=reduce_dims,
     older=(promoted(axes=1),),
@@ -262,6 +265,8 @@ ReduceLogSum = OperatorSpec(
 def reduce_log_sum_exp(node: Node, context: Context) -> list[Node] | None:
     """The logarithm of the sum of exponentials, with the largest taken out so that none overflows."""
     float_reduction(node, context)
+    if context.has(ReduceLogSumExp):
+        return None
     data, keep = context.input(0), get_int(node, "keepdims", 1)
     largest = context.op(ReduceMax, *node.input, keepdims=1)
     shift = context.op(comparison.Where, context.op(comparison.IsInf, largest), context.scalar(0, like=data), largest)
@@ -274,7 +279,7 @@ def reduce_log_sum_exp(node: Node, context: Context) -> list[Node] | None:
 
 ReduceLogSumExp = OperatorSpec(
     "ReduceLogSumExp",
-    Row(2, 1, "ReduceMeanAttrs", _REDUCE, later=True),
+    Row(2, 1, "ReduceMeanAttrs", _REDUCE, since=RTEN_0_26),
     signature=Signature("Nl", "N"),
     dims=reduce_dims,
     older=(promoted(axes=1),),
@@ -353,11 +358,14 @@ TopK = OperatorSpec(
 )
 
 
+_FORWARDS = Fault("sums forwards and inclusively only", until=RTEN_0_26)
+
+
 def cum_sum(node: Node, context: Context) -> list[Node] | None:
-    """RTen 0.25.0 sums forwards and inclusively only: the data are reversed before and after, or moved on by one."""
+    """Where the sum only goes forwards and includes: the data are reversed before and after, or moved on by one."""
     data, axis = context.input(0), context.input(1)
     reverse, exclusive = get_int(node, "reverse"), get_int(node, "exclusive")
-    if not reverse and not exclusive:
+    if not (reverse or exclusive) or not context.target.deviates(_FORWARDS):
         return None
     data = slicing.flipped(context, data, axis) if reverse else data
     if exclusive:
@@ -375,13 +383,14 @@ CumSum = OperatorSpec(
         2,
         1,
         "CumSumAttrs",
-        (Field("exclusive", FieldKind.BOOL, 0, later=True), Field("reverse", FieldKind.BOOL, 0, later=True)),
+        (Field("exclusive", FieldKind.BOOL, 0, since=RTEN_0_26), Field("reverse", FieldKind.BOOL, 0, since=RTEN_0_26)),
         optional=True,
     ),
     signature=Signature("Ni", "N"),
     ranks={1: 0},
     dims=same,
     rewritings=(cum_sum,),
+    faults=(_FORWARDS,),
 )
 MAX_STEPS = 1024  # of a product that is written out
 

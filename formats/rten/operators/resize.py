@@ -18,6 +18,7 @@ from formats.rten.operators import comparison, elementwise, indexing, matrix, sh
 from formats.rten.operators.interpolation import Axis, Kernel, indices, inside, weight_matrix
 from formats.rten.operators.rules import normalize, unknown
 from formats.rten.operators.spec import ANY, Field, FieldKind, OperatorSpec, Row, Signature
+from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import BYTES
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def _scales(context: Context) -> str:
 
 def _assume_native(context: Context, reason: str) -> None:
     """The native operator is taken to do, unless exactness is asked for."""
-    if context.exact:
+    if context.exact and context.target.deviates(_RATIO):
         raise Refused(reason, "fix the sizes of the model's inputs")
 
 
@@ -149,6 +150,10 @@ NATIVE_RANK = 4
 NATIVE_AXES = 2  # that may change, counted from the back
 
 
+_RATIO = Fault("computes with the ratio of the sizes where ONNX computes with the scale that is given", until=RTEN_0_26)
+_ONE_CORNER = Fault("divides by zero for align_corners and a single output", until=RTEN_0_26)
+
+
 def _is_native(node: Node, context: Context, axes: list[Axis]) -> bool:
     """Whether RTen's kernel computes the same."""
     coordinates = get_string(node, "coordinate_transformation_mode", "half_pixel")
@@ -159,8 +164,11 @@ def _is_native(node: Node, context: Context, axes: list[Axis]) -> bool:
     certain = [place for place in resized if isinstance(axes[place].before, int) or axes[place].scale is not None]
     if certain and (len(axes) > NATIVE_RANK or min(certain) < len(axes) - NATIVE_AXES):
         return False
-    if coordinates == "align_corners":  # needs no scale, but divides by zero for a single output
-        return mode == "nearest" or all(axes[place].after != 1 for place in resized)
+    if coordinates == "align_corners":  # needs no scale
+        is_safe = mode == "nearest" or not context.target.deviates(_ONE_CORNER)
+        return is_safe or all(axes[place].after != 1 for place in resized)
+    if not context.target.deviates(_RATIO):
+        return True
     for axis in axes:
         if axis.is_resized and axis.is_whole is None:
             _assume_native(context, "has scales that are not whole, for unknown sizes")
@@ -252,7 +260,8 @@ def _with_all_axes(node: Node, context: Context) -> list[Node]:
         else Axis(size, size, 1)
         for axis, size in enumerate(dims)
     ]
-    if not _is_native(node, context, kept):
+    is_ratio = all(axis.is_whole is not False for axis in kept)  # the node has the sizes only, not the scale
+    if not is_ratio or not _is_native(node, context, kept):
         return _written_out(node, context, kept)
     return context.changed([data, region, "", context.int64(axis.sizes[1] for axis in kept)], without=_CHOICES)
 
@@ -307,6 +316,7 @@ Resize = OperatorSpec(
     dims=resize_dims,
     older=(resize_10,),
     rewritings=(resize,),
+    faults=(_RATIO, _ONE_CORNER),
     raised=resize_raised,
 )
 

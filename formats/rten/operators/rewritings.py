@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
     from formats.rten.operators.spec import Rewriting
+    from formats.rten.target import Fault
 
 
 def without_gaps(node: Node, context: Context) -> list[Node]:
@@ -67,13 +68,21 @@ def broadcast_by_attribute(node: Node, context: Context) -> list[Node] | None:
     return context.changed([first, second], without=names)
 
 
-def widened(inputs: tuple[int, ...], outputs: tuple[int, ...] = (0,), narrow: Collection[int] = BYTES) -> Rewriting:
-    """A rewriting that casts inputs of `narrow` types to 32 bits, and outputs back; no inputs means all of them."""
+def widened(
+    inputs: tuple[int, ...],
+    outputs: tuple[int, ...] = (0,),
+    narrow: Collection[int] = BYTES,
+    fault: Fault | None = None,
+) -> Rewriting:
+    """A rewriting that casts inputs of `narrow` types to 32 bits, and outputs back; no inputs means all of them.
+
+    With a `fault`, only for releases that have it.
+    """
 
     def rewriting(node: Node, context: Context) -> list[Node] | None:
         places = [place for place in inputs or range(len(node.input)) if context.optional(place)]
         elem_type = next((number for place in places if (number := context.elem_type(node.input[place]))), None)
-        if elem_type is None or elem_type not in narrow:
+        if elem_type is None or elem_type not in narrow or (fault and not context.target.deviates(fault)):
             return None
         given = list(node.input)
         for place in places:

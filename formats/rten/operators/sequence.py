@@ -14,6 +14,7 @@ from formats.rten.operators import comparison, control_flow, elementwise, shape
 from formats.rten.operators.rewritings import without_gaps
 from formats.rten.operators.rules import always, natural, normalize, of_attribute, same, scalar, unknown
 from formats.rten.operators.spec import KEEP_DIMS, Field, FieldKind, OperatorSpec, Row, Signature, axis_field
+from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import BYTES, VALUE_TYPES
 
 if TYPE_CHECKING:
@@ -113,13 +114,18 @@ def concat_from_sequence_dims(node: Node, scope: Scope, types: list[ValueType]) 
     return [(*dims[:axis], None, *dims[axis if is_new else axis + 1 :])]
 
 
+_OLD_AXES = Fault("counts a new axis by the axes that there were before", until=RTEN_0_26)
+
+
 def concat(node: Node, context: Context) -> list[Node] | None:
-    """RTen puts a new axis before one that there is, and misplaces one counted from the end."""
+    """A new axis comes before one that there is; where it would be the last, it is moved there."""
     sequence, axis = context.input(0), get_int(node, "axis")
     if context.elem_type(sequence) in BYTES:
         raise Refused(f"joins a sequence of {context.describe(sequence)}, where RTen takes wider types")
     rank = context.rank(sequence)
-    if not get_int(node, "new_axis") or (axis >= 0 and (rank is None or axis < rank)):
+    if not get_int(node, "new_axis") or not context.target.deviates(_OLD_AXES):
+        return None
+    if axis >= 0 and (rank is None or axis < rank):
         return None
     rank = context.known_rank(sequence)
     if axis + rank + 1 < rank:
@@ -130,7 +136,7 @@ def concat(node: Node, context: Context) -> list[Node] | None:
 
 def _concatenation_deviation(node: Node, context: Context) -> str:
     if get_int(node, "new_axis") and get_int(node, "axis") < 0:
-        return "RTen counts a negative new axis from the axes that there were before"
+        return _OLD_AXES.sentence
     return ""
 
 
@@ -141,6 +147,7 @@ ConcatFromSequence = OperatorSpec(
     dims=concat_from_sequence_dims,
     rewritings=(concat,),
     deviation=_concatenation_deviation,
+    faults=(_OLD_AXES,),
 )
 
 

@@ -25,6 +25,7 @@ from formats.rten.operators.rules import (
     unknown_dims,
 )
 from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature, axis_field, sizes_field
+from formats.rten.target import RTEN_0_27, Fault
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -214,7 +215,7 @@ def expand_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
 def expand(node: Node, context: Context) -> list[Node] | None:
     """A size of -1, which some runtimes take as "leave it", is written as 1.
 
-    RTen 0.25.0 stops where it does not know sizes that are fewer than the data has axes: ones are put before those.
+    RTen stops where it does not know sizes that are fewer than the data has axes: ones are put before those.
     """
     data, sizes = context.input(0), context.input(1)
     held = context.scope.ints(sizes)
@@ -256,8 +257,16 @@ def tile_axis(node: Node, context: Context) -> list[Node] | None:
     return context.changed([data, context.int64(repeats)])
 
 
+_NO_BYTES = Fault("stops at integers of eight bits", until=RTEN_0_27)
+
 Tile = OperatorSpec(
-    "Tile", Row(2), signature=Signature("Al", "A"), dims=tile_dims, older=(tile_axis,), narrow=widened((0,))
+    "Tile",
+    Row(2),
+    signature=Signature("Al", "A"),
+    dims=tile_dims,
+    older=(tile_axis,),
+    narrow=widened((0,), fault=_NO_BYTES),
+    faults=(_NO_BYTES,),
 )
 
 

@@ -12,6 +12,7 @@ from formats.rten.operators import casting, shape
 from formats.rten.operators.rewritings import promoted, widened, without_gaps
 from formats.rten.operators.rules import MAX_CONTENTS, MAX_RANK, normalize, of_any_input, same, unknown
 from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature, axis_field
+from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import INT64_MAX
 
 if TYPE_CHECKING:
@@ -247,8 +248,11 @@ def _pad_last(context: Context, data: str, axis: int, rank: int, pads: tuple[int
     return context.op(shape.Transpose, filled, perm=[order.index(place) for place in range(rank)])
 
 
+_NO_CUTTING = Fault("stops at negative pads", until=RTEN_0_26)
+
+
 def pad(node: Node, context: Context) -> list[Node] | None:
-    """RTen pads by no negative number, takes no axes, and fills from the data only along the last two."""
+    """Negative pads are slices; RTen takes no axes, and fills from the data only along the last two."""
     data, mode = context.input(0), get_string(node, "mode", "constant")
     if context.optional(3):
         return _pad_all_axes(node, context, data)
@@ -256,7 +260,7 @@ def pad(node: Node, context: Context) -> list[Node] | None:
     if pads is None:
         return None
     rank = len(pads) // 2
-    if min(pads, default=0) < 0:
+    if min(pads, default=0) < 0 and (mode != "constant" or context.target.deviates(_NO_CUTTING)):
         cut = context.op(
             Slice,
             data,
@@ -282,6 +286,7 @@ Pad = OperatorSpec(
     dims=pad_dims,
     older=(pad_inputs,),
     rewritings=(pad,),
+    faults=(_NO_CUTTING,),
 )
 
 

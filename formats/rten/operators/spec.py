@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+from formats.rten.target import RELEASES, Fault, Release
 from formats.rten.types import INT32_LIMITS
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Field(NamedTuple):
     choices: Mapping[Any, str | None] = {}  # ONNX value to enumerator; the first of several is what reading gives
     minimum: int = INT32_LIMITS[0]  # of an integer; 0 stands for an unsigned field
     required: bool = False  # by ONNX
-    later: bool = False  # runtimes of the release that we write for ignore the field
+    since: Release = RELEASES[0]  # the first that looks at the field; others ignore it
 
     @property
     def onnx_name(self) -> str:
@@ -79,9 +80,9 @@ def axis_field(default: int | None) -> Field:
     return Field("axis", FieldKind.INT, default, required=default is None)
 
 
-def sizes_field(name: str, attribute: str = "", *, later: bool = False) -> Field:
+def sizes_field(name: str, attribute: str = "", *, since: Release = RELEASES[0]) -> Field:
     """A field of sizes, which are not negative."""
-    return Field(name, FieldKind.INTS, attribute=attribute, minimum=0, later=later)
+    return Field(name, FieldKind.INTS, attribute=attribute, minimum=0, since=since)
 
 
 KEEP_DIMS: Final = Field("keep_dims", FieldKind.BOOL, 1, "keepdims")
@@ -96,7 +97,7 @@ class Row(NamedTuple):
     fields: tuple[Field, ...] = ()
     neutral: Mapping[str, tuple[Any, ...]] = {}  # attributes without a field, and the values that ask for nothing
     optional: bool = False  # the attribute table may be absent, and then has its defaults
-    later: bool = False  # newer than the release that we write for
+    since: Release = RELEASES[0]  # the first that has the operator
 
 
 class Signature(NamedTuple):
@@ -161,6 +162,7 @@ class OperatorSpec:
     rewritings: tuple[Rewriting, ...] = ()
     narrow: Rewriting | None = None
     is_plain: bool = False  # nothing but attributes, types and the outputs that are wanted decides what becomes of it
+    faults: tuple[Fault, ...] = ()  # that its rewritings avoid, or that its deviation tells
     bounds: tuple[int, ...] = ()  # the inputs in which any large number means "no limit"
 
     # On the way back to ONNX.

@@ -241,7 +241,7 @@ class GraphRaiser:
         return inputs
 
     def _context(self, node: Node) -> Context:
-        return Context(node, self._shared.version, self._scope, self._shared.names, self._made, exact=False)
+        return Context(node, self._shared.version, self._scope, self._shared.names, self._made)
 
     def _append(self, *nodes: Node) -> None:
         for node in nodes:

@@ -1,0 +1,107 @@
+"""What is known of an operator stands in one module, that of its family, and element types have names."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import formats.rten
+from formats.rten.operators import ALL_SPECS, BY_DOMAIN, FAMILIES, SPECS
+from formats.rten.operators.spec import OperatorSpec, Row
+from formats.rten.target import RELEASES
+
+PACKAGE = Path(formats.rten.__file__).parent
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "schema.py")  # which is generated
+FAMILY_OF = {
+    name: Path(family.__file__ or "")
+    for family in FAMILIES
+    for name, value in vars(family).items()
+    if isinstance(value, OperatorSpec) and not value.domain
+}
+# Strings that are called like an operator, and stand for something else.
+OTHER_MEANINGS = {
+    "activation.py": {"Tanh"},  # an enumerator of RTen's `GeluApproximation`
+    "resize.py": {"Ceil", "Floor"},  # of `NearestMode`
+    "scatter.py": {"Add", "Max", "Min", "Mul"},  # of `ScatterReduction`
+    "slicing.py": {"Constant"},  # of `PadMode`
+}
+TYPE_WORDS = ("elem_type", "data_type", "dtype", "to")
+
+
+def constants(path: Path) -> Iterator[ast.Constant]:
+    """Return the constants of a module that are not docstrings."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    plain = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    yield from (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in plain)
+
+
+def test_no_operator_is_there_twice() -> None:
+    """Each operator of each domain has one spec, and the spec is called like its operator."""
+    assert len(ALL_SPECS) == len(BY_DOMAIN)
+    for family in FAMILIES:
+        wrong = [name for name, value in vars(family).items() if isinstance(value, OperatorSpec) and value.name != name]
+        assert wrong == [], family.__name__
+
+
+def test_every_operator_has_a_rule_for_dims() -> None:
+    """A rule says what is known of the outputs, if only that nothing is; contrib operators are always rewritten."""
+    assert [spec.name for spec in SPECS.values() if spec.dims is None] == []
+    assert [spec.name for spec in ALL_SPECS if spec.domain and not spec.rewritings] == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_names_of_operators_are_strings_in_their_family_only(path: Path) -> None:
+    """All other modules use the symbols that are the specs."""
+    strings = {node.value for node in constants(path) if isinstance(node.value, str)}
+    foreign = {name for name in strings & FAMILY_OF.keys() if FAMILY_OF[name] != path}
+    assert foreign - OTHER_MEANINGS.get(path.name, set()) == set()
+
+
+def test_other_meanings_are_used() -> None:
+    """What may be called like an operator of another family is there."""
+    for name, words in OTHER_MEANINGS.items():
+        assert words <= {node.value for node in constants(PACKAGE / "operators" / name)}, name
+
+
+def _type_numbers(tree: ast.Module) -> Iterator[int]:
+    """Return the lines in which an element type is a number: as a keyword, or compared with a name for one."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg in TYPE_WORDS and _is_number(node.value):
+            yield node.value.lineno
+        elif isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            words = {ast.unparse(side).rpartition(".")[2] for side in sides}
+            items = [item for side in sides for item in (side.elts if isinstance(side, ast.Tuple) else [side])]
+            if words & set(TYPE_WORDS) and any(map(_is_number, items)):
+                yield node.lineno
+
+
+def _is_number(node: ast.expr) -> bool:
+    """Whether a node is an integer other than 0, which is no element type."""
+    return isinstance(node, ast.Constant) and type(node.value) is int and node.value != 0
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_element_types_have_names(path: Path) -> None:
+    """No module says an element type by its number."""
+    assert list(_type_numbers(ast.parse(path.read_text(encoding="utf-8")))) == []
+
+
+@pytest.mark.parametrize("text", ["f(to=9)", "x = kind.elem_type == 7", "data_type in (6, 7)", "1 != elem_type"])
+def test_numbers_of_element_types_are_found(text: str) -> None:
+    """The search for numbers is not vacuous."""
+    assert list(_type_numbers(ast.parse(text))) == [1]
+
+
+def test_rows_and_faults_are_of_known_releases() -> None:
+    """What a spec says of releases is one of those in `target.py`; a fault ends after it began, and has words."""
+    for spec in ALL_SPECS:
+        rows = [spec.row, *spec.row.fields] if isinstance(spec.row, Row) else []
+        assert {row.since for row in rows} <= set(RELEASES), spec.name
+        for fault in spec.faults:
+            assert fault.since in RELEASES, spec.name
+            assert fault.until is None or (fault.until in RELEASES and fault.until > fault.since), spec.name
+            assert fault.detail, spec.name

@@ -1,0 +1,159 @@
+"""What is written for a release of RTen runs in that release, and by default in all of them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from corpus import backend_cases
+from evaluation import difference, held
+from rten_cases import CASES
+from runtime.runner import RunnerError
+
+import formats
+from formats.errors import EncodeError, FormatError
+from formats.onnxpb import CODEC as ONNX
+from formats.rten import CODEC, RtenOptions
+from formats.rten.convert.legalize import legalize
+from formats.rten.target import (
+    ALL_RELEASES,
+    NEWEST_RELEASE,
+    RELEASES,
+    RTEN_0_25,
+    RTEN_0_26,
+    RTEN_0_27,
+    Fault,
+    Target,
+    parse_target,
+)
+from formats.tensordata.engine import to_bytes
+from formats.tensordata.source import Literal
+
+PACKAGE = Path(formats.__file__).parent
+BY_NAME = {case.name: case for case in CASES}
+NEWEST = str(RELEASES[-1])
+TOLERANCE = 1e-4
+# What RTen computes with the rounded sizes, as onnxruntime does, and refuses to be exact by default.
+AS_ONNXRUNTIME = {"test_resize_downsample_scales_linear_align_corners"}
+
+
+def test_releases_are_in_order() -> None:
+    """The releases go from the oldest to the newest."""
+    assert sorted(RELEASES) == list(RELEASES)
+    assert ALL_RELEASES.oldest == RELEASES[0]
+    assert NEWEST_RELEASE.oldest == RELEASES[-1]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_targets_are_parsed(release) -> None:
+    """A release is told by its version."""
+    assert Target(release) == parse_target(str(release))
+
+
+@pytest.mark.parametrize("text", ["0.24", "0.27.0", "", "newest", "1"])
+def test_unknown_releases_are_refused(text) -> None:
+    """The error lists the releases that there are."""
+    with pytest.raises(EncodeError, match=rf"{re.escape(repr(text))} of RTen is not known; there are 0\.25, 0\.26"):
+        parse_target(text)
+
+
+@pytest.mark.parametrize(
+    ("fault", "wanted"),
+    [
+        (Fault("always"), [True, True, True]),
+        (Fault("mended", until=RTEN_0_26), [True, False, False]),
+        (Fault("mended late", until=RTEN_0_27), [True, True, False]),
+        (Fault("new", since=RTEN_0_26), [True, True, True]),
+        (Fault("in one", since=RTEN_0_26, until=RTEN_0_27), [True, True, False]),
+    ],
+)
+def test_faults_matter_where_a_release_has_them(fault, wanted) -> None:
+    """A target deviates where any of its releases does."""
+    assert [Target(release).deviates(fault) for release in (RTEN_0_25, RTEN_0_26, RTEN_0_27)] == wanted
+
+
+def test_versions_stand_in_one_module() -> None:
+    """No module of the codec has the version of a release as text: they use the constants of `target.py`."""
+    pattern = re.compile(r"RTen\s0\.\d|\b0\.2[5-9]\b")
+    found = [path for path in (PACKAGE / "rten").rglob("*.py") if pattern.search(path.read_text(encoding="utf-8"))]
+    assert [] == found
+
+
+def op_types(case, target) -> list[str]:
+    """Return what a case's nodes become."""
+    result = legalize(case.model(), case.exact, target)
+    assert result.refusals == ()
+    return sorted(node.op_type or "" for node in result.model.graph.node)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("name", "op_type"),
+    [
+        ("cum_sum_exclusive", "CumSum"),
+        ("reduce_log_sum", "ReduceLogSum"),
+        ("reduce_log_sum_exp", "ReduceLogSumExp"),
+        ("lp_normalization", "LpNormalization"),
+    ],
+)
+def test_what_newer_releases_have_is_written_for_them(name, op_type) -> None:
+    """An operator that is rewritten by default stays as it is where all releases of the target run it."""
+    case = BY_NAME[name]
+    assert [op_type] == op_types(case, Target(RTEN_0_26))
+    assert [op_type] != op_types(case, ALL_RELEASES)
+
+
+def result_in(runtime, case, path, **options):
+    """Return the bytes that a case becomes, and how its outputs differ; `None` for one that is refused."""
+    try:
+        model = ONNX.read(Literal(case.model), None)
+        made = to_bytes(CODEC.plan(model, path, RtenOptions(**options)))
+    except FormatError:
+        return b"", None
+    path.write_bytes(made)
+
+    def run() -> str:
+        try:
+            outputs = runtime.run(path, {name: held(value) for name, value in case.inputs.items()})
+        except RunnerError as error:
+            return str(error)
+        pairs = zip(outputs, case.outputs.values(), strict=True)
+        return "; ".join(text for pair in pairs if (text := difference(*pair, TOLERANCE)))
+
+    return made, run
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_node_suite_for_the_newest_release(exact, runtimes, tmp_path) -> None:
+    """Written for the newest release, all of ONNX's operator tests stay right there, and some more come out right."""
+    if NEWEST not in runtimes:
+        pytest.skip(f"RTen {NEWEST} is not among the releases to test")
+    runtime, gained, lost, changed = runtimes[NEWEST], [], {}, 0
+    for case in backend_cases():
+        before, run_before = result_in(runtime, case, tmp_path / "all.rten", exact=exact)
+        after, run_after = result_in(runtime, case, tmp_path / "newest.rten", exact=exact, rten_target=NEWEST)
+        if before == after:
+            continue
+        changed += 1
+        is_right = run_after is not None and not run_after()
+        was_right = run_before is not None and not run_before()
+        if is_right and not was_right:
+            gained.append(case.id)
+        elif not is_right and (was_right or not before) and case.id not in AS_ONNXRUNTIME:
+            lost[case.id] = "refused" if run_after is None else run_after()
+    assert {} == lost
+    assert len(gained) >= 3
+    assert changed >= 30
+
+
+def test_a_file_for_the_newest_release_is_refused_by_none_before_it_silently(runtimes, tmp_path) -> None:
+    """What 0.26 brought to the .rten schema does not load in 0.25, so that nothing is computed otherwise there."""
+    case = BY_NAME["reduce_log_sum"]
+    if str(RTEN_0_25) not in runtimes:
+        pytest.skip(f"RTen {RTEN_0_25} is not among the releases to test")
+    path = tmp_path / "m.rten"
+    model = ONNX.read(Literal(case.proto().SerializeToString()), None)
+    path.write_bytes(to_bytes(CODEC.plan(model, path, RtenOptions(rten_target=NEWEST))))
+    with pytest.raises(RunnerError, match="load"):
+        runtimes[str(RTEN_0_25)].run(path, {name: np.asarray(value) for name, value in case.inputs.items()})
