@@ -210,7 +210,7 @@ class _Steps:
         """The new file has its hidden name, and no other."""
         new, place = self.at(moved.new), self.at(moved.name)
         if not os.path.lexists(new):
-            if _inode(place) == moved.inode:
+            if stamp(place) == (moved.nbytes, moved.modified_ns) and _inode(place) == moved.inode:
                 move(place, new, self.capabilities)
         elif _is_same(new, place):
             unlink(place, self.capabilities)

@@ -1,0 +1,112 @@
+"""Runs scenarios while one call after the other fails; a program, into which `shim.c` is preloaded.
+
+    LD_PRELOAD=shim.so python driver.py shim.so FOLDER SCENARIO...
+
+Prints a JSON object: how many faults there were of each kind, and every broken promise.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import gc
+import json
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from scenarios import MORE, SCENARIOS, Scenario, fresh, hidden_files, problems, state_of
+
+from formats.errors import FormatError
+
+READ, WRITE, SPACE, NAME, SYNC, OPEN, OTHER = (1 << number for number in range(7))
+ALL = (1 << 7) - 1
+FAIL, SHORT, INTERRUPT, KILL, KILL_AFTER, FAIL_ON = range(6)
+# What is tried: the mode, the kinds of calls, the error.
+FAULTS = {
+    "kill": (KILL, ALL & ~READ, 0),
+    "error": (FAIL, ALL, errno.EIO),
+    "short": (SHORT, READ | WRITE, 0),
+    "interrupt": (INTERRUPT, READ | WRITE, 0),
+    "full": (FAIL_ON, WRITE | SPACE, errno.ENOSPC),
+    "quota": (FAIL, NAME | OPEN, errno.EDQUOT),
+}
+DONE, REFUSED, OTHER_ERROR, NOT_HIT = 0, 1, 2, 4
+
+
+def main() -> None:
+    """Run the scenarios that are named."""
+    shim = ctypes.CDLL(sys.argv[1])
+    box = Path(sys.argv[2])
+    counts: Counter[str] = Counter()
+    broken: list[str] = []
+    for scenario in (scenario for scenario in [*SCENARIOS, *MORE] if scenario.name in sys.argv[3:]):
+        template = box.with_name("template")
+        fresh(box.with_name("nothing"), template)
+        scenario.prepare(template)
+        for fault in os.environ.get("FORMATS_FAULTS", " ".join(FAULTS)).split():
+            number = 0
+            while True:
+                fresh(template, box)
+                status = run(shim, scenario, box, fault, number)
+                if status == NOT_HIT:
+                    break
+                counts[fault] += 1
+                found = list(judge(scenario, template, box, fault, status))
+                broken += (f"{scenario.name}, {fault} at call {number}: {problem}" for problem in found)
+                number += 1
+    print(json.dumps({"counts": counts, "broken": broken}))
+
+
+def run(shim: ctypes.CDLL, scenario: Scenario, box: Path, fault: str, number: int) -> int:
+    """The exit code of a process that does the work, and whose n-th call fails; negative for a signal."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    code = OTHER_ERROR
+    try:
+        mode, kinds, error = FAULTS[fault]
+        shim.fault_set(os.fsencode(box), kinds, number, mode, error)
+        try:
+            scenario.work(box)
+            code = DONE
+        except (OSError, FormatError):
+            code = REFUSED
+        gc.collect()
+        if not shim.fault_hits():
+            code = NOT_HIT
+    finally:
+        os._exit(code)
+
+
+def judge(scenario: Scenario, template: Path, box: Path, fault: str, status: int) -> Iterator[str]:
+    """What is not as promised."""
+    if fault == "kill":
+        if status != -signal.SIGKILL:
+            yield f"ended with {status}"
+        yield from problems(scenario, box)
+        return
+    if status not in (DONE, REFUSED):
+        yield f"ended with {status}"
+    if fault in ("short", "interrupt") and status != DONE:
+        yield "refused"
+    state = state_of(scenario, box)
+    if status == DONE and state != "new":
+        yield f"done, and found: {state}"
+    if scenario.in_place and f".{scenario.file}.undo" in hidden_files(box):  # it could not even be put back, so far
+        yield from problems(scenario, box)
+        return
+    before = {name: (template / name).read_bytes() for name in os.listdir(template)}
+    after = {name: (box / name).read_bytes() for name in os.listdir(box) if not name.startswith(".")}
+    if status == REFUSED and state != "new" and before != after:
+        yield f"refused, and the files are others: {sorted(before)} {sorted(after)}, found: {state}"
+    if hidden_files(box) and (fault == "full" or (status == DONE and fault != "error" and fault != "quota")):
+        yield f"left behind: {hidden_files(box)}"
+    yield from problems(scenario, box, plain=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+"""What is done to models while the system fails: the folder before, the work, and what may be found then."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import formats
+from formats import Graph, Model, Node, OperatorSetId, onnxzip
+from formats.errors import FormatError
+from formats.tensordata.engine import EngineOptions
+
+KEY = b"key"
+SIZES = (300, 5000, 20_000)
+
+
+def model(name: str, seed: int) -> Model:
+    """A model with that producer, whose weights nobody else has."""
+    state = np.random.default_rng(seed)
+    weights = [formats.from_numpy(state.random(size, "float32"), f"w{size}") for size in SIZES]
+    names = ["x", *(f"y{index}" for index in range(len(SIZES)))]
+    nodes = [
+        Node(op_type="Relu", input=[first], output=[second], doc_string=name * 200) for first, second in pairwise(names)
+    ]
+    graph = Graph(name="g", node=nodes, initializer=weights)
+    return Model(ir_version=10, producer_name=name, opset_import=[OperatorSetId("", 17)], graph=graph)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Work on the model `file`, in a folder that has been prepared."""
+
+    name: str
+    file: str
+    work: Callable[[Path], object]
+    prepare: Callable[[Path], object] = lambda folder: None
+    replaces: bool = False  # the old model is there before
+    several: bool = False  # where it takes several files, it may be absent in between
+    in_place: bool = False  # only our own readers see the old model while it is changed
+
+
+def write(file: str, seed: int, name: str, **options: Any) -> Callable[[Path], object]:
+    """Writes a model to that file of the folder."""
+    return lambda folder: formats.save(model(name, seed), folder / file, threads=1, **options)
+
+
+def update(folder: Path) -> object:
+    """Changes an archive where it is."""
+    archive = formats.load(folder / "m.onnxz")
+    archive.producer_name = "new"
+    assert archive.graph is not None
+    archive.graph.initializer[-1] = formats.from_numpy(np.ones(7000, "float32"), "w20000")
+    return onnxzip.update(archive, folder / "m.onnxz", engine=EngineOptions(threads=1))
+
+
+def both(file: str, new: bool, **options: Any) -> Scenario:
+    """A model is written: to a new place, where it is synced on request, or in the place of another."""
+    name = f"{'new' if new else 'replaced'} {file} {' '.join(options)}".strip()
+    several = bool(options.get("external_data"))
+    fixed = {"key": formats.Key.of(KEY)} if file.endswith("onnxc") else {}
+    if new:
+        work = write(file, 2, "new", fsync=True, **options, **fixed)
+        return Scenario(name, file, work, several=several)
+    old = write(file, 1, "old", **options, **fixed)
+    work = write(file, 2, "new", overwrite=True, **options, **fixed)
+    return Scenario(name, file, work, old, replaces=True, several=several)
+
+
+SPLIT = {"external_data": True, "max_external_file_size": 30_000}
+EACH = {"external_data": True, "one_file_per_tensor": True, "checksum": True}
+ONE = {"external_data": True}
+
+SCENARIOS = [
+    both("m.onnxz", new=True),
+    both("m.onnxz", new=False),
+    both("m.onnx", new=True, **ONE),
+    both("m.onnx", new=False, **ONE),
+    both("m.onnx", new=False, **SPLIT),
+    both("m.onnx", new=True, **EACH),
+    Scenario(
+        "inline over external",
+        "m.onnx",
+        write("m.onnx", 2, "new", overwrite=True),
+        write("m.onnx", 1, "old", **ONE),
+        replaces=True,
+    ),
+    Scenario(
+        "external over inline",
+        "m.onnx",
+        write("m.onnx", 2, "new", overwrite=True, **ONE),
+        write("m.onnx", 1, "old"),
+        replaces=True,
+        several=True,
+    ),
+    Scenario("update", "m.onnxz", update, write("m.onnxz", 1, "old"), replaces=True, in_place=True),
+]
+# What the imagined power cuts must find wrong, or they find nothing.
+UNSYNCED = Scenario(
+    "unsynced",
+    "m.onnx",
+    write("m.onnx", 2, "new", overwrite=True, fsync=False, **ONE),
+    write("m.onnx", 1, "old", **ONE),
+    replaces=True,
+    several=True,
+)
+MORE = [
+    UNSYNCED,
+    both("m.onnx", new=True),
+    both("m.onnx", new=False),
+    both("m.rten", new=True),
+    both("m.rten", new=False),
+    both("m.onnxc", new=True),
+    both("m.onnxc", new=False),
+    both("m.textproto", new=False),
+    both("m.json", new=False),
+    both("m.onnx", new=True, **SPLIT),
+    both("m.onnx", new=False, **EACH),
+]
+
+
+def state_of(scenario: Scenario, folder: Path) -> str:
+    """What our reader finds: "old", "new", "none", or what is wrong."""
+    key = {"key": formats.Key.of(KEY)} if scenario.file.endswith("onnxc") else {}
+    try:
+        found = formats.load(folder / scenario.file, **key)
+        return _named(scenario, found, [tensor.numpy().tobytes() for tensor in found.graph.initializer])  # type: ignore[union-attr]
+    except FileNotFoundError:
+        return "none"
+    except FormatError as error:
+        return f"refused: {error}"
+
+
+def plain_state_of(scenario: Scenario, folder: Path) -> str:
+    """What another program finds: `onnx`, or for an archive `zipfile`."""
+    path = folder / scenario.file
+    if not path.exists():
+        return "none"
+    if not scenario.file.endswith(".onnx"):
+        return state_of(scenario, folder)
+    import onnx
+
+    try:
+        found = onnx.load(path)
+    except Exception as error:
+        return f"refused by onnx: {error!r}"
+    return _named(scenario, found, [onnx.numpy_helper.to_array(tensor).tobytes() for tensor in found.graph.initializer])
+
+
+def _named(scenario: Scenario, found: Any, weights: list[bytes]) -> str:
+    for name in ("old", "new"):
+        if weights == _weights(name, is_update=scenario.work is update and name == "new"):
+            producer = found.producer_name
+            is_right = producer == name or (scenario.file.endswith(".rten") and not producer)
+            return name if is_right else f"the weights of {name} and the graph of {producer}"
+    return f"mixed weights in the graph of {found.producer_name}"
+
+
+@cache
+def _weights(name: str, is_update: bool) -> list[bytes]:
+    graph = model(name, 1 if name == "old" or is_update else 2).graph
+    assert graph is not None
+    weights = [tensor.source().read() for tensor in graph.initializer]
+    return [*weights[:-1], np.ones(7000, "float32").tobytes()] if is_update else weights
+
+
+def hidden_files(folder: Path) -> list[str]:
+    """The hidden files of a folder."""
+    return sorted(name for name in os.listdir(folder) if name.startswith("."))
+
+
+def allowed(scenario: Scenario) -> set[str]:
+    """The states in which a model may be found, whatever happens, with our own readers."""
+    states = {"old", "new"} if scenario.replaces else {"none", "new"}
+    return states | ({"none"} if scenario.several else set())
+
+
+def problems(scenario: Scenario, folder: Path, *, plain: bool = True) -> list[str]:
+    """What is not as promised in a folder in which the work was interrupted; it is repaired then."""
+    found = []
+    before = {name: (folder / name).read_bytes() for name in os.listdir(folder)}
+    if plain and not scenario.in_place and (state := plain_state_of(scenario, folder)) not in allowed(scenario):
+        found.append(f"another program finds: {state}")
+    state = state_of(scenario, folder)
+    if state not in allowed(scenario):
+        found.append(f"found: {state}")
+    if before != {name: (folder / name).read_bytes() for name in os.listdir(folder)}:
+        found.append("a reader wrote something")
+    try:
+        formats.repair(folder / scenario.file)
+    except FileNotFoundError:
+        if scenario.replaces:
+            found.append("nothing to repair, and no model")
+    except (OSError, FormatError) as error:
+        return [*found, f"repair: {error}"]
+    after = state_of(scenario, folder)
+    if after not in allowed(scenario) or (after == "none" and scenario.replaces) or (state == "new" and after != "new"):
+        found.append(f"found before the repair: {state}, and after it: {after}")
+    if hidden_files(folder):
+        found.append(f"left behind: {hidden_files(folder)}")
+    return found
+
+
+def fresh(template: Path, folder: Path) -> None:
+    """The folder is as the template."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(template, folder)

@@ -1,0 +1,266 @@
+/* Preloaded into a process: the n-th call that touches a file below BOX fails, is cut short, is interrupted, or kills
+ * the process; and all that changes files there is logged, so that power cuts can be imagined afterwards. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { READ, WRITE, SPACE, NAME, SYNC, OPEN, OTHER, KINDS };
+enum { FAIL, SHORT, INTERRUPT, KILL, KILL_AFTER, FAIL_ON };
+
+static char box[4096];
+static int kinds, mode, error_number, active, log_fd = -1;
+static atomic_int left, hits;
+static atomic_int calls;
+static char tracked[65536];
+
+/* `wanted` is a set of bits, one for each kind of call. */
+void fault_set(const char *folder, int wanted, int n, int how, int number) {
+    snprintf(box, sizeof box, "%s", folder);
+    kinds = wanted, mode = how, error_number = number;
+    atomic_store(&left, n), atomic_store(&hits, 0), atomic_store(&calls, 0);
+    active = 1;
+}
+void fault_log(const char *path) { log_fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600); }
+int fault_hits(void) { return atomic_load(&hits); }
+int fault_calls(void) { return atomic_load(&calls); }
+
+static int followed(int fd) { return active && fd >= 0 && fd < (int)sizeof tracked && tracked[fd]; }
+static int inside(const char *path) {
+    int fd;
+    if (sscanf(path, "/proc/self/fd/%d", &fd) == 1) return followed(fd);
+    return active && box[0] && strncmp(path, box, strlen(box)) == 0;
+}
+
+static int hit(int kind) {
+    if (!(kinds & 1 << kind)) return 0;
+    atomic_fetch_add(&calls, 1);
+    int before = atomic_fetch_sub(&left, 1);
+    int is_hit = mode == FAIL_ON ? before <= 0 : before == 0;
+    if (is_hit) atomic_fetch_add(&hits, 1);
+    if (is_hit && mode == KILL) kill(getpid(), SIGKILL);
+    return is_hit;
+}
+static void after(int is_hit) {
+    if (is_hit && mode == KILL_AFTER) kill(getpid(), SIGKILL);
+}
+
+static void note(const char *format, ...) {
+    if (log_fd < 0) return;
+    char line[9000];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    if (write(log_fd, line, length) < 0) abort();
+}
+static unsigned long inode(int fd) {
+    struct stat status;
+    return fstat(fd, &status) ? 0 : (unsigned long)status.st_ino;
+}
+static void note_data(int fd, const unsigned char *data, ssize_t count, long offset) {
+    if (log_fd < 0 || count <= 0) return;
+    char *text = malloc(2 * count + 100);
+    int length = sprintf(text, "write\t%lu\t%ld\t", inode(fd), offset);
+    for (ssize_t i = 0; i < count; i++) length += sprintf(text + length, "%02x", data[i]);
+    text[length++] = '\n';
+    if (write(log_fd, text, length) < 0) abort();
+    free(text);
+}
+
+#define REAL(name) static __typeof__(&name) real; if (!real) real = dlsym(RTLD_NEXT, #name)
+#define FAULT(kind, failure) \
+    int is_hit = hit(kind); \
+    if (is_hit && (mode == FAIL || mode == FAIL_ON)) { failure; } \
+    if (is_hit && mode == INTERRUPT && (kind == READ || kind == WRITE)) { errno = EINTR; return -1; }
+#define ERRNO errno = error_number; return -1
+#define CUT(count) if (is_hit && mode == SHORT) count = (count + 1) / 2
+
+ssize_t pread64(int fd, void *data, size_t count, off64_t offset) {
+    REAL(pread64);
+    if (!followed(fd)) return real(fd, data, count, offset);
+    FAULT(READ, ERRNO) CUT(count);
+    ssize_t done = real(fd, data, count, offset);
+    after(is_hit);
+    return done;
+}
+ssize_t preadv64(int fd, const struct iovec *parts, int number, off64_t offset) {
+    REAL(preadv64);
+    if (!followed(fd)) return real(fd, parts, number, offset);
+    FAULT(READ, ERRNO)
+    struct iovec first = parts[0];
+    CUT(first.iov_len);
+    ssize_t done = real(fd, is_hit ? &first : parts, is_hit ? 1 : number, offset);
+    after(is_hit);
+    return done;
+}
+ssize_t preadv64v2(int fd, const struct iovec *parts, int number, off64_t offset, int flags) {
+    REAL(preadv64v2);
+    if (!followed(fd)) return real(fd, parts, number, offset, flags);
+    FAULT(READ, ERRNO)
+    struct iovec first = parts[0];
+    CUT(first.iov_len);
+    ssize_t done = real(fd, is_hit ? &first : parts, is_hit ? 1 : number, offset, flags);
+    after(is_hit);
+    return done;
+}
+ssize_t pwrite64(int fd, const void *data, size_t count, off64_t offset) {
+    REAL(pwrite64);
+    if (!followed(fd)) return real(fd, data, count, offset);
+    FAULT(WRITE, ERRNO) CUT(count);
+    ssize_t done = real(fd, data, count, offset);
+    note_data(fd, data, done, offset);
+    after(is_hit);
+    return done;
+}
+ssize_t copy_file_range(int from, off64_t *source, int to, off64_t *target, size_t count, unsigned flags) {
+    REAL(copy_file_range);
+    if (!followed(to)) return real(from, source, to, target, count, flags);
+    FAULT(WRITE, ERRNO) CUT(count);
+    off64_t source_offset = *source, offset = *target;
+    ssize_t done = real(from, source, to, target, count, flags);
+    if (log_fd >= 0 && done > 0) {
+        unsigned char *data = malloc(done);
+        int was = active;
+        active = 0;
+        if (pread64(from, data, done, source_offset) != done) abort();
+        active = was;
+        note_data(to, data, done, offset);
+        free(data);
+    }
+    after(is_hit);
+    return done;
+}
+int ftruncate64(int fd, off64_t size) {
+    REAL(ftruncate64);
+    if (!followed(fd)) return real(fd, size);
+    FAULT(SPACE, ERRNO)
+    int result = real(fd, size);
+    if (!result) note("truncate\t%lu\t%ld\n", inode(fd), (long)size);
+    after(is_hit);
+    return result;
+}
+int posix_fallocate64(int fd, off64_t offset, off64_t size) {
+    REAL(posix_fallocate64);
+    if (!followed(fd)) return real(fd, offset, size);
+    FAULT(SPACE, return error_number)
+    int result = real(fd, offset, size);
+    after(is_hit);
+    return result;
+}
+int fsync(int fd) {
+    REAL(fsync);
+    if (!followed(fd)) return real(fd);
+    FAULT(SYNC, ERRNO)
+    struct stat status;
+    int result = log_fd < 0 ? 0 : real(fd); /* without a power cut nothing is lost from memory: no need to wait */
+    if (!result && !fstat(fd, &status)) note(S_ISDIR(status.st_mode) ? "syncdir\n" : "sync\t%lu\n", inode(fd));
+    after(is_hit);
+    return result;
+}
+void sync(void) {
+    REAL(sync);
+    if (active && hit(SYNC)) after(1);
+    real();
+    note("syncall\n");
+}
+int rename(const char *from, const char *to) {
+    REAL(rename);
+    if (!inside(from)) return real(from, to);
+    FAULT(NAME, ERRNO)
+    int result = real(from, to);
+    if (!result) note("rename\t%s\t%s\n", from, to);
+    after(is_hit);
+    return result;
+}
+int link(const char *from, const char *to) {
+    REAL(link);
+    if (!inside(to)) return real(from, to);
+    FAULT(NAME, ERRNO)
+    int result = real(from, to);
+    if (!result) note("link\t%s\t%s\n", from, to);
+    after(is_hit);
+    return result;
+}
+int linkat(int from_folder, const char *from, int to_folder, const char *to, int flags) {
+    REAL(linkat);
+    if (!inside(to)) return real(from_folder, from, to_folder, to, flags);
+    FAULT(NAME, ERRNO)
+    int result = real(from_folder, from, to_folder, to, flags);
+    struct stat status;
+    if (!result && !stat(to, &status)) note("name\t%lu\t%s\n", (unsigned long)status.st_ino, to);
+    after(is_hit);
+    return result;
+}
+int unlink(const char *path) {
+    REAL(unlink);
+    if (!inside(path)) return real(path);
+    FAULT(NAME, ERRNO)
+    int result = real(path);
+    if (!result) note("unlink\t%s\n", path);
+    after(is_hit);
+    return result;
+}
+int fchmod(int fd, mode_t bits) {
+    REAL(fchmod);
+    if (!followed(fd)) return real(fd, bits);
+    FAULT(OTHER, ERRNO)
+    int result = real(fd, bits);
+    after(is_hit);
+    return result;
+}
+int flock(int fd, int operation) {
+    REAL(flock);
+    if (!followed(fd)) return real(fd, operation);
+    FAULT(OTHER, ERRNO)
+    int result = real(fd, operation);
+    after(is_hit);
+    return result;
+}
+static int opened(int fd, const char *path, int flags) {
+    if (fd < 0 || fd >= (int)sizeof tracked) return fd;
+    tracked[fd] = 1;
+    if ((flags & O_TMPFILE) == O_TMPFILE) note("create\t%lu\t-\n", inode(fd));
+    else if (flags & O_EXCL) note("create\t%lu\t%s\n", inode(fd), path);
+    return fd;
+}
+int open64(const char *path, int flags, ...) {
+    REAL(open64);
+    va_list arguments;
+    va_start(arguments, flags);
+    mode_t bits = va_arg(arguments, mode_t);
+    va_end(arguments);
+    if (!inside(path)) return real(path, flags, bits);
+    FAULT(OPEN, ERRNO)
+    int fd = opened(real(path, flags, bits), path, flags);
+    after(is_hit);
+    return fd;
+}
+int openat64(int folder, const char *path, int flags, ...) {
+    REAL(openat64);
+    va_list arguments;
+    va_start(arguments, flags);
+    mode_t bits = va_arg(arguments, mode_t);
+    va_end(arguments);
+    if (!followed(folder)) return real(folder, path, flags, bits);
+    FAULT(OPEN, ERRNO)
+    int fd = opened(real(folder, path, flags, bits), path, flags);
+    after(is_hit);
+    return fd;
+}
+int close(int fd) {
+    REAL(close);
+    if (fd >= 0 && fd < (int)sizeof tracked) tracked[fd] = 0;
+    return real(fd);
+}

@@ -1,0 +1,75 @@
+"""Models are whole whatever call fails, and wherever a process is killed; `shim.c` makes the calls fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scenarios import MORE, SCENARIOS, UNSYNCED, Scenario
+
+HERE = Path(__file__).parent
+
+
+EVERYTHING = bool(os.environ.get("FORMATS_ALL_FAULTS"))
+
+
+@pytest.fixture(scope="session")
+def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library that is preloaded, compiled now."""
+    compiler = shutil.which("cc")
+    if sys.platform != "linux" or compiler is None:
+        pytest.skip("calls fail by a library that a C compiler makes for Linux")
+    library = tmp_path_factory.mktemp("shim") / "shim.so"
+    source = HERE / "shim.c"
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-Wall", "-o", library, source, "-ldl"], check=True)
+    return library
+
+
+def run(program: str, shim: Path, folder: Path, *scenarios: Scenario) -> dict[str, Any]:
+    """What a program says of these scenarios; the shim is preloaded into it."""
+    (folder / "nothing").mkdir()
+    paths = (str(HERE.parents[1]), str(HERE))
+    done = subprocess.run(
+        [sys.executable, HERE / program, shim, folder / "box", *(scenario.name for scenario in scenarios)],
+        env={**os.environ, "LD_PRELOAD": str(shim), "PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    print(result["counts"])
+    return result
+
+
+@pytest.mark.parametrize("scenario", [*SCENARIOS, *(MORE if EVERYTHING else [])], ids=lambda scenario: scenario.name)
+def test_every_call_fails_once(scenario: Scenario, shim: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed, failing, cut short, interrupted or out of space at any call, a model is old, new or none as promised."""
+    faults = ["kill", "error", "full"]
+    if EVERYTHING or scenario.name in ("new m.onnxz", "update"):
+        faults += ["short", "interrupt", "quota"]
+    monkeypatch.setenv("FORMATS_FAULTS", " ".join(faults))
+    result = run("driver.py", shim, tmp_path, scenario)
+    assert [] == result["broken"]
+    assert sorted(faults) == sorted(result["counts"])
+    assert result["counts"]["kill"] > 5
+
+
+def test_power_cuts(shim: Path, tmp_path: Path) -> None:
+    """Whatever of the unsynced changes a power cut leaves, what is found is old, new or absent as promised."""
+    scenarios = [scenario for scenario in [*SCENARIOS, *(MORE if EVERYTHING else [])] if scenario is not UNSYNCED]
+    result = run("power_cuts.py", shim, tmp_path, *scenarios)
+    assert [] == result["broken"]
+    assert result["counts"].keys() == {scenario.name for scenario in scenarios}
+
+
+def test_power_cuts_are_imagined_well(shim: Path, tmp_path: Path) -> None:
+    """Without syncing, the same power cuts do harm."""
+    result = run("power_cuts.py", shim, tmp_path, UNSYNCED)
+    assert any("found" in problem for problem in result["broken"])
