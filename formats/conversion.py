@@ -306,6 +306,9 @@ def _recognised(source: Source, path: Path | None) -> Iterator[None]:
             raise
         from formats import foreign
 
+        head = source.read(0, min(registry.HEAD_BYTES, source.nbytes))
+        if registry.is_marked_by_others(head, source.nbytes):
+            raise
         if found := foreign.recognise(source, path):
             raise UnknownFormatError(found.message, path=path) from error
         error.message += foreign.afterthought(source, isinstance(error, TruncatedError))

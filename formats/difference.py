@@ -24,8 +24,8 @@ from formats.ir.model import (
     StringStringEntry,
     Tensor,
     ValueInfo,
+    set_names,
 )
-from formats.ir.storage import without_data
 from formats.registry import ReadOptions
 from formats.tensordata.plan import Loss
 from formats.tensordata.source import Concat, Literal, Source
@@ -55,6 +55,7 @@ _UNORDERED = (Attribute, OperatorSetId, StringStringEntry)
 _SUBJECTS = (Function, Node, Tensor, ValueInfo)
 _WORDS = {StringStringEntry: "entry", ValueInfo: "value"}  # of a class, where it is not its own name
 _TYPES = ("data_type", "elem_type", "key_type")
+_BESIDE_ELEMENTS = ("dims", "data_type", "segment", "name", "doc_string", "metadata_props", "unknown_fields")
 _STORAGE = ("raw_data", "external_data", "data_location", *dtypes.TYPED_FIELDS)
 
 
@@ -188,9 +189,8 @@ class _Walk:
         if isinstance(first, Tensor):
             yield from self.tensors(where, first, second)
             return
-        message_class: Any = type(first)
-        strict = message_class is Dimension  # an unknown dim is another one than 0
-        for name in message_class.__match_args__:
+        strict = type(first) is Dimension  # an unknown dim is another one than 0
+        for name in set_names(first, second):
             mine, theirs = getattr(first, name), getattr(second, name)
             if mine is theirs or (not mine and not theirs and isinstance(mine, list)):
                 continue
@@ -232,9 +232,10 @@ class _Walk:
 
     def tensors(self, where: str, first: Tensor, second: Tensor) -> Iterator[Difference]:
         """The differences of two tensors, their elements in raw form."""
-        bare = [without_data(tensor) for tensor in (first, second)]
-        for name in ("dims", "data_type", "segment", "name", "doc_string", "metadata_props", "unknown_fields"):
-            mine, theirs = getattr(bare[0], name), getattr(bare[1], name)
+        for name in set_names(first, second):
+            if name not in _BESIDE_ELEMENTS:
+                continue
+            mine, theirs = getattr(first, name), getattr(second, name)
             if mine != theirs and (mine or theirs):
                 yield _change(f"{where}.{name}", name, mine, theirs)
         if (first.dims, first.data_type) == (second.dims, second.data_type):
@@ -340,7 +341,8 @@ def _describe(entry: Any) -> str:
         return f"version {entry.version} of {entry.domain or 'ai.onnx'}"
     if isinstance(entry, Node):
         return f"{entry.op_type} -> {', '.join(entry.output)}"[:MAX_TEXT]
-    name = getattr(entry, "name", None) or getattr(entry, "key", None) or getattr(entry, "domain", None)
+    names = (getattr(entry, field) for field in ("name", "key", "domain") if field in entry.__match_args__)
+    name = next(filter(None, names), None)
     return f"{_kind(entry)} {name!r:.{MAX_TEXT}}" if name else f"a {_kind(entry)}"
 
 

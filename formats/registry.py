@@ -178,6 +178,11 @@ def codecs() -> tuple[Codec, ...]:
     return (*built_in(), *installed().codecs)
 
 
+def is_marked_by_others(head: bytes, nbytes: int) -> bool:
+    """Whether a file with these first bytes has the mark of a format of another package."""
+    return any(codec.sniff(head, nbytes) is Match.STRONG for codec in installed().codecs)
+
+
 def of_domains(domains: Collection[str | None]) -> Codec | None:
     """The codec in whose own operators a model with operators of these domains is."""
     groups = (built_in, codecs) if {*domains} - USUAL_DOMAINS else (built_in,)

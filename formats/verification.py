@@ -13,7 +13,7 @@ from formats.conversion import read_model
 from formats.errors import CryptError, FormatError
 from formats.inspection import span_of
 from formats.ir import dtypes, walk
-from formats.ir.model import Function, Graph
+from formats.ir.model import Function, Graph, entries
 from formats.registry import ReadOptions
 from formats.tensordata.engine import EngineOptions, execute
 from formats.tensordata.osio import File
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from formats.registry import Checksum
 
 FIRST_WITH_OPSETS = 3  # the ir_version from which on a model says of which operator sets it is
+MAX_FINDINGS = 1000  # that are told of graphs, and of tensors
 MAX_GAP_BYTES = 1 << 16  # between tensors of a data file: no alignment leaves more
 
 
@@ -97,8 +98,8 @@ def verify(
         kind = "encryption" if isinstance(error, CryptError) else "structure"
         return Verification(path, None, 0, 0, 0, (_finding(kind, error),), ())
     tensors = list(walk.tensors(model))
-    errors = [*_check_graphs(model, in_order=codec.domain is None)]
-    errors += (finding for where, tensor in tensors for finding in _check_tensor(where, tensor, data))
+    in_tensors = (finding for where, tensor in tensors for finding in _check_tensor(where, tensor, data))
+    errors = [*_first(_check_graphs(model, in_order=codec.domain is None)), *_first(in_tensors)]
     own = set(source.files())
     cautions = codec.cautions(source, model) if codec.cautions else ()
     doubts = [(Finding("encryption", where, detail), matters) for _, where, detail, matters in cautions]
@@ -115,6 +116,17 @@ def verify(
         if first is not None and all(checksum.source is not first for checksum in checksums):
             notes.append(Finding("checksum", "", f"the file tells no checksum of {original}"))
     return Verification(path, codec.name, len(tensors), checked, read_bytes, tuple(errors), tuple(notes))
+
+
+def _first(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """The first findings and the number of the others: a small file can have more mistakes than anybody reads."""
+    rest: Counter[str] = Counter()
+    for number, finding in enumerate(findings):
+        if number < MAX_FINDINGS:
+            yield finding
+        else:
+            rest[finding.kind] += 1
+    yield from (Finding(kind, "", f"{count} more of this kind are not listed") for kind, count in rest.items())
 
 
 def _finding(kind: str, error: FormatError) -> Finding:
@@ -142,7 +154,7 @@ def _check_graphs(model: Model, *, in_order: bool) -> Iterator[Finding]:
         versions = Counter(domain for domain, _ in {(entry.domain or "ai.onnx", entry.version) for entry in imports})
         for domain, count in versions.items():
             if count > 1:
-                yield Finding("opset", where, f"{count} versions of {domain} are imported, one must be")
+                yield Finding("opset", where, f"{count} versions of {domain:.80} are imported, one must be")
         if (model.ir_version or FIRST_WITH_OPSETS) < FIRST_WITH_OPSETS:
             versions["ai.onnx"] += 1
         yield from _check_part(where, part, lambda name: False, set(versions), in_order)
@@ -156,55 +168,64 @@ def _check_part(
     `is_outer` tells the values of the graphs around it; `domains` are those imported, or told as missing already.
     """
     inputs, constants, outputs = _interface(part)
-    for name, count in (Counter(inputs) | Counter(constants)).items():
-        if count > 1:
-            yield Finding("graph", where, f"{count} inputs or initialisers are called {name!r:.80}")
+    nodes = entries(part, "node")
+    if len(set(inputs)) != len(inputs) or len(set(constants)) != len(constants):
+        for name, count in (Counter(inputs) | Counter(constants)).items():
+            if count > 1:
+                yield Finding("graph", where, f"{count} inputs or initialisers are called {name!r:.80}")
     made = {*inputs, *constants}
-    everything = {""}.union(made, *(node.output for node in part.node))
+    everything = {""}.union(made, *(entries(node, "output") for node in nodes))
     known = {"", *made} if in_order else everything
 
     def is_known(name: str) -> bool:
         return name in known or is_outer(name)
 
-    for index, node in enumerate(part.node):
-        place, domain = f"{where}.node[{index}]", node.domain or "ai.onnx"
+    for index, node in enumerate(nodes):
+        place, domain = walk.inner_place(where, "node", index), node.domain or "ai.onnx"
+        operator = (node.op_type or "")[:80]
         if domain not in domains:
             domains.add(domain)
-            yield Finding("opset", place, f"{node.op_type} is of {domain}, of which no version is imported")
-        for name in node.input:
+            yield Finding("opset", place, f"{operator} is of {domain:.80}, of which no version is imported")
+        for name in entries(node, "input"):
             if not is_known(name):
                 maker = "only a later node" if name in everything else "nothing"
-                yield Finding("graph", place, f"{node.op_type} uses {name!r:.80}, which {maker} makes")
-        for step, graph in _subgraphs(node):
-            yield from _check_part(f"{place}.{step}", graph, is_known, domains, in_order)
-        for name in filter(None, node.output):
+                yield Finding("graph", place, f"{operator} uses {name!r:.80}, which {maker} makes")
+        for inner, graph in _subgraphs(place, node):
+            yield from _check_part(inner, graph, is_known, domains, in_order)
+        node_outputs = entries(node, "output")
+        for name in filter(None, node_outputs):
             if name in made:
-                yield Finding("graph", place, f"{node.op_type} makes {name!r:.80}, which is there already")
+                yield Finding("graph", place, f"{operator} makes {name!r:.80}, which is there already")
             made.add(name)
-        known.update(node.output)
+        known.update(node_outputs)
     for name in outputs:
         if not is_known(name):
             yield Finding("graph", where, f"the output {name!r:.80} is made by nothing")
     if not in_order:
-        yield from _check_cycles(where, part.node)
+        yield from _check_cycles(where, nodes)
 
 
-def _interface(part: Graph | Function) -> tuple[list[str], list[str], list[str]]:
+def _interface(part: Graph | Function) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
     """The names of the inputs, constants and outputs of a graph or function."""
+    inputs, outputs = entries(part, "input"), entries(part, "output")
     if isinstance(part, Function):
-        return part.input, [], part.output
-    sparse = (item.values for item in part.sparse_initializer if item.values is not None)
-    constants = [tensor.name or "" for tensor in (*part.initializer, *sparse)]
-    return [value.name or "" for value in part.input], constants, [value.name or "" for value in part.output]
+        return inputs, [], outputs
+    sparse = (item.values for item in entries(part, "sparse_initializer") if item.values is not None)
+    constants = [tensor.name or "" for tensor in (*entries(part, "initializer"), *sparse)]
+    return [value.name or "" for value in inputs], constants, [value.name or "" for value in outputs]
 
 
-def _subgraphs(node: Node) -> Iterator[tuple[str, Graph]]:
-    """The graphs right in a node, with their places in it."""
-    for attribute in node.attribute:
-        step = f'attribute["{attribute.name or ""}"]'
+def _subgraphs(where: str, node: Node) -> Iterator[tuple[str, Graph]]:
+    """The graphs right in the node at `where`, with their places."""
+    for attribute in entries(node, "attribute"):
+        graphs = entries(attribute, "graphs")
+        if attribute.g is None and not graphs:
+            continue
+        place = walk.inner_place(where, "attribute", None, attribute)
         if attribute.g is not None:
-            yield f"{step}.g", attribute.g
-        yield from ((f"{step}.graphs[{number}]", graph) for number, graph in enumerate(attribute.graphs))
+            yield walk.inner_place(place, "g"), attribute.g
+        for number, graph in enumerate(graphs):
+            yield walk.inner_place(place, "graphs", number), graph
 
 
 def _check_cycles(where: str, nodes: Sequence[Node]) -> Iterator[Finding]:
@@ -215,7 +236,7 @@ def _check_cycles(where: str, nodes: Sequence[Node]) -> Iterator[Finding]:
         TopologicalSorter(needs).prepare()
     except CycleError as error:
         first = error.args[1][0]
-        yield Finding("graph", f"{where}.node[{first}]", f"{nodes[first].op_type} needs its own result")
+        yield Finding("graph", f"{where}.node[{first}]", f"{nodes[first].op_type or '':.80} needs its own result")
 
 
 # Tensors
@@ -226,7 +247,7 @@ def _check_tensor(where: str, tensor: Tensor, data: bool) -> Iterator[Finding]:
     row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
     if row is not None and not row.bits:
         if min(tensor.dims, default=0) < 0 or dtypes.count(tensor.dims) != len(tensor.string_data):
-            detail = f"tensor {tensor.name!r} has {len(tensor.string_data)} strings for dims {tensor.dims}"
+            detail = f"tensor {tensor.name!r:.80} has {len(tensor.string_data)} strings for dims {tensor.dims!s:.80}"
             yield Finding("tensor", where, detail)
         return
     try:

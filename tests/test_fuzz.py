@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import fuzz
 import pytest
+
+fuzz = pytest.importorskip("fuzz", reason="only POSIX tells and limits the memory of a process")
 
 SECONDS = "1"
 FEWEST = 20  # inputs of a format besides its seeds, on a machine that has much else to do

@@ -8,12 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from systems import posix
 
 import formats
 from formats.onnxpb import crypt
 from formats.tensordata.osio import SYSTEM
 from formats.tensordata.output import OutputFile
 from formats.tensordata.plan import Permissions
+
+pytestmark = posix
 
 KEY = "correct horse"
 MODES = [0o600, 0o640, 0o644, 0o444, 0o400, 0o666, 0o664, 0o755]

@@ -11,7 +11,6 @@ Spec: onnx.proto (IR version 14).
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from operator import attrgetter
 from reprlib import recursive_repr
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -72,8 +71,8 @@ class Message:
         """Whether the other is a message of the same class with equal fields."""
         if other.__class__ is not self.__class__:
             return NotImplemented
-        values = attrgetter(*self.__match_args__)
-        return bool(values(self) == values(other))
+        names = set_names(self, other)
+        return [getattr(self, name) for name in names] == [getattr(other, name) for name in names]
 
     @recursive_repr()
     def __repr__(self) -> str:
@@ -91,7 +90,7 @@ class Message:
                 return self.__dict__.setdefault(name, left.decode())
             row = type(self).__dataclass_fields__.get(name)
             if row is None or row.default_factory is not list:
-                raise _no_field(self, name)
+                raise _NoFieldError(self, name)
             return self.__dict__.setdefault(name, [])
 
         def __setattr__(self, name: str, value: Any) -> None:
@@ -101,19 +100,40 @@ class Message:
             elif hasattr(type(self), name):
                 object.__setattr__(self, name, value)
             else:
-                raise _no_field(self, name)
+                raise _NoFieldError(self, name)
+
+
+def set_names(*messages: Message) -> list[str]:
+    """The fields that one of the messages, all of a class, has, in the order of the class.
+
+    To read any other gives an empty list a place in the message, which is more than a small message takes.
+    """
+    found = {name for message in messages for name in (*vars(message), *message.undecoded)}
+    return [name for name in messages[0].__match_args__ if name in found]
+
+
+def entries(message: Message, name: str) -> list[Any]:
+    """What is in the repeated field of that name, to look at; to read the field would make a list if there is none."""
+    found: list[Any] = getattr(message, name) if name in vars(message) or name in message.undecoded else []
+    return found
 
 
 # Gives a new message all its fields at once. An assignment to `__dict__` would ask `__setattr__`, and take longer.
 set_fields: Callable[[Message, dict[str, Any]], None] = vars(Message)["__dict__"].__set__
 
 
-def _no_field(message: Message, name: str) -> AttributeError:
-    from difflib import get_close_matches
+class _NoFieldError(AttributeError):
+    """Tells that a message has no field of a name; names like it are looked for when somebody reads it, not before."""
 
-    near = get_close_matches(name, message.__match_args__, 3)
-    meant = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-    return AttributeError(f"{type(message).__name__!r} object has no attribute {name!r}{meant}")
+    def __init__(self, message: Message, name: str) -> None:
+        super().__init__(f"{type(message).__name__!r} object has no attribute {name!r}")
+        self._message, self._name = message, name
+
+    def __str__(self) -> str:
+        from difflib import get_close_matches
+
+        near = get_close_matches(self._name, self._message.__match_args__, 3)
+        return f"{self.args[0]}; did you mean {' or '.join(map(repr, near))}?" if near else str(self.args[0])
 
 
 _UNSET = ("None", "b''", "[]")  # what is not set

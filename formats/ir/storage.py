@@ -33,7 +33,7 @@ def data_type(tensor: Tensor) -> DataType:
     """
     row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
     if row is None:
-        raise TensorDataError(f"tensor {tensor.name!r} has element type {dtypes.type_name(tensor.data_type)}")
+        raise TensorDataError(f"tensor {tensor.name!r:.80} has element type {dtypes.type_name(tensor.data_type)}")
     return row
 
 
@@ -41,17 +41,19 @@ def raw_source(tensor: Tensor) -> Source:
     """The elements in raw form, as `Tensor.source` promises."""
     row = data_type(tensor)
     if not row.bits:
-        raise TensorDataError(f"tensor {tensor.name!r} holds strings, which have no raw form")
+        raise TensorDataError(f"tensor {tensor.name!r:.80} holds strings, which have no raw form")
     if tensor.segment is not None:
-        raise TensorDataError(f"tensor {tensor.name!r} is a segment of a larger one, which is not supported")
+        raise TensorDataError(f"tensor {tensor.name!r:.80} is a segment of a larger one, which is not supported")
     if min(tensor.dims, default=0) < 0:
-        raise TensorDataError(f"tensor {tensor.name!r} has a negative dimension in {_shortened(tensor.dims)}")
+        raise TensorDataError(f"tensor {tensor.name!r:.80} has a negative dimension in {_shortened(tensor.dims)}")
     nbytes = row.nbytes(tensor.dims)
     if tensor.data_location == EXTERNAL:
         if tensor.external_source is None:
-            raise ExternalDataError(f"tensor {tensor.name!r} is in another file, and the model was not read from one")
+            raise ExternalDataError(
+                f"tensor {tensor.name!r:.80} is in another file, and the model was not read from one"
+            )
         if tensor.raw_data is not None:
-            raise TensorDataError(f"tensor {tensor.name!r} has raw data and external data; clear one of them")
+            raise TensorDataError(f"tensor {tensor.name!r:.80} has raw data and external data; clear one of them")
         source = tensor.external_source
     elif tensor.raw_data is not None:
         source = tensor.raw_data
@@ -60,7 +62,7 @@ def raw_source(tensor: Tensor) -> Source:
         source = _typed(field, row, tensor.dims) if field.nbytes else field
     if source.nbytes != nbytes:
         raise TensorDataError(
-            f"tensor {tensor.name!r} has {source.nbytes} bytes of data; "
+            f"tensor {tensor.name!r:.80} has {source.nbytes} bytes of data; "
             f"dims {_shortened(tensor.dims)} of {row.name} need {nbytes}"
         )
     return source
@@ -95,7 +97,7 @@ def to_numpy(tensor: Tensor) -> np.ndarray[Any, np.dtype[Any]]:
             strings = [value.decode() for value in tensor.string_data]
             array = numpy.array(strings, dtype=object).reshape(tensor.dims)
         except ValueError as error:
-            raise TensorDataError(f"tensor {tensor.name!r}: {error}") from error
+            raise TensorDataError(f"tensor {tensor.name!r:.80}: {error}") from error
     else:
         from formats.tensordata.transform import unpack
 
@@ -107,7 +109,7 @@ def to_numpy(tensor: Tensor) -> np.ndarray[Any, np.dtype[Any]]:
         try:
             array = array.reshape(tensor.dims)
         except ValueError as error:  # many dims, or large ones beside a zero
-            raise TensorDataError(f"tensor {tensor.name!r} is no array of numpy's: {error}") from error
+            raise TensorDataError(f"tensor {tensor.name!r:.80} is no array of numpy's: {error}") from error
     array.flags.writeable = False
     return array
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_DEPTH = 1000  # of messages in messages, far beyond what any file may have
+MAX_NAME, MAX_PLACE = 80, 1000  # characters of a name in a place, and of a place
 
 # The messages that can hold nodes, graphs or tensors, and so are worth entering.
 _CONTAINERS = (Model, Graph, Node, Attribute, Function, TrainingInfo, SparseTensor)
@@ -66,43 +67,71 @@ def visit(
 
     Raises: EncodeError for a message that contains itself; DecodeError where a list cannot be decoded.
     """
-    stack: list[tuple[Any, Any, int]] = [(where, message, 0)]
+    inner: Iterator[tuple[Any, Any]] = iter([(where, message)])
+    stack = [inner]  # what is left to visit at each depth: as much as is deep, however long the lists are
     while stack:
-        place, item, depth = stack.pop()
-        if depth > MAX_DEPTH:
-            raise EncodeError("the model is nested too deep, or contains itself")
+        place, item = next(stack[-1], (None, None))
+        if item is None:
+            stack.pop()
+            continue
         if isinstance(item, wanted) and only(item):
             yield _dotted(place), item
-        if isinstance(item, Tensor):
-            continue
-        depth += 1
-        inner: list[tuple[Any, Any, int]] = []
-        for name in _INNER_FIELDS.get(type(item), ()):
-            value = vars(item).get(name)
-            if value is None and (left := item.undecoded.get(name)) and (enter is None or enter(left)):
-                value = getattr(item, name)
-            if isinstance(value, list):
-                inner += (
-                    ((place, name, index, entry), entry, depth)
-                    for index, entry in enumerate(value)
-                    if (isinstance(entry, wanted) and only(entry))
-                    or not _WAYS_IN.get(type(entry), _NO_WAY_IN).isdisjoint(vars(entry))
-                )
-            elif value is not None:
-                inner.append(((place, name, None, value), value, depth))
-        stack.extend(reversed(inner))
+        if not isinstance(item, Tensor):
+            if len(stack) > MAX_DEPTH:
+                raise EncodeError("the model is nested too deep, or contains itself")
+            stack.append(_inner(place, item, wanted, enter, only))
+
+
+def _inner(
+    outer: Any,
+    message: Any,
+    wanted: type[T],
+    enter: Callable[[Undecoded], bool] | None,
+    only: Callable[[T], bool],
+) -> Iterator[tuple[Any, Any]]:
+    """What is right in a message and wanted, or may have in it what is, each with its place as `_dotted` takes it."""
+    for name in _INNER_FIELDS.get(type(message), ()):
+        value = vars(message).get(name)
+        if value is None and (left := message.undecoded.get(name)) and (enter is None or enter(left)):
+            value = getattr(message, name)
+        if isinstance(value, list):
+            for index, entry in enumerate(value):
+                if (isinstance(entry, wanted) and only(entry)) or not _WAYS_IN.get(type(entry), _NO_WAY_IN).isdisjoint(
+                    vars(entry)
+                ):
+                    yield [outer, name, index, entry, None], entry
+        elif value is not None:
+            yield [outer, name, None, value, None], value
 
 
 def _dotted(place: Any) -> str:
-    """The text of a place, which is kept as (outer place, field, index, message) until somebody wants to read it."""
-    steps: list[str] = []
-    while not isinstance(place, str):
-        place, name, index, item = place
-        if isinstance(item, Attribute):
-            steps.append(f'{name}["{item.name or ""}"]')
-        else:
-            steps.append(name if index is None else f"{name}[{index}]")
-    return ".".join([place] * bool(place) + steps[::-1])
+    """The text of a place: itself, or [outer place, field, index, message, text], where the text is known or `None`.
+
+    What is found out of the places around it stays there, for all that follow in the same list.
+    """
+    unknown: list[list[Any]] = []
+    while not isinstance(place, str) and place[-1] is None:
+        unknown.append(place)
+        place = place[0]
+    text: str = place if isinstance(place, str) else place[-1]
+    for step in reversed(unknown):
+        _, name, index, message, _ = step
+        text = step[-1] = inner_place(text, name, index, message)
+    return text
+
+
+def inner_place(where: str, field: str, index: int | None = None, message: Any = None) -> str:
+    """The dotted place of what is in the message at `where`; an attribute is told by its name.
+
+    It has a bounded length, whatever depth and names a file has: many messages may be at places that begin alike.
+    """
+    if isinstance(message, Attribute):
+        name = message.name or ""
+        step = f'{field}["{name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}..."}"]'
+    else:
+        step = field if index is None else f"{field}[{index}]"
+    place = f"{where}.{step}" if where else step
+    return place if len(place) <= MAX_PLACE else f"{place[: MAX_PLACE // 2]}...{place[3 - MAX_PLACE // 2 :]}"
 
 
 def tensors(message: Any) -> Iterator[tuple[str, Tensor]]:

@@ -13,10 +13,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from formats.ir.model import Model
+    from formats.onnxpb import external_data_helper as external_data_helper
+    from formats.onnxpb import serialization as serialization
+    from formats.onnxpb import unknown_fields as unknown_fields
     from formats.onnxpb.api import *  # noqa: F403
     from formats.onnxpb.encrypted import *  # noqa: F403
+    from formats.onnxpb.external_data_helper import *  # noqa: F403
     from formats.onnxpb.keys import Key
+    from formats.onnxpb.loading import ParseOptions as ParseOptions
     from formats.onnxpb.proto import *  # noqa: F403
+    from formats.onnxpb.saving import SerializeOptions as SerializeOptions
+    from formats.onnxpb.unknown_fields import UnknownFieldSet as UnknownFieldSet
     from formats.registry import Checksum, ReadOptions
     from formats.tensordata.plan import Loss, WritePlan
     from formats.tensordata.source import Source
@@ -237,24 +244,53 @@ JSON_CODEC = Codec(
 )
 
 
-# The drop-in API: the names that programs know from `onnx`.
+# The drop-in API: the names that programs know from `onnx`, by the module that defines them.
 
-_FUNCTIONS = (
-    "load load_model load_model_from_string load_tensor load_tensor_from_string save save_model save_tensor "
-    "load_encrypted load_encrypted_string save_encrypted save_encrypted_string ParseOptions SerializeOptions"
-)
+_API = {
+    "api": (
+        *("load", "load_model", "load_model_from_string", "load_from_string", "load_tensor", "load_tensor_from_string"),
+        *("save", "save_model", "save_tensor"),
+    ),
+    "encrypted": ("load_encrypted", "load_encrypted_string", "save_encrypted", "save_encrypted_string"),
+    "loading": ("ParseOptions",),
+    "saving": ("SerializeOptions",),
+    "external_data_helper": (
+        *("convert_model_to_external_data", "convert_model_from_external_data", "load_external_data_for_model"),
+        *("load_external_data_for_tensor", "save_external_data", "set_external_data", "uses_external_data"),
+        *("remove_external_data_field", "write_external_data_tensors", "ExternalDataInfo"),
+    ),
+    "unknown_fields": ("UnknownFieldSet",),
+}
+_MODULES = ("external_data_helper", "serialization", "unknown_fields")
 
 
-def __getattr__(name: str) -> Any:
-    """A function or class of the drop-in API, imported now and found at once from then on."""
-    from importlib import import_module
-
+def _names() -> dict[str, str]:
+    """The module that defines each name of the drop-in API."""
     from formats.onnxpb.schema import ENUMS, MESSAGES
 
-    if name in _FUNCTIONS.split():
-        module = "encrypted" if "encrypted" in name else "api"
-    elif name in {*MESSAGES, *ENUMS, *ENUMS["Version"], *ENUMS["OperatorStatus"], "wrap", "unwrap"}:
-        module = "proto"
-    else:
-        raise AttributeError(f"module 'formats.onnxpb' has no attribute {name!r}")
-    return globals().setdefault(name, getattr(import_module(f"formats.onnxpb.{module}"), name))
+    messages = [name for name in MESSAGES if "." not in name]
+    enums = [name for name in ENUMS if "." not in name]
+    constants = [value for name in enums for value in ENUMS[name]]
+    names = dict.fromkeys((*messages, *enums, *constants, "wrap", "unwrap"), "proto")
+    return names | {name: module for module, found in _API.items() for name in found}
+
+
+if not TYPE_CHECKING:  # a type checker shall see the names that there are, and no others
+
+    def __getattr__(name: str) -> Any:
+        """A name of the drop-in API, imported now and found at once from then on."""
+        from importlib import import_module
+
+        if name == "__all__":
+            return sorted((*_names(), *_MODULES))
+        if name in _MODULES:
+            return import_module(f"formats.onnxpb.{name}")
+        module = _names().get(name)
+        if module is None:
+            raise AttributeError(f"module 'formats.onnxpb' has no attribute {name!r}")
+        return globals().setdefault(name, getattr(import_module(f"formats.onnxpb.{module}"), name))
+
+
+def __dir__() -> list[str]:
+    """The names of the drop-in API, and those of the module itself."""
+    return sorted({*_names(), *_MODULES, *globals()})

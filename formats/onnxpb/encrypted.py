@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from formats.tensordata.plan import WritePlan
     from formats.tensordata.source import Source
 
+__all__ = ["load_encrypted", "load_encrypted_string", "save_encrypted", "save_encrypted_string"]
+
 
 def save_encrypted(
     proto: Any, f: str | os.PathLike[str], key: Key | str | bytes, *, encryption: str = crypt.GCM.title

@@ -35,7 +35,7 @@ from formats.tensordata.plan import (
 from formats.tensordata.source import Concat, Literal, place_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from formats.onnxpb import OnnxOptions
     from formats.registry import ReadOptions
@@ -84,7 +84,7 @@ def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePl
         raise EncodeError(f"an alignment of {options.alignment} bytes is not possible")
     losses: list[Loss] = []
     inside: dict[int, Source] = {}
-    data_files = _DataFiles(options)
+    data_files = Outside(options)
     least_nbytes = options.size_threshold / MOST_PACKED if options.external_data else inf
     for where, tensor in walk.movable_tensors(model, least_nbytes):
         source = _source_to_place(tensor, where, options)
@@ -97,7 +97,21 @@ def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePl
             data_files.add(tensor, source)
         elif tensor.data_location == EXTERNAL:
             inside[id(tensor)] = source
+    return plan_files(model, destination, data_files, inside, losses)
+
+
+def plan_files(
+    model: Model, destination: Path, data_files: Outside, inside: Mapping[int, Source], losses: Sequence[Loss] = ()
+) -> WritePlan:
+    """How to write `model` and its data files; tensors are raw data where `inside` has their bytes, by their `id`.
+
+    What is in neither is written as it is.
+
+    Raises: EncodeError or ExternalDataError as `plan_model` does.
+    """
+    options = data_files.options
     names = data_files.names(destination)
+    losses = list(losses)
     nonce = os.urandom(SHA1_BYTES - INDEX_DIGITS // 2).hex() if options.checksum else ""
     checksums = [nonce and f"{nonce}{index:0{INDEX_DIGITS}x}" for index in range(len(names))]
 
@@ -117,7 +131,7 @@ def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePl
         losses.append(Loss("protobuf_limit", "", detail))
     file = FilePlan(destination, nbytes, tuple(writes))
     plans = [
-        data_file.plan(destination.with_name(name), checksum)
+        data_file.plan(destination.parent / name, checksum)
         for data_file, name, checksum in zip(data_files.files, names, checksums, strict=True)
     ]
     return WritePlan((*plans, _with_checksums(file, nonce) if nonce else file), losses=tuple(losses))
@@ -161,10 +175,11 @@ class _Place(NamedTuple):
 
 
 class _DataFile:
-    """A data file that is being laid out; `label` is the name of its first tensor."""
+    """A data file that is being laid out; `label` is the name of its first tensor, `location` its own if given."""
 
-    def __init__(self, label: str) -> None:
+    def __init__(self, label: str, location: str | None = None) -> None:
         self.label = label
+        self.location = location
         self.nbytes = 0
         self.segments: list[Segment] = []
 
@@ -183,7 +198,7 @@ class _DataFile:
         return FilePlan(path, nbytes, tuple(writes))
 
 
-class _DataFiles:
+class Outside:
     """The data files of a model that is being laid out, and the `places` of its tensors in them, by their `id`."""
 
     def __init__(self, options: OnnxOptions) -> None:
@@ -191,36 +206,52 @@ class _DataFiles:
         self.files: list[_DataFile] = []
         self.places: dict[int, _Place] = {}
         self._place_of: dict[tuple[object, ...], _Place] = {}
+        self._last: dict[str | None, int] = {}  # of the files with a location, and without, the last one
 
-    def add(self, tensor: Tensor, source: Source) -> None:
-        """Find a place for a tensor; the same bytes are stored once."""
-        key = place_of(source)
+    def add(self, tensor: Tensor, source: Source, location: str | None = None) -> None:
+        """Find a place for a tensor, in the file with that location if it is given; the same bytes are stored once."""
+        key = location, *place_of(source)
         place = self._place_of.get(key)
         if place is None:
-            place = self._place_of[key] = self._new_place(tensor.name or "tensor", source.nbytes)
-            self.files[-1].add(place.file_offset, source)
+            place = self._place_of[key] = self._new_place(tensor.name or "tensor", source.nbytes, location)
+            self.files[place.file].add(place.file_offset, source)
         self.places[id(tensor)] = place
 
-    def _new_place(self, label: str, nbytes: int) -> _Place:
+    def _new_place(self, label: str, nbytes: int, location: str | None) -> _Place:
         """A place at the end of the last file, or at the beginning of a new one."""
-        if self.files and not self.options.one_file_per_tensor:
-            size = self.files[-1].nbytes
+        index = self._last.get(location)
+        if index is not None and (location is not None or not self.options.one_file_per_tensor):
+            size = self.files[index].nbytes
             file_offset = size + -size % self.options.alignment
-            if file_offset + nbytes <= (self.options.max_external_file_size or inf):
-                return _Place(len(self.files) - 1, file_offset, nbytes)
-        self.files.append(_DataFile(label))
+            if location is not None or file_offset + nbytes <= (self.options.max_external_file_size or inf):
+                return _Place(index, file_offset, nbytes)
+        self._last[location] = len(self.files)
+        self.files.append(_DataFile(label, location))
         return _Place(len(self.files) - 1, 0, nbytes)
 
     def names(self, destination: Path) -> list[str]:
-        """The names of the data files, all of which RTen's own loader accepts: their extension starts with "data"."""
+        """The names of the data files: their locations, or names that RTen's own loader accepts too.
+
+        The extension of those begins with "data".
+
+        Raises: EncodeError or ExternalDataError for one that is not allowed.
+        """
+        names = iter(self._names(destination))
+        return [next(names) if file.location is None else file.location for file in self.files]
+
+    def _names(self, destination: Path) -> list[str]:
+        """The names of the files that have no location."""
+        files = [file for file in self.files if file.location is None]
+        if self.files and not files:
+            return []
         given = self.options.external_data if isinstance(self.options.external_data, str) else None
         name = f"{destination.name}.data" if given is None else given
         check_location(name)
         if Path(name).name != name or name.casefold() == destination.name.casefold():  # one file, on some systems
             raise EncodeError(f"{name!r} cannot be the data file: it must be another file in the model's own directory")
-        count = len(self.files)
+        count = len(files)
         if self.options.one_file_per_tensor:
-            return _names_by_tensor([file.label for file in self.files], destination.stem)
+            return _names_by_tensor([file.label for file in files], destination.stem)
         if count == 1 or not self.options.max_external_file_size:
             return [name] * count
         stem, extension = (destination.stem, ".data") if given is None else (Path(name).stem, Path(name).suffix)

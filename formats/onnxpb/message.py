@@ -13,18 +13,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 from weakref import ref
 
+from formats.errors import FormatError
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.encoder import encode
 from formats.onnxpb.merging import copied, merge, same
 from formats.onnxpb.properties import Property, Submessage
+from formats.onnxpb.protobuf_errors import as_protobufs
 from formats.tensordata.source import Literal
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
-    from formats.onnxpb.api import ParseOptions, SerializeOptions
     from formats.onnxpb.descriptor import Descriptor, FieldDescriptor
+    from formats.onnxpb.loading import ParseOptions
+    from formats.onnxpb.saving import SerializeOptions
     from formats.tensordata.plan import Segment
     from formats.tensordata.source import Source
 
@@ -145,6 +148,10 @@ class Message:
         if field.descriptor.is_repeated:
             raise ValueError(f"Field {field.descriptor.full_name} does not have presence.")
         return getattr(self._ir, field.name) is not None
+
+    def __contains__(self, name: Any) -> bool:
+        """Whether a field is set, as `HasField` says."""
+        return self.HasField(name)
 
     def WhichOneof(self, name: Any) -> str | None:
         """The name of the field of a oneof that is set.
@@ -329,10 +336,18 @@ class Message:
     def _decoded(cls, data: Any) -> Any:
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise TypeError(f"expected bytes, {type(data).__name__} found")
-        return decode(Literal(bytes(data)), cls.DESCRIPTOR.ir_class, at_once=True)
+        try:
+            return decode(Literal(bytes(data)), cls.DESCRIPTOR.ir_class, at_once=True)
+        except FormatError as error:
+            as_protobufs(error)
+            raise
 
     def _segments(self) -> list[Segment]:
-        return encode(self._ir)
+        try:
+            return encode(self._ir)
+        except FormatError as error:
+            as_protobufs(error)
+            raise
 
     def __str__(self) -> str:
         from formats.onnxpb.text import to_text

@@ -552,6 +552,12 @@ def test_undecodable_names_can_be_printed(digits: Path, tmp_path: Path, command:
 # Signals and progress
 
 
+def answer_signals() -> None:
+    """No signal is ignored any more, as those are that a shell or `nohup` hands down to the tests."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @pytest.fixture
 def slow(digits: Path, tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     """Starts the command such that every write takes 0.2 seconds."""
@@ -569,6 +575,8 @@ def slow(digits: Path, tmp_path: Path) -> Iterator[Callable[..., subprocess.Pope
             "COLUMNS": "80",
         }
         command = [sys.executable, "-c", SLOW, "digits.onnx", *arguments]
+        if sys.platform != "win32":
+            settings.setdefault("preexec_fn", answer_signals)
         started.append(subprocess.Popen(command, cwd=tmp_path, env=environment, **settings))
         return started[-1]
 

@@ -1,6 +1,6 @@
 """A plugin of pytest: what is imported from `onnx` has our message classes where it has generated ones.
 
-Whoever asks for a message of the protobuf runtime, or its error, is content with ours too.
+Whoever asks for a message of the protobuf runtime is content with ours too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any
 
 import google.protobuf.message
 
-from formats.errors import DecodeError
 from formats.onnxpb import proto
 from formats.onnxpb.message import Message
 
@@ -36,7 +35,6 @@ def swap() -> None:
     AnyMessage.register(google.protobuf.message.Message)
     AnyMessage.register(Message)
     google.protobuf.message.Message = AnyMessage
-    google.protobuf.message.DecodeError = (google.protobuf.message.DecodeError, DecodeError)
 
 
 swap()

@@ -1,7 +1,7 @@
-"""The tests of `onnx` itself pass with our message classes in place of the generated ones.
+"""The tests of `onnx` itself pass with our message classes in place of the generated ones, and our `load` and `save`.
 
-The tests are in the source distribution only, which pip downloads. Of those of version 1.23.2 (2,357, without the
-backend tests, which `test_backend_suite.py` has) a part that takes seconds runs here. One of all fails with our
+The wheel of version 1.23.2 does not carry them: pip downloads the source distribution. Of its 2,357 tests (without
+those of the backend, which `test_backend_suite.py` has) a part that takes seconds runs here. One of all fails with our
 classes, and without them too: test_conv of reference_evaluator_test.py, for which onnxruntime wants a bias of another
 shape.
 """
@@ -24,14 +24,29 @@ MODULES = (  # those about messages, and the fast ones of those that work on the
 )
 
 
+LEAST_PASSED = 830  # of those modules, in 1.23.2
+
+# Tests of `onnx` that fail with our functions: what they want is the policy for links of `onnx`, not ours.
+OTHER_POLICY = {
+    # A link in the place of a data file is replaced here, not refused; what it leads to stays as it is either way.
+    "external_data_test.py::TestSaveExternalDataSymlinkProtection::test_save_rejects_symlink_target",
+    # A data file with two names is read here, unless `hard_links=False`: package installers make such files.
+    "external_data_test.py::TestLoadExternalDataHardlinkProtection::test_load_rejects_hardlinked_external_data",
+}
+
+
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with the tests of the installed version."""
+    """The folder with the tests of the installed version: those of the package, or else of its sources."""
+    installed = Path(onnx.__file__).parent / "test"
+    if (installed / "external_data_test.py").exists():
+        return installed
     folder = tmp_path_factory.mktemp("onnx")
     options = ["--quiet", "--no-deps", "--no-binary", "onnx", "--dest", str(folder)]
     command = [sys.executable, "-m", "pip", "download", *options, f"onnx=={onnx.__version__}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
+        assert not os.environ.get("CI"), done.stderr
         pytest.skip(f"pip cannot download the sources of onnx: {done.stderr.strip()[-200:]}")
     (archive,) = folder.glob("*.tar.gz")
     with tarfile.open(archive) as sources:
@@ -40,14 +55,40 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return helper_test.parent
 
 
-def test_the_suite_passes_with_our_classes(suite: Path) -> None:
-    """Every test about messages passes, and there are as many as there should be."""
+@pytest.mark.parametrize(
+    ("plugin", "failing"),
+    [("swapped_onnx", set()), ("swapped_onnx_functions", OTHER_POLICY)],
+    ids=["classes", "functions"],
+)
+def test_the_suite_passes(suite: Path, plugin: str, failing: set[str]) -> None:
+    """With our classes every test about messages passes; with our functions all but two, whose policy is another."""
     files = [f"{module}_test.py" for module in MODULES]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "swapped_onnx", "-p", "no:cacheprovider", "-W", "ignore"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "--color=no",
+        "-p",
+        plugin,
+        "-p",
+        "no:cacheprovider",
+        "-W",
+        "ignore",
+    ]
     path = os.pathsep.join(map(str, (Path(__file__).parent, Path(__file__).parents[2])))
     environment = {**os.environ, "PYTHONPATH": path}
-    done = subprocess.run([*command, *files], capture_output=True, text=True, cwd=suite, env=environment, check=False)
+    done = subprocess.run(
+        [*command, "-rfE", "--tb=short", *files],
+        capture_output=True,
+        text=True,
+        cwd=suite,
+        env=environment,
+        check=False,
+    )
+    found = set(re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE))
     passed = re.search(r"(\d+) passed", done.stdout)
-    assert 0 == done.returncode, done.stdout[-5000:]
+    assert failing == found, done.stdout[-5000:]
+    assert done.returncode == bool(failing)
     assert passed
-    assert int(passed[1]) > 800
+    assert LEAST_PASSED - len(failing) <= int(passed[1])

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from open_files import descriptors
+from systems import posix
 
 from formats.tensordata.directory import UNSUPPORTED
 from formats.tensordata.osio import SYSTEM, Capabilities, File
@@ -38,11 +40,6 @@ WRITERS = {
 def writer(request: pytest.FixtureRequest) -> Capabilities:
     """Every way to write."""
     return request.param
-
-
-def descriptors() -> int:
-    """How many files this process has open."""
-    return len(os.listdir("/proc/self/fd"))
 
 
 def test_new_file(tmp_path: Path, writer: Capabilities) -> None:
@@ -184,6 +181,7 @@ def test_mode_of_a_new_file(tmp_path: Path, writer: Capabilities, mask: int, mod
     assert mode == stat.S_IMODE((tmp_path / "model").stat().st_mode)
 
 
+@posix
 def test_mode_of_a_replaced_file(tmp_path: Path, writer: Capabilities) -> None:
     """A file that replaces another has its permissions."""
     (tmp_path / "model").touch()
@@ -216,6 +214,7 @@ def test_destination_that_is_a_link(tmp_path: Path, writer: Capabilities, dangli
     assert os.listdir(tmp_path / "store") == ["blob"]
 
 
+@posix
 def test_impossible_destinations(tmp_path: Path, writer: Capabilities) -> None:
     """A missing directory is named; a directory, a pipe and a device are never replaced."""
     os.mkfifo(tmp_path / "pipe")

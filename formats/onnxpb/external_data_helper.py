@@ -1,0 +1,232 @@
+"""External data tensor by tensor, with the names and habits of `onnx.external_data_helper`.
+
+These functions change the message that they are given, as those of `onnx` do; `save` and `load` do not need them.
+They write whole files through the engine, so that what was there before stays until all is written, and read where
+the policy for external data allows it.
+
+Spec: the `onnx` package (1.23), `onnx.external_data_helper`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+from uuid import uuid1
+
+from formats.errors import TensorDataError
+from formats.ir import walk
+from formats.ir.model import DEFAULT, EXTERNAL, StringStringEntry, Tensor
+from formats.ir.storage import places_of
+from formats.onnxpb import OnnxOptions
+from formats.onnxpb.external import Outside
+from formats.onnxpb.locations import DataFiles
+from formats.onnxpb.proto import unwrap
+from formats.onnxpb.protobuf_errors import protobuf_errors
+from formats.onnxpb.saving import SerializeOptions, check_place, is_initialiser, moves_of
+from formats.tensordata.engine import EngineOptions, execute
+from formats.tensordata.osio import File
+from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan
+
+__all__ = [
+    "ExternalDataInfo",
+    "convert_model_from_external_data",
+    "convert_model_to_external_data",
+    "load_external_data_for_model",
+    "load_external_data_for_tensor",
+    "remove_external_data_field",
+    "save_external_data",
+    "set_external_data",
+    "uses_external_data",
+    "write_external_data_tensors",
+]
+
+MAX_PADDING_BYTES = 1 << 16  # that an offset may ask for, behind what a data file has
+_FILE_NAME = re.compile('[^<>:;,?"*|/]+')
+
+
+class ExternalDataInfo:
+    """What the reference of a tensor says; `offset` and `length` are in bytes, and `None` where it does not tell.
+
+    Raises: ValueError for an offset or a length that is no number of bytes.
+    """
+
+    def __init__(self, tensor: Any) -> None:
+        places = places_of(unwrap(tensor))
+        self.location = places.get("location", "")
+        self.offset = _number(places, "offset")
+        self.length = _number(places, "length")
+        self.checksum = places.get("checksum")
+        self.basepath = places.get("basepath", "")
+
+
+def _number(places: dict[str, str], key: str) -> int | None:
+    if key not in places:
+        return None
+    value = int(places[key])
+    if value < 0:
+        raise ValueError(f"the {key} of external data must be non-negative, found {value}")
+    return value
+
+
+def uses_external_data(tensor: Any) -> bool:
+    """Whether the elements of a tensor are in another file."""
+    return bool(unwrap(tensor).data_location == EXTERNAL)
+
+
+def set_external_data(
+    tensor: Any,
+    location: str,
+    offset: int | None = None,
+    length: int | None = None,
+    checksum: str | None = None,
+    basepath: str | None = None,
+) -> None:
+    """A tensor with raw data is marked as external: `save` writes them to `location`, beside the model.
+
+    Raises: ValueError where it has no raw data.
+    """
+    message: Tensor = unwrap(tensor)
+    if message.raw_data is None:
+        raise ValueError(f"tensor {message.name!r} has no raw data that could be external")
+    _refer(message, location, offset, length, checksum, basepath)
+
+
+def _refer(tensor: Tensor, location: str, offset: Any, length: Any, checksum: Any = None, basepath: Any = None) -> None:
+    values = {"location": location, "offset": offset, "length": length, "checksum": checksum, "basepath": basepath}
+    entries = [StringStringEntry(key, str(value)) for key, value in values.items() if value is not None]
+    tensor.data_location = EXTERNAL
+    tensor.external_data[:] = entries
+
+
+def remove_external_data_field(tensor: Any, field_key: str) -> None:
+    """The reference of a tensor has no entry with this key."""
+    entries = unwrap(tensor).external_data
+    entries[:] = [entry for entry in entries if entry.key != field_key]
+
+
+def convert_model_to_external_data(
+    model: Any,
+    all_tensors_to_one_file: bool = True,
+    location: str | None = None,
+    size_threshold: int = 1024,
+    convert_attribute: bool = False,
+) -> None:
+    """Raw data of at least `size_threshold` bytes are marked as external, which `save` then writes to files.
+
+    All go to `location`, by default a name that no other model has, or each to a file with the name of its tensor.
+    Those of initialisers do, and with `convert_attribute` all.
+
+    Raises: ValueError for an absolute location; FileExistsError where that file exists.
+    """
+    if location and all_tensors_to_one_file:
+        if os.path.isabs(location):  # noqa: PTH117 - a text, of which the answer is part of the contract
+            raise ValueError("the location must be relative to the model")
+        if Path(location).exists():
+            raise FileExistsError(f"the file of external data exists: {location}")
+    one_file = location or f"{uuid1()}.data"
+    for where, tensor in walk.tensors(unwrap(model)):
+        source = tensor.raw_data
+        if source is None or source.nbytes < size_threshold or not (convert_attribute or is_initialiser(where)):
+            continue
+        name = tensor.name or ""
+        own_file = name if _FILE_NAME.fullmatch(name) else str(uuid1())
+        set_external_data(tensor, one_file if all_tensors_to_one_file else own_file)
+
+
+def convert_model_from_external_data(model: Any) -> None:
+    """Tensors that are marked as external are so no longer, and keep their raw data.
+
+    Raises: ValueError where one has none, since they were not loaded.
+    """
+    for where, tensor in walk.external_tensors(unwrap(model)):
+        if tensor.raw_data is None:
+            raise ValueError(f"{where}: the tensor has no raw data; load its external data first")
+        tensor.data_location = DEFAULT
+        tensor.external_data.clear()
+
+
+def load_external_data_for_tensor(tensor: Any, base_dir: str | os.PathLike[str]) -> None:
+    """The external data of a tensor are its raw data, which stay in their file, in `base_dir`, until they are read.
+
+    Raises: ExternalDataError where they are not there, or may not be read; OSError.
+    """
+    with protobuf_errors():
+        _load([("", unwrap(tensor))], base_dir)
+
+
+def load_external_data_for_model(model: Any, base_dir: str | os.PathLike[str]) -> None:
+    """All external data of a model are raw data, as `load_external_data_for_tensor` makes them.
+
+    Raises: ExternalDataError where they are not there, or may not be read; OSError.
+    """
+    with protobuf_errors():
+        _load(walk.external_tensors(unwrap(model)), base_dir)
+
+
+def _load(tensors: Any, base_dir: str | os.PathLike[str]) -> None:
+    files = DataFiles(Path(base_dir) / "model.onnx")
+    for where, tensor in list(tensors):
+        tensor.raw_data, tensor.external_source = files.find(tensor, where), None
+        tensor.data_location = DEFAULT
+        tensor.external_data.clear()
+
+
+def save_external_data(tensor: Any, base_path: str | os.PathLike[str]) -> None:
+    """The raw data of a tensor are at the end of the file that its reference names, in the folder `base_path`.
+
+    The reference tells where; the tensor keeps its raw data. An offset that it has must be where the file ends, or up
+    to 64 KiB behind.
+
+    Raises: TensorDataError where there are no raw data, or the offset is elsewhere; ExternalDataError for a location
+    outside; OSError.
+    """
+    message: Tensor = unwrap(tensor)
+    info = ExternalDataInfo(message)
+    with protobuf_errors():
+        if message.raw_data is None:
+            raise TensorDataError(f"tensor {message.name!r} has no raw data")
+        model_path = Path(base_path) / "model.onnx"
+        check_place(info.location, model_path, with_model=False)
+        path = model_path.parent / info.location
+        old = File.open(path).span() if path.exists() else None
+        size = old.nbytes if old else 0
+        offset = size if info.offset is None else info.offset
+        if not 0 <= offset - size <= MAX_PADDING_BYTES:
+            allowed = f"the end of the file ({size}) and {size + MAX_PADDING_BYTES}"
+            raise TensorDataError(
+                f"the offset {offset} of tensor {message.name!r} must be between {allowed}", path=path
+            )
+        data = message.raw_data
+        writes = [PlacedWrite(0, old)] if old is not None and size else []
+        writes += [PlacedWrite(offset, data)] if data.nbytes else []
+        file = FilePlan(path, offset + data.nbytes, tuple(writes))
+        execute(WritePlan((file,)), EngineOptions(overwrite=True))
+    _refer(message, info.location, offset, data.nbytes)
+
+
+def write_external_data_tensors(model: Any, filepath: str | os.PathLike[str]) -> Any:
+    """The raw data of all tensors that are marked as external are in the files that these name, in folder `filepath`.
+
+    The files are written anew, and the tensors refer to them; it returns `model`.
+
+    Raises: ExternalDataError for a location outside; OSError.
+    """
+    path = Path(filepath) / "model.onnx"
+    outside = Outside(OnnxOptions(external_data=True, alignment=1))
+    with protobuf_errors():
+        moves = [move for move in moves_of(unwrap(model), path, SerializeOptions()) if move.location is not None]
+        for tensor, source, location in moves:
+            check_place(location or "", path, with_model=False)
+            outside.add(tensor, source, location)
+        names = outside.names(path)
+        files = [laid_out.plan(path.parent / name, "") for laid_out, name in zip(outside.files, names, strict=True)]
+        for file in files:
+            execute(WritePlan((file,)), EngineOptions(overwrite=True))
+        spans = [File.open(file.path).span() for file in files]
+    for tensor, _, location in moves:
+        place = outside.places[id(tensor)]
+        _refer(tensor, location or "", place.file_offset, place.nbytes)
+        tensor.raw_data, tensor.external_source = None, spans[place.file].slice(place.file_offset, place.nbytes)
+    return model

@@ -1,0 +1,176 @@
+"""Formats by name, as `onnx.serialization` has them: also those that a program registers.
+
+    from formats.onnxpb import serialization
+
+    serialization.registry.register(MySerializer())
+    formats.onnxpb.save(model, "model.mine", format="mine")
+
+What is known neither here nor to `formats` is looked for in the registry of `onnx`, where that is installed: its
+"onnxtxt", which needs the parser of `onnx`, and what was registered there.
+
+Spec: the `onnx` package (1.23), `onnx.serialization`.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Protocol
+
+from formats.errors import UnknownFormatError
+from formats.extras import needed
+from formats.onnxpb import CODEC, JSON_CODEC, TEXT_CODEC, jsontext, text
+from formats.onnxpb.decoder import decode
+from formats.onnxpb.encoder import encode
+from formats.tensordata.plan import lay_out
+from formats.tensordata.source import Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from formats.registry import Codec
+
+__all__ = ["ProtoSerializer", "registry"]
+
+OF_ONNX = {"onnxtxt": (".onnxtxt", ".onnxtext")}  # the formats that only `onnx` has
+
+
+class ProtoSerializer(Protocol):
+    """What turns messages into bytes of a format and back; `file_extensions` begin with a dot."""
+
+    supported_format: str
+    file_extensions: Collection[str]
+
+    def serialize_proto(self, proto: Any) -> Any:
+        """The bytes of a message."""
+
+    def deserialize_proto(self, serialized: Any, proto: Any) -> Any:
+        """The message in these bytes, which may be `proto`, an empty one of the wanted class, or a new one."""
+
+
+class UnknownSerializerError(UnknownFormatError, ValueError):
+    """There is no format of that name; a ValueError too, as `onnx` raises it."""
+
+
+class _OwnSerializer:
+    """One of the formats of `formats`, as `onnx` would call it."""
+
+    def __init__(self, name: str, codec: Codec) -> None:
+        self.supported_format = name
+        others = (".pb",) if codec is CODEC else ()
+        self.file_extensions: Collection[str] = frozenset((*codec.extensions, *others))
+        self.codec = codec
+
+    def serialize_proto(self, proto: Any) -> bytes:
+        """The bytes of a message."""
+        from formats.onnxpb.proto import unwrap
+
+        message = unwrap(proto)
+        if self.codec is TEXT_CODEC:
+            return text.to_text(message).encode()
+        if self.codec is JSON_CODEC:
+            return jsontext.to_json(message).encode()
+        return b"".join(write.source.view() for write in lay_out(encode(message))[0])
+
+    def deserialize_proto(self, serialized: bytes | str, proto: Any) -> Any:
+        """The message `proto`, which is the one in these bytes now.
+
+        Raises: TypeError for what is not bytes, or text where the format is text; DecodeError.
+        """
+        from formats.onnxpb.proto import wrap
+
+        if not isinstance(serialized, bytes if self.codec is CODEC else (bytes, str)):
+            raise TypeError(f"{self.supported_format} is read from bytes, not from {type(serialized).__name__}")
+        message_class = proto.DESCRIPTOR.ir_class
+        if isinstance(serialized, str):
+            serialized = serialized.encode()
+        if self.codec is TEXT_CODEC:
+            message = text.parse(serialized.decode(), message_class)
+        elif self.codec is JSON_CODEC:
+            message = jsontext.parse(serialized.decode(), message_class)
+        else:
+            message = decode(Literal(serialized), message_class)
+        proto.CopyFrom(wrap(message))
+        return proto
+
+
+class _OfOnnx:
+    """A serializer of `onnx`, which takes and gives messages of ours: they pass as bytes, unless they are one class."""
+
+    def __init__(self, serializer: Any) -> None:
+        self.serializer = serializer
+        self.supported_format: str = serializer.supported_format
+        self.file_extensions: Collection[str] = serializer.file_extensions
+
+    def serialize_proto(self, proto: Any) -> Any:
+        """The bytes that `onnx` makes of a message."""
+        return self.serializer.serialize_proto(self._theirs(proto, proto.SerializeToString()))
+
+    def deserialize_proto(self, serialized: Any, proto: Any) -> Any:
+        """The message that `onnx` reads from these bytes, in the class of `proto`."""
+        found = self.serializer.deserialize_proto(serialized, self._theirs(proto, b""))
+        if isinstance(found, type(proto)):
+            return found
+        proto.ParseFromString(found.SerializeToString())
+        return proto
+
+    def _theirs(self, proto: Any, data: bytes) -> Any:
+        """The message of `onnx` with these bytes, or the message itself where it is of that class."""
+        import onnx
+
+        message_class = getattr(onnx, type(proto).__name__)
+        return proto if isinstance(proto, message_class) else message_class.FromString(data)
+
+
+class _Registry:
+    """The formats by name and by extension; what is registered goes before what was there."""
+
+    def __init__(self) -> None:
+        own = {"protobuf": CODEC, "textproto": TEXT_CODEC, "json": JSON_CODEC}
+        self._own: dict[str, ProtoSerializer] = {name: _OwnSerializer(name, codec) for name, codec in own.items()}
+        self._registered: dict[str, ProtoSerializer] = {}
+
+    def register(self, serializer: ProtoSerializer) -> None:
+        """From now on `load` and `save` use a serializer for its format and its extensions."""
+        self._registered[serializer.supported_format] = serializer
+
+    def get(self, fmt: str) -> ProtoSerializer:
+        """The serializer for a format.
+
+        Raises: UnknownFormatError, which is a ValueError here, where there is none; MissingPackageError where `onnx`
+        has it and is not installed.
+        """
+        found = self.registered(fmt) or self._own.get(fmt)
+        if found is None:
+            known = ", ".join((*self._own, *OF_ONNX, *self._registered))
+            raise UnknownSerializerError(f"no serializer is called {fmt!r}; there are {known}")
+        return found
+
+    def registered(self, fmt: str) -> ProtoSerializer | None:
+        """The serializer for a format that is not one of ours, or was registered in its place."""
+        if fmt in self._registered:
+            return self._registered[fmt]
+        if fmt in self._own or (fmt not in OF_ONNX and "onnx" not in sys.modules):
+            return None
+        with needed("onnx", f"files in the format {fmt}"):
+            from onnx import serialization
+
+        try:
+            return _OfOnnx(serialization.registry.get(fmt))
+        except ValueError:
+            return None
+
+    def get_format_from_file_extension(self, file_extension: str) -> str | None:
+        """The format of files with this extension, or `None`; what was registered last counts."""
+        known: list[tuple[str, ProtoSerializer]] = [*reversed(self._registered.items()), *self._own.items()]
+        for name, serializer in known:
+            if file_extension in serializer.file_extensions:
+                return name
+        found = next((name for name, extensions in OF_ONNX.items() if file_extension in extensions), None)
+        if found is None and "onnx" in sys.modules:
+            from onnx import serialization
+
+            found = serialization.registry.get_format_from_file_extension(file_extension)
+        return found
+
+
+registry = _Registry()
