@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from formats.bridge import from_onnx, from_onnx_ir, onnxruntime_session, to_onnx, to_onnx_ir
+    from formats.adoption import from_onnx, from_onnx_ir
+    from formats.bridge import onnxruntime_session, to_onnx, to_onnx_ir
     from formats.conversion import ConversionReport, WrittenFile, convert, dumps, load, loads, raise_model, save
     from formats.difference import Comparison, compare
     from formats.errors import (
@@ -88,6 +89,7 @@ _MODULES = (
     "difference",
     "restoration",
     "bridge",
+    "adoption",
     "onnxpb.keys",
 )
 

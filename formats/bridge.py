@@ -1,4 +1,4 @@
-"""Models to and from the objects of other packages, and into onnxruntime; each is imported when it is first needed.
+"""Models as objects of other packages, each imported when it is first needed; `adoption.py` has the way back.
 
 How weights reach onnxruntime was measured with version 1.31 and a weight of 200 MB:
 
@@ -25,20 +25,15 @@ from formats.errors import EncodeError
 from formats.extras import needed
 from formats.ir import dtypes, walk
 from formats.ir.model import Model, Tensor
-from formats.ir.storage import places_of, with_raw_data, with_reference, without_data
-from formats.onnxpb.decoder import decode
+from formats.ir.storage import with_raw_data, with_reference, without_data
 from formats.onnxpb.encoder import encode
-from formats.onnxpb.external import PROTOBUF_LIMIT_BYTES, locate_data
-from formats.onnxpb.fields import CLASSES
-from formats.onnxpb.locations import DataFiles
-from formats.onnxpb.merging import merge
-from formats.onnxpb.proto import unwrap
+from formats.onnxpb.external import PROTOBUF_LIMIT_BYTES
 from formats.onnxpb.schema import MESSAGES
 from formats.tensordata.plan import lay_out
-from formats.tensordata.source import FileSpan, Literal, Source
+from formats.tensordata.source import FileSpan, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from formats.ir.model import Graph
     from formats.tensordata.osio import File
@@ -50,18 +45,6 @@ COMPLEX = frozenset((14, 15))  # of which onnxruntime makes no values
 
 
 # onnx
-
-
-def from_onnx(proto: Any, base_dir: str | os.PathLike[str] | None = None) -> Model:
-    """The model of an `onnx.ModelProto`, with which it shares nothing.
-
-    References to external data are looked up in `base_dir`; without it they are kept, and their data are not known.
-    A message of more than 2 GiB loses the unknown fields of its outermost parts.
-
-    Raises: ExternalDataError where external data cannot be or may not be read.
-    """
-    model: Model = _from_protobuf(proto, Model)
-    return model if base_dir is None else locate_data(model, Path(base_dir) / "model.onnx")
 
 
 def to_onnx(model: Any) -> Any:
@@ -76,7 +59,7 @@ def to_onnx(model: Any) -> Any:
 
 def _raised(model: Any) -> Model:
     """The model of the IR, in the operators of ONNX."""
-    return conversion.raise_model(unwrap(model))[0]
+    return conversion.raise_model(model)[0]
 
 
 def _to_onnx(model: Model, stored: Callable[[Tensor], Tensor]) -> Any:
@@ -90,41 +73,6 @@ def _to_onnx(model: Model, stored: Callable[[Tensor], Tensor]) -> Any:
 
 def _inlined(tensor: Tensor) -> Tensor:
     return tensor if tensor.external_source is None else with_raw_data(tensor, tensor.source())
-
-
-def _from_protobuf(proto: Any, message_class: type[Any]) -> Any:
-    """The object of the IR for a message: by way of its bytes, or by its fields where these are too many."""
-    if (data := _serialized(proto)) is not None:
-        return decode(Literal(data), message_class)
-    message, rest = message_class(), type(proto)()
-    for row in MESSAGES[message_class.message]:
-        value = getattr(proto, row.name)
-        if row.label == "repeated" and row.kind == "message":
-            setattr(message, row.name, [_from_protobuf(item, CLASSES[row.type_name]) for item in value])
-        elif row.label == "repeated":
-            getattr(rest, row.name).extend(value)
-        elif not proto.HasField(row.name):
-            continue
-        elif row.kind == "message":
-            setattr(message, row.name, _from_protobuf(value, CLASSES[row.type_name]))
-        elif row.name == "raw_data":
-            message.raw_data = Literal(value)
-        else:
-            setattr(rest, row.name, value)
-    merge(message, decode(Literal(rest.SerializeToString()), message_class))
-    return message
-
-
-def _serialized(proto: Any) -> bytes | None:
-    """The bytes of a message, or `None` where they are too many for protobuf."""
-    with needed("google", "messages of onnx"):
-        from google.protobuf.message import EncodeError as TooLargeError  # type: ignore[import-untyped]
-
-    try:
-        data: bytes = proto.SerializeToString()
-    except TooLargeError:
-        return None
-    return data if len(data) <= PROTOBUF_LIMIT_BYTES else None
 
 
 def _to_protobuf(message: Any, proto: Any, stored: Callable[[Tensor], Tensor]) -> None:
@@ -157,25 +105,6 @@ def _joined(writes: list[PlacedWrite]) -> bytes:
 # onnx_ir
 
 
-def from_onnx_ir(model: Any) -> Model:
-    """The model of an `onnx_ir.Model`: its weights in memory are copied, its external data stay where they are.
-
-    Raises: ExternalDataError where external data cannot be or may not be read.
-    """
-    with needed("onnx_ir", "models of onnx-ir"):
-        import onnx_ir
-
-    directories = {
-        (tensor.name, os.fspath(tensor.location)): Path(tensor.base_dir) for tensor in _external_tensors(model)
-    }
-    files = {directory: DataFiles(directory / "model.onnx") for directory in directories.values()}
-    new = from_onnx(onnx_ir.to_proto(model))
-    for where, tensor in walk.external_tensors(new):
-        directory = directories[tensor.name, places_of(tensor).get("location", "")]
-        tensor.external_source = files[directory].find(tensor, where)
-    return new
-
-
 def to_onnx_ir(model: Any) -> Any:
     """The `onnx_ir.Model` of a model; its larger initialisers are arrays over the files that have them, not copies.
 
@@ -203,38 +132,37 @@ def to_onnx_ir(model: Any) -> Any:
     return new
 
 
-def _external_tensors(model: Any) -> Iterator[Any]:
-    with needed("onnx_ir", "models of onnx-ir"):
-        import onnx_ir
-
-    for graph in model.graphs():
-        values = [value.const_value for value in graph.initializers.values()]
-        for node in graph:
-            for attribute in node.attributes.values():
-                values += attribute.value if isinstance(attribute.value, (list, tuple)) else (attribute.value,)
-        yield from (value for value in values if isinstance(value, onnx_ir.ExternalTensor))
-
-
 # onnxruntime
 
 
 def onnxruntime_session(
-    model_or_path: Any, providers: Sequence[Any] | None = None, *, sess_options: Any = None, **options: Any
+    model_or_path: Any,
+    sess_options: Any = None,
+    providers: Sequence[Any] | None = None,
+    provider_options: Sequence[Any] | None = None,
+    **options: Any,
 ) -> Any:
-    """An `onnxruntime.InferenceSession` of a model of any size, given itself or by the path of a file of any format.
+    """An `onnxruntime.InferenceSession` of a model of any size, given itself, as bytes or by the path of a file.
+
+    The file may have any format; the other arguments are those of InferenceSession, in its order.
 
     Nothing is written. Weights that are in a file stay there: onnxruntime maps it, and it must not be changed while
     the session is in use. Others are in memory once more, in onnxruntime; the session keeps what it was given alive.
-    `sess_options` are changed, so they serve for one session. `options` go to InferenceSession as they are.
+    `sess_options` are changed, so they serve for one session.
 
     Raises: FormatError where the model cannot be read, or has more than 2 GiB without the initialisers of its graphs;
     what onnxruntime raises where it refuses the model.
     """
+    if isinstance(sess_options, (list, tuple)):
+        raise TypeError("sess_options comes before providers, as with InferenceSession; name them: providers=[...]")
     with needed("onnxruntime", "sessions"):
         import onnxruntime
 
-    is_path = isinstance(model_or_path, (str, os.PathLike))
-    model = _raised(conversion.load(model_or_path) if is_path else model_or_path)
+    if isinstance(model_or_path, (str, os.PathLike)):
+        model_or_path = conversion.load(model_or_path)
+    elif isinstance(model_or_path, (bytes, bytearray, memoryview)):
+        model_or_path = conversion.loads(model_or_path)
+    model = _raised(model_or_path)
     weights = _Weights()
     for _, graph in walk.graphs(model):
         weights.move(graph, is_main=graph is model.graph)
@@ -249,7 +177,7 @@ def onnxruntime_session(
         for tensor, array in weights.in_memory
     ]
     sess_options.add_external_initializers([tensor.name for tensor, _ in weights.in_memory], values)
-    session = onnxruntime.InferenceSession(_joined(writes), sess_options, providers=providers, **options)
+    session = onnxruntime.InferenceSession(_joined(writes), sess_options, providers, provider_options, **options)
     session.formats_weights = weights  # alive as long as the session is
     return session
 

@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats import registry
+from formats.arguments import buffer_of, model_of, path_of
 from formats.collector import collector_paused
 from formats.errors import (
     DecodeError,
@@ -133,7 +134,7 @@ def load(path: str | os.PathLike[str], *, format: str | None = None, lenient: bo
 
     Raises: FormatError where it cannot be read; OSError where the file cannot.
     """
-    return open_model(Path(path), format, ReadOptions(**options), lenient=lenient).model
+    return open_model(path_of(path), format, ReadOptions(**options), lenient=lenient).model
 
 
 def loads(data: bytes | bytearray | memoryview, *, format: str | None = None, **options: Any) -> Model:
@@ -143,7 +144,7 @@ def loads(data: bytes | bytearray | memoryview, *, format: str | None = None, **
 
     Raises: FormatError where it cannot be read.
     """
-    source, reading = Literal(memoryview(data).cast("B")), ReadOptions(**options)
+    source, reading = Literal(buffer_of(data)), ReadOptions(**options)
     with _recognised(source, None):
         codec = _codec(source, None, format)
         check_key(reading, codec)
@@ -155,18 +156,19 @@ def save(
 ) -> ConversionReport:
     """The model is written to `path`, and its companion files beside it; the model itself is not changed.
 
-    The format is that of the extension unless `format` names one. `options` are those of the format (`OnnxOptions`,
-    ...) and of the engine (`threads`, `overwrite`, ...). Where a loss matters, `strict` refuses instead. A model that
-    was read from a `.rten` file is written to other formats in ONNX's operators, with `RaisingOptions`.
+    `model` may also be a message of `formats.onnxpb` or of `onnx`, or a model of `onnx_ir`. The format is that of the
+    extension unless `format` names one. `options` are those of the format (`OnnxOptions`, ...) and of the engine
+    (`threads`, `overwrite`, ...). Where a loss matters, `strict` refuses instead. A model that was read from a `.rten`
+    file is written to other formats in ONNX's operators, with `RaisingOptions`.
 
     Raises: TypeError for an option that the format does not have; UnsupportedError and other FormatErrors for a model
     that it cannot hold; OSError where the files cannot be written. Nothing was written then.
     """
     started = perf_counter()
-    destination = Path(path)
+    destination = path_of(path)
     target = _target(destination, format)
     chosen = _split(target, options)
-    plan = _plan(model, target, destination, chosen)
+    plan = _plan(model_of(model), target, destination, chosen)
     _write(plan, chosen.engine, strict)
     return _report(plan, target, destination, started)
 
@@ -180,7 +182,7 @@ def dumps(model: Model, format: str, **options: Any) -> bytes:
     if "external_data" in _names(target.options):
         options.setdefault("external_data", False)
     chosen = _split(target, options)
-    plan = _plan(model, target, Path("model").with_suffix(target.extensions[0]), chosen)
+    plan = _plan(model_of(model), target, Path("model").with_suffix(target.extensions[0]), chosen)
     if len(plan.files) > 1:
         raise EncodeError(f"these options make {len(plan.files)} files; bytes are of one")
     return to_bytes(plan, chosen.engine)
@@ -204,7 +206,7 @@ def convert(
     Raises: as `load` and `save` do.
     """
     started = perf_counter()
-    path, destination = Path(src), Path(dst)
+    path, destination = path_of(src), path_of(dst)
     target = _target(destination, to_format)
     reading = _split(target, options, reads=True).reading  # a mistake in any option should not wait for the model
     opened = open_model(path, from_format, reading, lenient=lenient, key_is_for_it=not target.encrypted)
@@ -228,6 +230,7 @@ def raise_model(model: Model, **options: Any) -> tuple[Model, tuple[Loss, ...]]:
 
     Raises: FormatError for a model that is not well formed, or where a type is not possible.
     """
+    model = model_of(model)
     own = _own_codec(model)
     if own is None:
         return model, ()

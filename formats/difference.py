@@ -7,9 +7,11 @@ the same format would hold that: what is not the same there was not converted fr
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from formats.arguments import path_of
 from formats.conversion import read_model
 from formats.errors import FormatError, LimitError
 from formats.ir import dtypes
@@ -35,11 +37,15 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    import numpy as np
+
+    from formats.ir.dtypes import DataType
     from formats.ir.model import Model
     from formats.registry import Codec
     from formats.tensordata.plan import FilePlan
 
 MAX_TEXT = 60
+BLOCK_BYTES = 3 << 18  # of elements that are compared at a time: whole ones, whatever their size
 # What tells an entry of a list from its neighbours, so that one more at the front is not a difference in all of them.
 _KEYS: dict[type[Any], Callable[[Any], Any]] = {
     Attribute: lambda entry: entry.name,
@@ -66,6 +72,7 @@ class Difference(NamedTuple):
     where: str  # a dotted place in the first model, or in the second where the first has none
     detail: str  # one sentence for people
     subject: str = ""  # the node, tensor, value or function that it is about, in a few words
+    largest: float | None = None  # of the differences of two elements, where they are numbers; inf beside not-a-number
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,7 @@ class Comparison:
     differences: tuple[Difference, ...]
     form: str | None = None
     notes: tuple[Loss, ...] = ()
+    largest_difference: float = 0.0  # of two elements of any tensors that both have with one type and shape
 
     @property
     def equal(self) -> bool:
@@ -95,7 +103,10 @@ class Comparison:
             "formats": list(self.formats),
             "equal": self.equal,
             "count": self.count,
-            "differences": [difference._asdict() for difference in self.differences],
+            "largest_difference": _finite(self.largest_difference),
+            "differences": [
+                {**difference._asdict(), "largest": _finite(difference.largest)} for difference in self.differences
+            ],
             "form": self.form,
             "notes": [note._asdict() for note in self.notes],
         }
@@ -118,22 +129,28 @@ def compare(
     Raises: FormatError where one of them cannot be read or, for such a comparison, not be converted; OSError where a
     file cannot.
     """
-    paths = Path(first), Path(second)
+    paths = path_of(first), path_of(second)
     reading = ReadOptions(**options)
     opened = [read_model(path, None, reading, key_is_for_it=False) for path in paths]
     codecs = [codec for codec, _, _ in opened]
     check_key(reading, *codecs)
     form, models, notes = _in_one_form(paths, codecs, [model for _, _, model in opened])
-    count, kept = 0, []
+    count, kept, largest = 0, [], 0.0
     try:
         for difference in differences(*models, storage=storage):
             count += 1
+            largest = max(largest, difference.largest or 0.0)
             if count <= limit:
                 kept.append(difference)
     except RecursionError:
         raise LimitError("graphs are nested too deep to be compared", path=paths[0]) from None
     formats = codecs[0].name, codecs[1].name
-    return Comparison(paths, formats, count, tuple(kept), form.name if form else None, notes)
+    return Comparison(paths, formats, count, tuple(kept), form.name if form else None, notes, largest)
+
+
+def _finite(number: float | None) -> float | str | None:
+    """A number as JSON has it, which knows no infinity."""
+    return "inf" if number == inf else number
 
 
 def _in_one_form(
@@ -239,9 +256,9 @@ class _Walk:
             if mine != theirs and (mine or theirs):
                 yield _change(f"{where}.{name}", name, mine, theirs)
         if (first.dims, first.data_type) == (second.dims, second.data_type):
-            detail = _compare_elements(first, second)
+            detail, largest = _compare_elements(first, second)
             if detail:
-                yield Difference("weights", where, detail)
+                yield Difference("weights", where, detail, largest=largest)
         if self.storage:
             mine, theirs = _storage(first), _storage(second)
             if mine != theirs:
@@ -264,21 +281,17 @@ def _about(subject: str, inner: Iterable[Difference]) -> Iterator[Difference]:
     return (difference if difference.subject else difference._replace(subject=subject) for difference in inner)
 
 
-def _compare_elements(first: Tensor, second: Tensor) -> str:
-    """How the elements of two tensors of the same type and shape differ; "" where they don't."""
+def _compare_elements(first: Tensor, second: Tensor) -> tuple[str, float | None]:
+    """How the elements of two tensors of one type and shape differ, "" where they don't, and by how much at most."""
     if first.string_data or second.string_data:
-        return "" if first.string_data == second.string_data else "the strings differ"
+        return "" if first.string_data == second.string_data else "the strings differ", None
     mine, theirs = _elements(first), _elements(second)
     if isinstance(mine, str) or isinstance(theirs, str):  # what is wrong with them
-        return (
-            ""
-            if mine == theirs
-            else f"one has elements that cannot be read: {mine if isinstance(mine, str) else theirs}"
-        )
+        wrong = mine if isinstance(mine, str) else theirs
+        return "" if mine == theirs else f"one has elements that cannot be read: {wrong}", None
     if mine == theirs:
-        return ""
-    row = dtypes.BY_NUMBER[first.data_type or 0]
-    return _describe_elements(mine, theirs, row.bits // 8, dtypes.count(first.dims))
+        return "", None
+    return _describe_elements(mine, theirs, dtypes.BY_NUMBER[first.data_type or 0], dtypes.count(first.dims))
 
 
 def _elements(tensor: Tensor) -> Source | str:
@@ -289,23 +302,45 @@ def _elements(tensor: Tensor) -> Source | str:
         return error.message
 
 
-def _describe_elements(first: Source, second: Source, element_bytes: int, elements: int) -> str:
-    """Where two sources of the same size differ, and in how many elements."""
+def _describe_elements(first: Source, second: Source, row: DataType, elements: int) -> tuple[str, float]:
+    """Where two sources of the same size differ, in how many elements, and by how much at most."""
     import numpy
 
-    unit = element_bytes or 1
-    step = (1 << 20) // unit * unit
-    count, place = 0, -1
-    for start in range(0, first.nbytes, step):
-        size = min(step, first.nbytes - start)
+    unit = row.bits // 8 or 1
+    count, place, largest = 0, -1, 0.0
+    for start in range(0, first.nbytes, BLOCK_BYTES):
+        size = min(BLOCK_BYTES, first.nbytes - start)
         mine, theirs = (numpy.frombuffer(side.read(start, size), numpy.uint8) for side in (first, second))
         unlike = (mine != theirs).reshape(-1, unit).any(axis=1)
-        if place < 0 and unlike.any():
+        if not unlike.any():
+            continue
+        if place < 0:
             place = start // unit + int(unlike.argmax())
         count += int(unlike.sum())
-    if not element_bytes:
-        return f"{count} of {first.nbytes} bytes of packed elements differ, the first is byte {place}"
-    return f"{count} of {elements} elements differ, the first is element {place}"
+        chosen = slice(None) if row.bits == 6 else numpy.repeat(unlike, unit)  # of which four are in three bytes
+        largest = max(largest, _largest_difference(mine[chosen], theirs[chosen], row))
+    detail = f"{count} of {elements} elements differ, the first is element {place}"
+    if row.bits < 8:
+        detail = f"{count} of {first.nbytes} bytes of packed elements differ, the first is byte {place}"
+    return f"{detail}; the largest difference is {largest:.6g}", largest
+
+
+def _largest_difference(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any], row: DataType) -> float:
+    """Of elements in raw form, whole ones; infinite where only one of two is not-a-number, or their difference is."""
+    import numpy
+
+    from formats.tensordata.transform import unpack
+
+    sides = []
+    for side in (first, second):
+        raw = unpack(side.tobytes(), row.bits, len(side) * 8 // row.bits) if row.bits < 8 else side
+        array = raw.view(dtypes.numpy_dtype(row.number))
+        sides.append(array.astype("complex128" if array.dtype.kind == "c" else "float64"))
+    with numpy.errstate(invalid="ignore", over="ignore"):
+        apart = numpy.abs(sides[0] - sides[1])
+    same = (sides[0] == sides[1]) | (numpy.isnan(sides[0]) & numpy.isnan(sides[1]))
+    apart[same] = 0.0
+    return float(numpy.where(numpy.isnan(apart), inf, apart).max(initial=0.0))
 
 
 def _by_key(entries: Sequence[Any], key: Callable[[Any], Any] | None) -> dict[Any, Any] | None:

@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from formats.arguments import path_of
 from formats.conversion import read_model
 from formats.ir import dtypes, walk
 from formats.ir.summary import type_text
@@ -126,14 +127,15 @@ def inspect(path: str | os.PathLike[str], *, format: str | None = None, **option
 
     Raises: FormatError where it cannot be read; OSError where the file cannot.
     """
-    codec, source, model = read_model(Path(path), format, ReadOptions(**options))
+    path = path_of(path)
+    codec, source, model = read_model(path, format, ReadOptions(**options))
     graph_inputs, graph_outputs, constants = _interface(model)
     found = list(walk.tensors(model))  # once: it takes as long as reading the model
     tensors = tuple(_entry(where, tensor) for where, tensor in found)
     return Inspection(
-        path=Path(path),
+        path=path,
         format=codec.name,
-        files=_files(Path(path), source, (tensor for _, tensor in found)),
+        files=_files(path, source, (tensor for _, tensor in found)),
         ir_version=model.ir_version,
         producer_name=model.producer_name or "",
         producer_version=model.producer_version or "",

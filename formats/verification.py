@@ -9,6 +9,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from formats.arguments import path_of
 from formats.conversion import read_model
 from formats.errors import CryptError, FormatError
 from formats.inspection import span_of
@@ -91,7 +92,7 @@ def verify(
 
     Raises: OSError where a file cannot be read; what is wrong with it is told, not raised.
     """
-    path, reading = Path(path), ReadOptions(**options)
+    path, reading = path_of(path), ReadOptions(**options)
     try:
         codec, source, model = read_model(path, format, reading)
     except FormatError as error:

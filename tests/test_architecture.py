@@ -67,12 +67,20 @@ ALLOWED = {
     "formats.rten": (*FOUNDATION, "formats.rten", "formats.registry"),
     "formats.registry": (*FOUNDATION, "formats.onnxpb", "formats.onnxzip", "formats.rten"),
     "formats.trust": (*FOUNDATION, "formats.registry"),
-    "formats.conversion": (*FOUNDATION, "formats.registry", "formats.foreign", "formats.trust"),
-    "formats.inspection": (*FOUNDATION, "formats.registry", "formats.conversion"),
+    "formats.conversion": (*FOUNDATION, "formats.registry", "formats.arguments", "formats.foreign", "formats.trust"),
+    "formats.inspection": (*FOUNDATION, "formats.arguments", "formats.registry", "formats.conversion"),
     "formats.restoration": (*FOUNDATION, "formats.onnxzip"),
     "formats.layout": (*FOUNDATION, "formats.registry", "formats.conversion", "formats.inspection", "formats.units"),
-    "formats.verification": (*FOUNDATION, "formats.registry", "formats.conversion", "formats.inspection"),
-    "formats.difference": (*FOUNDATION, "formats.registry", "formats.conversion", "formats.trust"),
+    "formats.verification": (
+        *FOUNDATION,
+        "formats.arguments",
+        "formats.registry",
+        "formats.conversion",
+        "formats.inspection",
+    ),
+    "formats.difference": (*FOUNDATION, "formats.arguments", "formats.registry", "formats.conversion", "formats.trust"),
+    "formats.adoption": (*FOUNDATION, "formats.onnxpb", "formats.extras"),
+    "formats.arguments": ("formats.ir", "formats.adoption"),
     "formats.bridge": (*FOUNDATION, "formats.onnxpb", "formats.conversion", "formats.extras"),
     "formats.units": (),
     "formats.cli": (
@@ -115,9 +123,9 @@ LIGHT |= {"formats.onnxpb", "formats.onnxzip", "formats.rten"}
 DEPENDENCIES = {"numpy", "ml_dtypes", "isal", "typer", "rich", "formats"}
 OPTIONAL = {  # and the modules that may import it
     "cryptography": ("formats.onnxpb.ciphers",),
-    "google": ("formats.bridge",),
+    "google": ("formats.adoption",),
     "onnx": ("formats.bridge", "formats.onnxpb.serialization"),
-    "onnx_ir": ("formats.bridge",),
+    "onnx_ir": ("formats.adoption", "formats.bridge"),
     "onnxruntime": ("formats.bridge",),
 }
 HEAVY = {"numpy", "ml_dtypes", "isal", "rich"}

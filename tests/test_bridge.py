@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import inspect
+import io
 import os
 import subprocess
 import sys
@@ -19,7 +21,7 @@ from corpus import backend_files
 from onnx import TensorProto, helper, numpy_helper
 
 import formats
-from formats import bridge
+from formats import adoption, bridge
 from formats.errors import EncodeError, ExternalDataError
 from formats.ir import dtypes, walk
 from formats.ir.model import Model
@@ -68,7 +70,7 @@ def test_from_onnx_and_back() -> None:
     """Every model file that comes with `onnx` is the same after both bridges."""
     for name, path in backend_files():
         given = onnx.load(path)
-        model = bridge.from_onnx(given)
+        model = adoption.from_onnx(given)
         assert given.SerializeToString() == bridge.to_onnx(model).SerializeToString(), name
 
 
@@ -79,7 +81,8 @@ def test_a_message_above_the_limit_goes_by_its_fields(monkeypatch: pytest.Monkey
     given.graph.node[0].doc_string = "text"
     for limit in (40, 1000, 4000, 6000):
         monkeypatch.setattr(bridge, "PROTOBUF_LIMIT_BYTES", limit)
-        model = bridge.from_onnx(given)
+        monkeypatch.setattr(adoption, "PROTOBUF_LIMIT_BYTES", limit)
+        model = adoption.from_onnx(given)
         assert formats.dumps(model, "onnx") == given.SerializeToString()
         assert given == bridge.to_onnx(model)
 
@@ -98,12 +101,12 @@ def test_external_data_go_along(tmp_path: Path) -> None:
     wanted = given.SerializeToString()
     onnx.save(onnx.ModelProto.FromString(wanted), tmp_path / "m.onnx", save_as_external_data=True, location="w")
     references = onnx.load(tmp_path / "m.onnx", load_external_data=False)
-    (tensor,) = bridge.from_onnx(references, tmp_path).graph.initializer  # type: ignore[union-attr]
+    (tensor,) = adoption.from_onnx(references, tmp_path).graph.initializer  # type: ignore[union-attr]
     assert numpy_helper.to_array(given.graph.initializer[0]).tolist() == tensor.numpy().tolist()
     assert wanted == bridge.to_onnx(formats.load(tmp_path / "m.onnx")).SerializeToString()
-    assert references == bridge.to_onnx(bridge.from_onnx(references))
+    assert references == bridge.to_onnx(adoption.from_onnx(references))
     with pytest.raises(ExternalDataError):
-        bridge.from_onnx(references, tmp_path / "elsewhere")
+        adoption.from_onnx(references, tmp_path / "elsewhere")
 
 
 # onnx_ir
@@ -118,17 +121,17 @@ def test_onnx_ir_and_back(tmp_path: Path) -> None:
     array = converted.graph.initializers["a"].const_value.numpy()
     assert not array.flags.owndata
     assert not array.flags.writeable
-    back = bridge.from_onnx_ir(converted)
+    back = adoption.from_onnx_ir(converted)
     expected = onnx.load(path)
     onnx.checker.check_model(bridge.to_onnx(back))
-    for given, found in zip(walk.tensors(bridge.from_onnx(expected)), walk.tensors(back), strict=True):
+    for given, found in zip(walk.tensors(adoption.from_onnx(expected)), walk.tensors(back), strict=True):
         assert given[1].numpy().tolist() == found[1].numpy().tolist()
 
 
 def test_external_data_of_onnx_ir_stay_where_they_are(tmp_path: Path) -> None:
     """They are found in the directory that `onnx_ir` looks in, and are not read before they are asked for."""
     onnx.save(add_model(weight("a")), tmp_path / "m.onnx", save_as_external_data=True, location="w")
-    model = bridge.from_onnx_ir(onnx_ir.load(tmp_path / "m.onnx"))
+    model = adoption.from_onnx_ir(onnx_ir.load(tmp_path / "m.onnx"))
     (tensor,) = model.graph.initializer  # type: ignore[union-attr]
     assert [tmp_path / "w"] == [file.path for file in tensor.source().files()]
     assert numpy_helper.to_array(weight("a")).tolist() == tensor.numpy().tolist()
@@ -144,7 +147,7 @@ def test_every_data_type_goes_to_onnx_ir(row: dtypes.DataType) -> None:
     model = Model(ir_version=13, graph=formats.Graph(name="g", initializer=[tensor]))
     converted = bridge.to_onnx_ir(model)
     assert data == converted.graph.initializers["t"].const_value.tobytes()
-    (back,) = bridge.from_onnx_ir(converted).graph.initializer  # type: ignore[union-attr]
+    (back,) = adoption.from_onnx_ir(converted).graph.initializer  # type: ignore[union-attr]
     assert data == back.source().read()
 
 
@@ -169,14 +172,14 @@ def inline(model: onnx.ModelProto, folder: Path) -> Path:
 @writer
 def external(model: onnx.ModelProto, folder: Path) -> Path:
     """Weights in a data file."""
-    formats.save(bridge.from_onnx(model), folder / "m.onnx", external_data=True)
+    formats.save(adoption.from_onnx(model), folder / "m.onnx", external_data=True)
     return folder / "m.onnx"
 
 
 @writer
 def split(model: onnx.ModelProto, folder: Path) -> Path:
     """Weights in a file each."""
-    formats.save(bridge.from_onnx(model), folder / "m.onnx", external_data=True, one_file_per_tensor=True)
+    formats.save(adoption.from_onnx(model), folder / "m.onnx", external_data=True, one_file_per_tensor=True)
     return folder / "m.onnx"
 
 
@@ -185,7 +188,7 @@ def linked(model: onnx.ModelProto, folder: Path) -> Path:
     """Links to blobs in another folder, as in the cache of Hugging Face."""
     (folder / "blobs").mkdir()
     (folder / "snapshots").mkdir()
-    formats.save(bridge.from_onnx(model), folder / "blobs" / "m.onnx", external_data="w")
+    formats.save(adoption.from_onnx(model), folder / "blobs" / "m.onnx", external_data="w")
     for name in ("m.onnx", "w"):
         (folder / "snapshots" / name).symlink_to(folder / "blobs" / name)
     return folder / "snapshots" / "m.onnx"
@@ -194,14 +197,14 @@ def linked(model: onnx.ModelProto, folder: Path) -> Path:
 @writer
 def archive(model: onnx.ModelProto, folder: Path) -> Path:
     """An archive."""
-    formats.save(bridge.from_onnx(model), folder / "m.onnxz")
+    formats.save(adoption.from_onnx(model), folder / "m.onnxz")
     return folder / "m.onnxz"
 
 
 @writer
 def rten(model: onnx.ModelProto, folder: Path) -> Path:
     """A model of RTen."""
-    formats.save(bridge.from_onnx(model), folder / "m.rten")
+    formats.save(adoption.from_onnx(model), folder / "m.rten")
     return folder / "m.rten"
 
 
@@ -212,7 +215,7 @@ def test_session_from_a_file(write: Callable[[onnx.ModelProto, Path], Path], tmp
     wanted = run(onnxruntime.InferenceSession(model.SerializeToString()))
     path = write(model, tmp_path)
     before = sorted(os.walk(tmp_path))
-    session = bridge.onnxruntime_session(path, ["CPUExecutionProvider"])
+    session = bridge.onnxruntime_session(path, providers=["CPUExecutionProvider"])
     assert wanted.tolist() == run(session).tolist()
     assert before == sorted(os.walk(tmp_path))
 
@@ -238,7 +241,7 @@ def test_session_from_memory() -> None:
     """A model in memory, a wrapped one, and one with weights in files and in memory both, are as good as a file."""
     given = add_model(weight("a"), weight("b", 1), branch=weight("c", 2))
     wanted = run(onnxruntime.InferenceSession(given.SerializeToString())).tolist()
-    model = bridge.from_onnx(given)
+    model = adoption.from_onnx(given)
     assert wanted == run(bridge.onnxruntime_session(model)).tolist()
     assert wanted == run(bridge.onnxruntime_session(skin.wrap(model))).tolist()
 
@@ -288,7 +291,7 @@ def test_session_with_every_data_type(name: str, where: str, tmp_path: Path) -> 
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [4096]) for name in "xy")
     graph = helper.make_graph(nodes, "g", [x], [y], [tensor])
     given = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    model = bridge.from_onnx(given)
+    model = adoption.from_onnx(given)
     if where == "file":
         onnx.save(given, tmp_path / "m.onnx")
         model = formats.load(tmp_path / "m.onnx")
@@ -316,17 +319,72 @@ def test_session_options_are_used() -> None:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = bridge.onnxruntime_session(
-        bridge.from_onnx(add_model(weight("a"))), ["CPUExecutionProvider"], sess_options=options, provider_options=[{}]
+        formats.from_onnx(add_model(weight("a"))), options, ["CPUExecutionProvider"], [{}]
     )
     assert ["CPUExecutionProvider"] == session.get_providers()
     assert 3 == session.get_session_options().log_severity_level
+
+
+def test_arguments_are_those_of_inference_session() -> None:
+    """Arguments have the names and the order of InferenceSession, bytes are a model, and another order is an error."""
+    theirs, ours = (
+        list(inspect.signature(function).parameters)
+        for function in (onnxruntime.InferenceSession.__init__, bridge.onnxruntime_session)
+    )
+    assert theirs[2:5] == ours[1:4] == ["sess_options", "providers", "provider_options"]
+    model = add_model(weight("a"))
+    wanted = run(onnxruntime.InferenceSession(model.SerializeToString())).tolist()
+    for given in (model.SerializeToString(), bytearray(model.SerializeToString()), model, onnx_ir.from_proto(model)):
+        assert wanted == run(bridge.onnxruntime_session(given)).tolist()
+    with pytest.raises(TypeError, match="sess_options comes before providers"):
+        bridge.onnxruntime_session(model, ["CPUExecutionProvider"])
+
+
+def test_models_of_every_package_are_saved(tmp_path: Path) -> None:
+    """`save`, `dumps` and `raise_model` take messages of `onnx` and of ours, and models of `onnx_ir`."""
+    model = add_model(weight("a"))
+    data = formats.dumps(formats.loads(model.SerializeToString()), "onnx")
+    for index, given in enumerate((model, skin.ModelProto.FromString(model.SerializeToString()))):
+        formats.save(given, tmp_path / f"{index}.onnx")
+        assert data == (tmp_path / f"{index}.onnx").read_bytes() == formats.dumps(given, "onnx")
+        assert data == formats.dumps(formats.raise_model(given)[0], "onnx")
+    formats.save(onnx_ir.from_proto(model), tmp_path / "ir.onnx")
+    assert (
+        run(onnxruntime.InferenceSession(model.SerializeToString())).tolist()
+        == run(onnxruntime.InferenceSession(tmp_path / "ir.onnx")).tolist()
+    )
+    for wrong in (model.graph, skin.GraphProto(), None, {}, "model.onnx", b"model"):
+        with pytest.raises(TypeError, match="expected a model"):
+            formats.save(wrong, tmp_path / "wrong.onnx")
+    assert not (tmp_path / "wrong.onnx").exists()
+
+
+@pytest.mark.parametrize("given", [io.StringIO("x"), io.BytesIO(b"x"), b"x", None, 3], ids=type)
+def test_what_is_no_path_is_told(given: Any, tmp_path: Path) -> None:
+    """An open file, bytes or a number in the place of a path is a TypeError that says what takes them."""
+    model = formats.from_onnx(add_model(weight("a")))
+    calls: list[Callable[[], Any]] = [
+        lambda: formats.load(given),
+        lambda: formats.save(model, given),
+        lambda: formats.convert(given, tmp_path / "x.onnx"),
+        lambda: formats.inspect(given),
+        lambda: formats.verify(given),
+        lambda: formats.compare(given, given),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match="expected the path of a model file, got") as caught:
+            call()
+        assert ("formats.loads" in str(caught.value)) is (given is not None and given != 3)
+    if not isinstance(given, bytes):
+        with pytest.raises(TypeError, match=r"expected the bytes of a model, got .*formats\.load reads"):
+            formats.loads(given)
 
 
 def test_a_model_too_large_without_its_weights_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """What onnxruntime could not read anyhow is refused with the reason."""
     monkeypatch.setattr(bridge, "PROTOBUF_LIMIT_BYTES", 100)
     with pytest.raises(EncodeError, match="without its initialisers"):
-        bridge.onnxruntime_session(bridge.from_onnx(onnx.ModelProto(doc_string="x" * 100)))
+        bridge.onnxruntime_session(adoption.from_onnx(onnx.ModelProto(doc_string="x" * 100)))
 
 
 MEASURE = """
@@ -339,7 +397,7 @@ import numpy, onnxruntime
 from formats.bridge import onnxruntime_session
 for path in sys.argv[1:]:
     before = memory()
-    session = onnxruntime_session(path, ["CPUExecutionProvider"])
+    session = onnxruntime_session(path, providers=["CPUExecutionProvider"])
     after = memory()
     assert all(after[name] - before[name] < 48 for name in before), (path, before, after)
     assert [7.0] == session.run(None, {"x": numpy.array([5])})[0].tolist()
@@ -356,6 +414,6 @@ def test_session_copies_and_reads_no_weight(tmp_path: Path) -> None:
     given = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     paths = [tmp_path / "m.onnx", tmp_path / "m.onnxz"]
     for path in paths:
-        formats.save(bridge.from_onnx(given), path)
+        formats.save(adoption.from_onnx(given), path)
     done = subprocess.run([sys.executable, "-c", MEASURE, *paths], capture_output=True, text=True, check=False)
     assert 0 == done.returncode, done.stderr

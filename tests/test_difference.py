@@ -17,6 +17,7 @@ from formats import Attribute, Dimension, Graph, Model, Node, OperatorSetId, Str
 from formats.cli.report_lines import comparison_lines
 from formats.difference import compare, differences
 from formats.errors import FormatError
+from formats.ir.dtypes import DATA_TYPES, DataType, numpy_dtype
 
 
 def model() -> Model:
@@ -131,11 +132,57 @@ def test_the_entry_of_a_long_list_that_differs_is_shown() -> None:
 
 
 def test_elements_that_differ_are_counted() -> None:
-    """A difference of weights says how many elements differ, and which is the first."""
+    """A difference of weights says how many elements differ, which is the first, and how large the largest is."""
     second = model()
     set_weight(second)
     (difference,) = differences(model(), second)
-    assert "1 of 6 elements differ, the first is element 3" == difference.detail
+    assert difference.detail.startswith("1 of 6 elements differ, the first is element 3; the largest difference is ")
+
+
+@pytest.mark.parametrize("row", [row for row in DATA_TYPES if row.bits], ids=lambda row: row.name)
+def test_the_largest_difference(row: DataType, tmp_path: Path) -> None:
+    """By how much elements of any type differ at most is what numpy finds, in text, as a number and in JSON."""
+    dtype, count = numpy_dtype(row.number), 700_001  # more than are compared at a time
+    rng = np.random.default_rng(row.number)
+    first = (rng.integers(0, 2, count) + (row.kind != "b")).astype(dtype)
+    second = first.copy()
+    second[-100:] = first[100:200]
+    paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
+    for path, array in zip(paths, (first, second), strict=True):
+        formats.save(Model(8, graph=Graph(name="g", initializer=[formats.from_numpy(array, "w")])), path)
+    result = compare(*paths)
+    expected = float(np.abs(first.astype("complex128") - second.astype("complex128")).max())
+    assert expected == result.largest_difference
+    assert not result.equal
+    for difference in result.differences:
+        assert expected == difference.largest
+        assert f"the largest difference is {expected:.6g}" in difference.detail
+    assert expected == json.loads(json.dumps(result.to_json(), allow_nan=False))["largest_difference"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ([0.0, 1.0], [0.0, np.nan], np.inf),
+        ([np.inf, 1.0], [np.inf, 1.5], 0.5),
+        ([np.inf, 1.0], [-np.inf, 1.5], np.inf),
+        ([0.0, 1.0], [-0.0, 1.0], 0.0),
+        ([np.nan, 1.0], [-np.nan, 1.25], 0.25),
+        ([3e38, 0.0], [-3e38, 0.0], 6e38),
+    ],
+)
+def test_the_largest_difference_of_special_numbers(
+    first: list[float], second: list[float], expected: float, tmp_path: Path
+) -> None:
+    """Not-a-number beside a number is infinitely far; equal infinities, zeros and two not-a-numbers are not apart."""
+    paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
+    for path, values in zip(paths, (first, second), strict=True):
+        array = np.array(values, "float32")
+        formats.save(Model(8, graph=Graph(name="g", initializer=[formats.from_numpy(array, "w")])), path)
+    result = compare(*paths)
+    assert expected == pytest.approx(result.largest_difference)
+    assert result.to_json()["largest_difference"] == ("inf" if np.isinf(expected) else result.largest_difference)
+    assert not result.equal
 
 
 def test_order_of_names_without_order_does_not_count() -> None:

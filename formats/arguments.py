@@ -1,0 +1,44 @@
+"""What callers of the library hand in as a model, as its bytes or as its path."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from formats.ir.model import Model
+
+
+def model_of(model: Any) -> Model:
+    """A model of ours, or one of another package as one of ours.
+
+    Raises: TypeError for anything else.
+    """
+    if isinstance(model, Model):
+        return model
+    from formats import adoption
+
+    return adoption.model_of(model)
+
+
+def buffer_of(data: Any) -> memoryview:
+    """The bytes of a model, which are not copied.
+
+    Raises: TypeError for what is none.
+    """
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise TypeError(f"expected the bytes of a model, got {type(data).__name__}; formats.load reads a file")
+    return memoryview(data).cast("B")
+
+
+def path_of(path: Any) -> Path:
+    """The path of a model file.
+
+    Raises: TypeError for what is none.
+    """
+    if isinstance(path, (str, os.PathLike)):
+        return Path(path)
+    hint = ""
+    if isinstance(path, (bytes, bytearray, memoryview)) or hasattr(path, "read"):
+        hint = "; formats.loads reads a model from bytes, and formats.dumps gives the bytes of one"
+    raise TypeError(f"expected the path of a model file, got {type(path).__name__}{hint}")
