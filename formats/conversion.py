@@ -4,23 +4,26 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats import registry
 from formats.arguments import buffer_of, model_of, path_of
+from formats.choices import Choice, ConversionOptions, RaisingOptions, choose
 from formats.collector import collector_paused
 from formats.errors import (
     DecodeError,
     EncodeError,
     FormatError,
+    OptionError,
     TruncatedError,
     UnknownFormatError,
     UnsupportedError,
 )
 from formats.ir import walk
+from formats.options import made, names_of
 from formats.registry import READ_DEFAULTS, ReadOptions
 from formats.tensordata.engine import EngineOptions, execute, to_bytes
 from formats.tensordata.journal import read_steadily
@@ -29,24 +32,18 @@ from formats.trust import check_key, permissions
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
+
+    from typing_extensions import Unpack
 
     from formats.ir.model import Model
+    from formats.keywords import ConvertKeywords, RaiseKeywords, ReadKeywords, WriteKeywords
     from formats.registry import Codec
     from formats.tensordata.osio import File
     from formats.tensordata.plan import Loss, WritePlan
     from formats.tensordata.source import Source
 
 LOSSES_IN_MESSAGE = 10
-
-
-class OptionError(TypeError, ValueError):
-    """An option is not known to the target format (`names`), or has a value that is not possible."""
-
-    def __init__(self, message: str, target: str, names: Iterable[str] = ()) -> None:
-        super().__init__(message)
-        self.target = target
-        self.names = tuple(names)
 
 
 class WrittenFile(NamedTuple):
@@ -102,27 +99,9 @@ class ConversionReport:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class RaisingOptions:
-    """How a model in the operators of its format becomes one in ONNX's.
-
-    `pin_types`: of inputs and outputs by name, where they should not be those of the format, such as "int64", "bool"
-    or "float16".
-    """
-
-    pin_types: Mapping[str, str] | None = None
-
-
-class _Options(NamedTuple):
-    """What a caller has chosen, by who it is for."""
-
-    engine: EngineOptions
-    target: Any
-    raising: RaisingOptions
-    reading: ReadOptions
-
-
-def load(path: str | os.PathLike[str], *, format: str | None = None, lenient: bool = False, **options: Any) -> Model:
+def load(
+    path: str | os.PathLike[str], *, format: str | None = None, lenient: bool = False, **options: Unpack[ReadKeywords]
+) -> Model:
     """The model in a file; its weights stay there until they are asked for.
 
     The format is that of the content, or else of the extension, unless `format` names one. With `lenient`, what is
@@ -134,17 +113,19 @@ def load(path: str | os.PathLike[str], *, format: str | None = None, lenient: bo
 
     Raises: FormatError where it cannot be read; OSError where the file cannot.
     """
-    return open_model(path_of(path), format, ReadOptions(**options), lenient=lenient).model
+    reading = made(ReadOptions, options)
+    return open_model(path_of(path), format, reading, lenient=lenient).model
 
 
-def loads(data: bytes | bytearray | memoryview, *, format: str | None = None, **options: Any) -> Model:
+def loads(data: bytes | bytearray | memoryview, *, format: str | None = None, **options: Unpack[ReadKeywords]) -> Model:
     """The model in `data`, which must not change while the model is in use: its weights stay there.
 
     `options` are those of `ReadOptions`.
 
     Raises: FormatError where it cannot be read.
     """
-    source, reading = Literal(buffer_of(data)), ReadOptions(**options)
+    reading = made(ReadOptions, options)
+    source = Literal(buffer_of(data))
     with _recognised(source, None):
         codec = _codec(source, None, format)
         check_key(reading, codec)
@@ -152,36 +133,47 @@ def loads(data: bytes | bytearray | memoryview, *, format: str | None = None, **
 
 
 def save(
-    model: Model, path: str | os.PathLike[str], *, format: str | None = None, strict: bool = False, **options: Any
+    model: Model,
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    strict: bool = False,
+    options: object = None,
+    **keywords: Unpack[WriteKeywords],
 ) -> ConversionReport:
     """The model is written to `path`, and its companion files beside it; the model itself is not changed.
 
     `model` may also be a message of `formats.onnxpb` or of `onnx`, or a model of `onnx_ir`. The format is that of the
-    extension unless `format` names one. `options` are those of the format (`OnnxOptions`, ...) and of the engine
-    (`threads`, `overwrite`, ...). Where a loss matters, `strict` refuses instead. A model that was read from a `.rten`
-    file is written to other formats in ONNX's operators, with `RaisingOptions`.
+    extension unless `format` names one. Keywords are the options of the format (`OnnxOptions`, ...) and of the engine
+    (`threads`, `overwrite`, ...); `options`, an object, has those of the format instead. Where a loss matters, `strict`
+    refuses instead. A model that was read from a `.rten` file is written to other formats in ONNX's operators, with
+    `RaisingOptions`.
 
-    Raises: TypeError for an option that the format does not have; UnsupportedError and other FormatErrors for a model
-    that it cannot hold; OSError where the files cannot be written. Nothing was written then.
+    Raises: OptionError for an option that the format does not have, or a value that is not possible; UnsupportedError
+    and other FormatErrors for a model that it cannot hold; OSError where the files cannot be written. Nothing was
+    written then.
     """
     started = perf_counter()
     destination = path_of(path)
     target = _target(destination, format)
-    chosen = _split(target, options)
+    chosen = choose(target, options, keywords)
     plan = _plan(model_of(model), target, destination, chosen)
     _write(plan, chosen.engine, strict)
     return _report(plan, target, destination, started)
 
 
-def dumps(model: Model, format: str, **options: Any) -> bytes:
-    """The model as the bytes of one file, weights included; `options` as for `save`.
+def dumps(model: Model, format: str, *, options: object = None, **keywords: Unpack[WriteKeywords]) -> bytes:
+    """The model as the bytes of one file, weights included; options as for `save`.
 
-    Raises: TypeError and FormatError as `save` does.
+    Raises: OptionError and FormatError as `save` does.
     """
     target = registry.by_name(format)
-    if "external_data" in _names(target.options):
-        options.setdefault("external_data", False)
-    chosen = _split(target, options)
+    given: dict[str, Any] = {**keywords}
+    if of_files := [name for name in ("overwrite", "fsync") if given.get(name)]:
+        raise OptionError(f"`{of_files[0]}` is for files; these are bytes")
+    if options is None and "external_data" in names_of(target.options):
+        given.setdefault("external_data", False)
+    chosen = choose(target, options, given)
     plan = _plan(model_of(model), target, Path("model").with_suffix(target.extensions[0]), chosen)
     if len(plan.files) > 1:
         raise EncodeError(f"these options make {len(plan.files)} files; bytes are of one")
@@ -196,23 +188,26 @@ def convert(
     to_format: str | None = None,
     strict: bool = False,
     lenient: bool = False,
-    **options: Any,
+    options: object = None,
+    **keywords: Unpack[ConvertKeywords],
 ) -> ConversionReport:
     """The model in the file `src` is written to `dst`; `load` and `save` in one, without a weight in memory.
 
-    `options` are those of `load` and of `save`; a `key` is that of whichever of the two is encrypted. With
+    Keywords and `options` are those of `load` and of `save`; a `key` is that of whichever of the two is encrypted. With
     `overwrite=True`, `dst` may be a file that exists, `src` itself included.
 
     Raises: as `load` and `save` do.
     """
     started = perf_counter()
     path, destination = path_of(src), path_of(dst)
-    target = _target(destination, to_format)
-    reading = _split(target, options, reads=True).reading  # a mistake in any option should not wait for the model
-    opened = open_model(path, from_format, reading, lenient=lenient, key_is_for_it=not target.encrypted)
-    if opened.codec.name == "onnx" and "source_hash" in _names(target.options):
-        options.setdefault("source_hash", opened.source)
-    chosen = _split(target, options, reads=True)
+    target = _target(destination, to_format, "to_format")
+    ConversionOptions(from_format, to_format, strict, lenient)
+    chosen = choose(target, options, keywords, reads=True)  # a mistake should not wait for the model
+    opened = open_model(
+        path, from_format, chosen.reading, lenient=lenient, key_is_for_it=not target.encrypted, called="from_format"
+    )
+    if opened.codec.name == "onnx" and getattr(chosen.target, "source_hash", opened.source) is None:
+        chosen = chosen._replace(target=replace(chosen.target, source_hash=opened.source))
     with _located(path):
         with collector_paused():
             plan = _plan(opened.model, target, destination, chosen)
@@ -223,7 +218,7 @@ def convert(
     return replace(report, source=path, source_format=opened.codec.name, notes=opened.notes)
 
 
-def raise_model(model: Model, **options: Any) -> tuple[Model, tuple[Loss, ...]]:
+def raise_model(model: Model, **options: Unpack[RaiseKeywords]) -> tuple[Model, tuple[Loss, ...]]:
     """The model in ONNX's operators, as `save` would write it to an `.onnx` file, and what is lost on the way.
 
     It is `model` itself unless that was read from a `.rten` file. `options` are `RaisingOptions`.
@@ -236,7 +231,7 @@ def raise_model(model: Model, **options: Any) -> tuple[Model, tuple[Loss, ...]]:
         return model, ()
     if own.raise_model is None:
         raise UnsupportedError(f"the operators are those of {own.title}, which cannot be expressed in ONNX's")
-    return own.raise_model(model, RaisingOptions(**options).pin_types or {})
+    return own.raise_model(model, made(RaisingOptions, options).pin or {})
 
 
 def read_model(
@@ -262,10 +257,11 @@ def open_model(
     *,
     lenient: bool = False,
     key_is_for_it: bool = True,
+    called: str = "format",
 ) -> Opened:
     """The model in a file in the format `name`, or in the one that is recognised, and what was found on the way.
 
-    Where a key is given and `key_is_for_it`, the file must be encrypted.
+    Where a key is given and `key_is_for_it`, the file must be encrypted. `called` is the caller's word for `name`.
 
     Raises: as `load` does.
     """
@@ -273,7 +269,7 @@ def open_model(
     def read(file: File) -> Opened:
         source: Source = file.span()
         with _recognised(source, path):
-            codec = _codec(source, path, name)
+            codec = _codec(source, path, name, called)
             if key_is_for_it:
                 check_key(options, codec)
             if codec.settled is not None:
@@ -318,23 +314,23 @@ def _recognised(source: Source, path: Path | None) -> Iterator[None]:
         raise
 
 
-def _codec(source: Source, path: Path | None, name: str | None) -> Codec:
+def _codec(source: Source, path: Path | None, name: str | None, called: str = "format") -> Codec:
     if name is not None:
         return registry.by_name(name)
     head = source.read(0, min(registry.HEAD_BYTES, source.nbytes))
-    return registry.for_reading(head, source.nbytes, path)
+    return registry.for_reading(head, source.nbytes, path, called)
 
 
-def _target(destination: Path, name: str | None) -> Codec:
-    return registry.for_writing(destination) if name is None else registry.by_name(name)
+def _target(destination: Path, name: str | None, called: str = "format") -> Codec:
+    return registry.for_writing(destination, called) if name is None else registry.by_name(name)
 
 
-def _plan(model: Model, target: Codec, destination: Path, chosen: _Options) -> WritePlan:
+def _plan(model: Model, target: Codec, destination: Path, chosen: Choice) -> WritePlan:
     if _own_codec(model) in (None, target):
-        if chosen.raising.pin_types:
-            raise OptionError("types can be pinned of models in other operators than the target's only", target.title)
+        if chosen.raising.pin:
+            raise OptionError("`pin` is for models in other operators than the target's, such as those of .rten files")
         return target.plan(model, destination, chosen.target)
-    raised, losses = raise_model(model, pin_types=chosen.raising.pin_types)
+    raised, losses = raise_model(model, pin=chosen.raising.pin)
     plan = target.plan(raised, destination, chosen.target)
     return plan._replace(losses=(*losses, *plan.losses))
 
@@ -367,26 +363,6 @@ def _report(plan: WritePlan, target: Codec, destination: Path, started: float) -
         seconds=perf_counter() - started,
         losses=plan.losses,
     )
-
-
-def _names(options: type) -> set[str]:
-    return {field.name for field in fields(options)}
-
-
-def _split(target: Codec, options: Mapping[str, Any], *, reads: bool = False) -> _Options:
-    """The options of the engine, of the target format, of raising and, where a file is read too, of that."""
-    kinds = (EngineOptions, target.options, RaisingOptions, ReadOptions)
-    of_target, others = _names(target.options), _names(EngineOptions) | _names(RaisingOptions)
-    if reads:
-        others |= _names(ReadOptions)
-    unknown = sorted(options.keys() - of_target - others)
-    if unknown:
-        known = f"{', '.join(sorted(of_target))}; and of every format {', '.join(sorted(others))}"
-        raise OptionError(f"{target.title} has no option {', '.join(unknown)}; it has {known}", target.title, unknown)
-    try:
-        return _Options(*(kind(**{name: options[name] for name in _names(kind) & options.keys()}) for kind in kinds))
-    except ValueError as error:
-        raise OptionError(f"{target.title}: {error}", target.title) from error
 
 
 @contextmanager

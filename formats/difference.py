@@ -28,6 +28,7 @@ from formats.ir.model import (
     ValueInfo,
     set_names,
 )
+from formats.options import made
 from formats.registry import ReadOptions
 from formats.tensordata.plan import Loss
 from formats.tensordata.source import Concat, Literal, Source
@@ -38,9 +39,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import numpy as np
+    from typing_extensions import Unpack
 
     from formats.ir.dtypes import DataType
     from formats.ir.model import Model
+    from formats.keywords import ReadKeywords
     from formats.registry import Codec
     from formats.tensordata.plan import FilePlan
 
@@ -118,7 +121,7 @@ def compare(
     *,
     storage: bool = False,
     limit: int = 100,
-    **options: Any,
+    **options: Unpack[ReadKeywords],
 ) -> Comparison:
     """In what the models in two files differ, with the first `limit` differences; formats may be different.
 
@@ -130,7 +133,7 @@ def compare(
     file cannot.
     """
     paths = path_of(first), path_of(second)
-    reading = ReadOptions(**options)
+    reading = made(ReadOptions, options)
     opened = [read_model(path, None, reading, key_is_for_it=False) for path in paths]
     codecs = [codec for codec, _, _ in opened]
     check_key(reading, *codecs)

@@ -13,6 +13,7 @@ FormatError                       root; carries path, file_offset, where (each o
 ├── CryptError                    wrong key, tampered or truncated ciphertext
 └── MissingPackageError           a package is not installed that this needs; also a ModuleNotFoundError
 
+`OptionError` is about the call, not about a model, and no part of the tree.
 `OSError` passes through unchanged: a missing file, a full disk and a missing permission already have a good name.
 """
 
@@ -52,6 +53,14 @@ class FormatError(Exception):
         if self.where is not None:
             place.append(self.where)
         return f"{', '.join(place)}: {self.message}" if place else self.message
+
+
+class OptionError(TypeError, ValueError):
+    """An option is not known, cannot be used for what was asked, or has a value that is not possible.
+
+    It is a mistake in the call, not in a model, so no FormatError. Options are called by their keywords, in backquotes;
+    the command shows the flags instead.
+    """
 
 
 class UnknownFormatError(FormatError):

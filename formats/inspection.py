@@ -12,6 +12,7 @@ from formats.arguments import path_of
 from formats.conversion import read_model
 from formats.ir import dtypes, walk
 from formats.ir.summary import type_text
+from formats.options import made
 from formats.registry import ReadOptions
 from formats.tensordata.source import FileSpan
 
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Mapping
 
+    from typing_extensions import Unpack
+
     from formats.ir.model import Model, Tensor, ValueInfo
+    from formats.keywords import ReadKeywords
     from formats.tensordata.source import Source
 
 
@@ -122,13 +126,13 @@ class Inspection:
         }
 
 
-def inspect(path: str | os.PathLike[str], *, format: str | None = None, **options: Any) -> Inspection:  # noqa: A002 - as in `load`
+def inspect(path: str | os.PathLike[str], *, format: str | None = None, **options: Unpack[ReadKeywords]) -> Inspection:  # noqa: A002 - as in `load`
     """What is in the model file at `path`, without reading a weight; `options` are those of `load`.
 
     Raises: FormatError where it cannot be read; OSError where the file cannot.
     """
-    path = path_of(path)
-    codec, source, model = read_model(path, format, ReadOptions(**options))
+    path, reading = path_of(path), made(ReadOptions, options)
+    codec, source, model = read_model(path, format, reading)
     graph_inputs, graph_outputs, constants = _interface(model)
     found = list(walk.tensors(model))  # once: it takes as long as reading the model
     tensors = tuple(_entry(where, tensor) for where, tensor in found)

@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections import Counter
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from formats.conversion import read_model
 from formats.inspection import span_of
 from formats.ir import dtypes, walk
+from formats.options import made
 from formats.registry import ReadOptions, Region
 from formats.units import in_units
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Iterator, Sequence
 
+    from typing_extensions import Unpack
+
+    from formats.keywords import ReadKeywords
     from formats.tensordata.osio import File
 
 MAX_PADDING_BYTES = 1 << 16  # what no alignment leaves over is called unused
@@ -51,12 +55,15 @@ class FileLayout(NamedTuple):
     regions: tuple[Region, ...]
 
 
-def layout(path: str | os.PathLike[str], *, format: str | None = None, **options: Any) -> tuple[FileLayout, ...]:
+def layout(
+    path: str | os.PathLike[str], *, format: str | None = None, **options: Unpack[ReadKeywords]
+) -> tuple[FileLayout, ...]:
     """What the files of a model consist of, the model file first; `options` are those of `load`.
 
     Raises: FormatError where it cannot be read; OSError where a file cannot.
     """
-    codec, source, model = read_model(Path(path), format, ReadOptions(**options))
+    reading = made(ReadOptions, options)
+    codec, source, model = read_model(Path(path), format, reading)
     parts = codec.regions(source) if codec.regions else (Region(0, source.nbytes, "model", "model"),)
     tensors: dict[File, dict[tuple[int, int], Region]] = {file: {} for file in source.files()}
     for _, tensor in walk.tensors(model):

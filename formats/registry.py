@@ -8,7 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from formats.errors import UnknownFormatError
+from formats.errors import CryptError, OptionError, UnknownFormatError
+from formats.options import ASKED, SWITCH, Flag, Kind, choice, count, option, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -35,30 +36,70 @@ class Match(IntEnum):
     STRONG = 2  # they carry a mark that other formats do not
 
 
+READING = "Options for reading"
+ENCRYPTED = "Options for .onnxc, read or written"
+
+
+def _key(value: Any) -> Key:
+    from formats.onnxpb.keys import Key
+
+    try:
+        return Key.of(value)
+    except (AttributeError, CryptError) as error:
+        raise ValueError from error
+
+
+def _key_in_file(path: str) -> Key:
+    from formats.onnxpb.keys import Key
+
+    return Key.from_file(path)
+
+
+def _key_in_environment(name: str) -> Key:
+    from formats.onnxpb.keys import Key
+
+    return Key.from_environment(name)
+
+
+KEY = Kind("a text, bytes or a `formats.Key`, and not empty", _key, keyword_type="Key | str | bytes", secret=True)
+KEY_FLAGS = (  # an argument would show the key to other users
+    Flag(("--key-file",), "Take the key from FILE, without its line end.", "FILE", from_text=_key_in_file),
+    Flag(("--key-env",), "Take the key from an environment variable.", "NAME", from_text=_key_in_environment),
+    Flag(("--ask-key",), "Ask for the key on the terminal.", value=ASKED),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
     """How a file is read, in any format that has such a choice.
 
-    `max_depth`: how deep messages may lie within messages, 1 to `DEEPEST`. `hard_links`: whether a file of external
-    data may have further names; some of them could be outside the model's directory. `key`: what opens an encrypted
-    model; a file that is not encrypted is refused then. `allow_encryption`: 1 also opens the variant of encrypted
-    models which cannot show whether it was changed or made up.
+    `max_depth`: how deep messages may lie within messages. `hard_links`: whether a file of external data may have
+    further names; some of them could be outside the model's directory. `key`: what opens an encrypted model; a file
+    that is not encrypted is refused then. `allow_encryption`: 1 also opens the variant of encrypted models which cannot
+    show whether it was changed or made up.
+
+    Raises: OptionError for a value that is not possible.
     """
 
-    max_depth: int = MAX_DEPTH
-    hard_links: bool = True
-    key: Key | str | bytes | None = None
-    allow_encryption: int | None = None
+    max_depth: int = option(
+        MAX_DEPTH,
+        count(1, DEEPEST),
+        f"Refuse messages nested deeper than N, up to {DEEPEST}; {MAX_DEPTH} by default.",
+        panel=READING,
+    )
+    hard_links: bool = option(True, SWITCH, "Refuse files of weights that have more than one name.", panel=READING)
+    key: Key | str | bytes | None = option(
+        None, KEY, "The key of an encrypted model.", flags=KEY_FLAGS, panel=ENCRYPTED
+    )
+    allow_encryption: int | None = option(
+        None,
+        choice(1)._replace(words="1; 2 and 3 are always allowed"),
+        "Open AES-256-CBC, too, which cannot show whether it was changed or made up.",
+        panel=ENCRYPTED,
+    )
 
     def __post_init__(self) -> None:
-        if self.key is not None:
-            from formats.onnxpb.keys import Key
-
-            object.__setattr__(self, "key", Key.of(self.key))  # which does not show when it is printed
-        if self.allow_encryption not in (None, 1):
-            raise ValueError(f"allow_encryption is {self.allow_encryption!r}, and can only be 1; 2 and 3 are allowed")
-        if not 1 <= self.max_depth <= DEEPEST:
-            raise ValueError(f"max_depth is {self.max_depth}, and must be from 1 to {DEEPEST}")
+        settle(self)
 
 
 READ_DEFAULTS = ReadOptions()
@@ -192,17 +233,20 @@ def of_domains(domains: Collection[str | None]) -> Codec | None:
 def by_name(name: str) -> Codec:
     """The codec of that name.
 
-    Raises: UnknownFormatError naming the ones there are.
+    Raises: OptionError naming the ones there are.
     """
     codec = _first(lambda codec: codec.name == name)
     if codec is None:
         known = ", ".join(codec.name for codec in codecs())
-        raise UnknownFormatError(f"no format is called {name!r}; there are {known}{_problems()}")
+        raise OptionError(f"no format is called {name!r}; there are {known}{_problems()}")
     return codec
 
 
-def for_writing(path: Path) -> Codec:
-    """The codec that the extension of `path` asks for.
+FORMAT = Kind("the name of a format", lambda value: by_name(value).name, "FORMAT")
+
+
+def for_writing(path: Path, option: str = "format") -> Codec:
+    """The codec that the extension of `path` asks for; `option` is what the caller calls the name of a format.
 
     Raises: UnknownFormatError naming the extensions there are.
     """
@@ -211,11 +255,11 @@ def for_writing(path: Path) -> Codec:
     if codec is None:
         known = ", ".join(extension for codec in codecs() for extension in codec.extensions)
         found = f"the extension {path.suffix!r} belongs to no format" if suffix else "no extension tells the format"
-        raise UnknownFormatError(f"{found} (known: {known}); name one with --to{_problems()}", path=path)
+        raise UnknownFormatError(f"{found} (known: {known}); name one with `{option}`{_problems()}", path=path)
     return codec
 
 
-def for_reading(head: bytes, nbytes: int, path: Path | None) -> Codec:
+def for_reading(head: bytes, nbytes: int, path: Path | None, option: str = "format") -> Codec:
     """The codec of a file with these first bytes: a strong match, else the extension's, else a weak match.
 
     The extension of an encrypted format of this package decides alone.
@@ -232,7 +276,7 @@ def for_reading(head: bytes, nbytes: int, path: Path | None) -> Codec:
     if codec is None:
         tried = ", ".join(codec.title for codec in codecs())
         reason = f"its bytes are none of {tried}" if nbytes else "the file is empty"
-        message = f"{reason}; if you know better, name the format with --from{_problems()}"
+        message = f"{reason}; if you know better, name the format with `{option}`{_problems()}"
         raise UnknownFormatError(message, path=path)
     return codec
 

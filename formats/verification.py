@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.arguments import path_of
 from formats.conversion import read_model
-from formats.errors import CryptError, FormatError
+from formats.errors import CryptError, FormatError, OptionError
 from formats.inspection import span_of
 from formats.ir import dtypes, walk
 from formats.ir.model import Function, Graph, entries
+from formats.options import made
 from formats.registry import ReadOptions
 from formats.tensordata.engine import EngineOptions, execute
 from formats.tensordata.osio import File
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from typing_extensions import Unpack
+
     from formats.ir.model import Model, Node, OperatorSetId, Tensor
+    from formats.keywords import ReadKeywords
     from formats.registry import Checksum
 
 FIRST_WITH_OPSETS = 3  # the ir_version from which on a model says of which operator sets it is
@@ -80,19 +84,25 @@ def verify(
     format: str | None = None,
     data: bool = False,
     original: str | os.PathLike[str] | None = None,
-    engine: EngineOptions | None = None,
-    **options: Any,
+    threads: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+    **options: Unpack[ReadKeywords],
 ) -> Verification:
     """What is wrong with the model file at `path`.
 
     Its structure, the names in its graphs and the size of every tensor are checked without reading weights. With
     `data`, so are the checksums that it tells, of everything: entries of an archive, data files, and the file
-    `original` that it was made from. `options` are those of `load`. An encrypted model of the variant that cannot show
-    whether it was changed is an error without `allow_encryption=1`, and a note with it.
+    `original` that it was made from. `options` are those of `load`, `threads` and `progress` those of `EngineOptions`.
+    An encrypted model of the variant that cannot show whether it was changed is an error without `allow_encryption=1`,
+    and a note with it.
 
-    Raises: OSError where a file cannot be read; what is wrong with it is told, not raised.
+    Raises: OptionError for an option without a use; OSError where a file cannot be read. What is wrong with it is told,
+    not raised.
     """
-    path, reading = path_of(path), ReadOptions(**options)
+    path, reading = path_of(path), made(ReadOptions, options)
+    engine = EngineOptions(threads=threads, progress=progress)
+    if original is not None and not data:
+        raise OptionError("`original` is of use with `data=True` only")
     try:
         codec, source, model = read_model(path, format, reading)
     except FormatError as error:
@@ -111,7 +121,7 @@ def verify(
     if data:
         first = None if original is None else File.open(original).span()
         checksums = list(codec.checksums(source, model, first)) if codec.checksums else []
-        failures, read_bytes = _check_data(checksums, engine or EngineOptions())
+        failures, read_bytes = _check_data(checksums, engine)
         errors += failures
         checked = len(checksums)
         if first is not None and all(checksum.source is not first for checksum in checksums):

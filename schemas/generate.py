@@ -1,4 +1,4 @@
-"""Write the schema modules of the package from the schema texts beside this script.
+"""Write the schema modules of the package from the schema texts beside this script, and what is made from the options.
 
 `python schemas/generate.py` writes them; with `--check` it only says whether they are current.
 """
@@ -9,16 +9,22 @@ import argparse
 import sys
 from pathlib import Path
 
-import onnx_schema
-import onnx_stub
-import rten_schema
-
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # the package beside this script, not one that is installed
+
+import onnx_schema  # noqa: E402
+import onnx_stub  # noqa: E402
+import option_rows  # noqa: E402
+import rten_schema  # noqa: E402
 
 TARGETS = (
     ("schemas/onnx.proto", onnx_schema.generate, "formats/onnxpb/schema.py"),
     ("schemas/onnx.proto", onnx_stub.generate, "formats/onnxpb/proto.pyi"),
     ("schemas/rten.fbs", rten_schema.generate, "formats/rten/file/schema.py"),
+)
+FROM_ROWS = (
+    (option_rows.keywords, "formats/keywords.py"),
+    (option_rows.reference, "docs/options.md"),
 )
 
 
@@ -33,10 +39,13 @@ def outdated() -> dict[Path, str]:
             wanted = generate((ROOT / source).read_text("utf-8"))
         except ValueError as error:
             raise ValueError(f"{source}, {error}") from error
-        path = ROOT / target
-        if not path.exists() or path.read_bytes() != wanted.encode():
-            wanted_texts[path] = wanted
-    return wanted_texts
+        wanted_texts[ROOT / target] = wanted
+    wanted_texts |= {ROOT / target: write() for write, target in FROM_ROWS}
+    return {
+        path: wanted
+        for path, wanted in wanted_texts.items()
+        if not path.exists() or path.read_bytes() != wanted.encode()
+    }
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -159,7 +159,7 @@ def dumped(format_name: str, **options: Any) -> list[bytes]:
 
 def encrypted() -> list[bytes]:
     """The models in each of the ways to encrypt."""
-    return [data for variant in (1, 2, 3) for data in dumped("onnxc", key=KEY, variant=variant)]
+    return [data for variant in (1, 2, 3) for data in dumped("onnxc", key=KEY, encryption=variant)]
 
 
 def archives() -> list[bytes]:
@@ -572,7 +572,7 @@ def new_archive(rng: random.Random) -> bytes:
 def new_encrypted(rng: random.Random) -> bytes:
     """A changed model, encrypted."""
     model = formats.loads(new_binary(rng))
-    return formats.dumps(model, "onnxc", key=KEY, variant=rng.choice((1, 2, 3)), threads=1)
+    return formats.dumps(model, "onnxc", key=KEY, encryption=rng.choice((1, 2, 3)), threads=1)
 
 
 def external_seeds() -> list[bytes]:

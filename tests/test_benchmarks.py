@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import commands
 import models
 import onnx
 import pytest
@@ -20,7 +21,6 @@ from onnx.numpy_helper import to_array
 from safetensors.numpy import load_file
 
 import formats
-from formats.cli.convert_command import app
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 SCALE = 1 / 1024  # a large weight, or 40 nodes
@@ -95,7 +95,7 @@ def test_commands_work(case: Case, way: Way, directory: Path, tmp_path: Path) ->
     """Every command of ours is understood, and writes a model."""
     places = {"{model}": str(models.make(case.model_of(way), directory, SCALE)), "{out}": str(tmp_path)}
     command = [re.sub(r"\{\w+\}", lambda found: places[found[0]], argument) for argument in way.command]
-    app(command[1:], standalone_mode=False)
+    assert 0 == commands.run("convert", *command[1:]).exit_code
     (written,) = [path for suffix in (".onnx", ".onnxz", ".rten") for path in tmp_path.glob(f"m{suffix}")]
     assert formats.load(written).graph is not None
 

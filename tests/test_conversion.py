@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 import formats
 from formats import onnxpb
-from formats.conversion import OptionError
+from formats.errors import OptionError
 from formats.ir.model import Attribute, Graph, Model, Node
 from formats.registry import DEEPEST, MAX_DEPTH
 from formats.tensordata.engine import EngineOptions
@@ -143,9 +144,9 @@ def test_content_beats_the_extension(tiny_model: Path, tmp_path: Path, verb: str
 @pytest.mark.parametrize("name", ["safetensors", "", "ONNX"])
 def test_unknown_format_name_is_refused(tiny_model: Path, tmp_path: Path, name: str) -> None:
     """A format that does not exist is refused with the names of those that do."""
-    with pytest.raises(formats.UnknownFormatError, match="onnx, onnxz, rten"):
+    with pytest.raises(OptionError, match="onnx, onnxz, rten"):
         formats.load(tiny_model, format=name)
-    with pytest.raises(formats.UnknownFormatError, match="onnx, onnxz, rten"):
+    with pytest.raises(OptionError, match="onnx, onnxz, rten"):
         formats.convert(tiny_model, tmp_path / "a", to_format=name)
 
 
@@ -160,26 +161,25 @@ def test_unknown_extension_is_refused(tiny_model: Path, tmp_path: Path, name: st
 @pytest.mark.parametrize(
     ("extension", "options", "message"),
     [
-        ("onnx", {"alignement": 64}, r"ONNX protobuf has no option alignement; it has alignment, .* threads"),
-        ("rten", {"external_data": True, "alignment": 1}, "RTen has no option alignment, external_data; it has exact"),
-        ("onnxz", {"exact": True}, r"ONNX archive has no option exact; it has alignment, .*size_threshold; and of"),
+        ("onnx", {"alignement": 64}, "there is no option `alignement` for ONNX protobuf; did you mean `alignment`?"),
+        ("rten", {"external_data": True, "alignment": 1}, "`alignment` and `external_data` cannot be used for RTen"),
+        ("onnxz", {"exact": True}, "`exact` cannot be used for ONNX archive"),
     ],
 )
 def test_option_of_another_format_is_a_type_error(
     tiny_model: Path, tmp_path: Path, extension: str, options: dict[str, Any], message: str
 ) -> None:
-    """An option that the target does not have is a TypeError that names the format and what it has."""
-    with pytest.raises(TypeError, match=message) as caught:
+    """An option that the target does not have is a TypeError that names the format; if nobody has it, one like it."""
+    with pytest.raises(TypeError, match=re.escape(message)) as caught:
         formats.convert(tiny_model, tmp_path / f"a.{extension}", **options)
     assert isinstance(caught.value, OptionError)
-    assert tuple(sorted(options)) == caught.value.names
-    with pytest.raises(TypeError, match=message):
+    with pytest.raises(TypeError, match=re.escape(message)):
         formats.save(Model(), tmp_path / f"a.{extension}", **options)
 
 
 def test_options_are_checked_before_the_model_is_read(tmp_path: Path) -> None:
     """A mistake in the options is told without a look at the source."""
-    with pytest.raises(TypeError, match="no option nonsense"):
+    with pytest.raises(TypeError, match="no option `nonsense` for ONNX protobuf; there are `alignment`, "):
         formats.convert(tmp_path / "missing.onnx", tmp_path / "a.onnx", nonsense=1)
 
 
@@ -300,7 +300,7 @@ def test_strict_has_nothing_against_what_was_forgotten_before(tiny_model: Path, 
 def test_types_can_be_pinned(tiny_model: Path, tmp_path: Path) -> None:
     """Inputs and outputs of a model from RTen get the types that are asked for."""
     formats.convert(tiny_model, tmp_path / "a.rten")
-    formats.convert(tmp_path / "a.rten", tmp_path / "b.onnx", pin_types={"x": "float16", "y": "DOUBLE"})
+    formats.convert(tmp_path / "a.rten", tmp_path / "b.onnx", pin={"x": "float16", "y": "DOUBLE"})
     graph = onnx.load(tmp_path / "b.onnx").graph
     assert [10, 11] == [value.type.tensor_type.elem_type for value in (*graph.input, *graph.output)]
 
@@ -309,10 +309,10 @@ def test_types_are_pinned_of_models_from_rten_only(tiny_model: Path, tmp_path: P
     """An ONNX model says its types, and those of a .rten file are what RTen has."""
     formats.convert(tiny_model, tmp_path / "a.rten")
     for source, destination in (("tiny.onnx", "b.onnx"), ("tiny.onnx", "b.rten"), ("a.rten", "b.rten")):
-        with pytest.raises(OptionError, match="types can be pinned of models in other operators"):
-            formats.convert(tmp_path / source, tmp_path / destination, pin_types={"x": "int64"})
+        with pytest.raises(OptionError, match="`pin` is for models in other operators"):
+            formats.convert(tmp_path / source, tmp_path / destination, pin={"x": "int64"})
     with pytest.raises(formats.EncodeError, match="no input or output is called 'z'; there are"):
-        formats.convert(tmp_path / "a.rten", tmp_path / "b.onnx", pin_types={"z": "int64"})
+        formats.convert(tmp_path / "a.rten", tmp_path / "b.onnx", pin={"z": "int64"})
 
 
 def test_operators_of_a_codec_that_cannot_raise_are_refused(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -422,7 +422,7 @@ def test_depth_of_messages_is_limited(extension: str, tmp_path: Path) -> None:
         assert model == formats.loads(path.read_bytes(), max_depth=DEEPEST)
         formats.convert(path, tmp_path / f"{depth} again.onnx", max_depth=depth)
         assert formats.dumps(model, "onnx") == (tmp_path / f"{depth} again.onnx").read_bytes()
-        with pytest.raises(formats.LimitError, match=f"deeper than {depth - 1}; --max-depth allows up to 250"):
+        with pytest.raises(formats.LimitError, match=f"deeper than {depth - 1}; `max_depth` allows up to 250"):
             formats.dumps(formats.load(path, max_depth=depth - 1), "json")
 
 
@@ -441,7 +441,7 @@ def test_depth_has_a_default(extension: str, tmp_path: Path) -> None:
 def test_impossible_depths_are_refused(depth: int, tiny_model: Path, tmp_path: Path) -> None:
     """A limit that the stack has no room for, or that no model keeps, is refused and not discovered later."""
     for read in (formats.load, onnxpb.load):
-        with pytest.raises(ValueError, match=f"max_depth is {depth}, and must be from 1 to {DEEPEST}"):
+        with pytest.raises(ValueError, match=f"`max_depth` is {depth}, and must be a whole number from 1 to {DEEPEST}"):
             read(tiny_model, max_depth=depth)
     with pytest.raises(OptionError, match="max_depth"):
         formats.convert(tiny_model, tmp_path / "a.onnxz", max_depth=depth)

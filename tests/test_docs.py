@@ -14,7 +14,7 @@ import pytest
 import rten_tables
 
 import formats
-from formats.cli.convert_command import EXAMPLES
+from formats.cli.verbs import EXAMPLES
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/rten.md", "docs/security.md")
@@ -81,7 +81,7 @@ def test_commands_run(line: str, folder: Path, command: Python, python: Python) 
         done = command(*arguments, "--force")
         assert (0, "") == (done.returncode, done.stderr)
     elif program == "formats":
-        done = python("-c", "from formats.cli.verbs import main; main()", *arguments)
+        done = python("-c", "from formats.cli import formats; formats()", *arguments)
         assert (0, "") == (done.returncode, done.stderr)
     elif line.startswith("python schemas/"):
         done = subprocess.run([sys.executable, *arguments, "--check"], cwd=ROOT, capture_output=True, check=False)

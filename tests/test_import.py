@@ -37,9 +37,9 @@ def loaded(python: Python, code: str, *arguments: str) -> list[str]:
     return done.stdout.splitlines()[-1].split()
 
 
-def run_main(python: Python, *arguments: str, command: str = "process") -> list[str]:
+def run_main(python: Python, *arguments: str, command: str = "main") -> list[str]:
     """The heavy modules that are there after the command ran in this process."""
-    code = f"from formats.cli.{command} import main\ntry:\n    main()\nexcept SystemExit: pass\nprint()"
+    code = f"from formats.cli import {command}\ntry:\n    {command}()\nexcept SystemExit: pass\nprint()"
     return loaded(python, code, *arguments)
 
 
@@ -57,7 +57,6 @@ def test_import_loads_nothing_heavy(python: Python) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        pytest.param(["--help"], id="help"),
         pytest.param(["--version"], id="version"),
         pytest.param(["missing.onnx", "a.rten"], id="missing source"),
         pytest.param(["digits.onnx"], id="usage error"),
@@ -65,7 +64,7 @@ def test_import_loads_nothing_heavy(python: Python) -> None:
     ],
 )
 def test_command_loads_nothing_heavy(python: Python, digits: Path, arguments: list[str]) -> None:
-    """Help, errors and conversions between ONNX files start without numpy, rich, pydantic and the like."""
+    """Errors and conversions between ONNX files start without numpy, rich, pydantic and the like."""
     assert [] == run_main(python, *arguments)
 
 
@@ -74,18 +73,34 @@ def test_several_files_need_a_journal(python: Python, digits: Path) -> None:
     assert ["json"] == run_main(python, "digits.onnx", "a.onnx", "--external-data")
 
 
-@pytest.mark.parametrize(("options", "loaded"), [([], "False"), (["--force"], "True")])
-def test_no_options_need_no_parser(python: Python, digits: Path, options: list[str], loaded: str) -> None:
-    """Without options the command does not import typer, which would take as long as converting a small model."""
-    code = "import sys\nfrom formats.cli.process import main\ntry:\n    main()\nexcept SystemExit: pass\n"
+@pytest.mark.parametrize("command", ["main", "formats"])
+def test_help_loads_little(python: Python, command: str) -> None:
+    """Help looks for the formats of other packages, and needs nothing else that takes long."""
+    assert ["importlib.metadata"] == run_main(python, "--help", command=command)
+
+
+@pytest.mark.parametrize(
+    ("options", "loaded"),
+    [
+        (["-qf", "--threads=2", "--no-onnx-hash", "--metadata", "about.json"], "False"),
+        (["--force", "--max-depth", "9", "--rten-version", "1"], "False"),
+        (["--external-data"], "False"),
+        (["--nonsense"], "True"),
+        (["--help"], "True"),
+    ],
+)
+def test_options_need_no_typer(python: Python, digits: Path, options: list[str], loaded: str) -> None:
+    """What is plain is parsed without typer, which takes longer to import than a small model to convert."""
+    (digits.parent / "about.json").write_text("{}")
+    code = "import sys\nfrom formats.cli import main\ntry:\n    main()\nexcept SystemExit: pass\n"
     code += "print('typer' in sys.modules)"
     assert loaded == python("-c", code, "digits.onnx", "a.rten", *options).stdout.splitlines()[-1]
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["inspect", "digits.onnx"], ["verify", "digits.onnx"]])
+@pytest.mark.parametrize("arguments", [["inspect", "digits.onnx"], ["verify", "digits.onnx"]])
 def test_tools_load_nothing_heavy(python: Python, digits: Path, arguments: list[str]) -> None:
     """What looks at a model without its weights starts without numpy, rich, pydantic and the like."""
-    assert [] == run_main(python, *arguments, command="verbs")
+    assert [] == run_main(python, *arguments, command="formats")
 
 
 def test_archive_loads_no_numpy(python: Python, digits: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from formats.units import in_units
+from formats.units import in_units, parse_size
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,21 @@ from formats.units import in_units
 def test_sizes_are_in_powers_of_1000(nbytes: int, text: str) -> None:
     """Sizes have one decimal and the largest unit that leaves something before the point."""
     assert text == in_units(nbytes)
+
+
+@pytest.mark.parametrize(
+    ("text", "nbytes"),
+    [
+        ("0", 0),
+        ("4096", 4096),
+        ("1k", 1024),
+        ("1K", 1024),
+        ("3M", 3 << 20),
+        ("2G", 2 << 30),
+        ("1kB", 1000),
+        ("5MB", 5_000_000),
+    ],
+)
+def test_sizes_have_units(text: str, nbytes: int) -> None:
+    """K, M and G are powers of 1024, and of 1000 with a B."""
+    assert nbytes == parse_size(text)

@@ -1,4 +1,4 @@
-"""The commands `convert` and `formats`. No other package knows of typer, of streams and of exit codes."""
+"""The commands `formats` and `convert`. No other package knows of typer, of streams and of exit codes."""
 
 from __future__ import annotations
 
@@ -7,4 +7,11 @@ def main() -> None:
     """The command `convert`, as a process of its own."""
     from formats.cli import process
 
-    process.main()
+    process.main("convert")
+
+
+def formats() -> None:
+    """The command `formats`, as a process of its own."""
+    from formats.cli import process
+
+    process.main("formats")

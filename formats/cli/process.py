@@ -1,4 +1,4 @@
-"""The command `convert` as a process: what it does, says and answers to signals, and how it ends."""
+"""The commands as processes: what they do, say and answer to signals, and how they end."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ import signal
 import sys
 import threading
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from formats.cli.progress_bar import Progress
-from formats.cli.wording import describe, error_to_json, json_text, printable, summary
+from formats.cli.command_line import Request, parse
+from formats.cli.error_text import describe, error_to_json
+from formats.cli.printing import json_text, printable, say
+from formats.cli.verbs import VERBS
 from formats.collector import rest_at_exit
+from formats.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from types import FrameType
-    from typing import TextIO
+
+    from formats.cli.command_line import Verb
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
@@ -25,28 +28,97 @@ EXIT_SIGNAL = 128  # and the number of the signal, as shells have it
 STOPPING_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
-def main() -> None:
-    """The command `convert`, as a process of its own."""
+def main(program: str) -> None:
+    """The command `program`, as a process of its own."""
     rest_at_exit()
-    arguments = sys.argv[1:]
-    # Where there is nothing to parse, typer is not imported, which takes as long as converting a small model. On
-    # Windows, where shells leave patterns to programs, it is.
-    if len(arguments) == 2 and not any(argument.startswith("-") for argument in arguments) and os.name != "nt":
-        convert_plainly(*map(Path, arguments))
-    else:
-        from formats.cli.convert_command import app
-
-        app(prog_name="convert")
-
-
-def convert_plainly(src: Path, dst: Path) -> None:
-    """What `convert SRC DST` does, without any option."""
     try:
-        with reported_errors(), stoppable():
-            run(src, dst, {}, "text")
-    except BrokenPipeError:
+        code = run(program, expanded(sys.argv[1:]))
+    except BrokenPipeError:  # nobody reads on
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes what is left of it at the end
-        raise SystemExit(EXIT_FAILURE) from None
+        code = EXIT_FAILURE
+    raise SystemExit(code)
+
+
+def run(program: str, texts: Sequence[str]) -> int:
+    """Do what the command `program` is asked for, report it, and give the exit code.
+
+    `convert` is the verb of that name; `formats` begins with a verb.
+    """
+    outcome = Outcome(program, as_json="--json" in texts, debug="--debug" in texts)
+    with reported_errors(outcome), stoppable():
+        verb, rest = (VERBS[0], texts) if program == VERBS[0].name else (_verb(texts), texts[1:])
+        if list(texts) == ["--version"]:
+            say_version(program)
+        elif verb is None or f"_{program.upper()}_COMPLETE" in os.environ:  # so shells ask what could come next
+            run_by_typer(program, texts, outcome)
+        elif (request := understood(rest, verb)) is not None:
+            perform(verb, request, outcome)
+        else:
+            run_by_typer(program, texts, outcome)
+    return outcome.code
+
+
+class Outcome:
+    """What became of a command so far: how to report it, what was asked for as far as that is known, the exit code."""
+
+    def __init__(self, program: str, *, as_json: bool, debug: bool) -> None:
+        self.program = program
+        self.as_json = as_json
+        self.debug = debug
+        self.request: Request | None = None
+        self.failure = EXIT_FAILURE
+        self.code = 0
+
+
+def _verb(texts: Sequence[str]) -> Verb | None:
+    return next((verb for verb in VERBS if texts and verb.name == texts[0]), None)
+
+
+def understood(texts: Sequence[str], verb: Verb) -> Request | None:
+    """What is asked for; formats of other packages are looked for only where it is not plain without them."""
+    for of_all_packages in (False, True):
+        groups = verb.groups(of_all_packages)
+        typed = parse(texts, verb, groups)
+        if typed is not None:
+            return Request(typed, groups)
+    return None
+
+
+def perform(verb: Verb, request: Request, outcome: Outcome) -> None:
+    """Do what is asked for."""
+    outcome.request = request
+    outcome.failure = verb.failure
+    outcome.code = verb.run(request)
+
+
+def run_by_typer(program: str, texts: Sequence[str], outcome: Outcome) -> None:
+    """Help, completion, errors in what was typed, and the rare command line that only typer understands."""
+    from formats.cli import typer_commands
+
+    def version() -> None:
+        say_version(program)
+
+    verbs = VERBS[:1] if program == VERBS[0].name else VERBS
+    typer_commands.run(program, texts, verbs, lambda verb, request: perform(verb, request, outcome), version)
+
+
+def say_version(program: str) -> None:
+    """Print the version."""
+    from formats import __version__
+
+    say(f"{program} {__version__}")
+
+
+def expanded(texts: Sequence[str]) -> list[str]:
+    """The arguments with the names of files in place of patterns, on Windows, whose shells leave that to programs."""
+    if os.name != "nt":
+        return [*texts]
+    from glob import glob
+
+    def names(text: str) -> list[str]:
+        return glob(text, recursive=True) if {*text} & {*"*?["} else []  # noqa: PTH207 - of a text as it was typed
+
+    return [name for text in texts for name in names(text) or [text]]
 
 
 class Stopped(BaseException):
@@ -82,49 +154,28 @@ def stoppable() -> Iterator[None]:
 
 
 @contextmanager
-def reported_errors(
-    as_json: bool = False, debug: bool = False, *, program: str = "convert", failure: int = EXIT_FAILURE
-) -> Iterator[None]:
+def reported_errors(outcome: Outcome) -> Iterator[None]:
     """Every error becomes a line on stderr, a JSON object on stdout if wanted, and an exit code."""
     try:
         yield
     except BrokenPipeError:  # nobody reads on
         raise
     except (Exception, Stopped) as error:
-        if debug:
+        if outcome.debug:
             import traceback
 
             traceback.print_exc()
-        say(printable(f"{program}: error: {describe(error)}".split("\n")), sys.stderr)
-        if as_json:
+        request = outcome.request
+        words = (request.rows(), request.flags_as_typed()) if request else ({}, {})
+        say(printable(f"{outcome.program}: error: {describe(error, *words)}".split("\n")), sys.stderr)
+        if outcome.as_json:
             with suppress(OSError):  # it may be what failed
-                say(json_text({"error": error_to_json(error)}))
-        raise SystemExit(exit_code(error, failure)) from error
-
-
-def run(src: Path, dst: Path, options: dict[str, Any], output: str) -> None:
-    """Convert, and print the report as `output` says: as "json", as "text" or not at all."""
-    progress = Progress() if output == "text" and sys.stderr.isatty() else None
-    from formats import conversion
-
-    try:
-        report = conversion.convert(src, dst, progress=progress, **options)
-    finally:
-        if progress is not None:
-            progress.close()
-    if output:
-        say(json_text(report.to_json()) if output == "json" else printable(summary(report)))
+                say(json_text({"error": error_to_json(error, *words)}))
+        outcome.code = exit_code(error, outcome.failure)
 
 
 def exit_code(error: BaseException, failure: int = EXIT_FAILURE) -> int:
     """The exit code that tells what kind of error it was."""
     if isinstance(error, Stopped):
         return EXIT_SIGNAL + error.number
-    from formats.conversion import OptionError
-
     return EXIT_USAGE if isinstance(error, OptionError) else failure
-
-
-def say(text: str, stream: TextIO | None = None) -> None:
-    """Print `text`, at once; on stdout unless something else is said."""
-    print(text, file=stream, flush=True)

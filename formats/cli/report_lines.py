@@ -1,4 +1,4 @@
-"""What `formats` says of models as lines of text. Nothing is printed here."""
+"""What the commands say of conversions and of models, as lines of text. Nothing is printed here."""
 
 from __future__ import annotations
 
@@ -9,13 +9,37 @@ from formats.units import in_units
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from formats.conversion import ConversionReport
     from formats.difference import Comparison
     from formats.inspection import Inspection, TensorEntry
     from formats.restoration import Repair
     from formats.verification import Verification
 
+RATE_FROM_BYTES = 1_000_000  # below, a rate says more about the machine than about the conversion
+COMPANIONS_IN_SUMMARY = 2
+LOSSES_IN_SUMMARY = 3
 MAX_FINDINGS = 20
 MAX_CELL = 48
+
+
+def summary(report: ConversionReport) -> list[str]:
+    """A line on what was written, and one on what was lost."""
+    *companions, _ = report.files
+    names = [file.path.name for file in companions]
+    if len(names) > COMPANIONS_IN_SUMMARY:
+        names = [f"{len(names)} data files"]
+    size = in_units(report.nbytes)
+    rate = f" ({in_units(report.nbytes / report.seconds)}/s)" if report.nbytes >= RATE_FROM_BYTES else ""
+    files = " + ".join((str(report.destination), *names))
+    lines = [f"{report.source} -> {files}  {size}, {report.seconds:.2f} s{rate}"]
+    if report.losses:
+        details = "; ".join(loss.detail for loss in report.losses[:LOSSES_IN_SUMMARY])
+        more = len(report.losses) - LOSSES_IN_SUMMARY
+        lines.append(f"note: {details}{f'; and {more} more (--json lists all)' if more > 0 else ''}")
+    if report.notes:
+        details = "; ".join(note.detail for note in report.notes)
+        lines.append(f"note: passed over: {details}")
+    return lines
 
 
 def inspection_lines(seen: Inspection, tensors: int) -> Iterator[str]:

@@ -1,82 +1,167 @@
-"""The commands and options of typer as they are here."""
+"""The verbs as commands of typer: for help, for completion in shells, and for errors in what was typed."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from inspect import Parameter, Signature
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
-from formats.cli.argument_values import attach_value
+from formats.cli.command_line import Request, Typed, check_arguments, flags_of, panels, with_text_attached
+from formats.errors import OptionError
+from formats.options import rows_of
+from formats.registry import FORMAT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
 
-GENERAL = "Options"
+    from formats.cli.command_line import Group, Verb
+    from formats.options import Flag
 
+    Perform = Callable[[Verb, Request], None]
 
-class Conversion(NamedTuple):
-    """How the text of an argument becomes its value; other values are what they should be."""
-
-    parser: Callable[[str], Any]
-
-    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The value that `value` stands for."""
-        return self.parser(value) if isinstance(value, str) else value
+VERSION = ("--version", "Print the version and exit.")
+HELP = ("-h, --help", "Show this message and exit.")
+SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
+DESCRIPTION = "Look at models, check, compare and convert them: .onnx, .onnxz and .rten."
 
 
-def convert_without_pydantic(params: Iterable[Any]) -> None:
-    """The text of the parameters is converted by our parsers alone.
+def run(
+    program: str, texts: Sequence[str], verbs: Sequence[Verb], perform: Perform, say_version: Callable[[], None]
+) -> None:
+    """Let typer parse the arguments of the command `program`; where that succeeds, `perform` gets what they ask for.
 
-    typer 0.29 imports pydantic to convert any text, which takes longer than a small conversion.
+    Raises: OptionError for a command line that typer does not understand, in its words.
     """
-    for param in params:
-        if hasattr(param, "_runtime_param"):
-            param._runtime_param = Conversion(param.type_descriptor.parameter_info.parser or str)
+    app = app_of(verbs, perform, say_version)
+    try:
+        app(list(texts) or ["--help"] * (len(verbs) > 1), prog_name=program, standalone_mode=False)
+    except Exception as error:
+        words = getattr(error, "format_message", None)  # the errors of click have it, whichever click typer brings
+        if words is None:
+            raise
+        message = str(words()).strip().removesuffix(".")
+        raise OptionError(f"{message[:1].lower()}{message[1:]}; see {program} --help") from error
 
 
-class CommandGroup(TyperGroup):
-    """A command that consists of others."""
+def app_of(verbs: Sequence[Verb], perform: Perform, say_version: Callable[[], None]) -> typer.Typer:
+    """One verb as a command, or several as the verbs of one."""
+    app = typer.Typer(
+        pretty_exceptions_enable=False, rich_markup_mode=None, context_settings=SETTINGS, help=DESCRIPTION
+    )
+    for verb in verbs:
+        app.command(
+            verb.name, cls=command_class(verb), help=verb.summary, epilog=verb.epilog, context_settings=SETTINGS
+        )(callback(verb, perform, say_version if len(verbs) == 1 else None))
+    if len(verbs) > 1:
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse what stands in front of the command's name."""
-        convert_without_pydantic(self.get_params(ctx))
-        return super().parse_args(ctx, args)
+        def version(wanted: bool) -> None:
+            if wanted:
+                say_version()
+                raise typer.Exit
 
+        @app.callback()
+        def main(
+            version: bool = typer.Option(
+                False, VERSION[0], is_eager=True, callback=version, help=VERSION[1], show_default=False
+            ),
+        ) -> None:
+            pass
 
-class Command(TyperCommand):
-    """A command, with an option whose value may be left out, and plain help with a section for each panel."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse `args` after `--external-data [NAME]` became `--external-data=[NAME]`."""
-        convert_without_pydantic(self.get_params(ctx))
-        options: list[Any] = [param for param in self.params if param.param_type_name == "option"]
-        with_value = {flag for option in options if not getattr(option, "is_flag", False) for flag in option.opts}
-        return super().parse_args(ctx, attach_value(list(args), "--external-data", with_value - {"--external-data"}))
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """What follows the command's name in the line on its usage."""
-        return ["[OPTIONS]", *(param.metavar or "" for param in self.params if param.param_type_name == "argument")]
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the help of all options; in our own words, so that it is the same with every version of typer."""
-        from formats import registry
-
-        formats = ", ".join(codec.name for codec in registry.built_in())
-        panels: dict[str, list[tuple[str, str]]] = {}
-        param: Any
-        for param in self.get_params(ctx):
-            if param.param_type_name == "option":
-                flags = " / ".join(
-                    ", ".join(sorted(names, key=len)) for names in (param.opts, param.secondary_opts) if names
-                )
-                record = (f"{flags} {param.metavar}" if param.metavar else flags, param.help.format(formats=formats))
-                panels.setdefault(getattr(param, "rich_help_panel", None) or GENERAL, []).append(record)
-        for panel, records in panels.items():
-            with formatter.section(panel):
-                formatter.write_dl(records)
+        main.__doc__ = DESCRIPTION
+    return app
 
 
-def option(*flags: str, panel: str = GENERAL, **settings: Any) -> Any:
-    """An option whose help shows no default: without it, the target's codec decides."""
-    return typer.Option(*flags, rich_help_panel=panel, show_default=False, **settings)
+def callback(verb: Verb, perform: Perform, say_version: Callable[[], None] | None) -> Callable[..., None]:
+    """What typer calls with the parts of a command line: a parameter for each argument, and one for each flag."""
+    groups = verb.groups(True)
+    flags = unique_flags(groups)
+    parameters = [parameter(f"argument_{n}", str | None, None, argument(name)) for n, name in enumerate(verb.arguments)]
+    parameters += [flag_parameter(f"flag_{n}", flag) for n, flag in enumerate(flags)]
+    if say_version is not None:
+        parameters.append(parameter("version", bool, False, typer.Option(*VERSION[:1], show_default=False)))
+
+    def call(**values: Any) -> None:
+        if values.get("version") and say_version is not None:
+            say_version()
+            return
+        given = (values[f"argument_{n}"] for n in range(len(verb.arguments)))
+        arguments = [text for text in given if text is not None]
+        check_arguments(arguments, verb)
+        typed = Typed(arguments, [])
+        for n, flag in enumerate(flags):
+            value = values[f"flag_{n}"]
+            texts = (value or ()) if flag.metavar else (None,) * bool(value)
+            typed.flags.extend((flag.names[0], text) for text in texts)
+        perform(verb, Request(typed, groups))
+
+    call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {each.name: each.annotation for each in parameters}
+    return call
+
+
+def unique_flags(groups: Sequence[Group]) -> list[Flag]:
+    """The flags of a verb, each once."""
+    flags = {flag.names: flag for group in groups for row in rows_of(group.options) for flag in row.flags}
+    return [*flags.values()]
+
+
+def parameter(name: str, kind: Any, default: Any, info: Any) -> Parameter:
+    """A parameter as typer reads it."""
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info])
+
+
+def argument(metavar: str) -> Any:
+    """An argument, which may be left out as far as typer knows: it would not say well that one is missing."""
+    return typer.Argument(metavar=metavar, show_default=False)
+
+
+def flag_parameter(name: str, flag: Flag) -> Parameter:
+    """A flag that may be given again; a switch once."""
+    if not flag.metavar:
+        return parameter(name, bool, False, typer.Option(*flag.names, show_default=False))
+    completion: dict[str, Any] = {"autocompletion": formats_beginning} if flag.metavar == FORMAT.metavar else {}
+    info: Any = typer.Option(*flag.names, metavar=flag.metavar, show_default=False, **completion)
+    return parameter(name, list[str] | None, None, info)
+
+
+def formats_beginning(incomplete: str) -> list[str]:
+    """The names of formats that begin like this."""
+    from formats import registry
+
+    return [codec.name for codec in registry.codecs() if codec.name.startswith(incomplete)]
+
+
+def command_class(verb: Verb) -> type[TyperCommand]:
+    """A command whose help has a section for each panel, in our own words, the same with every version of typer."""
+
+    class Command(TyperCommand):
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            table = flags_of(group.options for group in verb.groups(True))
+            return super().parse_args(ctx, with_text_attached(args, verb, table))
+
+        def collect_usage_pieces(self, ctx: Any) -> list[str]:
+            return ["[OPTIONS]", *verb.arguments]
+
+        def format_options(self, ctx: Any, formatter: Any) -> None:
+            write_options(verb, formatter, with_version=ctx.parent is None)
+
+    return Command
+
+
+def write_options(verb: Verb, formatter: Any, *, with_version: bool) -> None:
+    """Write all options of a verb with a formatter of click."""
+    from formats import registry
+
+    names = ", ".join(codec.name for codec in registry.codecs())
+    for number, (panel, options) in enumerate(panels(verb.groups(True)).items()):
+        records = []
+        for row, flag in options:
+            off = next((f" / {each.names[0]}" for each in row.flags if not each.help), "")
+            on = ", ".join(flag.names)
+            records.append((f"{on}{off} {flag.metavar}".rstrip(), flag.help.format(formats=names)))
+        if number == 0:
+            records += [VERSION, HELP] if with_version else [HELP]
+        with formatter.section(panel):
+            formatter.write_dl(records)

@@ -1,208 +1,303 @@
-"""The command `formats`, with `convert` and what looks at models without changing them.
+"""What the commands do: a row for each verb with its arguments and options, and the function that does it."""
 
-Annotations are not postponed, for the reason that `convert_command.py` tells.
-"""
+from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from formats.cli import convert_command
-from formats.cli.argument_values import parse_count
-from formats.cli.convert_command import (
-    AskKey,
-    Debug,
-    Json,
-    KeyEnv,
-    KeyFile,
-    MaxDepth,
-    NoHardLinks,
-    Threads,
-    reading_options,
-)
-from formats.cli.process import reported_errors, say, stoppable
+from formats.cli.command_line import Group, Verb, ask_key, flags_of
+from formats.cli.error_text import in_flags
+from formats.cli.printing import json_text, printable, say
 from formats.cli.progress_bar import Progress
-from formats.cli.typer_commands import Command, CommandGroup, option
-from formats.cli.wording import json_text, printable
-from formats.collector import rest_at_exit
+from formats.errors import OptionError
+from formats.options import SWITCH, Kind, count, option, settle
+from formats.registry import FORMAT, ReadOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-EXIT_WRONG = 1  # the file is not what it says; the models differ
+    from formats.cli.command_line import Request
+    from formats.registry import Codec
+
+EXIT_WRONG = 1  # the file is not sound; the models differ
 EXIT_TROUBLE = 2  # they could not be compared, as `cmp` and `diff` have it
 TENSORS_IN_TABLE = 20
 DIFFERENCES = 100
-SETTINGS: dict[str, Any] = {"cls": Command, "context_settings": {"help_option_names": ["-h", "--help"]}}
-COUNT: dict[str, Any] = {"metavar": "N", "parser": parse_count}
+PICTURES = (".svg", ".html")
+EXAMPLES = """\
+\b
+Examples:
+  formats convert model.onnx model.rten
+  formats convert model.onnx model.onnxz --threads 4
+  formats convert model.onnxz model.onnx --external-data
+  formats convert model.onnx model.onnx --inline --force
+  formats convert model.onnx model.rten --strict --json
 
-File = Annotated[Path, typer.Argument(metavar="FILE", parser=Path)]
-First = Annotated[Path, typer.Argument(metavar="A", parser=Path)]
-Second = Annotated[Path, typer.Argument(metavar="B", parser=Path)]
-FileFormat = Annotated[str | None, option("--from", **convert_command.FORMAT, help="Read FILE as FORMAT: {formats}.")]
-Data = Annotated[bool, option("--data", help="Read everything and check the checksums that there are.")]
-Original = Annotated[
-    Path | None,
-    option("--source", metavar="MODEL.onnx", parser=Path, help="The file that FILE was converted from; needs --data."),
-]
-Layout = Annotated[
-    Path | None,
-    option("--layout", metavar="OUT.svg|OUT.html", parser=Path, help="Draw where everything is in the files."),
-]
-Force = Annotated[bool, option("-f", "--force", help="Replace OUT if it exists.")]
-Tensors = Annotated[int | None, option("--tensors", **COUNT, help=f"List N tensors; {TENSORS_IN_TABLE} by default.")]
-Storage = Annotated[bool, option("--storage", help="Compare how weights are stored, too.")]
-Limit = Annotated[int | None, option("--limit", **COUNT, help=f"Tell N differences; {DIFFERENCES} by default.")]
-Version = Annotated[bool, convert_command.version_option("formats")]
-
-app = typer.Typer(
-    cls=CommandGroup,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command("convert", epilog=convert_command.EXAMPLES, **SETTINGS)(convert_command.convert)
+A SIZE is a number of bytes and may end in K, M or G (powers of 1024) or in KB, MB or GB (powers of 1000).
+"""
 
 
-@app.callback()
-def formats(version: Version = False) -> None:
-    """Look at models, check, compare and convert them: .onnx, .onnxz and .rten."""
+def _picture(name: str) -> Path:
+    if Path(name).suffix.lower() not in PICTURES:
+        raise ValueError(name)
+    return Path(name)
 
 
-@app.command(**SETTINGS)
-def inspect(
-    file: File,
-    from_format: FileFormat = None,
-    tensors: Tensors = None,
-    layout: Layout = None,
-    force: Force = False,
-    as_json: Json = False,
-    debug: Debug = False,
-    max_depth: MaxDepth = None,
-    no_hard_links: NoHardLinks = False,
-    key_file: KeyFile = None,
-    key_env: KeyEnv = None,
-    ask_key: AskKey = False,
-) -> None:
-    """Print what is in the model FILE; no weight is read."""
-    if layout is not None and layout.suffix.lower() not in (".svg", ".html"):
-        raise typer.BadParameter(f"{layout} does not end in .svg or .html")
-    with reported_errors(as_json, debug, program="formats"), stoppable():
-        from formats import inspection
-        from formats.cli.report_lines import inspection_lines
-
-        reading = reading_options(max_depth, no_hard_links, key_file, key_env, ask_key)
-        seen = inspection.inspect(file, format=from_format, **reading)
-        if layout is not None:
-            draw(file, layout, from_format, force, reading)
-        show(seen.to_json() if as_json else inspection_lines(seen, TENSORS_IN_TABLE if tensors is None else tensors))
+def _any_path(name: str) -> Path:
+    if not name:
+        raise ValueError(name)
+    return Path(name)
 
 
-@app.command(**SETTINGS)
-def verify(
-    file: File,
-    from_format: FileFormat = None,
-    data: Data = False,
-    source: Original = None,
-    threads: Threads = None,
-    as_json: Json = False,
-    debug: Debug = False,
-    max_depth: MaxDepth = None,
-    no_hard_links: NoHardLinks = False,
-    key_file: KeyFile = None,
-    key_env: KeyEnv = None,
-    ask_key: AskKey = False,
-) -> None:
-    """Check that the model FILE is what it says; the exit code is 1 where it is not.
-
-    Checked are the structure, names and operator sets, the size and place of every tensor; with --data all checksums.
-    """
-    if source is not None and not data:
-        raise typer.BadParameter("--source is of use with --data only")
-    progress = Progress() if sys.stderr.isatty() and not as_json else None
-    with reported_errors(as_json, debug, program="formats"), stoppable():
-        from formats import verification
-        from formats.cli.report_lines import verification_lines
-        from formats.tensordata.engine import EngineOptions
-
-        engine = EngineOptions(threads=threads or 0, progress=progress)
-        reading = reading_options(max_depth, no_hard_links, key_file, key_env, ask_key)
-        try:
-            result = verification.verify(file, format=from_format, data=data, original=source, engine=engine, **reading)
-        finally:
-            if progress is not None:
-                progress.close()
-        show(result.to_json() if as_json else verification_lines(result))
-    if not result.ok:
-        raise typer.Exit(EXIT_WRONG)
+PICTURE = Kind("a file name that ends in .svg or .html", lambda value: value, "OUT.svg|OUT.html", _picture)
+PATH = Kind("the name of a file", lambda value: value, "MODEL.onnx", _any_path)
 
 
-@app.command(**SETTINGS)
-def diff(
-    first: First,
-    second: Second,
-    storage: Storage = False,
-    limit: Limit = None,
-    as_json: Json = False,
-    debug: Debug = False,
-    max_depth: MaxDepth = None,
-    no_hard_links: NoHardLinks = False,
-    key_file: KeyFile = None,
-    key_env: KeyEnv = None,
-    ask_key: AskKey = False,
-) -> None:
-    """Print in what the models A and B differ; the exit code is 0 where they are equal, 1 where they are not.
+@dataclass(frozen=True, slots=True)
+class QuietOptions:
+    """Whether `convert` says what it did."""
 
-    Formats may be different: weights are compared by content, and beside a .rten file what the other one would become
-    as such a file. Where models cannot be compared, the exit code is 2.
-    """
-    with reported_errors(as_json, debug, program="formats", failure=EXIT_TROUBLE), stoppable():
-        from formats import difference
-        from formats.cli.report_lines import comparison_lines
-
-        reading = reading_options(max_depth, no_hard_links, key_file, key_env, ask_key)
-        limit = DIFFERENCES if limit is None else limit
-        result = difference.compare(first, second, storage=storage, limit=limit, **reading)
-        show(result.to_json() if as_json else comparison_lines(result))
-    if not result.equal:
-        raise typer.Exit(EXIT_WRONG)
+    quiet: bool = option(False, SWITCH, "Print nothing but errors.", aliases=("-q",))
 
 
-@app.command(**SETTINGS)
-def repair(file: File, as_json: Json = False, debug: Debug = False) -> None:
-    """Complete or undo what was interrupted while the model FILE was written, and remove what is left of it."""
-    with reported_errors(as_json, debug, program="formats"), stoppable():
-        from formats import restoration
-        from formats.cli.report_lines import repair_lines
+@dataclass(frozen=True, slots=True)
+class OutputOptions:
+    """How a verb says what it did or found."""
 
-        done = restoration.repair(file)
-        show(done.to_json() if as_json else repair_lines(done))
+    json: bool = option(False, SWITCH, "Print one JSON report, also of an error.")
+    debug: bool = option(False, SWITCH, "Print the traceback of an error.")
 
 
-def show(report: "dict[str, Any] | Iterable[str]") -> None:
+@dataclass(frozen=True, slots=True)
+class FileOptions:
+    """The format of a file that is looked at."""
+
+    format: str | None = option(None, FORMAT, "Read FILE as FORMAT: {formats}.", aliases=("--from",))
+
+
+@dataclass(frozen=True, slots=True)
+class InspectOptions:
+    """What `inspect` shows."""
+
+    tensors: int = option(TENSORS_IN_TABLE, count(), f"List N tensors; {TENSORS_IN_TABLE} by default.")
+    layout: Path | None = option(None, PICTURE, "Draw where everything is in the files.")
+    overwrite: bool = option(False, SWITCH, "Replace OUT if it exists.", aliases=("-f", "--force"))
+
+    def __post_init__(self) -> None:
+        settle(self)
+        if self.overwrite and self.layout is None:
+            raise OptionError("`overwrite` is of use with `layout` only")
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyOptions:
+    """What `verify` checks."""
+
+    data: bool = option(False, SWITCH, "Read everything and check the checksums that there are.")
+    original: Path | None = option(
+        None, PATH, "The file that FILE was converted from; needs --data.", aliases=("--source",)
+    )
+    threads: int = option(0, count(), "Use N threads; 0, the default, is as many as help.")
+
+
+@dataclass(frozen=True, slots=True)
+class DiffOptions:
+    """What `diff` compares and shows."""
+
+    storage: bool = option(False, SWITCH, "Compare how weights are stored, too.")
+    limit: int = option(DIFFERENCES, count(), f"Tell N differences; {DIFFERENCES} by default.")
+
+
+def convert_groups(of_all_packages: bool) -> list[Group]:
+    """The options of `convert`: of every conversion, of reading, and of the formats."""
+    from formats import registry
+    from formats.choices import ConversionOptions, RaisingOptions
+    from formats.tensordata.engine import EngineOptions
+
+    codecs = registry.codecs() if of_all_packages else registry.built_in()
+    extensions: dict[type, tuple[str, ...]] = {}
+    for codec in codecs:
+        extensions[codec.options] = (*extensions.get(codec.options, ()), codec.extensions[0])
+    own = (ConversionOptions, EngineOptions, QuietOptions, OutputOptions, ReadOptions)
+    _check_names(own, codecs)
+    return [*map(Group, own), *(Group(*item) for item in extensions.items()), Group(RaisingOptions)]
+
+
+def _check_names(own: Sequence[type], codecs: Iterable[Codec]) -> None:
+    """Raises OptionError where a format has an option whose flag means something else for every format."""
+    taken = flags_of(own)
+    for codec in codecs:
+        if clash := taken.keys() & flags_of([codec.options]):
+            raise OptionError(f"{codec.title} cannot have the option {min(clash)}, which every format has")
+
+
+def convert(request: Request) -> int:
+    """Convert, and print what was done."""
+    from formats import conversion, registry
+    from formats.choices import ConversionOptions, RaisingOptions
+    from formats.tensordata.engine import EngineOptions
+
+    src, dst = map(Path, request.arguments)
+    output = request.of(QuietOptions, OutputOptions)
+    if output.get("quiet") and output.get("json"):
+        raise OptionError("`quiet` and `json` exclude each other")
+    general = (ConversionOptions, EngineOptions, RaisingOptions)
+    given = request.of(*general)
+    to_format = given.get("to_format")
+    target = registry.for_writing(dst, "to_format") if to_format is None else registry.by_name(to_format)
+    request.ask = partial(ask_key, twice=target.encrypted)
+    others = request.classes_but(*general, ReadOptions, QuietOptions, OutputOptions)
+    given |= request.of(ReadOptions, target.options, *others)
+    with progress(wanted=not output.get("quiet") and not output.get("json")) as shown:
+        report = conversion.convert(src, dst, progress=shown, **given)
+    if output.get("json"):
+        say(json_text(report.to_json()))
+    elif not output.get("quiet"):
+        from formats.cli.report_lines import summary
+
+        rows = request.rows()
+        say(printable(in_flags(line, rows, {}) for line in summary(report)))
+    return 0
+
+
+def inspect(request: Request) -> int:
+    """Print what is in a file, and draw it."""
+    from formats import inspection
+    from formats.cli.report_lines import inspection_lines
+
+    file = Path(request.arguments[0])
+    as_json = request.of(OutputOptions).get("json")
+    given = request.of(InspectOptions)
+    if as_json and "tensors" in given:
+        raise OptionError("`tensors` is not of use with `json`, which lists all")
+    chosen = InspectOptions(**given)
+    reading = request.of(ReadOptions, FileOptions)
+    seen = inspection.inspect(file, **reading)
+    if chosen.layout is not None:
+        draw(file, chosen.layout, chosen.overwrite, reading)
+    show(seen.to_json() if as_json else inspection_lines(seen, chosen.tensors))
+    return 0
+
+
+def verify(request: Request) -> int:
+    """Print what is wrong with a file."""
+    from formats import verification
+    from formats.cli.report_lines import verification_lines
+
+    as_json = request.of(OutputOptions).get("json")
+    given = request.of(VerifyOptions, ReadOptions, FileOptions)
+    with progress(wanted=not as_json) as shown:
+        result = verification.verify(request.arguments[0], progress=shown, **given)
+    show(result.to_json() if as_json else verification_lines(result))
+    return 0 if result.ok else EXIT_WRONG
+
+
+def diff(request: Request) -> int:
+    """Print how two models differ."""
+    from formats import difference
+    from formats.cli.report_lines import comparison_lines
+
+    given = request.of(DiffOptions, ReadOptions)
+    result = difference.compare(*request.arguments, **given)
+    show(result.to_json() if request.of(OutputOptions).get("json") else comparison_lines(result))
+    return 0 if result.equal else EXIT_WRONG
+
+
+def repair(request: Request) -> int:
+    """Complete or undo what was interrupted, and print what that was."""
+    from formats import restoration
+    from formats.cli.report_lines import repair_lines
+
+    done = restoration.repair(Path(request.arguments[0]))
+    show(done.to_json() if request.of(OutputOptions).get("json") else repair_lines(done))
+    return 0
+
+
+def show(report: dict[str, Any] | Iterable[str]) -> None:
     """A report for programs is printed as JSON, one for people as lines."""
     say(json_text(report) if isinstance(report, dict) else printable(report))
 
 
-def draw(file: Path, picture: Path, from_format: str | None, overwrite: bool, reading: dict[str, Any]) -> None:
+@contextmanager
+def progress(*, wanted: bool) -> Iterator[Progress | None]:
+    """A bar, where it is wanted and somebody can see it."""
+    bar = Progress() if wanted and sys.stderr.isatty() else None
+    try:
+        yield bar
+    finally:
+        if bar is not None:
+            bar.close()
+
+
+def draw(file: Path, picture: Path, overwrite: bool, reading: dict[str, Any]) -> None:
     """A picture of where everything is in the files of a model is written, as SVG or HTML."""
     from formats import layout
     from formats.tensordata.engine import EngineOptions, execute
     from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan
     from formats.tensordata.source import Literal
 
-    files = layout.layout(file, format=from_format, **reading)
+    files = layout.layout(file, **reading)
     text = layout.to_html(files) if picture.suffix.lower() == ".html" else layout.to_svg(files)
     data = text.encode()
     plan = WritePlan((FilePlan(picture, len(data), (PlacedWrite(0, Literal(data)),)),))
     execute(plan, EngineOptions(overwrite=overwrite))
 
 
-def main() -> None:
-    """The command `formats`, as a process of its own."""
-    rest_at_exit()
-    app(prog_name="formats")
+def _groups(*options: type) -> Callable[[bool], Sequence[Group]]:
+    return lambda of_all_packages: [*map(Group, options)]
+
+
+VERBS = (
+    Verb(
+        "convert",
+        """Convert the model SRC to DST.
+
+        The format of SRC is that of its content, the format of DST that of its extension.
+        """,
+        ("SRC", "DST"),
+        convert_groups,
+        convert,
+        epilog=EXAMPLES,
+    ),
+    Verb(
+        "inspect",
+        "Print what is in the model FILE; no weight is read.",
+        ("FILE",),
+        _groups(FileOptions, InspectOptions, OutputOptions, ReadOptions),
+        inspect,
+    ),
+    Verb(
+        "verify",
+        """Check that the model FILE is what it says; the exit code is 1 where it is not.
+
+        Checked are the structure, names and operator sets, the size and place of every tensor; with --data all
+        checksums.
+        """,
+        ("FILE",),
+        _groups(FileOptions, VerifyOptions, OutputOptions, ReadOptions),
+        verify,
+    ),
+    Verb(
+        "diff",
+        """Print how the models A and B differ; the exit code is 0 where they are equal, 1 where they are not.
+
+        Formats may be different: weights are compared by content, and beside a .rten file what the other one would
+        become as such a file. Where models cannot be compared, the exit code is 2.
+        """,
+        ("A", "B"),
+        _groups(DiffOptions, OutputOptions, ReadOptions),
+        diff,
+        failure=EXIT_TROUBLE,
+    ),
+    Verb(
+        "repair",
+        "Complete or undo what was interrupted while the model FILE was written, and remove what is left of it.",
+        ("FILE",),
+        _groups(OutputOptions),
+        repair,
+    ),
+)

@@ -6,7 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from formats.registry import READ_DEFAULTS, Codec, Match
+from formats.errors import OptionError
+from formats.options import SWITCH, Flag, Kind, choice, option, settle, size
+from formats.registry import ENCRYPTED, KEY, READ_DEFAULTS, Codec, Match
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,24 +31,61 @@ if TYPE_CHECKING:
     from formats.tensordata.source import Source
 
 
+def _file_name_or_truth(value: Any) -> str | bool:
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, str) or value in ("", ".", "..") or set(value) & {"/", "\\", "\0"}:
+        raise ValueError(value)
+    return value
+
+
+FILE_NAME = Kind("True, False or the name of a file beside the model, without a folder", _file_name_or_truth, "[NAME]")
+INLINE = Flag(("--inline", "--no-external-data"), "Put all weights into DST itself.", value=False)
+# What says how weights lie outside the model asks for them to be there.
+OUTSIDE: dict[str, Any] = {"implies": ("external_data", True)}
+
+
 @dataclass(frozen=True, slots=True)
 class OnnxOptions:
     """How an `.onnx` file is written.
 
     `external_data`: a file name beside the model that takes the weights, or `True` for the usual one,
     `<model file name>.data`; `False` puts all weights into the model file; `None` leaves each tensor inside or
-    outside as it is. `size_threshold`: the size in bytes from which a tensor moves out. `alignment`: of each tensor
-    in that file, in bytes from its start. `max_external_file_size`: the size in bytes at which a further file is
-    begun, between tensors, so that a larger tensor has a larger file to itself; 0 is no limit. `checksum`: whether
-    each reference tells the SHA-1 of its whole file, which takes a second for some hundred MB.
+    outside as it is, unless one of the other options is given, which then moves them out. `size_threshold`: the size in
+    bytes from which a tensor moves out. `alignment`: of each tensor in that file, in bytes from its start.
+    `max_external_file_size`: the size in bytes at which a further file is begun, between tensors, so that a larger
+    tensor has a larger file to itself; 0 is no limit. `checksum`: whether each reference tells the SHA-1 of its whole
+    file, which takes a second for some hundred MB.
+
+    Raises: OptionError for a value that is not possible, and for options that exclude each other.
     """
 
-    external_data: str | bool | None = None
-    size_threshold: int = 1024
-    alignment: int = 64
-    max_external_file_size: int = 0
-    one_file_per_tensor: bool = False
-    checksum: bool = False
+    external_data: str | bool | None = option(
+        None,
+        FILE_NAME,
+        "Put weights into a file beside DST, DST.data or NAME.",
+        flags=(
+            Flag(("--external-data",), "Put weights into a file beside DST, DST.data or NAME.", "[NAME]", True),
+            INLINE,
+        ),
+    )
+    size_threshold: int = option(
+        1024, size(), "Move tensors of SIZE or more out of the graph; 1K by default.", **OUTSIDE
+    )
+    alignment: int = option(64, size(1), "Put each of them at a multiple of SIZE; 64 by default.", **OUTSIDE)
+    max_external_file_size: int = option(
+        0, size(), "Begin a further file of weights before one exceeds SIZE.", **OUTSIDE
+    )
+    one_file_per_tensor: bool = option(False, SWITCH, "Give each weight a file of its own.", **OUTSIDE)
+    checksum: bool = option(
+        False, SWITCH, "Note the SHA-1 of each file of weights, for `formats verify --data`.", **OUTSIDE
+    )
+
+    def __post_init__(self) -> None:
+        settle(self)
+        if self.one_file_per_tensor and (self.max_external_file_size or isinstance(self.external_data, str)):
+            other = "max_external_file_size" if self.max_external_file_size else "external_data"
+            raise OptionError(f"`one_file_per_tensor` and `{other}={getattr(self, other)}` exclude each other")
 
 
 # The fields of ModelProto by tag, as far as a file's first bytes need them: every one is a varint or has a length.
@@ -114,18 +153,22 @@ CODEC = Codec("onnx", "ONNX protobuf", (".onnx",), OnnxOptions, sniff, read, pla
 class CryptOptions:
     """How an `.onnxc` file is written, with all weights in it.
 
-    `key`: what encrypts it; there is none by default, so one must be given. `variant`: 3 is AES-256-GCM, 2 is
+    `key`: what encrypts it; there is none by default, so one must be given. `encryption`: 3 is AES-256-GCM, 2 is
     ChaCha20-Poly1305, and 1 is AES-256-CBC, which cannot tell when a file was tampered with.
+
+    Raises: OptionError for a value that is not possible.
     """
 
-    key: Key | str | bytes | None = None
-    variant: int = 3
+    key: Key | str | bytes | None = option(None, KEY, "The key of an encrypted model.", flags=(), required=True)
+    encryption: int = option(
+        3,
+        choice(1, 2, 3),
+        "Encrypt with AES-256-CBC, which cannot tell tampering; ChaCha20-Poly1305; or AES-256-GCM, the default.",
+        panel=ENCRYPTED,
+    )
 
     def __post_init__(self) -> None:
-        if self.key is not None:
-            from formats.onnxpb.keys import Key
-
-            object.__setattr__(self, "key", Key.of(self.key))  # which does not show when it is printed
+        settle(self)
 
 
 def sniff_encrypted(head: bytes, nbytes: int) -> Match:
@@ -170,15 +213,31 @@ CRYPT_CODEC = Codec(
 # Text
 
 
+def _falsehood(value: Any) -> bool:
+    if value is not False:
+        raise ValueError(value)
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class TextOptions:
     """How a model is written as text, in protobuf's text format or as JSON.
 
     `external_data`: `None` keeps references to external data as they are, so that the data file must lie beside the
-    text; `False` puts all weights into the text.
+    text; `False` puts all weights into the text. `True` is not possible: write `.onnx` with external data first.
+
+    Raises: OptionError for a value that is not possible.
     """
 
-    external_data: bool | None = None
+    external_data: bool | None = option(
+        None,
+        Kind("False or None for a model as text; write .onnx with external data first", _falsehood),
+        "Put all weights into DST itself.",
+        flags=(INLINE,),
+    )
+
+    def __post_init__(self) -> None:
+        settle(self)
 
 
 def sniff_text(head: bytes, nbytes: int) -> Match:

@@ -268,7 +268,7 @@ def _form_to_write(path: Path | None, format: str | None) -> Codec | ProtoSerial
 def _form(format: str) -> Codec | ProtoSerializer:
     """What reads and writes a format, by its name here or in `onnx`.
 
-    Raises: UnknownFormatError.
+    Raises: OptionError.
     """
     found = serialization.registry.registered(format)
     return found or registry.by_name(FORMATS.get(format, format))

@@ -107,7 +107,7 @@ def read_model(source: Source, path: Path | None, options: ReadOptions) -> Model
     from formats.onnxpb import external
 
     if options.key is None:
-        raise CryptError("the model is encrypted, and no key was given (--key-file and --key-env name one)")
+        raise CryptError("the model is encrypted, and no key was given; `key` gives one")
     text = decrypt(source, Key.of(options.key).password, allow_encryption=options.allow_encryption)
     return external.read_model(text, path, options)
 
@@ -129,12 +129,12 @@ def plan_model(model: Model, destination: Path, options: CryptOptions) -> WriteP
     from formats.onnxpb import OnnxOptions, external
 
     if options.key is None:
-        raise CryptError("no key was given to encrypt the model with (--key-file and --key-env name one)")
+        raise CryptError("no key was given to encrypt the model with; `key` gives one")
     plain = external.plan_model(model, destination, OnnxOptions(external_data=False))
     text = Concat.of(*(write.source for write in plain.files[-1].writes))
-    file = encrypt(text, destination, Key.of(options.key).password, options.variant)
+    file = encrypt(text, destination, Key.of(options.key).password, options.encryption)
     losses = [loss for loss in plain.losses if loss.kind != "protobuf_limit"]
-    if options.variant == CBC.number:
+    if options.encryption == CBC.number:
         detail = f"{CBC.magic.decode()} files have no tag: {UNVOUCHED}, and readers want to be told to open them"
         losses.append(Loss("unauthenticated", "", detail, False))
     if file.nbytes > PEER_LIMIT_BYTES:
@@ -197,7 +197,7 @@ def decrypt(source: Source, password: bytes, *, allow_encryption: int | None = N
     if not variant.tag_nbytes and allow_encryption != variant.number:
         raise CryptError(
             f"the model is encrypted as {variant.magic.decode()} ({variant.title}), and {UNVOUCHED}, even by someone "
-            f"without the key; allow_encryption={variant.number} (--allow-encryption {variant.number}) opens it anyway"
+            f"without the key; `allow_encryption={variant.number}` opens it anyway"
         )
     nbytes = source.nbytes - variant.ciphertext_offset
     if nbytes < 0 or (variant is CBC and (not nbytes or nbytes % CBC_BLOCK_BYTES)):

@@ -146,7 +146,7 @@ class _Decoder:
     def excess(self, depth: int) -> LimitError:
         """What to raise where there are too many messages, or one is too deep."""
         if depth > self.max_depth:
-            return LimitError(f"messages are nested deeper than {self.max_depth}; --max-depth allows up to {DEEPEST}")
+            return LimitError(f"messages are nested deeper than {self.max_depth}; `max_depth` allows up to {DEEPEST}")
         return LimitError(f"the file holds more than {MAX_MESSAGES} messages")
 
     def merge(self, values: dict[str, Any], table: MessageTable, start: int, end: int, depth: int) -> None:

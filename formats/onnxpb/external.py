@@ -12,7 +12,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from formats.errors import DecodeError, EncodeError, ExternalDataError
+from formats.errors import DecodeError, ExternalDataError, OptionError
 from formats.ir import dtypes, walk
 from formats.ir.model import EXTERNAL, Model, Tensor
 from formats.ir.storage import raw_source, with_raw_data, with_reference
@@ -80,8 +80,6 @@ def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePl
 
     Raises: EncodeError or ExternalDataError where the data file cannot have the name that is asked for.
     """
-    if options.alignment < 1:
-        raise EncodeError(f"an alignment of {options.alignment} bytes is not possible")
     losses: list[Loss] = []
     inside: dict[int, Source] = {}
     data_files = Outside(options)
@@ -126,7 +124,7 @@ def plan_files(
     if nbytes > PROTOBUF_LIMIT_BYTES:
         detail = (
             f"the file has {nbytes} bytes, and onnx and onnxruntime read up to 2 GiB; "
-            "--external-data puts weights into another file"
+            "`external_data=True` puts weights into another file"
         )
         losses.append(Loss("protobuf_limit", "", detail))
     file = FilePlan(destination, nbytes, tuple(writes))
@@ -248,7 +246,7 @@ class Outside:
         name = f"{destination.name}.data" if given is None else given
         check_location(name)
         if Path(name).name != name or name.casefold() == destination.name.casefold():  # one file, on some systems
-            raise EncodeError(f"{name!r} cannot be the data file: it must be another file in the model's own directory")
+            raise OptionError(f"`external_data` is {name!r}, and must be another file, in the model's own directory")
         count = len(files)
         if self.options.one_file_per_tensor:
             return _names_by_tensor([file.label for file in files], destination.stem)

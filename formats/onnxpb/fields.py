@@ -145,7 +145,7 @@ class Limits:
         """
         self.messages += 1
         if depth > self.max_depth:
-            raise LimitError(f"messages are nested deeper than {self.max_depth}; --max-depth allows up to {DEEPEST}")
+            raise LimitError(f"messages are nested deeper than {self.max_depth}; `max_depth` allows up to {DEEPEST}")
         if self.messages > MAX_MESSAGES:
             raise LimitError(f"the file holds more than {MAX_MESSAGES} messages")
 

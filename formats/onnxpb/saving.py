@@ -120,7 +120,8 @@ def _plan_binary(model: Model, path: Path, options: SerializeOptions) -> WritePl
     moves = moves_of(model, path, options)
     if not moves:
         return None
-    given = options.location if options.save_as_external_data else None
+    is_numbered = options.all_tensors_to_one_file and bool(options.max_external_file_size)
+    given = options.location if options.save_as_external_data and is_numbered else None
     chosen = OnnxOptions(
         external_data=given or True,
         alignment=options.alignment,

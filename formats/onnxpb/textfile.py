@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from formats.errors import DecodeError, EncodeError
+from formats.errors import DecodeError
 from formats.ir import walk
 from formats.ir.model import EXTERNAL, Model
 from formats.ir.storage import places_of
@@ -58,8 +58,6 @@ def plan_model(
     losses: list[Loss] = []
     if options.external_data is False:
         model, losses = _inline(model, destination)
-    elif options.external_data:
-        raise EncodeError("weights cannot move out of a model as text; write .onnx with external data first")
     text = print_message(model).encode()
     losses += _unknown_fields(model, "")
     losses += _far_weights(model, destination)

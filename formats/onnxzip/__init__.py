@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from formats.options import SWITCH, option, settle, size
 from formats.registry import READ_DEFAULTS, Codec, Match
 
 if TYPE_CHECKING:
@@ -32,18 +33,17 @@ class ArchiveOptions:
     with equal bytes share an entry. Planning then reads those tensors that have the size of another; without it, only
     tensors that are one range of one file share.
 
-    Raises: ValueError for another alignment, or a negative threshold.
+    Raises: OptionError for a value that is not possible.
     """
 
-    alignment: int = 64
-    size_threshold: int = 1024
-    dedup: bool = False
+    size_threshold: int = option(1024, size(), "Move tensors of SIZE or more out of the graph; 1K by default.")
+    alignment: int = option(
+        64, size(1, MAX_ALIGNMENT, power_of_two=True), "Put each of them at a multiple of SIZE; 64 by default."
+    )
+    dedup: bool = option(False, SWITCH, "Store weights that are equal once.")
 
     def __post_init__(self) -> None:
-        if not 1 <= self.alignment <= MAX_ALIGNMENT or self.alignment & (self.alignment - 1):
-            raise ValueError(f"an alignment of {self.alignment} bytes is not a power of two up to {MAX_ALIGNMENT}")
-        if self.size_threshold < 0:
-            raise ValueError(f"a size threshold of {self.size_threshold} bytes is negative")
+        settle(self)
 
 
 def sniff(head: bytes, nbytes: int) -> Match:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from formats.errors import OptionError
+from formats.options import ANY, SWITCH, Kind, choice, option, settle, texts_in_file
 from formats.registry import READ_DEFAULTS, Codec, Match
 
 if TYPE_CHECKING:
@@ -17,6 +19,30 @@ if TYPE_CHECKING:
     from formats.tensordata.source import Source
 
 
+HASH_KEY = "onnx_hash"
+METADATA_KEYS = (
+    HASH_KEY,
+    "description",
+    "license",
+    "commit",
+    "code_repository",
+    "model_repository",
+    "run_id",
+    "run_url",
+)
+
+
+def _release(value: Any) -> str:
+    from formats.rten.target import RELEASES
+
+    if value not in (known := [str(release) for release in RELEASES]):
+        raise OptionError(f"`rten_target` is {value!r:.100}, and must be one of {', '.join(known)}")
+    return str(value)
+
+
+RELEASE = Kind("a release of RTen that is known", _release, "RELEASE")
+
+
 @dataclass(frozen=True, slots=True)
 class RtenOptions:
     """How a `.rten` file is written.
@@ -27,14 +53,26 @@ class RtenOptions:
     it does not. `onnx_hash`: the file tells the SHA-256 of `source_hash`, the bytes of the file that was converted;
     `None` leaves it out where hashing would take longer than all the rest, which is from 64 MiB on. `rten_target`: the
     oldest release of RTen that has to run the file, as in the version of its crate; all known ones by default.
+
+    Raises: OptionError for a value that is not possible.
     """
 
-    rten_version: int = 2
-    metadata: Mapping[str, str] | None = None
-    exact: bool = False
-    rten_target: str | None = None
-    onnx_hash: bool | None = None
-    source_hash: Source | None = None
+    metadata: Mapping[str, str] | None = option(
+        None, texts_in_file("texts by name"), "Add the strings of a JSON object."
+    )
+    onnx_hash: bool | None = option(None, SWITCH, "Note the SHA-256 of the .onnx file; by default if under 64 MiB.")
+    exact: bool = option(False, SWITCH, "Avoid operators that RTen computes otherwise than ONNX.")
+    rten_target: str | None = option(
+        None, RELEASE, "Write what RTen runs from this release on, such as 0.26; by default every known one."
+    )
+    rten_version: int = option(2, choice(1, 2), "Version of the file; 2 by default.")
+    source_hash: Source | None = option(None, ANY, "The bytes of the .onnx file, for `onnx_hash`.", flags=())
+
+    def __post_init__(self) -> None:
+        settle(self)
+        if unknown := [key for key in self.metadata or () if key not in METADATA_KEYS]:
+            known = ", ".join(METADATA_KEYS)
+            raise OptionError(f"`metadata` has {unknown[0]!r:.100}, which RTen does not know; it knows {known}")
 
 
 def sniff(head: bytes, nbytes: int) -> Match:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from formats.errors import DecodeError, EncodeError, LimitError
+from formats.errors import DecodeError, EncodeError, LimitError, OptionError
 from formats.ir.model import Graph, Model, OperatorSetId, StringStringEntry
+from formats.rten import HASH_KEY, METADATA_KEYS
 from formats.rten.convert.loss_report import add_unheld
 from formats.rten.convert.refusal import Refusal, RefusalError
 from formats.rten.file.builder import build
@@ -30,19 +31,8 @@ if TYPE_CHECKING:
 RTEN_VERSION: Final = 1  # of the operator set that a model read from a .rten file imports
 ALIGNMENT: Final = 64
 READ_NBYTES: Final = 1 << 26
-HASH_KEY: Final = "onnx_hash"
 HASHED_UNASKED_BYTES: Final = 1 << 26  # SHA-256 takes several times as long as copying
 HASH_NBYTES: Final = 64  # a SHA-256 in hexadecimal
-METADATA_KEYS: Final = (
-    HASH_KEY,
-    "description",
-    "license",
-    "commit",
-    "code_repository",
-    "model_repository",
-    "run_id",
-    "run_url",
-)
 
 
 def is_rten_form(model: Model) -> bool:
@@ -58,8 +48,7 @@ def plan_model(model: Model, destination: Path, options: RtenOptions) -> WritePl
 
     Raises: RefusalError listing all that RTen cannot hold or run, EncodeError for a graph that is not well formed.
     """
-    if options.rten_version not in (1, 2):
-        raise EncodeError(f"there is no version {options.rten_version} of .rten files, only 1 and 2")
+    _check_use(model, options)
     encoder, graph = _encode_graph(model, options)
     metadata, placeholder = _metadata(model, options)
     table = {"schema_version": SCHEMA_VERSION, "graph": graph, "metadata": metadata}
@@ -79,6 +68,14 @@ def plan_model(model: Model, destination: Path, options: RtenOptions) -> WritePl
         add_unheld(encoder.losses, model, METADATA_KEYS)
     file = FilePlan(destination, nbytes, tuple(writes), tuple(late_writes))
     return WritePlan((file,), tuple(digests), encoder.losses.lines())
+
+
+def _check_use(model: Model, options: RtenOptions) -> None:
+    """Raises OptionError where an option has no effect on this model."""
+    if is_rten_form(model) and options.exact:
+        raise OptionError("`exact` is for models in ONNX's operators; this one is in RTen's")
+    if options.onnx_hash and (is_rten_form(model) or options.source_hash is None):
+        raise OptionError("`onnx_hash` is for conversions from .onnx: there is no such file here")
 
 
 def _encode_graph(model: Model, options: RtenOptions) -> tuple[Encoder, Table]:
@@ -126,10 +123,7 @@ def _metadata(model: Model, options: RtenOptions) -> tuple[Table, Source | None]
     table: dict[str, Any] = {
         entry.key: entry.value for entry in model.metadata_props if entry.key in METADATA_KEYS and entry.value
     }
-    for key, value in (options.metadata or {}).items():
-        if key not in METADATA_KEYS:
-            raise EncodeError(f"RTen has no metadata called {key!r}; there are {', '.join(METADATA_KEYS)}")
-        table[key] = value
+    table.update(options.metadata or {})
     source = options.source_hash
     if source is None or is_rten_form(model):
         return table, None

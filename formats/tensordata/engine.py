@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Condition, Lock, Thread
 from typing import TYPE_CHECKING, NamedTuple
 
+from formats.options import ANY, SWITCH, count, option, settle, size
 from formats.tensordata.digest import new_digester
 from formats.tensordata.osio import SYSTEM, Capabilities, processors
 from formats.tensordata.output import OutputFile, destination_of
@@ -41,20 +42,26 @@ class EngineOptions:
 
     `progress` gets the bytes done and the bytes to do,
     in the calling thread, at most 20 times a second and once at the end.
+
+    Raises: OptionError for a value that is not possible.
     """
 
-    threads: int = 0  # 0: as many as are useful
-    chunk_bytes: int = 1 << 20  # what fits a second-level cache is written while it is there
-    in_flight_bytes: int = 256 << 20
-    overwrite: bool = False
-    fsync: bool | None = None
-    progress: Callable[[int, int], None] | None = None
+    threads: int = option(0, count(), "Use N threads; 0, the default, is as many as help.")
+    chunk_bytes: int = option(  # what fits a second-level cache is written while it is there
+        1 << 20, size(1), "The bytes that a thread moves at a time.", flags=()
+    )
+    in_flight_bytes: int = option(256 << 20, size(), "The bytes in memory at a time, of all threads.", flags=())
+    overwrite: bool = option(False, SWITCH, "Replace files that exist.", aliases=("-f", "--force"))
+    fsync: bool | None = option(
+        None, SWITCH, "Wait until files are on the disk; by default those that replace others, before these go."
+    )
+    progress: Callable[[int, int], None] | None = option(
+        None, ANY, "Gets the bytes done and the bytes to do, now and then.", flags=()
+    )
     capabilities: Capabilities = SYSTEM
 
     def __post_init__(self) -> None:
-        for name, least in (("threads", 0), ("chunk_bytes", 1), ("in_flight_bytes", 0)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} is {getattr(self, name)}, and must be at least {least}")
+        settle(self)
 
 
 class Result(NamedTuple):

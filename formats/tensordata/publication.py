@@ -322,7 +322,7 @@ def _finish(path: Path, journal: Journal, capabilities: Capabilities) -> Repair:
         place = steps.at(moved.name)
         if os.path.lexists(place) and not journal.is_old(moved, place) and not is_new(moved, place):
             reason = f"{moved.name} was changed since several files were to be replaced"
-            hint = f"remove {journal_path(path).name} to keep what is there, or write the model again with --force"
+            hint = f"remove {journal_path(path).name} to keep what is there, or write again with `overwrite=True`"
             raise DecodeError(f"{reason}; {hint}", path=path)
     if all(any(is_new(moved, steps.at(name)) for name in (moved.new, moved.name)) for moved in journal.moves):
         steps.forward(overwrite=False)

@@ -8,16 +8,15 @@ import re
 from pathlib import Path
 from typing import Any
 
+import commands
 import pytest
-from typer.testing import CliRunner
 
 import formats
-from formats.cli import verbs
 
 
 def invoke(*arguments: str | Path) -> Any:
     """What the command says and returns, run in this process."""
-    return CliRunner().invoke(verbs.app, [*map(str, arguments)], prog_name="formats")
+    return commands.run("formats", *arguments)
 
 
 @pytest.fixture

@@ -216,7 +216,7 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
         drop_in.load(tmp_path / "missing.onnx")
     with pytest.raises(TypeError):
         drop_in.load(BYTES, nonsense=1)
-    with pytest.raises(FormatError):
+    with pytest.raises(ValueError, match="no format is called"):
         drop_in.load(BYTES, "nonsense")
 
 

@@ -32,7 +32,7 @@ def quick_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def encrypted(variant: int) -> bytes:
     """The model, encrypted."""
-    return formats.dumps(formats.loads(MODEL.SerializeToString()), "onnxc", key=KEY, variant=variant)
+    return formats.dumps(formats.loads(MODEL.SerializeToString()), "onnxc", key=KEY, encryption=variant)
 
 
 def xor(first: bytes, second: bytes) -> bytes:
@@ -113,14 +113,14 @@ def test_writing_without_a_tag_is_told(tmp_path: Path) -> None:
     """Whoever writes AES-256-CBC is told what it cannot show."""
     model = formats.loads(MODEL.SerializeToString())
     for variant, kinds in ((1, ["unauthenticated"]), (2, []), (3, [])):
-        report = formats.save(model, tmp_path / f"{variant}.onnxc", key=KEY, variant=variant)
+        report = formats.save(model, tmp_path / f"{variant}.onnxc", key=KEY, encryption=variant)
         assert kinds == [loss.kind for loss in report.losses]
 
 
 @pytest.mark.parametrize("value", [0, 2, 3, 4, "1", (1,)])
 def test_only_what_needs_it_is_permitted(value: object) -> None:
     """A permission for anything but variant 1 is a mistake, which is told before a file is looked at."""
-    with pytest.raises(ValueError, match="can only be 1"):
+    with pytest.raises(ValueError, match=r"`allow_encryption` is .* and must be 1"):
         formats.load("missing.onnxc", key=KEY, allow_encryption=value)
 
 

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from protos import CLASSES, decoded, encoded, message_type, protos
 
 from formats import registry
-from formats.errors import DecodeError, EncodeError, ExternalDataError, LimitError, WireError
+from formats.errors import DecodeError, EncodeError, ExternalDataError, LimitError, OptionError, WireError
 from formats.ir import model as ir
 from formats.onnxpb import CODEC, JSON_CODEC, TEXT_CODEC, OnnxOptions, TextOptions, jsontext, text
 from formats.tensordata.engine import execute, to_bytes
@@ -225,7 +225,7 @@ def test_external_data_move_inside(notation: Notation, external_model: Path) -> 
     assert bytes(5000) == moved.graph.initializer[0].source().read()
     assert [] == moved.graph.initializer[0].external_data
     assert model == CODEC.read(File.open(path).span(), path)
-    with pytest.raises(EncodeError):
+    with pytest.raises(OptionError):
         codec.plan(model, path, TextOptions(external_data=True))
     with pytest.raises(ExternalDataError):
         codec.plan(CODEC.read(Literal(path.read_bytes()), None), path, TextOptions(external_data=False))

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import formats
-from formats.errors import DecodeError, EncodeError, FormatError, UnsupportedError
+from formats.errors import DecodeError, EncodeError, FormatError, OptionError, UnsupportedError
 from formats.ir.model import Node, StringStringEntry, Tensor
 from formats.registry import Match
 from formats.rten import CODEC, RtenOptions
@@ -73,7 +73,7 @@ def test_version_1(model):
 @pytest.mark.parametrize("version", [0, 3])
 def test_other_versions(model, version):
     """There are no other versions."""
-    with pytest.raises(EncodeError, match=f"there is no version {version}"):
+    with pytest.raises(OptionError, match=f"`rten_version` is {version}, and must be 1 or 2"):
         written(model, rten_version=version)
 
 
@@ -121,7 +121,7 @@ def test_all_metadata(model):
 
 def test_unknown_metadata(model):
     """An entry that RTen has not is an error that names those it has."""
-    with pytest.raises(EncodeError, match="no metadata called 'author'; there are onnx_hash, description"):
+    with pytest.raises(OptionError, match=r"`metadata` has 'author', .* it knows onnx_hash, description"):
         written(model, metadata={"author": "me"})
 
 

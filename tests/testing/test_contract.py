@@ -26,7 +26,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "onnxz": {"options": [ArchiveOptions(), ArchiveOptions(alignment=4096, size_threshold=0, dedup=True)]},
     "rten": {"options": [RtenOptions(), RtenOptions(rten_version=1)]},
     "onnxc": {
-        "options": [CryptOptions(key=KEY), CryptOptions(key=KEY, variant=2)],
+        "options": [CryptOptions(key=KEY), CryptOptions(key=KEY, encryption=2)],
         "reading": ReadOptions(key=KEY),
         "excused": {
             "reads_no_weight": "all is decrypted at once",

@@ -8,10 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from formats.cli.wording import describe, error_to_json, printable, summary
-from formats.conversion import ConversionReport, OptionError, WrittenFile
-from formats.errors import FormatError, TruncatedError
+from formats.cli.command_line import Request, Typed
+from formats.cli.error_text import describe, error_to_json
+from formats.cli.printing import printable
+from formats.cli.report_lines import summary
+from formats.cli.verbs import convert_groups
+from formats.conversion import ConversionReport, WrittenFile
+from formats.errors import FormatError, LimitError, OptionError, TruncatedError
 from formats.tensordata.plan import Loss
+
+ROWS = Request(Typed([], []), convert_groups(False)).rows()
 
 
 def report(*files: tuple[str, int], seconds: float = 0.31, losses: tuple[Loss, ...] = ()) -> ConversionReport:
@@ -57,21 +63,28 @@ def test_summary_names_three_losses() -> None:
         (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
         (OSError("odd"), "odd"),
         (TruncatedError("needed 4 bytes, 2 left", path="a", file_offset=7), "a, at byte 7: needed 4 bytes, 2 left"),
-        (OptionError("no", "RTen", ["size_threshold"]), "--size-threshold cannot be used for RTen"),
-        (OptionError("RTen: no such thing", "RTen"), "RTen: no such thing"),
+        (OptionError("`size_threshold` cannot be used for RTen"), "--size-threshold cannot be used for RTen"),
+        (OptionError("`external_data=False` and `checksum`"), "--inline and --checksum"),
+        (OptionError("`external_data=True` and `pin`"), "--external-data and --pin"),
+        (
+            OptionError("`external_data='w'`, `no_such` and `a name`"),
+            "--external-data 'w', `no_such` and `a name`",
+        ),
+        (OptionError("`key` is needed"), "--key-file or --key-env is needed"),
+        (LimitError("too deep; `max_depth` allows up to 250", path="m"), "m: too deep; --max-depth allows up to 250"),
         (MemoryError(), "there is not enough memory"),
     ],
 )
 def test_errors_are_described(error: BaseException, text: str) -> None:
     """Errors of the system, of formats and of options are told without the names of Python's classes."""
-    assert text == describe(error)
+    assert text == describe(error, ROWS)
 
 
 def test_remedy_is_offered_only_where_it_helps(tmp_path: Path) -> None:
     """`--force` is offered for a file that is in the way, not for something that is no file."""
     path = tmp_path / "a"
     path.touch()
-    assert describe(FileExistsError(errno.EEXIST, "File exists", str(path))).endswith("; --force replaces it")
+    assert describe(FileExistsError(errno.EEXIST, "File exists", str(path)), ROWS).endswith("; --force replaces it")
     assert describe(FileExistsError(errno.EEXIST, "File exists", str(tmp_path))).endswith("File exists")
 
 

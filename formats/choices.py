@@ -1,0 +1,104 @@
+"""What a caller chooses for a conversion: the options of a conversion itself, and all options by who they are for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from formats import registry
+from formats.errors import OptionError
+from formats.ir import dtypes
+from formats.options import SWITCH, made, names_of, option, pairs, rows_of, settle, unknown_options
+from formats.registry import FORMAT, READING, ReadOptions
+from formats.tensordata.engine import EngineOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from formats.registry import Codec
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionOptions:
+    """What a conversion is told, whatever the formats.
+
+    `from_format`, `to_format`: of the files, where content and extension do not tell. `strict`: where a loss matters,
+    nothing is written. `lenient`: what is not as the format wants it, but clear, is passed over, such as an archive
+    that was made with a zip tool.
+
+    Raises: OptionError for a value that is not possible.
+    """
+
+    from_format: str | None = option(None, FORMAT, "Read SRC as FORMAT: {formats}.", aliases=("--from",))
+    to_format: str | None = option(None, FORMAT, "Write DST as FORMAT.", aliases=("--to",))
+    strict: bool = option(False, SWITCH, "Refuse to lose more than documentation.")
+    lenient: bool = option(False, SWITCH, "Read an .onnxz file that another zip tool made.", panel=READING)
+
+    def __post_init__(self) -> None:
+        settle(self)
+
+
+@dataclass(frozen=True, slots=True)
+class RaisingOptions:
+    """How a model in the operators of its format becomes one in ONNX's.
+
+    `pin`: types of inputs and outputs by name, where they should not be those of the format, such as "int64", "bool"
+    or "float16".
+
+    Raises: OptionError for a value that is not possible.
+    """
+
+    pin: Mapping[str, str] | None = option(
+        None,
+        pairs("NAME=TYPE", "types by name", "input_ids=int64"),
+        "Give an input or output a type that .rten files lack, such as int64; for each of them again.",
+        panel="Options for .rten as SRC",
+    )
+
+    def __post_init__(self) -> None:
+        settle(self)
+        for name, type_name in (self.pin or {}).items():
+            if type_name.upper() not in dtypes.BY_NAME:
+                raise OptionError(f"`pin` gives {name!r:.100} the type {type_name!r:.100}, which does not exist")
+
+
+class Choice(NamedTuple):
+    """What a caller has chosen, by who it is for."""
+
+    engine: EngineOptions
+    target: Any
+    raising: RaisingOptions
+    reading: ReadOptions
+
+
+def choose(target: Codec, options: object, given: Mapping[str, Any], *, reads: bool = False) -> Choice:
+    """The options of the engine, of the target format, of raising and, where a file is read too, of that.
+
+    Raises: OptionError where one is not known or not possible, is given twice, or is needed and missing.
+    """
+    kinds: list[type] = [EngineOptions, target.options, RaisingOptions, ReadOptions]
+    known = set().union(*map(names_of, kinds if reads else kinds[:3]))
+    if unknown := [name for name in given if name not in known]:
+        raise _no_use(unknown, known, target)
+    groups = [{name: given[name] for name in given.keys() & names_of(kind)} for kind in kinds]
+    if options is not None:
+        if not isinstance(options, target.options):
+            names = type(options).__name__, target.options.__name__
+            raise OptionError(f"`options` is a {names[0]}, and must be a {names[1]} for {target.title}")
+        if groups[1]:
+            raise OptionError(f"`{min(groups[1])}` is given twice: `options` has it, too")
+    engine, raising = made(EngineOptions, groups[0]), made(RaisingOptions, groups[2])
+    of_target = made(target.options, groups[1]) if options is None else options
+    for row in rows_of(target.options):
+        if row.required and getattr(of_target, row.name) is None:
+            raise OptionError(f"`{row.name}` is needed to write {target.title}")
+    return Choice(engine, of_target, raising, made(ReadOptions, groups[3]))
+
+
+def _no_use(names: list[str], known: set[str], target: Codec) -> OptionError:
+    """The error about options that the target does not have, and perhaps no format."""
+    of_others = set(names_of(ReadOptions)).union(*(names_of(codec.options) for codec in registry.codecs()))
+    if not (unheard := [name for name in names if name not in of_others]):
+        listed = " and ".join(f"`{name}`" for name in sorted(names))
+        return OptionError(f"{listed} cannot be used for {target.title}")
+    return unknown_options(unheard, known, f" for {target.title}")

@@ -1,0 +1,216 @@
+"""From the texts of a command line to values: which flags a verb has, and what was given.
+
+There is one table, the rows of the classes of options (`formats/options.py`). What is plain is parsed here. For help,
+completion and errors, `typer_commands.py` gives the same table to typer, which takes longer to import than a small
+model to convert.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from formats.errors import OptionError
+from formats.options import ASKED, bad_value, rows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from formats.options import Flag, Row
+
+GENERAL = "Options"
+
+
+class Group(NamedTuple):
+    """A class of options that a verb has, and the extensions of the formats that they are for, if not for all."""
+
+    options: type
+    extensions: tuple[str, ...] = ()
+
+
+class Verb(NamedTuple):
+    """Something that the commands do.
+
+    `arguments` are as the help names them. `groups` gives the options; with `True` those of other packages, too, which
+    takes longer to find. `run` gets what was asked for and gives the exit code; `failure` is the one of errors.
+    """
+
+    name: str
+    summary: str
+    arguments: tuple[str, ...]
+    groups: Callable[[bool], Sequence[Group]]
+    run: Callable[[Request], int]
+    epilog: str = ""
+    failure: int = 1
+
+
+class Typed(NamedTuple):
+    """A command line in its parts: the arguments, and the flags in their order, each with its text if it has one."""
+
+    arguments: list[str]
+    flags: list[tuple[str, str | None]]
+
+
+class Request:
+    """What a command line asks a verb for; `ask` gives the value of an option that is to be typed."""
+
+    def __init__(self, typed: Typed, groups: Sequence[Group]) -> None:
+        self.arguments = typed.arguments
+        self.ask: Callable[[], Any] = ask_key
+        self._flags = typed.flags
+        self._classes = [group.options for group in groups]
+
+    def of(self, *options: type) -> dict[str, Any]:
+        """The options of these classes that were given, by name; the first class says what a text means.
+
+        Raises: OptionError for a text that is no value, and where two flags contradict each other.
+        """
+        table = flags_of(options)
+        given = [(name, *table[name], text) for name, text in self._flags if name in table]
+        first: dict[str, tuple[str, Flag]] = {}
+        for name, row, flag, _ in given:
+            before, other = first.setdefault(row.name, (name, flag))
+            if other is not flag:
+                raise OptionError(f"{before} and {name} exclude each other")
+        values: dict[str, Any] = {}
+        for _, row, flag, text in given:
+            value = self._value(row, flag, text)
+            if row.kind.repeatedly:
+                values.setdefault(row.name, {}).update((value,))
+            else:
+                values[row.name] = value
+        return values
+
+    def classes_but(self, *options: type) -> list[type]:
+        """The other classes of options that this verb has."""
+        return [each for each in self._classes if each not in options]
+
+    def rows(self) -> dict[str, Row]:
+        """The rows of the options that this verb has, by name; of several with flags, the first."""
+        rows = [row for options in self._classes for row in rows_of(options) if row.flags]
+        return {row.name: row for row in reversed(rows)}
+
+    def flags_as_typed(self) -> dict[str, str]:
+        """The flags by the names of the options that they are for."""
+        table = flags_of(self._classes)
+        return {table[name][0].name: name for name, _ in self._flags if name in table}
+
+    def _value(self, row: Row, flag: Flag, text: str | None) -> Any:
+        if not text and not flag.takes_text:
+            return self.ask() if flag.value is ASKED else flag.value
+        try:
+            return flag.from_text(text or "")
+        except OptionError:
+            raise
+        except ValueError:
+            raise bad_value(row.name, row.kind, text) from None
+
+
+def flags_of(options: Iterable[type]) -> dict[str, tuple[Row, Flag]]:
+    """Rows and flags by every name that a flag has; of several classes with the same name, the first one's.
+
+    Raises: OptionError where a class of another package gives a flag another form than it has.
+    """
+    table: dict[str, tuple[Row, Flag]] = {}
+    for each in options:
+        for row in rows_of(each):
+            for flag in row.flags:
+                for name in flag.names:
+                    _, known = table.setdefault(name, (row, flag))
+                    if (known.takes_text, known.text_is_optional) != (flag.takes_text, flag.text_is_optional):
+                        raise OptionError(f"the options of {each.__module__} use {name} in another way than others do")
+    return table
+
+
+def panels(groups: Sequence[Group]) -> dict[str, list[tuple[Row, Flag]]]:
+    """The options that a help shows, each once, under headings."""
+    extensions: dict[tuple[str, ...], list[str]] = {}
+    first: dict[tuple[str, ...], tuple[Row, Flag]] = {}
+    for group in groups:
+        for row in rows_of(group.options):
+            for flag in row.flags:
+                extensions.setdefault(flag.names, []).extend(group.extensions)
+                first.setdefault(flag.names, (row, flag))
+    result: dict[str, list[tuple[Row, Flag]]] = {}
+    for names, (row, flag) in first.items():
+        if flag.help:
+            *others, last = [*extensions[names]] or [""]
+            listed = f"{', '.join(others)} and {last}" if others else last
+            panel = row.panel or (f"Options for {listed}" if listed else GENERAL)
+            result.setdefault(panel, []).append((row, flag))
+    return result
+
+
+def ask_key(*, twice: bool = False) -> str:
+    """The key that somebody types on the terminal, where it does not show; asked for again, where it shall lock."""
+    from getpass import getpass
+
+    key = getpass("Key: ")
+    if twice and getpass("The same key again: ") != key:
+        raise OptionError("the two keys that were typed differ")
+    return key
+
+
+def parse(texts: Sequence[str], verb: Verb, groups: Sequence[Group]) -> Typed | None:
+    """The parts of a command line, or `None` where it is not plain: wrong, or a matter of help.
+
+    Raises: OptionError where all is plain, but arguments are missing.
+    """
+    table = flags_of(group.options for group in groups)
+    typed = Typed([], [])
+    rest = iter(with_text_attached(texts, verb, table))
+    for word in rest:
+        if word == "--":
+            typed.arguments.extend(rest)
+        elif not word.startswith("-") or word == "-":
+            typed.arguments.append(word)
+        else:
+            name, equals, attached = word.partition("=")
+            if name not in table:
+                letters = [f"-{letter}" for letter in word[1:]]
+                if not all(letter in table and not table[letter][1].metavar for letter in letters):
+                    return None
+                typed.flags.extend((letter, None) for letter in letters)  # such as -qf
+                continue
+            flag = table[name][1]
+            text: str | None = attached if equals else None
+            if flag.takes_text and not equals:
+                text = next(rest, None)
+            if (text is None) == bool(flag.metavar) or (len(name) == 2 and equals):
+                return None
+            typed.flags.append((name, text))
+    check_arguments(typed.arguments, verb)
+    return typed if len(typed.arguments) == len(verb.arguments) else None
+
+
+def check_arguments(arguments: Sequence[str], verb: Verb) -> None:
+    """Raises OptionError where arguments are missing."""
+    if missing := verb.arguments[len(arguments) :]:
+        raise OptionError(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")
+
+
+def with_text_attached(texts: Sequence[str], verb: Verb, table: Mapping[str, tuple[Row, Flag]]) -> list[str]:
+    """The command line with `--external-data NAME` as `--external-data=NAME`, and `=` alone where there is no name.
+
+    What follows such a flag is its text only where all arguments of the verb are left without it.
+    """
+    words = list(texts)
+    positional: list[int] = []
+    optional: list[int] = []
+    previous: Flag | None = None
+    for index, word in enumerate(words):
+        if word == "--":
+            positional.extend(range(index + 1, len(words)))
+            break
+        if previous is not None and previous.takes_text:
+            previous = None
+            continue
+        name = word.partition("=")[0]
+        previous = table[word][1] if word in table else None
+        if not word.startswith("-") or word == "-":
+            positional.append(index)
+        elif name == word and previous is not None and previous.text_is_optional:
+            optional.append(index)
+    for index in reversed(optional):
+        has_text = index + 1 in positional and len(positional) > len(verb.arguments)
+        words[index : index + 1 + has_text] = [f"{words[index]}={words[index + 1] if has_text else ''}"]
+    return words

@@ -1,0 +1,32 @@
+"""What is printed, and in which characters."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import TextIO
+
+
+def say(text: str, stream: TextIO | None = None) -> None:
+    """Print `text`, at once; on stdout unless something else is said."""
+    print(text, file=stream, flush=True)
+
+
+def json_text(report: dict[str, Any]) -> str:
+    """What programs get to read."""
+    import json  # which nobody else needs
+
+    return json.dumps(report, indent=2)
+
+
+def printable(lines: Iterable[str]) -> str:
+    """The lines in characters that a terminal shows and does not act on; file and node names can have any."""
+    encoding = getattr(sys.stdout, "encoding", None) or "ascii"
+    shown = (
+        "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in line)
+        for line in lines
+    )
+    return "\n".join(shown).encode(encoding, "backslashreplace").decode(encoding)

@@ -1,0 +1,86 @@
+"""The options of the library as keywords, for type checkers and editors.
+
+Written by schemas/generate.py from the classes of options; do not edit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypedDict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from formats.onnxpb.keys import Key
+    from formats.tensordata.source import Source
+
+
+class ReadKeywords(TypedDict, total=False):
+    """The options of `formats.load` and of all that reads."""
+
+    max_depth: int
+    hard_links: bool
+    key: Key | str | bytes | None
+    allow_encryption: int | None
+
+
+class RaiseKeywords(TypedDict, total=False):
+    """The options of `formats.raise_model`."""
+
+    pin: Mapping[str, str] | None
+
+
+class WriteKeywords(TypedDict, total=False):
+    """The options of `formats.save`: of the engine, of raising, and of the format that is written."""
+
+    threads: int
+    chunk_bytes: int | str
+    in_flight_bytes: int | str
+    overwrite: bool
+    fsync: bool | None
+    progress: Callable[[int, int], None] | None
+    pin: Mapping[str, str] | None
+    external_data: str | bool | None
+    size_threshold: int | str
+    alignment: int | str
+    max_external_file_size: int | str
+    one_file_per_tensor: bool
+    checksum: bool
+    dedup: bool
+    metadata: Mapping[str, str] | None
+    onnx_hash: bool | None
+    exact: bool
+    rten_target: str | None
+    rten_version: int
+    source_hash: Source | None
+    key: Key | str | bytes | None
+    encryption: int
+
+
+class ConvertKeywords(TypedDict, total=False):
+    """The options of `formats.convert`: those of `load` and of `save`."""
+
+    max_depth: int
+    hard_links: bool
+    key: Key | str | bytes | None
+    allow_encryption: int | None
+    threads: int
+    chunk_bytes: int | str
+    in_flight_bytes: int | str
+    overwrite: bool
+    fsync: bool | None
+    progress: Callable[[int, int], None] | None
+    pin: Mapping[str, str] | None
+    external_data: str | bool | None
+    size_threshold: int | str
+    alignment: int | str
+    max_external_file_size: int | str
+    one_file_per_tensor: bool
+    checksum: bool
+    dedup: bool
+    metadata: Mapping[str, str] | None
+    onnx_hash: bool | None
+    exact: bool
+    rten_target: str | None
+    rten_version: int
+    source_hash: Source | None
+    encryption: int

@@ -1,0 +1,365 @@
+"""Options, a row each, from which the command line, its help, the reference page and the keywords are made.
+
+A class of options is a frozen dataclass whose fields are made by `option`, and whose `__post_init__` calls `settle`:
+
+    @dataclass(frozen=True, slots=True)
+    class MyOptions:
+        level: int = option(3, count(1, 9), "Press that hard, from 1 to 9.")
+        index: bool = option(False, SWITCH, "Add an index.")
+
+        def __post_init__(self) -> None:
+            settle(self)
+
+A codec that has `MyOptions` gives the command `convert` the options `--level N` and `--index`, and the library the
+keywords `level` and `index`. Values are checked when the object is made, so before anything is read.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from formats.errors import OptionError
+from formats.units import parse_size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+T = TypeVar("T")
+
+ROW = "formats.options"  # where the metadata of a field has its row
+
+
+class Kind(NamedTuple):
+    """What the values of an option are.
+
+    `words` describe them, after "must be". `checked` gives the value as code uses it, and raises ValueError or
+    TypeError where it is none. `from_text` does the same with what was typed. `metavar` stands for the value in the
+    help; without one, an option is a switch. `keyword_type` is what the library takes, where that is more than the
+    type of the field. A `secret` is not repeated in an error. What may be given `repeatedly` is a mapping, with
+    `from_text` giving a key and a value.
+    """
+
+    words: str
+    checked: Callable[[Any], Any]
+    metavar: str = ""
+    from_text: Callable[[str], Any] = str
+    keyword_type: str = ""
+    secret: bool = False
+    repeatedly: bool = False
+
+
+class Flag(NamedTuple):
+    """One way to give an option on the command line.
+
+    Without a `metavar` it takes no text and means `value`. One in brackets says that the text may be left out, and then
+    it means `value`, too.
+    """
+
+    names: tuple[str, ...]
+    help: str = ""
+    metavar: str = ""
+    value: Any = None
+    from_text: Callable[[str], Any] = str
+
+    @property
+    def takes_text(self) -> bool:
+        """Whether a text always follows."""
+        return bool(self.metavar) and not self.text_is_optional
+
+    @property
+    def text_is_optional(self) -> bool:
+        """Whether a text may follow."""
+        return self.metavar.startswith("[")
+
+
+class Row(NamedTuple):
+    """An option: the name of its field, its kind, its flags (none, if only the library has it), its words for people.
+
+    `panel` is the heading in the help, where it is not that of the format. Who gives the option asks for `implies`,
+    the name and the value of another one, too. `required` says that there is no conversion without it.
+    """
+
+    name: str
+    kind: Kind
+    default: Any
+    help: str
+    flags: tuple[Flag, ...]
+    panel: str = ""
+    implies: tuple[str, Any] | None = None
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What `option` was told, before the name of the field is known."""
+
+    kind: Kind
+    help: str
+    aliases: tuple[str, ...]
+    off: tuple[str, ...]
+    flags: tuple[Flag, ...] | None
+    panel: str
+    implies: tuple[str, Any] | None
+    required: bool
+
+
+def option(
+    default: Any,
+    kind: Kind,
+    help: str,  # noqa: A002 - the word that every command line has
+    *,
+    aliases: tuple[str, ...] = (),
+    off: tuple[str, ...] = (),
+    flags: tuple[Flag, ...] | None = None,
+    panel: str = "",
+    implies: tuple[str, Any] | None = None,
+    required: bool = False,
+) -> Any:
+    """A field of a class of options.
+
+    Its flag is its name with dashes, and the `aliases`. A switch that is not off by default has a flag with `no-` in
+    front, too, or those of `off`. `flags` replaces all that; empty, the option is one of the library only.
+    """
+    settings = _Settings(kind, help, aliases, off, flags, panel, implies, required)
+    return field(default=default, metadata={ROW: settings})
+
+
+@cache
+def rows_of(options: type) -> tuple[Row, ...]:
+    """The rows of a class of options."""
+    return tuple(
+        Row(
+            each.name,
+            settings.kind,
+            each.default,
+            settings.help,
+            _flags(each.name, each.default, settings) if settings.flags is None else settings.flags,
+            settings.panel,
+            settings.implies,
+            settings.required,
+        )
+        for each in fields(options)
+        if (settings := each.metadata.get(ROW)) is not None
+    )
+
+
+def _flags(name: str, default: Any, settings: _Settings) -> tuple[Flag, ...]:
+    dashed = name.replace("_", "-")
+    kind = settings.kind
+    if kind.metavar:
+        return (Flag((*settings.aliases, f"--{dashed}"), settings.help, kind.metavar, True, kind.from_text),)
+    on, off = (
+        Flag((*settings.aliases, f"--{dashed}"), value=True),
+        Flag(settings.off or (f"--no-{dashed}",), value=False),
+    )
+    if default is False:
+        return (on._replace(help=settings.help),)
+    if default is True:
+        return (off._replace(help=settings.help), on)
+    return (on._replace(help=settings.help), off)
+
+
+def names_of(options: type) -> set[str]:
+    """The names of all fields of a class of options."""
+    return {each.name for each in fields(options)}
+
+
+def settle(options: Any) -> None:
+    """Every value of `options`, an object that is just being made, is of its kind.
+
+    Raises: OptionError.
+    """
+    kind: type = type(options)
+    rows = rows_of(kind)
+    for row in rows:
+        value = getattr(options, row.name)
+        if value is not row.default:
+            object.__setattr__(options, row.name, checked(row, value))
+    for row in rows:
+        if row.implies and getattr(options, row.name) != row.default:
+            name, implied = row.implies
+            found = getattr(options, name)
+            if found is None:
+                object.__setattr__(options, name, implied)
+            elif found is False:
+                raise OptionError(f"`{row.name}` and `{name}={found}` exclude each other")
+
+
+def checked(row: Row, value: Any) -> Any:
+    """The value, as code uses it.
+
+    Raises: OptionError where it is not of the row's kind.
+    """
+    try:
+        return row.kind.checked(value)
+    except OptionError:
+        raise
+    except (TypeError, ValueError, OverflowError):
+        raise bad_value(row.name, row.kind, value) from None
+
+
+def bad_value(name: str, kind: Kind, value: Any) -> OptionError:
+    """The error about a value that is not of the kind of its option."""
+    if kind.secret:
+        return OptionError(f"`{name}` must be {kind.words}")
+    return OptionError(f"`{name}` is {value!r:.100}, and must be {kind.words}")
+
+
+def made(options: type[T], given: Mapping[str, Any], *, of: str = "") -> T:
+    """The options that are `given` by name; what each of them implies is given as well.
+
+    Raises: OptionError where one has no such name or value. `of` says whose options these are.
+    """
+    known = names_of(options)
+    if unknown := [name for name in given if name not in known]:
+        raise unknown_options(unknown, known, of)
+    return options(**implied(options, given))
+
+
+def implied(options: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that are given, and those that they imply.
+
+    Raises: OptionError where one of them excludes another.
+    """
+    result = dict(given)
+    for row in rows_of(options):
+        value = given.get(row.name)
+        if row.implies is None or value is None or (not value and value == row.default):  # which asks for nothing
+            continue
+        name, wanted = row.implies
+        if result.get(name) is None:
+            result[name] = wanted
+        elif result[name] is False:
+            raise OptionError(f"`{row.name}` and `{name}=False` exclude each other")
+    return result
+
+
+def unknown_options(names: Sequence[str], known: Iterable[str], of: str = "") -> OptionError:
+    """The error about options that there are not."""
+    known = sorted(known)
+    listed = " and ".join(f"`{name}`" for name in names)
+    if close := get_close_matches(names[0], known, 1):
+        return OptionError(f"there is no option {listed}{of}; did you mean `{close[0]}`?")
+    return OptionError(f"there is no option {listed}{of}; there are {', '.join(f'`{name}`' for name in known)}")
+
+
+# Kinds
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool):
+        raise TypeError(value)
+    return operator.index(value)
+
+
+def _decimal(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()):
+        raise ValueError(text)
+    return int(text)
+
+
+def _within(value: int, least: int, most: int | None) -> int:
+    if value < least or (most is not None and value > most):
+        raise ValueError(value)
+    return value
+
+
+def count(least: int = 0, most: int | None = None) -> Kind:
+    """A whole number."""
+    words = f"a whole number of at least {least:,}" if most is None else f"a whole number from {least:,} to {most:,}"
+    return Kind(words, lambda value: _within(_whole(value), least, most), "N", _decimal)
+
+
+def size(least: int = 0, most: int | None = None, *, power_of_two: bool = False) -> Kind:
+    """A number of bytes, or a text such as "64K"."""
+
+    def check(value: Any) -> int:
+        nbytes = _within(parse_size(value) if isinstance(value, str) else _whole(value), least, most)
+        if power_of_two and nbytes & (nbytes - 1):
+            raise ValueError(nbytes)
+        return nbytes
+
+    words = "a power of two" if power_of_two else "a number of bytes"
+    if most is not None:
+        words += f" from {least:,} to {most:,}"
+    elif least:
+        words += f" of at least {least:,}"
+    return Kind(f'{words}, such as 4096 or "64K"', check, "SIZE", parse_size, "int | str")
+
+
+def choice(*values: int | str) -> Kind:
+    """One of a few values."""
+
+    def check(value: Any) -> Any:
+        if isinstance(value, bool) or value not in values:
+            raise ValueError(value)
+        return value
+
+    numbers = all(isinstance(value, int) for value in values)
+    *others, last = map(str, values)
+    words = f"{', '.join(others)} or {last}" if others else last
+    return Kind(words, check, "|".join(map(str, values)), _decimal if numbers else str)
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(value)
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise TypeError(value)
+    return value
+
+
+def text(metavar: str, words: str = "a text") -> Kind:
+    """Any text that is not empty."""
+    return Kind(words, _text, metavar)
+
+
+def pairs(metavar: str, words: str, example: str) -> Kind:
+    """Texts by name; typed one at a time, as `NAME=VALUE`. A name may have equals signs in it."""
+
+    def split(typed: str) -> tuple[str, str]:
+        name, _, value = typed.rpartition("=")
+        if not (name and value):
+            raise ValueError(typed)
+        return name, value
+
+    return Kind(f"{words}, such as {example}", _texts_by_name, metavar, split, repeatedly=True)
+
+
+def _texts_by_name(value: Any) -> Mapping[str, str]:
+    if not isinstance(value, Mapping) or not all(isinstance(each, str) for each in (*value, *value.values())):
+        raise TypeError(value)
+    return value
+
+
+def texts_in_file(words: str) -> Kind:
+    """Texts by name; on the command line, the name of a JSON file that has them."""
+
+    def read(path: str) -> Any:
+        import json
+        from pathlib import Path
+
+        try:
+            return _texts_by_name(json.loads(Path(path).read_bytes()))
+        except OSError as error:
+            raise OptionError(f"{path}: {error.strerror or error}") from error
+        except TypeError:
+            raise OptionError(f"{path}: expected a JSON object whose values are strings") from None
+        except (ValueError, RecursionError) as error:
+            raise OptionError(f"{path}: not JSON: {error}") from error
+
+    return Kind(words, _texts_by_name, "FILE", read)
+
+
+ASKED = object()  # the value of a flag whose text is typed on the terminal
+SWITCH = Kind("True or False", _truth)
+ANY = Kind("anything", lambda value: value)  # for what only the library has, and type checkers look at

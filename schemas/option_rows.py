@@ -1,0 +1,158 @@
+"""Write the keywords and the reference page of the options from the rows of their classes.
+
+`formats/keywords.py` says what type checkers and editors know of the keywords of `formats.load`, `save` and `convert`;
+`docs/options.md` is the table for people.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+from formats import registry
+from formats.choices import RaisingOptions
+from formats.cli.command_line import GENERAL, panels
+from formats.cli.verbs import VERBS
+from formats.options import names_of, rows_of
+from formats.registry import ReadOptions
+from formats.tensordata.engine import EngineOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from formats.options import Flag, Row
+
+TARGETS = tuple(dict.fromkeys(codec.options for codec in registry.built_in()))
+IMPORTS = {  # where the names in annotations come from
+    "Callable": "collections.abc",
+    "Mapping": "collections.abc",
+    "Key": "formats.onnxpb.keys",
+    "Source": "formats.tensordata.source",
+}
+KEYWORDS = (
+    ("ReadKeywords", "The options of `formats.load` and of all that reads.", (ReadOptions,)),
+    ("RaiseKeywords", "The options of `formats.raise_model`.", (RaisingOptions,)),
+    (
+        "WriteKeywords",
+        "The options of `formats.save`: of the engine, of raising, and of the format that is written.",
+        (EngineOptions, RaisingOptions, *TARGETS),
+    ),
+    (
+        "ConvertKeywords",
+        "The options of `formats.convert`: those of `load` and of `save`.",
+        (ReadOptions, EngineOptions, RaisingOptions, *TARGETS),
+    ),
+)
+REFERENCE = """\
+# Options
+
+Made from the code by `python schemas/generate.py`; `formats VERB --help` says the same in short.
+
+The command and the library have the same options under the same names: `--size-threshold 64K` is
+`size_threshold="64K"`. A size is a number of bytes, or a text that ends in K, M or G (powers of 1024) or in KB, MB or
+GB (powers of 1000). A key is a text, bytes or a `formats.Key`; on the command line it never stands among the arguments,
+which other users can see.
+
+All values are checked before a file is read. A mistake ends with exit code 2, and in the library with
+`formats.OptionError`. So does an option that would have no effect: one that the target does not have, `--pin` for a
+model that has its types, `--onnx-hash` where no `.onnx` file is converted. What says how weights lie outside of an
+`.onnx` file, such as `--max-external-file-size`, asks for them to be there, as `--external-data` does. Limits and
+permissions (`--strict`, `--lenient`, `--max-depth`, `--no-hard-links`, `--force`, `--threads` and the like) hold where
+there is something to limit or to permit.
+"""
+
+
+def keywords() -> str:
+    """The text of `formats/keywords.py`."""
+    classes = [_typed_dict(name, summary, options) for name, summary, options in KEYWORDS]
+    body = "\n\n".join(classes)
+    used: dict[str, list[str]] = {}
+    for name, module in IMPORTS.items():
+        if f"{name}[" in body or f" {name} " in body or f": {name}" in body:
+            used.setdefault(module, []).append(name)
+    imports = {module: f"    from {module} import {', '.join(names)}" for module, names in used.items()}
+    own = [line for module, line in sorted(imports.items()) if module.startswith("formats")]
+    others = [line for module, line in sorted(imports.items()) if not module.startswith("formats")]
+    return "\n".join(
+        [
+            '"""The options of the library as keywords, for type checkers and editors.',
+            "",
+            "Written by schemas/generate.py from the classes of options; do not edit.",
+            '"""',
+            "",
+            "from __future__ import annotations",
+            "",
+            "from typing import TYPE_CHECKING, TypedDict",
+            "",
+            "if TYPE_CHECKING:",
+            *others,
+            "",
+            *own,
+            "",
+            "",
+            body,
+        ]
+    )
+
+
+def _typed_dict(name: str, summary: str, options: Sequence[type]) -> str:
+    types: dict[str, list[str]] = {}
+    for each in options:
+        rows = {row.name: row for row in rows_of(each)}
+        for field in fields(each):
+            if row := rows.get(field.name):
+                parts = types.setdefault(field.name, [])
+                parts += [part for part in _type(row, str(field.type)) if part not in parts]
+    lines = [f"class {name}(TypedDict, total=False):", f'    """{summary}"""', ""]
+    lines += [f"    {option}: {' | '.join(_none_last(parts))}" for option, parts in types.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _type(row: Row, annotation: str) -> list[str]:
+    parts = annotation.split(" | ")
+    if row.kind.keyword_type:
+        parts = [*row.kind.keyword_type.split(" | "), *(["None"] if "None" in parts else [])]
+    return parts
+
+
+def _none_last(parts: Sequence[str]) -> list[str]:
+    return [*(part for part in parts if part != "None"), *(["None"] if "None" in parts else [])]
+
+
+def reference() -> str:
+    """The text of `docs/options.md`."""
+    parts = [REFERENCE]
+    for verb in VERBS:
+        summary = inspect.cleandoc(verb.summary).partition("\n")[0]
+        parts.append(f"## `formats {verb.name} {' '.join(verb.arguments)}`\n\n{summary}\n")
+        for panel, options in panels(verb.groups(False)).items():
+            if panel != GENERAL or len(panels(verb.groups(False))) > 1:
+                parts.append(f"### {panel}\n" if panel != GENERAL else "### For all formats\n")
+            parts.append(_table(options))
+    parts.append("## In the library only\n")
+    parts.append("Keywords of `formats.save` and `formats.convert` for which there is no flag.\n")
+    internal = [row for each in (EngineOptions, *TARGETS) for row in rows_of(each) if not row.flags]
+    others = [row for row in internal if row.name not in names_of(ReadOptions)]
+    parts.append(
+        "\n".join(
+            ["| keyword | meaning | default |", "|---|---|---|"]
+            + [f"| `{row.name}` | {row.help} | `{row.default}` |" for row in others]
+        )
+        + "\n"
+    )
+    return "\n".join(parts)
+
+
+def _table(options: Sequence[tuple[Row, Flag]]) -> str:
+    formats = ", ".join(f"`{codec.name}`" for codec in registry.built_in())
+    lines = ["| option | keyword | meaning | value |", "|---|---|---|---|"]
+    for row, flag in options:
+        names = ", ".join(f"`{name}`" for name in flag.names)
+        off = "".join(f" / `{each.names[0]}`" for each in row.flags if not each.help)
+        metavar = flag.metavar.replace("|", "\\|")
+        typed = f" `{metavar}`" if metavar else ""
+        keyword = f"`{row.name}={flag.value}`" if flag.value is False else f"`{row.name}`"
+        words = row.kind.words if flag.metavar else ""
+        lines.append(f"| {names}{off}{typed} | {keyword} | {flag.help.format(formats=formats)} | {words} |")
+    return "\n".join(lines) + "\n"
