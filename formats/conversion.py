@@ -158,7 +158,7 @@ def save(
     target = _target(destination, format)
     chosen = choose(target, options, keywords)
     plan = _plan(model_of(model), target, destination, chosen)
-    _write(plan, chosen.engine, strict)
+    plan = _write(plan, target, chosen.engine, strict)
     return _report(plan, target, destination, started)
 
 
@@ -213,7 +213,7 @@ def convert(
             plan = _plan(opened.model, target, destination, chosen)
         losses = (*opened.cautions(), *plan.losses)
         plan = plan._replace(losses=losses, permissions=permissions(opened.source, opened.codec, target))
-        _write(plan, chosen.engine, strict)
+        plan = _write(plan, target, chosen.engine, strict)
     report = _report(plan, target, destination, started)
     return replace(report, source=path, source_format=opened.codec.name, notes=opened.notes)
 
@@ -340,11 +340,15 @@ def _own_codec(model: Model) -> Codec | None:
     return registry.of_domains({entry.domain for entry in model.opset_import})
 
 
-def _write(plan: WritePlan, engine: EngineOptions, strict: bool) -> None:
+def _write(plan: WritePlan, target: Codec, engine: EngineOptions, strict: bool) -> WritePlan:
+    """The plan that was carried out, with what it does to other models among the losses."""
+    if target.shared_data is not None and len(plan.files) > 1:
+        plan = plan._replace(losses=(*plan.losses, *target.shared_data(plan, engine.overwrite)))
     losses = tuple(loss for loss in plan.losses if loss.matters)
     if strict and losses:
         raise UnsupportedError(f"strict refuses what would be lost: {_listed(losses)}")
     execute(plan, engine)
+    return plan
 
 
 def _listed(losses: tuple[Loss, ...]) -> str:

@@ -143,7 +143,16 @@ def checksums(source: Source, model: Model, original: Source | None) -> Iterator
     return checksums_of(model)
 
 
-CODEC = Codec("onnx", "ONNX protobuf", (".onnx",), OnnxOptions, sniff, read, plan, checksums=checksums)
+def shared_data(plan: WritePlan, overwrite: bool) -> Iterable[Loss]:
+    """A loss for each other model in the folder whose weights the plan replaces."""
+    from formats.onnxpb.shared_data import check_shared_data
+
+    return check_shared_data(plan, overwrite)
+
+
+CODEC = Codec(
+    *("onnx", "ONNX protobuf", (".onnx",), OnnxOptions, sniff, read, plan), checksums=checksums, shared_data=shared_data
+)
 
 
 # Encrypted models

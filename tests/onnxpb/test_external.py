@@ -435,3 +435,22 @@ def test_typed_data_count_as_what_they_are(tmp_path: Path, count: int) -> None:
     model = formats.loads(data, format="onnx")
     formats.save(model, tmp_path / "m.onnx", external_data=True, size_threshold=1024)
     assert 1600 == (tmp_path / "m.onnx.data").stat().st_size
+
+
+def test_data_that_another_model_needs(inline: Path, tmp_path: Path) -> None:
+    """A data file of another model is not replaced without leave; with it, that is told, and `strict` refuses it."""
+    folder = tmp_path / "out"
+    folder.mkdir()
+    formats.convert(inline, folder / "first.onnx", external_data="w.data")
+    formats.convert(inline, folder / "alone.onnx", external_data=True)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(FileExistsError, match=r"first\.onnx needs it"):
+        formats.convert(inline, folder / "second.onnx", external_data="w.data")
+    with pytest.raises(formats.UnsupportedError, match=r"first\.onnx has its weights in w\.data, too"):
+        formats.convert(inline, folder / "second.onnx", external_data="w.data", overwrite=True, strict=True)
+    assert before == {path.name: path.read_bytes() for path in folder.iterdir()}
+    report = formats.convert(inline, folder / "second.onnx", external_data="w.data", overwrite=True)
+    assert [("shared_data", "first.onnx", True)] == [(loss.kind, loss.where, loss.matters) for loss in report.losses]
+    (folder / "first.onnx").unlink()
+    (folder / "broken.onnx").write_bytes(b"no model")
+    assert () == formats.convert(inline, folder / "second.onnx", external_data="w.data", overwrite=True).losses

@@ -1,0 +1,54 @@
+"""Data files to which another model in the folder refers: whoever replaces one changes that model, too.
+
+Spec: onnx.proto, `TensorProto.external_data`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING
+
+from formats.errors import FormatError
+from formats.ir import walk
+from formats.ir.model import Model
+from formats.onnxpb.decoder import decode
+from formats.tensordata.osio import File
+from formats.tensordata.plan import Loss
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from formats.tensordata.plan import WritePlan
+
+MODELS = (".onnx",)
+
+
+def check_shared_data(plan: WritePlan, overwrite: bool) -> list[Loss]:
+    """A loss for each model in the folder, other than the one to be written, whose weights the plan replaces.
+
+    Raises: FileExistsError where there is one, without `overwrite`.
+    """
+    *companions, model = plan.files
+    names = {file.path.name for file in companions if os.path.lexists(file.path)}
+    losses = []
+    for path in sorted(model.path.parent.iterdir()) if names else ():
+        if path.suffix.lower() in MODELS and path.name != model.path.name and (found := names & _referred(path)):
+            detail = (
+                f"{path.name} has its weights in {', '.join(sorted(found))}, too, which hold other ones from now on"
+            )
+            losses.append(Loss("shared_data", path.name, detail))
+            if not overwrite:
+                reason = f"the data file exists, and {path.name} needs it"
+                raise FileExistsError(errno.EEXIST, reason, str(model.path.with_name(min(found))))
+    return losses
+
+
+def _referred(path: Path) -> set[str]:
+    """The data files beside a model to which it refers; none, where it cannot be read."""
+    try:
+        model = decode(File.open(path).span(), Model)
+        entries = [entry for _, tensor in walk.external_tensors(model) for entry in tensor.external_data]
+    except (FormatError, OSError):
+        return set()
+    return {os.path.normpath(entry.value or "") for entry in entries if entry.key == "location"}
