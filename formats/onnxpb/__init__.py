@@ -11,7 +11,7 @@ from formats.options import SWITCH, Flag, Kind, choice, option, settle, size
 from formats.registry import ENCRYPTED, KEY, READ_DEFAULTS, Codec, Match
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from formats.ir.model import Model
