@@ -71,6 +71,17 @@ def test_companions_are_listed(tiny_model: Path, tmp_path: Path) -> None:
     assert sum(size for _, size in sizes) == seen.nbytes
 
 
+def test_alignment_of_the_first_tensor_of_a_file(tmp_path: Path) -> None:
+    """A tensor at offset 0, as in every data file, is aligned to all that there is; it counts as 4,096."""
+    weights = [onnx.numpy_helper.from_array(np.zeros(1000, "float32"), name) for name in "abc"]
+    onnx.save(helper.make_model(helper.make_graph([], "g", [], [], weights)), tmp_path / "a.onnx")
+    formats.convert(tmp_path / "a.onnx", tmp_path / "b.onnx", external_data="w.data", alignment=64)
+    seen = formats.inspect(tmp_path / "b.onnx")
+    assert [0, 4032, 8064] == [entry.file_offset for entry in seen.tensors]
+    assert {4096: 1, 128: 1, 64: 1} == seen.alignments
+    assert {"4096": 1, "128": 1, "64": 1} == seen.to_json()["alignments"]
+
+
 @pytest.mark.parametrize("extension", ["onnx", "onnxz", "rten"])
 def test_every_format_can_be_inspected(tiny_model: Path, tmp_path: Path, extension: str) -> None:
     """The weight of a model is found in each format, and the inspection can be written as JSON."""

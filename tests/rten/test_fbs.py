@@ -229,6 +229,30 @@ def test_shared_tables_unfold_only_so_far() -> None:
             read(nested_loops(levels, width))
 
 
+def same_dim(count: int, nbytes: int, name_nbytes: int | None = None) -> tuple[bytes, int]:
+    """Return a `ValueNode` whose dims are all one table, and how many bytes are visited before the last of them."""
+    named = name_nbytes is not None
+    vtable = struct.pack("<4H", 8, nbytes, 0, 4) if named else struct.pack("<2H", 4, nbytes)
+    dim = 24 + 4 * count + len(vtable)
+    places = [dim - at for at in range(24, 24 + 4 * count, 4)]
+    buffer = struct.pack("<I3H2xiII", 12, 6, 8, 4, 8, 4, count) + struct.pack(f"<{count}I", *places) + vtable
+    buffer += struct.pack("<i", len(vtable)) + struct.pack("<I", nbytes - 4).ljust(nbytes - 4, b"\0")
+    text = struct.pack("<I", name_nbytes) + b"n" * name_nbytes + b"\0" if name_nbytes is not None else b""
+    return buffer + text, 6 + 8 + 4 * count + len(vtable) + (count - 1) * (nbytes + (name_nbytes or 0))
+
+
+@pytest.mark.parametrize(("count", "nbytes", "name_nbytes"), [(100, 800, None), (1000, 64, None), (50, 8, 500)])
+def test_bytes_count_each_time_that_they_are_visited(count: int, nbytes: int, name_nbytes: int | None) -> None:
+    """A table and its strings may be visited again until all visits come to eight times the buffer, to the byte."""
+    buffer, visited = same_dim(count, nbytes, name_nbytes)
+    least = -(-visited // fbs.VISITS_PER_BYTE)
+    assert len(buffer) < least
+    dim = {"value": 0} if name_nbytes is None else {"value": 0, "name": "n" * name_nbytes}
+    assert read(buffer.ljust(least, b"\0"), "ValueNode") == {"shape": [dim] * count}
+    with pytest.raises(LimitError, match="too often"):
+        read(buffer.ljust(least - 1, b"\0"), "ValueNode")
+
+
 def test_nesting_is_limited() -> None:
     """The limit is that of RTen's verifier, and far from that of the interpreter."""
     assert read(nested_loops(levels=15, width=1))["schema_version"] == 0

@@ -120,6 +120,35 @@ def test_arithmetic_of_shapes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("op_type", "first", "second"),
+    [
+        ("Div", (7, -7, 7, -7), (2, 2, -2, -2)),
+        ("Div", (6, -6, 1, -1), (3, 3, -2, 2)),
+        ("Mod", (7, -7, 7, -7), (3, 3, -3, -3)),
+        ("Sub", (3, -3, 0, 4), (5, -5, 2, 4)),
+        ("Mul", (3, -3, 0, 4), (5, -5, 2, -4)),
+        ("Min", (3, -3, 0, 4), (5, -5, 2, -4)),
+        ("Max", (3, -3, 0, 4), (5, -5, 2, -4)),
+    ],
+)
+def test_contents_of_negatives(op_type: str, first: tuple[int, ...], second: tuple[int, ...]) -> None:
+    """What integers are known to hold is what onnxruntime computes on both sides of zero: it divides towards zero."""
+    nodes = [node(op_type, "a b", "c"), node("Identity", "c", "y")]
+    arrays = {"a": int64(*first), "b": int64(*second)}
+    graph = helper.make_graph(nodes, "g", [], [helper.make_tensor_value_info("y", 7, [4])])
+    graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in arrays.items())
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (wanted,) = run(proto, {})
+    scope = Scope()
+    model = decode(Literal(proto.SerializeToString()), Model)
+    assert model.graph is not None
+    for tensor in model.graph.initializer:
+        scope.add_tensor(tensor)
+    scope.infer(model.graph.node[0])
+    assert tuple(wanted) == scope.contents_of("c")
+
+
+@pytest.mark.parametrize(
     ("first", "second", "together"),
     [
         ((2, 1), (3,), (2, 3)),

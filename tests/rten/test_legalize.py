@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -230,9 +231,16 @@ def test_overloads_are_told_apart() -> None:
         made = function("F", "x", [node(op_type, "x")])
         made.overload = overload
         functions.append(made)
-    call = local("F", "x")
-    call.overload = "b"
-    assert ["Abs"] == operators(legalize(our(calling([call], *functions))).model)
+    for overloads, wanted in (("a", ["Neg"]), ("b", ["Abs"]), ("ba", ["Abs", "Neg"]), ("aab", ["Neg", "Neg", "Abs"])):
+        names = ["x", *(f"t{index}" for index in range(1, len(overloads))), "y"]
+        calls = [local("F", *pair) for pair in itertools.pairwise(names)]
+        for call, overload in zip(calls, overloads, strict=True):
+            call.overload = overload
+        for order in (functions, functions[::-1]):
+            result = legalize(our(calling(calls, *order)))
+            assert (wanted, ()) == (operators(result.model), result.refusals)
+    calls[0].overload = "c"
+    assert 1 == len(reasons(our(calling(calls, *functions))))  # which is there in no overload "c"
 
 
 def test_functions_hide_operators() -> None:

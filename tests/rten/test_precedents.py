@@ -91,6 +91,50 @@ def test_nodes_that_differ_are_no_precedents(
     assert without_precedents(model, monkeypatch) == legalize(model)
 
 
+def test_a_precedent_never_crosses_operator_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an axis, Softmax is one of rows since operator set 13, and of all that follows the first axis before."""
+    made = {}
+    for version in (11, 13):
+        branches = {
+            name: helper.make_graph(
+                [helper.make_node("Softmax", ["v"], ["w"])], name, [], [helper.make_empty_tensor_value_info("w")]
+            )
+            for name in ("then_branch", "else_branch")
+        }
+        nodes = [
+            helper.make_node("ReduceMax", ["v"], ["m"], keepdims=0),
+            helper.make_node("Greater", ["m", "m"], ["c"]),
+            helper.make_node("If", ["c"], ["r"], **branches),
+        ]
+        made[version] = helper.make_function(
+            "local", f"F{version}", ["v"], ["r"], nodes, [helper.make_opsetid("", version)]
+        )
+    value = helper.make_tensor_value_info("x", FLOAT, [1, 2, 8, 8])
+    graph = helper.make_graph(
+        [
+            helper.make_node("Softmax", ["x"], ["a"]),
+            *(helper.make_node(f"F{version}", ["x"], [f"f{version}"], domain="local") for version in made),
+        ],
+        "g",
+        [value],
+        [helper.make_empty_tensor_value_info(name) for name in ("a", "f11", "f13")],
+    )
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("local", 1)]
+    proto = helper.make_model(graph, opset_imports=imports, functions=[*made.values()], ir_version=10)
+    model = decode(Literal(proto.SerializeToString()), Model)
+    found = legalize(model)
+    assert () == found.refusals
+    assert without_precedents(model, monkeypatch).model.graph == found.model.graph
+    inner = [
+        [inner.op_type for inner in attribute.g.node]
+        for node in found.model.graph.node  # type: ignore[union-attr]
+        for attribute in node.attribute
+        if attribute.g is not None
+    ]
+    assert ["Softmax"] * 2 == [only for (only,) in inner[2:]]  # of operator set 13
+    assert inner[0] == inner[1] != ["Softmax"]
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_precedents_change_nothing(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model is the same, with the same types and refusals, as where every node is looked at."""
