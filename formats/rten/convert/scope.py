@@ -22,6 +22,7 @@ from formats.rten.convert.value_types import (
 from formats.rten.operators import SPECS
 from formats.rten.operators.rules import INDEX_TYPES, MAX_CONTENTS
 from formats.rten.operators.spec import STANDARD_DOMAINS
+from formats.rten.types import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,8 +46,10 @@ class Scope:
         self.types: dict[str, ValueType] = {}
         self.tensors: dict[str, Tensor] = {}
         self.declared: dict[str, ValueType] = {}
-        self.optionals: set[str] = set() if outer is None else outer.optionals
-        self.ranges: dict[str, Interval] = {} if outer is None else outer.ranges
+        self.optionals: set[str] = set()
+        self.ranges: dict[str, Interval] = {}
+        self.expanded: set[tuple[str, str]] = set()  # a value, and another whose axes it has, and maybe more
+        self._shapes: dict[str, str] = {}  # of what value the dims are
         self._sequences: set[str] = set()
         self._copies: dict[str, tuple[list[str], int]] = {}
         self._contents: dict[str, Dims | None] = {}
@@ -70,11 +73,28 @@ class Scope:
 
     def is_sequence(self, name: str) -> bool:
         """Whether a value is known to be a sequence of tensors."""
-        return name in self._sequences or (self.outer is not None and self.outer.is_sequence(name))
+        owner = self._owner(name)
+        return owner is not None and name in owner._sequences
+
+    def is_optional(self, name: str) -> bool:
+        """Whether a value is declared to be an optional."""
+        owner = self._owner(name)
+        return owner is not None and name in owner.optionals
+
+    def range_of(self, name: str) -> Interval:
+        """Between which numbers all elements of a value are, as far as that is known."""
+        owner = self._owner(name)
+        if owner is None:
+            return Interval()
+        found = owner.ranges.get(name)
+        if found is None:
+            held = owner.ints(name)
+            found = owner.ranges[name] = Interval(min(held), max(held)) if held else Interval()
+        return found
 
     def is_natural(self, name: str) -> bool:
         """Whether a value is known to hold no negative numbers."""
-        least = self.ranges.get(name, Interval()).least
+        least = self.range_of(name).least
         return least is not None and least >= 0
 
     def contents_of(self, name: str) -> Dims | None:
@@ -177,6 +197,10 @@ class Scope:
             self.types[name] = merge(found, declared[name]) if name in declared else found
         if spec.is_copy:
             self._note_copy(node)
+        if spec.name == "Shape" and not node.attribute:
+            self._shapes.update(zip(node.output, node.input, strict=False))
+        elif spec.name == "Expand" and node.input[1:] and node.input[1] in self._shapes:
+            self.expanded.update((name, self._shapes[node.input[1]]) for name in node.output)
         if spec.contents is not None:
             self._fold(node, spec.contents, types)
 
@@ -197,7 +221,10 @@ class Scope:
             return
         length = found.dims[0] if found.dims else 1
         if held is not None and len(held) == length and len(held) <= MAX_CONTENTS:
-            self._contents[name] = held
+            low, high = limits(found.elem_type)
+            self._contents[name] = tuple(  # integers wrap, so that folding ends as soon as computing does
+                (item - low) % (high - low + 1) + low if isinstance(item, int) else item for item in held
+            )
 
 
 def _elements(tensor: Tensor) -> Dims | None:

@@ -6,6 +6,7 @@ import operator
 from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import FLOAT, INT16, INT32, UINT16
+from formats.rten.convert.value_types import Interval
 from formats.rten.graph.attributes import find, get_float, get_int
 from formats.rten.operators import comparison
 from formats.rten.operators.rewritings import broadcast_by_attribute, dropped, widened, without_gaps
@@ -69,6 +70,25 @@ def _divide(a: int, b: int) -> int:
     return a // b if (a < 0) == (b < 0) else -(-a // b)
 
 
+def of_one_element(node: Node, context: Context) -> list[Node] | None:
+    """RTen gives the dims of the left operand where the right one has one element, even if that has more axes."""
+    left, right = context.input(0), context.input(1)
+    rank, dims = context.rank(left), context.dims(right)
+    if (left, right) in context.scope.expanded or dims == ():
+        return None
+    if dims is not None and (
+        (rank is not None and len(dims) <= rank) or any(isinstance(dim, int) and dim != 1 for dim in dims)
+    ):
+        return None
+    from formats.rten.operators import shape  # which itself needs this module
+
+    if rank is not None and dims is not None:
+        more = context.op(shape.Unsqueeze, left, context.int64(range(len(dims) - rank)))
+    else:
+        more = context.op(shape.Expand, left, context.op(shape.Shape, right))
+    return context.changed([more, right])
+
+
 Div = OperatorSpec(
     "Div",
     Row(2),
@@ -77,6 +97,7 @@ Div = OperatorSpec(
     elements=(of_any_input,),
     contents=arithmetic(_divide, 1),
     older=(broadcast_by_attribute,),
+    rewritings=(of_one_element,),
     narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
     is_plain=True,
 )
@@ -126,9 +147,17 @@ Pow = OperatorSpec(
     signature=Signature("Nn", "N"),
     dims=broadcast,
     older=(broadcast_by_attribute,),
-    rewritings=(pow_,),
+    rewritings=(pow_, of_one_element),
     narrow=widened((0, 1)),
 )
+
+
+def at_least(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
+    """No less than the greatest of what the inputs are known to reach."""
+    least = [scope.range_of(name).least for name in node.input]
+    return Interval(max((number for number in least if number is not None), default=None))
+
+
 Max = OperatorSpec(
     "Max",
     Row(None),
@@ -139,6 +168,7 @@ Max = OperatorSpec(
     older=(dropped("consumed_inputs"),),
     narrow=widened(()),
     raised=without_gaps,
+    range=at_least,
 )
 Min = OperatorSpec(
     "Min",
@@ -226,6 +256,7 @@ Sign = OperatorSpec(
     rewritings=(sign,),
     narrow=widened((0,)),
     deviation=_sign_deviation,
+    told=_sign_deviation,
 )
 Reciprocal = OperatorSpec("Reciprocal", Row(1), dims=same, older=(dropped("consumed_inputs"),))
 Sqrt = OperatorSpec("Sqrt", Row(1), dims=same, older=(dropped("consumed_inputs"),), is_plain=True)

@@ -69,6 +69,7 @@ def arithmetic(function: Callable[[int, int], int], neutral: int | None = None) 
 
 
 MAX_RANK = 64  # tensors of more axes are no tensors
+MAX_SIZE = 1 << 63  # of which no tensor has as many elements
 
 
 def unknown(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
@@ -148,7 +149,7 @@ def multiply(factors: Sequence[Dim]) -> Dim:
     names = [factor for factor in factors if not isinstance(factor, int)]
     size = prod(factor for factor in factors if isinstance(factor, int))
     if not names or size == 0:
-        return size
+        return size if size < MAX_SIZE else None
     return names[0] if len(names) == 1 and size == 1 else None
 
 

@@ -210,7 +210,7 @@ OptionalGetElement = OperatorSpec("OptionalGetElement", dims=unknown, elements=(
 
 def optional_has_element(node: Node, context: Context) -> list[Node] | None:
     """A value is there where an input is given: RTen has no values that may be absent."""
-    if context.optional(0) in context.scope.optionals:
+    if context.scope.is_optional(context.optional(0)):
         raise Refused("asks whether an input of the model is there", "make it a tensor")
     return context.replace(context.array(bool(context.optional(0)), BOOL))
 
