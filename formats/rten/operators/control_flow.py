@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from formats.ir.dtypes import BOOL, INT64
+from formats.ir.dtypes import BOOL, FLOAT, INT64, numpy_dtype
 from formats.ir.model import Graph, ValueInfo
+from formats.ir.storage import from_numpy
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import UNKNOWN, ValueType, declared_type, nameless
 from formats.rten.graph.attributes import find, get_int, get_ints, make_node
-from formats.rten.operators import elementwise, indexing, shape, slicing
+from formats.rten.operators import comparison, creation, elementwise, indexing, shape, slicing
 from formats.rten.operators.rules import normalize, unknown
 from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature
 from formats.rten.types import INT64_MAX
@@ -69,6 +70,47 @@ def loop_raised(node: Node, context: Context) -> list[Node]:
     return context.changed([*[*node.input, "", ""][:2], *filter(None, node.input[2:])])
 
 
+def _has_steps(context: Context) -> bool:
+    """Whether a loop is known to run its body at least once."""
+    count, condition = context.optional(0), context.optional(1)
+    if count and (context.scope.range_of(count).least or 0) < 1:
+        return False
+    return not condition or context.scope.ints(condition) in ((1,), (True,))
+
+
+def loop(node: Node, context: Context) -> list[Node] | None:
+    """RTen cannot collect the results of no steps: where there may be none, a loop is run only if there are some."""
+    import numpy
+
+    attribute, states = find(node, "body"), node.input[2:]
+    body = None if attribute is None else attribute.g
+    if body is None or len(node.output) <= len(states) or _has_steps(context):
+        return None
+    collected = [
+        UNKNOWN if value.type is None else declared_type(value.type) for value in body.output[1 + len(states) :]
+    ]
+    if any(kind.elem_type is None for kind in collected):
+        return None
+    always, inner, other = context.scalar(1, elem_type=BOOL), context.nested(), context.nested()
+    count, starts = context.optional(0), context.optional(1) or always
+    if count:
+        one = context.int64_scalar(1)
+        starts = context.op(comparison.And, starts, context.op(comparison.GreaterOrEqual, count, one))
+        count = inner.op(elementwise.Max, count, one)
+    made = inner.op_outputs(Loop, [count, always, *states], len(node.output), body=body)
+    kept = [other.op(shape.Identity, state) for state in states]
+    for kind in collected:
+        dims = [dim if isinstance(dim, int) else 0 for dim in kind.dims or ()]
+        zero = from_numpy(numpy.zeros(1, numpy_dtype(kind.elem_type or FLOAT)))
+        kept.append(other.op(creation.ConstantOfShape, context.int64([0, *dims]), value=zero))
+    branches = {
+        name: Graph(name=name, node=branch.emitted, output=[ValueInfo(name=value) for value in values])
+        for name, branch, values in (("then_branch", inner, made), ("else_branch", other, kept))
+    }
+    one_truth = context.op(shape.Reshape, starts, context.int64([])) if context.rank(starts) != 0 else starts
+    return context.replace(*context.op_outputs(If, [one_truth], len(made), **branches))
+
+
 def loop_body(node: Node, types: list[ValueType]) -> list[ValueType]:
     """The step, the condition, and what is carried, which may have other dims in each step."""
     return [ValueType(INT64, ()), ValueType(BOOL, ()), *(ValueType(entry.elem_type) for entry in types[2:])]
@@ -80,6 +122,7 @@ Loop = OperatorSpec(
     signature=Signature("lbx"),
     dims=loop_dims,
     elements=(_subgraph_element,),
+    rewritings=(loop,),
     raised=loop_raised,
     body=loop_body,
 )

@@ -5,10 +5,12 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from formats.ir.dtypes import FLOAT, INT32
+from formats.ir.dtypes import BOOL, FLOAT, INT32, INT64
+from formats.ir.model import Graph, ValueInfo
 from formats.rten.convert.refusal import Refused
-from formats.rten.graph.attributes import find, get_int, get_ints, get_string
-from formats.rten.operators import activation, elementwise, indexing, matrix, shape, slicing
+from formats.rten.convert.value_types import ValueType
+from formats.rten.graph.attributes import find, get_int, get_ints, get_string, make_node
+from formats.rten.operators import activation, control_flow, elementwise, indexing, matrix, shape, slicing
 from formats.rten.operators.rules import always, unknown
 from formats.rten.operators.spec import ANY, Field, FieldKind, OperatorSpec, Row, sizes_field
 from formats.rten.operators.window import (
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
-    from formats.rten.convert.value_types import Dim, Dims, ValueType
+    from formats.rten.convert.value_types import Dim, Dims
 
 _GROUPS = Field("groups", FieldKind.INT, 1, "group", minimum=0)
 _CONV = (*PADDING, _GROUPS, sizes_field("strides"), sizes_field("dilations"))
@@ -120,6 +122,46 @@ Conv = OperatorSpec(
 )
 
 
+MAX_SAMPLES = 8  # that are convolved one by one without a loop
+
+
+def _of_each_sample(node: Node, context: Context) -> list[Node] | None:
+    """RTen mixes up the samples of a batch where the kernel has several elements: each is convolved on its own."""
+    data, rest = context.input(0), list(node.input[1:])
+    dims = context.dims(data)
+    count = dims[0] if dims else None
+    if count == 1 or all(length == 1 for length in kernel_shape(node, context)):
+        return None
+    if isinstance(count, int) and 0 < count <= MAX_SAMPLES:
+        samples = []
+        for place in range(count):
+            sample = context.op(slicing.Slice, data, *(context.int64([n]) for n in (place, place + 1, 0)))
+            samples.append(context.copy([sample, *rest]))
+        return context.replace(context.op(slicing.Concat, *samples, axis=0))
+    number, condition, goes_on, result = (
+        context.names.new(f"{node.output[0]}/{what}") for what in ("sample", "condition", "goes_on", "result")
+    )
+    inner = context.nested()
+    inner.scope.add_input(number, ValueType(INT64, ()))
+    row = inner.op(shape.Reshape, number, context.int64([1]))
+    sample = inner.op(indexing.Gather, data, row, axis=0)
+    if dims is None:  # the reshaping says that there is one sample, which ends the rewriting
+        rest_of_dims = [0] * (1 + len(kernel_shape(node, context)))
+        sample = inner.op(shape.Reshape, sample, context.int64([1, *rest_of_dims]))
+    made = inner.copy([sample, *rest])
+    inner.emit(make_node(shape.Squeeze.name, [made, context.int64([0])], [result]))
+    inner.emit(make_node(shape.Identity.name, [condition], [goes_on]))
+    body = Graph(
+        name="sample",
+        node=inner.emitted,
+        input=[context.value_info(name, kind, is_scalar=True) for name, kind in ((number, INT64), (condition, BOOL))],
+        output=[context.value_info(goes_on, BOOL, is_scalar=True), ValueInfo(name=result)],
+    )
+    total = context.op(shape.Squeeze, shape.sizes_of(context, data, 0, 1), context.int64([0]))
+    always = context.scalar(1, elem_type=BOOL)
+    return context.replace(context.op(control_flow.Loop, total, always, body=body))
+
+
 def conv_integer(node: Node, context: Context) -> list[Node] | None:
     """The data are padded before, with the zero point."""
     if changed := conv(node, context):
@@ -128,7 +170,7 @@ def conv_integer(node: Node, context: Context) -> list[Node] | None:
     if find(node, "pads") is None:
         raise Refused("pads by SAME_UPPER for unknown sizes", "fix the sizes of the model's inputs")
     if not any(pads):
-        return None
+        return _of_each_sample(node, context)
     rank = len(pads) // 2
     amounts = context.int64([0, 0, *pads[:rank], 0, 0, *pads[rank:]])
     padded = context.op(slicing.Pad, data, amounts, zero or context.scalar(0, like=data))

@@ -27,7 +27,7 @@ def flattened(node: Node, context: Context) -> list[Node] | None:
         return context.changed(axis=-1)
     matrix = context.op(shape.Flatten, data, axis=axis)
     rows = context.op(context.operator, matrix, axis=-1)
-    return context.replace(context.op(shape.Reshape, rows, context.op(shape.Shape, data)))
+    return context.replace(context.op(shape.Reshape, rows, context.op(shape.Shape, data), allowzero=1))
 
 
 Softmax = OperatorSpec(
@@ -44,7 +44,6 @@ def hardmax(node: Node, context: Context) -> list[Node] | None:
 
     data, axis = context.input(0), get_int(node, "axis", -1)
     found = context.op_outputs(reduction.TopK, [data, context.int64([1])], 2, axis=axis)[1]
-    place = context.op(shape.Squeeze, found, context.int64([axis]))
     dims = context.dims(data)
     size = dims[axis] if dims is not None else None
     if isinstance(size, int):
@@ -55,7 +54,10 @@ def hardmax(node: Node, context: Context) -> list[Node] | None:
     else:
         depth = context.op(indexing.Gather, context.op(shape.Shape, data), context.int64([axis]))
     values = context.array(numpy.array([0.0, 1.0]), context.elem_type(data) or FLOAT)
-    return context.replace(context.op(indexing.OneHot, place, depth, values, axis=axis))
+    # The axis of one stays until there is the one of the depth beside it: ONNX has no OneHot of a scalar.
+    inner = axis if axis < 0 else axis + 1
+    marked = context.op(indexing.OneHot, found, depth, values, axis=inner)
+    return context.replace(context.op(shape.Squeeze, marked, context.int64([inner - 1])))
 
 
 Hardmax = OperatorSpec("Hardmax", dims=same, older=(flattened,), rewritings=(hardmax,))

@@ -156,8 +156,23 @@ def pool(node: Node, context: Context) -> list[Node] | None:
             return context.changed(without=("ceil_mode",))
         if pads is None or context.target.deviates(_CEIL):
             return _pool_rounded_up(node, context, geometry, pads or geometry.pads)
+    else:
+        _check_room(context, geometry, data, pads)
     attributes = window_attributes(geometry, pads)
     return context.changed(**attributes) if differs(node, attributes) else None
+
+
+def _check_room(context: Context, geometry: Window, data: str, pads: tuple[int, ...] | None) -> None:
+    """Nothing, where the window fits into the padded data, as far as their sizes are known.
+
+    Raises: Refused where it does not: runtimes differ in what they make of that.
+    """
+    rank, dims = len(geometry.kernel), context.dims(data)
+    for axis, size in enumerate(dims[2:] if dims is not None and pads is not None else ()):
+        assert pads is not None
+        room = size + pads[axis] + pads[rank + axis] if isinstance(size, int) else None
+        if room is not None and room < geometry.extent(axis):
+            raise Refused(f"has a window of {geometry.extent(axis)}, larger than its data of {room} with padding")
 
 
 AveragePool = OperatorSpec(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from formats.ir.dtypes import INT16, INT64, UINT16
 from formats.rten.graph.attributes import get_int, get_string
-from formats.rten.operators import creation, elementwise, shape
+from formats.rten.operators import comparison, creation, elementwise, shape, slicing
+from formats.rten.operators.rewritings import widened
 from formats.rten.operators.rules import normalize, same, unknown
 from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature, axis_field
+from formats.rten.types import BYTES
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -27,6 +30,53 @@ def scatter_raised(node: Node, context: Context) -> list[Node]:
     return context.replace(context.copy(node.input, ScatterElements, without=["reduction"]))
 
 
+def _coordinates(context: Context, indices: str, data: str, axis: int, rank: int) -> str:
+    """The place in the data of each element of the indices, as the vectors that ScatterND takes."""
+    columns = []
+    for place in range(rank):
+        if place == axis:
+            size = shape.sizes_of(context, data, place, place + 1)
+            from_end = context.op(elementwise.Add, indices, context.cast(size, context.elem_type(indices) or INT64))
+            is_negative = context.op(comparison.Less, indices, context.scalar(0, like=indices))
+            column = context.cast(context.op(comparison.Where, is_negative, from_end, indices), INT64)
+        else:
+            length = context.op(shape.Squeeze, shape.sizes_of(context, indices, place, place + 1), context.int64([0]))
+            steps = context.op(creation.Range, context.int64_scalar(0), length, context.int64_scalar(1))
+            lane = context.op(shape.Reshape, steps, context.int64([-1] + [1] * (rank - place - 1)))
+            column = context.op(shape.Expand, lane, shape.sizes_of(context, indices, 0, rank))
+        columns.append(context.op(shape.Unsqueeze, column, context.int64([-1])))
+    return context.op(slicing.Concat, *columns, axis=-1)
+
+
+def scatter_elements(node: Node, context: Context) -> list[Node] | None:
+    """RTen writes to wrong lanes where the indices are shorter than the data along the last axis but the written one.
+
+    So it does where other axes hold more than one lane: there, each element is written at its coordinates.
+    """
+    data, indices, updates = (context.input(place) for place in range(3))
+    whole, dims = context.dims(data), context.dims(indices) or context.dims(updates)
+    rank = len(whole) if whole is not None else context.known_rank(indices) if dims is None else len(dims)
+    axis = normalize(get_int(node, "axis"), rank)
+    lanes = [place for place in range(rank) if place != axis]
+    if len(lanes) < 2:
+        return None
+    whole, dims = whole or (None,) * rank, dims or (None,) * rank
+    if (dims[lanes[-1]] is not None and dims[lanes[-1]] == whole[lanes[-1]]) or all(dims[p] == 1 for p in lanes[:-1]):
+        return None
+    coordinates = _coordinates(context, indices, data, axis, rank)
+    attributes = {"reduction": get_string(node, "reduction", "none")}
+    return context.replace(context.op(ScatterND, data, coordinates, updates, **attributes))
+
+
+_WRAPPING: Final = BYTES | {INT16, UINT16}
+
+
+def wrapped(node: Node, context: Context) -> list[Node] | None:
+    """Sums and products of short integers are cut to their bits."""
+    narrow = _WRAPPING if get_string(node, "reduction") in ("add", "mul") else frozenset()
+    return widened((0, 2), narrow=narrow)(node, context)
+
+
 Scatter = OperatorSpec(
     "Scatter",
     Row(3, 1, "ScatterElementsAttrs", (axis_field(0), _REDUCTION_FIELD)),
@@ -41,9 +91,15 @@ ScatterElements = OperatorSpec(
     Row(3, 1, "ScatterElementsAttrs", (axis_field(0), _REDUCTION_FIELD)),
     signature=Signature("AiA", "A"),
     dims=same,
+    rewritings=(scatter_elements,),
+    narrow=wrapped,
 )
 ScatterND = OperatorSpec(
-    "ScatterND", Row(3, 1, "ScatterNDAttrs", (_REDUCTION_FIELD,)), signature=Signature("AlA", "A"), dims=same
+    "ScatterND",
+    Row(3, 1, "ScatterNDAttrs", (_REDUCTION_FIELD,)),
+    signature=Signature("AlA", "A"),
+    dims=same,
+    narrow=wrapped,
 )
 
 

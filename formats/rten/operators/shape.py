@@ -171,8 +171,20 @@ def unsqueeze_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dim
         return []
     rank = len(dims) + len(axes)
     ones = {normalize(axis, rank) for axis in axes}
+    if len(ones) < len(axes):
+        raise ValueError("axes twice")
     rest = iter(dims)
     return [tuple(1 if axis in ones else next(rest) for axis in range(rank))]
+
+
+def unsqueeze(node: Node, context: Context) -> list[Node] | None:
+    """Axes have to be different, whatever sign they have."""
+    axes, rank = context.scope.ints(context.input(1)), context.rank(context.input(0))
+    if axes is not None and rank is not None:
+        places = {normalize(axis, rank + len(axes)) for axis in axes}
+        if len(places) < len(axes):
+            raise Refused(f"inserts an axis twice, by axes {list(axes)}")
+    return vector_axes(node, context)
 
 
 Unsqueeze = OperatorSpec(
@@ -182,7 +194,7 @@ Unsqueeze = OperatorSpec(
     dims=unsqueeze_dims,
     contents=same_contents,
     older=(promoted(axes=1),),
-    rewritings=(vector_axes,),
+    rewritings=(unsqueeze,),
 )
 
 

@@ -8,12 +8,12 @@ from formats.ir.dtypes import INT64
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dim, Dims, ValueType
 from formats.rten.graph.attributes import find, get_float, get_int, get_ints, get_string, with_input
-from formats.rten.operators import casting, shape
+from formats.rten.operators import casting, creation, shape
 from formats.rten.operators.rewritings import promoted, widened, without_gaps
 from formats.rten.operators.rules import MAX_CONTENTS, MAX_RANK, normalize, of_any_input, same, unknown
 from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature, axis_field
 from formats.rten.target import RTEN_0_26, Fault
-from formats.rten.types import INT64_MAX
+from formats.rten.types import INT32_LIMITS, INT64_MAX
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -60,14 +60,39 @@ def slice_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | N
 
 
 def slice_(node: Node, context: Context) -> list[Node] | None:
-    """RTen takes the steps for the axes where the axes are left out."""
-    if context.optional(3) or not context.optional(4):
-        return None
-    starts = context.dims(context.input(1))
+    """RTen takes the steps for the axes where the axes are left out, and wants a start for each axis there."""
+    if context.optional(3):
+        steps = context.scope.ints(context.optional(4)) if context.optional(4) else None
+        held = context.scope.ints(context.optional(3))
+        if steps and held and min(steps) < 0 and _is_of_nothing(context, context.input(0), held):
+            return context.changed(with_input(node, 4, context.int64(map(abs, steps))))  # RTen stops at these
+        return _without_least(node, context)
+    starts, rank = context.dims(context.input(1)), context.rank(context.input(0))
     count = starts[0] if starts else None
-    if not isinstance(count, int) or count > MAX_RANK:
-        count = context.known_rank(context.input(0))
-    return context.changed(with_input(node, 3, context.int64(range(count))))
+    if not context.optional(4) and count is not None and count == rank:
+        return _without_least(node, context)
+    if isinstance(count, int) and count <= MAX_RANK:
+        axes = context.int64(range(count))
+    else:
+        total = context.op(shape.Size, context.input(1))
+        axes = context.op(creation.Range, context.int64_scalar(0), total, context.int64_scalar(1))
+    return context.changed(with_input(node, 3, axes))
+
+
+def _is_of_nothing(context: Context, data: str, axes: tuple[int, ...]) -> bool:
+    """Whether the data are known to have no elements along one of some axes."""
+    dims = context.dims(data)
+    return dims is not None and any(dims[normalize(axis, len(dims))] == 0 for axis in axes)
+
+
+def _without_least(node: Node, context: Context) -> list[Node] | None:
+    """The least integer of 32 bits stops RTen where it slices backwards; the next one is as far beyond any axis."""
+    inputs = list(node.input)
+    for place in (1, 2):
+        held = context.scope.ints(inputs[place])
+        if held is not None and min(held, default=0) <= INT32_LIMITS[0]:
+            inputs[place] = context.int64(max(number, INT32_LIMITS[0] + 1) for number in held)
+    return context.changed(inputs) if inputs != list(node.input) else None
 
 
 def _slice_deviation(node: Node, context: Context) -> str:
