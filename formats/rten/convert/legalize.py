@@ -13,20 +13,22 @@ from math import isinf
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import EncodeError
-from formats.ir.dtypes import type_name
+from formats.ir.dtypes import BOOL, type_name
 from formats.ir.model import Dimension, Graph, Model, Node, OperatorSetId, TensorShape, TensorType, Type, ValueInfo
 from formats.rten.convert.context import NEWEST, Constants, Context, ValueNames
 from formats.rten.convert.functions import expand, expanded_size, functions_of, key_of
+from formats.rten.convert.loss_report import Losses
 from formats.rten.convert.precedents import Precedents
 from formats.rten.convert.refusal import Refusal, Refused
 from formats.rten.convert.scope import MALFORMED, Scope
 from formats.rten.convert.value_types import UNKNOWN, ValueType, declared_type
+from formats.rten.graph.attributes import make_node
 from formats.rten.graph.constants import constant_tensor, densify
 from formats.rten.graph.ordering import graphs, topological
-from formats.rten.operators import SPECS, creation, spec_of
+from formats.rten.operators import SPECS, comparison, creation, elementwise, spec_of
 from formats.rten.operators.spec import STANDARD_DOMAINS
 from formats.rten.target import ALL_RELEASES
-from formats.rten.types import NOT_NUMBERS
+from formats.rten.types import INTS, NOT_NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Attribute
     from formats.rten.convert.functions import Key
     from formats.rten.convert.precedents import Likeness
+    from formats.rten.operators.spec import Deviation
     from formats.rten.target import Target
 
 NEWEST_KNOWN = 28  # the newest operator set whose forms the rewritings know
@@ -53,6 +56,7 @@ class Legalized(NamedTuple):
     model: Model
     refusals: tuple[Refusal, ...]
     types: Mapping[str, Mapping[str, ValueType]]
+    losses: Losses  # what RTen computes otherwise, once an operator
 
 
 def legalize(model: Model, exact: bool = False, target: Target = ALL_RELEASES) -> Legalized:
@@ -81,7 +85,7 @@ def legalize(model: Model, exact: bool = False, target: Target = ALL_RELEASES) -
         model, graph=legal, opset_import=imports, functions=[], ir_version=max(model.ir_version or 0, IR_VERSION)
     )
     types = {where: legalizer.types.get(id(found), {}) for where, found in graphs(legal, "graph")}
-    return Legalized(result, tuple(legalizer.refusals), types)
+    return Legalized(result, tuple(legalizer.refusals), types, legalizer.losses)
 
 
 class _Place(NamedTuple):
@@ -92,6 +96,7 @@ class _Place(NamedTuple):
     surroundings: _Surroundings
     is_inlined: bool = False  # the node is of a function, whose size has been looked at
     step: int = 0
+    given: Node | None = None  # the node of the model; those that are made in its place stand where it stood
 
 
 class _Surroundings(NamedTuple):
@@ -107,6 +112,7 @@ class _Legalizer:
 
     def __init__(self, model: Model, exact: bool, target: Target) -> None:
         self.refusals: list[Refusal] = []
+        self.losses = Losses()
         self.types: dict[int, Mapping[str, ValueType]] = {}
         self._exact = exact
         self._target = target
@@ -148,6 +154,7 @@ class _Legalizer:
             if len(self.refusals) == refused:
                 self._precedents.add(likeness, node, made, scope)
             nodes += made
+        nodes = _with_distinct_outputs(graph, nodes, scope, self._names)
         outputs = graph.output if outer is None else [_typed(value, scope) for value in graph.output]
         legal = replace(
             graph, node=nodes, initializer=[*tensors, *constants.tensors], sparse_initializer=[], output=outputs
@@ -173,6 +180,8 @@ class _Legalizer:
     def _node(self, node: Node, place: _Place) -> list[Node]:
         """The legal nodes that compute what a node does."""
         domain = "" if node.domain in STANDARD_DOMAINS else node.domain or ""
+        if place.step == 0:
+            place = place._replace(given=node)
         function = self._functions.get(key_of(node.domain, node.op_type, node.overload)) if self._functions else None
         try:
             if function is not None:
@@ -201,11 +210,7 @@ class _Legalizer:
         spec = spec_of(node)
         if spec is None:
             return None
-        surroundings = place.surroundings
-        version = place.versions.get(domain, NEWEST)
-        context = Context(
-            node, version, surroundings.scope, self._names, surroundings.constants, self._exact, self._target
-        )
+        context = self._context(node, place.versions.get(domain, NEWEST), place)
         for rewriting in spec.all_rewritings:
             nodes = rewriting(node, context)
             if nodes is not None:
@@ -219,12 +224,28 @@ class _Legalizer:
         if spec is None or spec.row is None or not self._target.has(spec.row):
             raise Refused("is an operator that RTen has not")
         scope = place.surroundings.scope
+        if spec.told is not None:
+            self._tell(node, spec.told, place)
         scope.infer(node)
         for name in node.output:
             elem_type = scope.types[name].elem_type
             if elem_type in NOT_NUMBERS:
                 raise Refused(f"computes {type_name(elem_type)}, which RTen has not")
         return node
+
+    def _tell(self, node: Node, told: Deviation, place: _Place) -> None:
+        """Note what RTen computes otherwise of a node, by the operator of the model that it stands for."""
+        detail = told(node, self._context(node, NEWEST, place))
+        given = place.given or node
+        if detail:
+            name = given.name or next(filter(None, given.output), "")
+            self.losses.add("deviation", f"{given.op_type}: {detail}", place.where, name, matters=self._exact)
+
+    def _context(self, node: Node, version: int, place: _Place) -> Context:
+        surroundings = place.surroundings
+        return Context(
+            node, version, surroundings.scope, self._names, surroundings.constants, self._exact, self._target
+        )
 
     def _refuse(self, node: Node, domain: str, place: _Place, reason: str, remedy: str = "") -> list[Node]:
         """Record why a node stops the conversion; it stays, so that what follows can be looked at too."""
@@ -290,6 +311,46 @@ def _all_graphs(model: Model) -> Iterator[Graph]:
     """All graphs of a model; the nodes of a function as a graph too."""
     outermost = [model.graph or Graph(), *(Graph(node=function.node) for function in model.functions)]
     return (found for graph in outermost for _, found in graphs(graph))
+
+
+def _with_distinct_outputs(graph: Graph, nodes: list[Node], scope: Scope, names: ValueNames) -> list[Node]:
+    """The nodes, changed so that RTen folds no two outputs of integers to one constant, which it does not load.
+
+    It infers small integers and shares equal ones. The largest of one number is that number, and is not inferred.
+    """
+    places = {name: index for index, node in enumerate(nodes) for name in node.output}
+    doubtful, seen = [], set[object]()
+    for value in graph.output:
+        name = value.name or ""
+        elem_type, dims = scope.type_of(name)
+        if (
+            name not in places
+            or scope.is_sequence(name)
+            or elem_type not in INTS
+            or (dims is not None and len(dims) > 1)
+        ):
+            continue
+        held = scope.ints(name) or (None if elem_type == BOOL else scope.contents_of(name))
+        if held is not None and not all(isinstance(item, int) for item in held):
+            continue  # RTen does not know sizes that have names either
+        if held is None or held in seen:
+            doubtful.append(name)
+        seen.add(held)
+    if len(seen) < 2 and len(doubtful) < 2 and not (doubtful and seen - {None}):
+        return nodes
+    for name in doubtful:
+        if scope.type_of(name).elem_type == BOOL:
+            operator, count = comparison.And, 2
+        else:
+            operator, count = elementwise.Max, 1
+        made = nodes[places[name]]
+        inner = names.new(f"{name}/folded")
+        scope.types[inner] = scope.type_of(name)
+        nodes[places[name]] = replace(made, output=[inner if output == name else output for output in made.output])
+        nodes.append(make_node(operator.name, [inner] * count, [name]))
+    if not doubtful:
+        return nodes
+    return [nodes[index] for index in topological(nodes)]
 
 
 def _body_types(node: Node, scope: Scope) -> list[ValueType]:

@@ -69,9 +69,16 @@ class Encoder:
     file without a tensor section needs it.
     """
 
-    def __init__(self, model: Model, *, target: Target | None = ALL_RELEASES, inline: bool = False) -> None:
+    def __init__(
+        self,
+        model: Model,
+        *,
+        target: Target | None = ALL_RELEASES,
+        inline: bool = False,
+        losses: Losses | None = None,
+    ) -> None:
         self.section = TensorSection()
-        self.losses = Losses()
+        self.losses = Losses() if losses is None else losses
         self.refusals: list[Refusal] = []
         self._target = target
         self._native = target is None

@@ -187,4 +187,5 @@ NonMaxSuppression = OperatorSpec(
     elements=(always(INT64),),
     rewritings=(non_max_suppression,),
     deviation=_suppression_deviation,
+    told=_suppression_deviation,
 )

@@ -107,13 +107,17 @@ def _divided_out(node: Node, context: Context, target: int) -> list[Node]:
     return context.replace(context.op(casting.Cast, context.op(elementwise.Clip, numbers, *bounds), to=target))
 
 
+def _steps_told(node: Node, context: Context) -> str:
+    return "halfway between two steps, RTen may take the other one"
+
+
 def quantize_linear(node: Node, context: Context) -> list[Node] | None:
     """The type of the result is said by the zero point and by the attribute, which RTen's inference reads."""
     data, zero = context.input(0), context.optional(2)
     target = context.elem_type(zero) if zero else get_int(node, "output_dtype") or UINT8
     if target not in QUANTIZED | OTHERS:
         raise Refused(f"quantises to {type_name(target)}, where RTen has integers only")
-    if target in OTHERS or get_int(node, "block_size"):
+    if target in OTHERS or get_int(node, "block_size") or context.exact:
         return _divided_out(node, context, target)
     if context.is_integer(data):
         return context.changed([context.cast(data, FLOAT), *node.input[1:]])
@@ -141,7 +145,12 @@ QuantizeLinear = OperatorSpec(
     dims=same,
     elements=(_quantized_type,),
     rewritings=(quantize_linear,),
+<<<<<<< HEAD
     faults=(_LONE_SCALE, _SHORT_AXIS),
+=======
+    deviation=_steps_told,
+    told=_steps_told,
+>>>>>>> 7cbc291 (Tell on the way to .rten what RTen computes otherwise; no two outputs are folded to one)
     raised=quantize_raised,
 )
 
@@ -211,6 +220,8 @@ DynamicQuantizeLinear = OperatorSpec(
     Row(1, 3),
     dims=dynamic_quantize_dims,
     elements=(always(UINT8), always(FLOAT), always(UINT8)),
+    deviation=_steps_told,
+    told=_steps_told,
 )
 
 

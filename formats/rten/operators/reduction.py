@@ -61,6 +61,9 @@ def reduction(node: Node, context: Context) -> list[Node] | None:
         return changed
     axes = context.optional(1)
     held = context.scope.ints(axes) if axes else ()
+    rank = context.rank(context.input(0))
+    if held and rank is not None and not all(-rank <= axis < rank for axis in held):
+        raise Refused(f"reduces axes {list(held)} of a value of {rank} axes")
     flag = find(node, "noop_with_empty_axes")
     if held is None:
         return None
@@ -309,6 +312,10 @@ def arg_extremum(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(shape.Squeeze, found, context.int64([axis])))
 
 
+def _arg_told(node: Node, context: Context) -> str:
+    return "of equal extrema, RTen takes the last" if not get_int(node, "select_last_index") else ""
+
+
 def arg_extreme_raised(node: Node, context: Context) -> list[Node]:
     """Of equal extremes, RTen gives the last."""
     return context.changed(select_last_index=1)
@@ -323,6 +330,7 @@ ArgMax = OperatorSpec(
     rewritings=(arg_extremum,),
     narrow=widened((0,), ()),
     raised=arg_extreme_raised,
+    told=_arg_told,
 )
 ArgMin = OperatorSpec(
     "ArgMin",
@@ -333,6 +341,7 @@ ArgMin = OperatorSpec(
     rewritings=(arg_extremum,),
     narrow=widened((0,), ()),
     raised=arg_extreme_raised,
+    told=_arg_told,
 )
 
 
@@ -358,7 +367,17 @@ TopK = OperatorSpec(
 )
 
 
+<<<<<<< HEAD
 _FORWARDS = Fault("sums forwards and inclusively only", until=RTEN_0_26)
+=======
+def _moved_on(context: Context, data: str, axis: int) -> str:
+    """The data moved on by one along an axis, after a zero; no more elements than before, even if those were none."""
+    rank = context.known_rank(data)
+    pads = [int(place == axis) for place in range(rank)] + [0] * rank
+    longer = context.op(slicing.Pad, data, context.int64(pads))
+    end = shape.sizes_of(context, data, axis, axis + 1)
+    return context.op(slicing.Slice, longer, context.int64([0]), end, context.int64([axis]))
+>>>>>>> 7cbc291 (Tell on the way to .rten what RTen computes otherwise; no two outputs are folded to one)
 
 
 def cum_sum(node: Node, context: Context) -> list[Node] | None:
@@ -369,10 +388,7 @@ def cum_sum(node: Node, context: Context) -> list[Node] | None:
         return None
     data = slicing.flipped(context, data, axis) if reverse else data
     if exclusive:
-        rank = context.known_rank(data)
-        number = normalize(context.static_ints(axis)[0], rank)
-        pads = [int(place == number) for place in range(rank)] + [-int(place == number) for place in range(rank)]
-        data = context.op(slicing.Pad, data, context.int64(pads))
+        data = _moved_on(context, data, normalize(context.static_ints(axis)[0], context.known_rank(data)))
     total = context.op(CumSum, data, axis)
     return context.replace(slicing.flipped(context, total, axis) if reverse else total)
 

@@ -171,6 +171,8 @@ class OperatorSpec:
     raised: Raising | None = None  # where ONNX writes the node otherwise
     raised_version: int = 0  # the operator set that has the form that is written, where it is newer than others need
     deviation: Deviation | None = None
+    # On the way to RTen: what RTen computes otherwise of a node as we write it, on ties, NaN, signed zero, half steps.
+    told: Deviation | None = None
 
     @property
     def all_rewritings(self) -> tuple[Rewriting, ...]:
