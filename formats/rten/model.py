@@ -88,14 +88,9 @@ def _encode_graph(model: Model, options: RtenOptions) -> tuple[Encoder, Table]:
         return encoder, table
     from formats.rten.convert.legalize import legalize
 
-<<<<<<< HEAD
     target = ALL_RELEASES if options.rten_target is None else parse_target(options.rten_target)
     legalized = legalize(model, options.exact, target)
-    encoder = Encoder(legalized.model, target=target, inline=inline)
-=======
-    legalized = legalize(model, options.exact)
-    encoder = Encoder(legalized.model, inline=inline, losses=legalized.losses)
->>>>>>> 7cbc291 (Tell on the way to .rten what RTen computes otherwise; no two outputs are folded to one)
+    encoder = Encoder(legalized.model, target=target, inline=inline, losses=legalized.losses)
     table = {}
     try:
         table = encoder.encode(legalized.model.graph or Graph())

@@ -145,12 +145,9 @@ QuantizeLinear = OperatorSpec(
     dims=same,
     elements=(_quantized_type,),
     rewritings=(quantize_linear,),
-<<<<<<< HEAD
     faults=(_LONE_SCALE, _SHORT_AXIS),
-=======
     deviation=_steps_told,
     told=_steps_told,
->>>>>>> 7cbc291 (Tell on the way to .rten what RTen computes otherwise; no two outputs are folded to one)
     raised=quantize_raised,
 )
 

@@ -367,9 +367,9 @@ TopK = OperatorSpec(
 )
 
 
-<<<<<<< HEAD
 _FORWARDS = Fault("sums forwards and inclusively only", until=RTEN_0_26)
-=======
+
+
 def _moved_on(context: Context, data: str, axis: int) -> str:
     """The data moved on by one along an axis, after a zero; no more elements than before, even if those were none."""
     rank = context.known_rank(data)
@@ -377,7 +377,6 @@ def _moved_on(context: Context, data: str, axis: int) -> str:
     longer = context.op(slicing.Pad, data, context.int64(pads))
     end = shape.sizes_of(context, data, axis, axis + 1)
     return context.op(slicing.Slice, longer, context.int64([0]), end, context.int64([axis]))
->>>>>>> 7cbc291 (Tell on the way to .rten what RTen computes otherwise; no two outputs are folded to one)
 
 
 def cum_sum(node: Node, context: Context) -> list[Node] | None:

@@ -1,0 +1,159 @@
+"""Small models of several nodes: what onnxruntime says, the real runtime computes, and so does the way back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from graphs import Graph, difference, held, run_in_onnxruntime
+
+import formats
+from formats.rten.convert.refusal import RefusalError
+
+F, I, U = np.float32, np.int64, np.uint8  # noqa: E741 - types of elements
+SIBLINGS = """g (bool c, int64 i, float[2] a, float[2] b) => (float[6] y) {
+    s = SequenceConstruct(a, b)
+    y = If (c) <
+        then_branch = t () => (float[6] r) { p = Abs(i) q = SequenceInsert(s, a, p) r = ConcatFromSequence<axis=0>(q) },
+        else_branch = e () => (float[6] r) { p = Neg(i) w = Neg(b) q = SequenceInsert(s, w, p)
+                                             r = ConcatFromSequence<axis=0>(q) } > }"""
+LOOP = """g (float[N] x, int64 n) => (float[N] y, float[M, N] z) <bool t = {1}> {
+    y, z = Loop (n, t, x) < body = b (int64 i, bool c, float[N] v) => (bool d, float[N] w, float[N] u)
+        { d = Identity(c) w = Add(v, v) u = Neg(v) } > }"""
+X23 = np.arange(6, dtype=F).reshape(2, 3)
+IMAGES = np.arange(2 * 9, dtype=U).reshape(2, 1, 3, 3)
+KERNEL = np.array([[[[1, 2], [3, 4]]]], np.int8)
+CONV = "g (uint8[%s] x, int8[1,1,2,2] w) => (int32[A,B,C,D] y) { y = ConvInteger(x, w) }"
+SCATTER = (
+    """g (float[%s] x, int64[2,2,1] i, float[2,2,1] u) => (float[A,B,C] y) { y = ScatterElements<axis=0>(x, i, u) }"""
+)
+SCATTERED = {
+    "x": np.arange(12, dtype=F).reshape(2, 2, 3),
+    "i": np.array([[[0], [-1]], [[1], [0]]], I),
+    "u": np.array([[[10], [20]], [[30], [40]]], F),
+}
+SHORT = "g (int16[2] x, int16[1] u) => (int16[2] y) <int64[%s] i = {0}> { y = %s(x, i, u) }"
+SHORTS = {"x": np.array([30000, 1], np.int16), "u": np.array([30000], np.int16)}
+
+CASES = {
+    "siblings_then": (SIBLINGS, {"c": np.array(True), "i": np.array(1), "a": F([1, 2]), "b": F([3, 4])}),
+    "siblings_else": (SIBLINGS, {"c": np.array(False), "i": np.array(1), "a": F([1, 2]), "b": F([3, 4])}),
+    "scatter_elements_add": (SHORT % (1, 'ScatterElements<axis=0, reduction="add">'), SHORTS),
+    "scatter_elements_mul": (SHORT % (1, 'ScatterElements<axis=0, reduction="mul">'), SHORTS),
+    "scatter_nd_add": (SHORT % ("1,1", 'ScatterND<reduction="add">'), SHORTS),
+    "scatter_lanes": (SCATTER % "2,2,3", SCATTERED),
+    "scatter_lanes_of_any_size": (SCATTER % "P,Q,R", SCATTERED),
+    "cum_sum_of_nothing": ("g (float[0] x) => (float[A] y) <int64 a = {0}> { y = CumSum<exclusive=1>(x, a) }",
+                           {"x": np.zeros(0, F)}),
+    "outputs_alike": ("g (float[2,3] x) => (int64[2] a, int64[2] b, int64[1] c, int32[2] d) "
+                      "{ a = Shape(x) b = Identity(a) c = Shape<start=1>(x) d = Cast<to=6>(b) }", {"x": X23}),
+    "truths_alike": ("g (float[2,3] x) => (int64 a, bool b) <int64 k = {6}, int64 m = {5}> "
+                     "{ s = Size(x) b = Equal(s, k) a = Sub(s, m) }", {"x": X23}),
+    "loop_of_no_steps": (LOOP, {"x": F([1, 2]), "n": np.array(0)}),
+    "loop_of_some_steps": (LOOP, {"x": F([1, 2]), "n": np.array(3)}),
+    "slice_of_first_axis": ("g (float[2,3] x, int64[1] s, int64[1] e) => (float[A,B] y) { y = Slice(x, s, e) }",
+                            {"x": X23, "s": np.array([1]), "e": np.array([2])}),
+    "slice_of_any_axes": ("g (float[A,B] x, int64[K] s, int64[K] e) => (float[P,Q] y) { y = Slice(x, s, e) }",
+                          {"x": X23, "s": np.array([1]), "e": np.array([2])}),
+    "slice_to_the_least": ("g (float[2,3] x) => (float[A,B] y) <int32[1] s = {-1}, int32[1] e = {-2147483648}, "
+                           "int32[1] a = {1}, int32[1] k = {-1}> { y = Slice(x, s, e, a, k) }", {"x": X23}),
+    "hardmax_of_a_vector": ("g (float[3] x) => (float[3] y) { y = Hardmax(x) }", {"x": F([1, 3, 2])}),
+    "hardmax_first_axis": ("g (float[2,3] x) => (float[2,3] y) { y = Hardmax<axis=0>(x) }", {"x": X23}),
+    "conv_integer_of_two": (CONV % "2,1,3,3", {"x": IMAGES, "w": KERNEL}),
+    "conv_integer_of_nine": (CONV % "9,1,3,3", {"x": np.arange(81, dtype=U).reshape(9, 1, 3, 3), "w": KERNEL}),
+    "conv_integer_of_any": (CONV % "N,1,H,W", {"x": IMAGES, "w": KERNEL}),
+    "div_of_higher_rank": ("g (float[2] x) => (float[1,1,2] y) <float[1,1,1] k = {2}> { y = Div(x, k) }",
+                           {"x": F([1, 3])}),
+    "div_of_any_rank": ("g (float[] x, float[] k) => (float[] y) { y = Div(x, k) }",
+                        {"x": F([1, 3]), "k": F([[[2]]])}),
+    "pow_of_higher_rank": ("g (float[2] x, float[A,B] k) => (float[C,D] y) { y = Pow(x, k) }",
+                           {"x": F([1, 3]), "k": F([[2]])}),
+    "softmax_of_nothing": ("g (float[3,0] x) => (float[3,0] y) { y = LogSoftmax<axis=0>(x) }",
+                           {"x": np.zeros((3, 0), F)}),
+}  # fmt: skip
+OLD = {"softmax_of_nothing": 11, "hardmax_of_a_vector": 13}
+
+
+def _model(text: str, version: int) -> onnx.ModelProto:
+    return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : {version}]>\n{text}')
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_are_those_of_onnxruntime(name, runtime, tmp_path):
+    """What RTen computes, and what onnxruntime computes of the file made of that, is what the model says."""
+    text, feeds = CASES[name]
+    graph = Graph(_model(text, OLD.get(name, 18)), feeds)
+    if graph.model.graph.input[0].type.tensor_type.HasField("shape") and "[]" in text:
+        for value in (*graph.model.graph.input, *graph.model.graph.output):
+            value.type.tensor_type.ClearField("shape")  # the text has no way to say "of any rank"
+    want = run_in_onnxruntime(graph.model, feeds)
+    source, target, back = (tmp_path / f"m{suffix}" for suffix in (".onnx", ".rten", "2.onnx"))
+    source.write_bytes(graph.model.SerializeToString())
+    formats.convert(source, target)
+    results = runtime.run(target, {key: held(value) for key, value in feeds.items()})
+    assert not difference(want, results)
+    formats.convert(target, back)
+    raised = onnx.load(back)
+    kinds = {value.name: value.type.tensor_type.elem_type for value in raised.graph.input}
+    given = {key: held(feeds[key]).astype(onnx.helper.tensor_dtype_to_np_dtype(kind)) for key, kind in kinds.items()}
+    assert not difference(results, run_in_onnxruntime(raised, given))
+
+
+REFUSED = {
+    "axis_twice": ("g (float[2,3] x) => (float y) <int64[2] a = {1, -3}> { y = Unsqueeze(x, a) }", "an axis twice"),
+    "window_too_large": ("g (float[1,1,2,2] x) => (float y) { y = MaxPool<kernel_shape=[3, 3]>(x) }",
+                         "larger than its data of 2"),
+    "axis_beyond": ("g (float[2,3] x) => (float y) <int64[1] a = {2}> { y = ReduceMax(x, a) }", "axes"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_rten_stops_at_is_refused(name, tmp_path):
+    """A node that stops every runtime, or whose result runtimes do not agree on, is refused with the reason."""
+    text, reason = REFUSED[name]
+    path = tmp_path / "m.onnx"
+    path.write_bytes(_model(text, 18).SerializeToString())
+    with pytest.raises(RefusalError, match=reason):
+        formats.convert(path, tmp_path / "m.rten")
+    assert not Path(tmp_path / "m.rten").exists()
+
+
+def test_folding_wraps_and_ends(runtime, tmp_path):
+    """Constants that are squared again and again stay within 64 bits, so that folding them takes no time."""
+    rows = " ".join(f"v{place + 1} = Mul(v{place}, v{place})" for place in range(200))
+    text = f"""g (float[1] x) => (float y) <int64[1] v0 = {{3}}, int64[1] zero = {{0}}>
+        {{ {rows} one = Pow(v200, zero) y = Reshape(x, one) }}"""
+    model = _model(text, 18)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    formats.convert(path, tmp_path / "m.rten")
+    assert runtime.run(tmp_path / "m.rten", {"x": F([5])})[0].tolist() == [5.0]
+
+
+TOLD = {
+    "Sign": "g (float[2] x) => (float[2] y) { y = Sign(x) }",
+    "ArgMax": "g (float[2] x) => (int64[1] y) { y = ArgMax(x) }",
+    "QuantizeLinear": "g (float[2] x) => (uint8[2] y) <float s = {0.3}, uint8 z = {0}> { y = QuantizeLinear(x, s, z) }",
+    "DynamicQuantizeLinear": "g (float[2] x) => (uint8[2] y, float s, uint8 z) { y, s, z = DynamicQuantizeLinear(x) }",
+}
+
+
+@pytest.mark.parametrize("op_type", TOLD)
+def test_deviations_are_told(op_type, tmp_path):
+    """What RTen computes otherwise on ties, signed zero and half steps is told, once an operator with its places."""
+    path = tmp_path / "m.onnx"
+    path.write_bytes(_model(TOLD[op_type], 18).SerializeToString())
+    losses = [loss for loss in formats.convert(path, tmp_path / "m.rten").losses if loss.kind == "deviation"]
+    assert [loss.detail.partition(":")[0] for loss in losses] == [op_type]
+    assert not losses[0].matters
+
+
+@pytest.mark.parametrize("op_type", ["Sign", "ArgMax", "QuantizeLinear"])
+def test_exact_forms_have_no_deviation(op_type, tmp_path):
+    """With `exact`, the operator is written as others, and there is nothing to tell."""
+    path = tmp_path / "m.onnx"
+    path.write_bytes(_model(TOLD[op_type], 18).SerializeToString())
+    report = formats.convert(path, tmp_path / "m.rten", exact=True)
+    assert not [loss for loss in report.losses if loss.kind == "deviation"]
