@@ -36,7 +36,7 @@ PROGRAMS = Path(sys.executable).parent
 # Python keeps what it compiled, as it does wherever it is not told otherwise.
 ENVIRONMENT = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 MAXRSS_BYTES = 1 if platform.system() == "Darwin" else 1024
-PACKAGES = ("formats", "isal", "numpy", "onnx", "onnx-ir", "protobuf", "rten-convert", "safetensors")
+PACKAGES = ("onnx-formats", "isal", "numpy", "onnx", "onnx-ir", "protobuf", "rten-convert", "safetensors")
 
 
 class RunError(Exception):

@@ -1,6 +1,6 @@
-"""`python -m formats` is the command `convert`."""
+"""`python -m formats` is the command `formats`."""
 
-from formats.cli import main
+from formats.cli import formats
 
 if __name__ == "__main__":
-    main()
+    formats()

@@ -104,6 +104,6 @@ def command(python: Callable[..., subprocess.CompletedProcess[str]]) -> Callable
     """Runs `convert` with arguments in the test's folder."""
 
     def run(*arguments: str | os.PathLike[str], **settings: Any) -> subprocess.CompletedProcess[str]:
-        return python("-m", "formats", *arguments, **settings)
+        return python("-c", "from formats.cli import convert; convert()", *arguments, **settings)
 
     return run

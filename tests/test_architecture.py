@@ -111,6 +111,7 @@ LIGHT = {
     "formats.cli",
     "formats.cli.command_line",
     "formats.cli.error_text",
+    "formats.cli.other_converts",
     "formats.cli.printing",
     "formats.cli.process",
     "formats.cli.progress_bar",

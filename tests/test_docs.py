@@ -19,7 +19,7 @@ from formats.cli.verbs import EXAMPLES
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/rten.md", "docs/security.md")
 # What prepares a machine is not run here but by `.ci/run`; here, what it mentions must exist.
-PREPARATIONS = ("pip install", "cargo build", "python3 -m venv", ". .venv/bin/activate", "pytest")
+PREPARATIONS = ("pip install", "mkdir -p out", "cargo build", "python3 -m venv", ". .venv/bin/activate", "pytest")
 
 Python = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -53,7 +53,7 @@ def commands(language_blocks: list[Block]) -> list[str]:
 
 def examples() -> list[str]:
     """The examples at the end of the help."""
-    return [line.strip() for line in EXAMPLES.splitlines() if line.startswith("  convert ")]
+    return [line.strip() for line in EXAMPLES.splitlines() if line.startswith("  formats ")]
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_commands_run(line: str, folder: Path, command: Python, python: Python) 
         done = command(*arguments, "--force")
         assert (0, "") == (done.returncode, done.stderr)
     elif program == "formats":
-        done = python("-c", "from formats.cli import formats; formats()", *arguments)
+        done = python("-m", "formats", *arguments, *(["--force"] if arguments[0] == "convert" else []))
         assert (0, "") == (done.returncode, done.stderr)
     elif line.startswith("python schemas/"):
         done = subprocess.run([sys.executable, *arguments, "--check"], cwd=ROOT, capture_output=True, check=False)
@@ -113,11 +113,11 @@ def test_example_of_the_package_runs(folder: Path, python: Python) -> None:
     assert (folder / "model.rten").exists()
 
 
-def test_readme_has_the_options(command: Python) -> None:
-    """The block under "Options" in the README is the output of `convert --help`."""
+def test_readme_has_the_options(python: Python) -> None:
+    """The block under "Options" in the README is the output of `formats convert --help`."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     section = text.partition("\n## Options\n")[2]
-    assert command("--help").stdout == section.partition("```text\n")[2].partition("```")[0]
+    assert python("-m", "formats", "convert", "--help").stdout == section.partition("```text\n")[2].partition("```")[0]
 
 
 def test_documents_have_blocks_of_known_kinds() -> None:

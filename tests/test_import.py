@@ -37,7 +37,7 @@ def loaded(python: Python, code: str, *arguments: str) -> list[str]:
     return done.stdout.splitlines()[-1].split()
 
 
-def run_main(python: Python, *arguments: str, command: str = "main") -> list[str]:
+def run_main(python: Python, *arguments: str, command: str = "convert") -> list[str]:
     """The heavy modules that are there after the command ran in this process."""
     code = f"from formats.cli import {command}\ntry:\n    {command}()\nexcept SystemExit: pass\nprint()"
     return loaded(python, code, *arguments)
@@ -73,7 +73,7 @@ def test_several_files_need_a_journal(python: Python, digits: Path) -> None:
     assert ["json"] == run_main(python, "digits.onnx", "a.onnx", "--external-data")
 
 
-@pytest.mark.parametrize("command", ["main", "formats"])
+@pytest.mark.parametrize("command", ["convert", "formats"])
 def test_help_loads_little(python: Python, command: str) -> None:
     """Help looks for the formats of other packages, and needs nothing else that takes long."""
     assert ["importlib.metadata"] == run_main(python, "--help", command=command)
@@ -92,7 +92,7 @@ def test_help_loads_little(python: Python, command: str) -> None:
 def test_options_need_no_typer(python: Python, digits: Path, options: list[str], loaded: str) -> None:
     """What is plain is parsed without typer, which takes longer to import than a small model to convert."""
     (digits.parent / "about.json").write_text("{}")
-    code = "import sys\nfrom formats.cli import main\ntry:\n    main()\nexcept SystemExit: pass\n"
+    code = "import sys\nfrom formats.cli import convert\ntry:\n    convert()\nexcept SystemExit: pass\n"
     code += "print('typer' in sys.modules)"
     assert loaded == python("-c", code, "digits.onnx", "a.rten", *options).stdout.splitlines()[-1]
 

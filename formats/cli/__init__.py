@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 
-def main() -> None:
-    """The command `convert`, as a process of its own."""
-    from formats.cli import process
-
-    process.main("convert")
-
-
 def formats() -> None:
     """The command `formats`, as a process of its own."""
     from formats.cli import process
 
     process.main("formats")
+
+
+def convert() -> None:
+    """The command `convert`, which is `formats convert`, as a process of its own."""
+    from formats.cli import process
+
+    process.main("convert")

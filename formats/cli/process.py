@@ -9,6 +9,7 @@ import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from formats.cli import other_converts
 from formats.cli.command_line import Request, parse
 from formats.cli.error_text import describe, error_to_json
 from formats.cli.printing import json_text, printable, say
@@ -49,6 +50,8 @@ def run(program: str, texts: Sequence[str]) -> int:
         verb, rest = (VERBS[0], texts) if program == VERBS[0].name else (_verb(texts), texts[1:])
         if list(texts) == ["--version"]:
             say_version(program)
+        elif program == VERBS[0].name and (words := other_converts.advice(texts)):
+            raise OptionError(words)
         elif verb is None or f"_{program.upper()}_COMPLETE" in os.environ:  # so shells ask what could come next
             run_by_typer(program, texts, outcome)
         elif (request := understood(rest, verb)) is not None:

@@ -23,10 +23,11 @@ import formats
 from formats import __version__, conversion, registry, verification
 from formats.cli import progress_bar
 from formats.onnxpb.keys import Key
-from formats.tensordata import output
+from formats.tensordata import output, publication
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 EXTENSIONS = ("onnx", "onnxz", "rten")
+CONVERT = ("-c", "from formats.cli import convert; convert()")
 SLOW = """
 import sys, time
 from formats.tensordata import output
@@ -37,8 +38,8 @@ def slowly(function):
     return call
 output.OutputFile.pwrite = slowly(output.OutputFile.pwrite)
 output.OutputFile.copy_range = slowly(output.OutputFile.copy_range)
-from formats.cli import main
-main()
+from formats.cli import convert
+convert()
 """
 
 
@@ -95,7 +96,7 @@ def test_nobody_reads_what_is_said(digits: Path, options: list[str]) -> None:
     environment = {**os.environ, "PYTHONPATH": str(Path(formats.__file__).parents[1])}
     reader, writer = os.pipe()
     os.close(reader)
-    arguments = [sys.executable, "-m", "formats", *options, "digits.onnx", "a.rten"]
+    arguments = [sys.executable, *CONVERT, *options, "digits.onnx", "a.rten"]
     done = subprocess.run(
         arguments, stdout=writer, stderr=subprocess.PIPE, cwd=digits.parent, env=environment, timeout=60, check=False
     )
@@ -104,20 +105,65 @@ def test_nobody_reads_what_is_said(digits: Path, options: list[str]) -> None:
     assert digits.with_name("a.rten").exists()
 
 
-def test_script_and_module_are_the_same_command(digits: Path, python: Command, command: Command) -> None:
-    """`formats.cli:main`, the console script, does what `python -m formats` does."""
-    script = python("-c", "from formats.cli import main; main()", "--help")
-    assert script.stdout == command("--help").stdout
-    assert "convert" in script.stdout
+def test_module_and_scripts_are_the_same_commands(digits: Path, python: Command, command: Command) -> None:
+    """`python -m formats` is the command `formats`, whose `convert` is the command of that name."""
+    script = python("-c", "from formats.cli import formats; formats()", "--help")
+    assert script.stdout == python("-m", "formats", "--help").stdout
+    helps = [command("--help").stdout, python("-m", "formats", "convert", "--help").stdout]
+    assert [text.partition(" [OPTIONS]")[0] for text in helps] == ["Usage: convert", "Usage: formats convert"]
+    done = python("-m", "formats", "convert", "digits.onnx", "a.rten", "-q")
+    assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
 
 
-def test_installed_script_runs(digits: Path, tmp_path: Path) -> None:
-    """The installed `convert` converts; skipped where the package is only imported from its folder."""
-    script = shutil.which("convert", path=str(Path(sys.executable).parent))
+@pytest.mark.parametrize("words", [["formats", "convert"], ["convert"]])
+def test_installed_scripts_run(digits: Path, tmp_path: Path, words: list[str]) -> None:
+    """The installed commands convert; skipped where the package is only imported from its folder."""
+    script = shutil.which(words[0], path=str(Path(sys.executable).parent))
     if script is None:
         pytest.skip("the package is not installed here")
-    subprocess.run([script, "digits.onnx", "a.rten", "-q"], cwd=tmp_path, check=True)
+    subprocess.run([script, *words[1:], "digits.onnx", "a.rten", "-q"], cwd=tmp_path, check=True)
     assert (tmp_path / "a.rten").exists()
+
+
+# Other programs of that name
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["a.png", "b.jpg"],
+        ["-resize", "50%", "a.PNG", "-quality", "90", "b.webp"],
+        ["a.pdf[0]", "png:b.out"],
+        ["missing.tiff", "b.tif"],
+    ],
+)
+def test_pictures_are_for_imagemagick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
+    """Who converts pictures learns that this is not ImageMagick, and where that is or that it is not there."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = invoke(*arguments)
+    words = (
+        "convert: error: this `convert` is that of onnx-formats, for machine-learning models, not that of ImageMagick"
+    )
+    assert (2, f"{words}, which is not installed here") == (done.exit_code, one_line(done.stderr))
+    for name in ("convert", "magick"):  # the latter is meant for the purpose
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+        assert f"{words}, which is {tmp_path / name}" == one_line(invoke(*arguments).stderr)
+    assert ["convert", "magick"] == names(tmp_path)
+
+
+def test_volumes_are_for_windows() -> None:
+    """Who converts a volume to NTFS learns where the program of Windows is."""
+    done = invoke("D:", "/FS:NTFS")
+    assert (2, True) == (done.exit_code, r"%SystemRoot%\System32\convert.exe" in done.stderr)
+
+
+@pytest.mark.parametrize("arguments", [["digits.onnx", "a.png"], ["a.png", "a.onnx"], ["a.png", "a.onnxz", "-q"]])
+def test_models_are_for_us(digits: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
+    """Where one of the files is a model, the error is about that."""
+    monkeypatch.chdir(digits.parent)
+    done = invoke(*arguments)
+    assert (1, False) == (done.exit_code, "ImageMagick" in done.stderr)
 
 
 def test_quiet_prints_nothing(digits: Path, command: Command) -> None:
@@ -378,7 +424,7 @@ def test_full_disk_is_one_line(digits: Path, tmp_path: Path, command: Command) -
     disk = tmp_path / "disk"
     disk.mkdir()
     script = f'mount -t tmpfs -o size=32k none {disk} || exit 77; "$@"; code=$?; ls -A {disk}; exit $code'
-    arguments = [sys.executable, "-m", "formats", "digits.onnx", disk / "a.onnxz"]
+    arguments = [sys.executable, *CONVERT, "digits.onnx", disk / "a.onnxz"]
     environment = {**os.environ, "PYTHONPATH": str(Path(formats.__file__).parents[1])}
     try:
         done = subprocess.run(
@@ -416,14 +462,14 @@ def test_write_that_fails_in_the_middle_leaves_nothing(
     """When the disk fills up while the second file is written, neither file appears and the old ones stay."""
     monkeypatch.chdir(tmp_path)
     Path("a.onnx.data").write_bytes(b"old data")
-    publish = output.OutputFile.publish
+    place = publication._Steps._place
 
-    def fail(self: output.OutputFile, **settings: Any) -> None:
-        if self.path.name == "a.onnx":
-            raise OSError(28, "No space left on device", str(self.path))
-        publish(self, **settings)
+    def fail(self: Any, moved: Any, overwrite: bool) -> None:
+        if moved.name == "a.onnx":
+            raise OSError(28, "No space left on device", moved.name)
+        place(self, moved, overwrite)
 
-    monkeypatch.setattr(output.OutputFile, "publish", fail)
+    monkeypatch.setattr(publication._Steps, "_place", fail)
     done = invoke("digits.onnx", "a.onnx", "--external-data", "--force")
     assert (1, "convert: error: a.onnx: No space left on device") == (done.exit_code, one_line(done.stderr))
     assert ["a.onnx.data", "digits.onnx"] == names(tmp_path)
@@ -493,7 +539,7 @@ def test_report_that_cannot_be_printed_is_one_line(digits: Path, tmp_path: Path)
     environment = {**os.environ, "PYTHONPATH": str(Path(formats.__file__).parents[1])}
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "formats", "digits.onnx", "a.onnx"],
+            [sys.executable, *CONVERT, "digits.onnx", "a.onnx"],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
