@@ -332,6 +332,11 @@ class Tensor(Message):
         The array keeps the file mapping or buffer behind it alive. Types that numpy lacks are those of `ml_dtypes`,
         elements narrower than a byte come one to a byte, and strings as an object array of `str`.
 
+        A mapping is of the file itself. Where another program cuts that short later, the system ends the process that
+        looks at what is gone (SIGBUS); where one writes into it, the array changes. Programs that replace files, as
+        this one does, do neither. Where others do, `source().read()` copies instead, and a file that is too short is an
+        error.
+
         Raises: TensorDataError as `source` does.
         """
         from formats.ir.storage import to_numpy

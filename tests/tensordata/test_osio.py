@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import faulthandler
 import gc
 import os
+import signal
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -182,3 +184,23 @@ def test_only_files_are_opened(tmp_path: Path) -> None:
 def test_processors() -> None:
     """There is at least one processor."""
     assert osio.processors() >= 1
+
+
+def test_a_mapping_that_is_cut_short(path: Path) -> None:
+    """As `numpy()` says: what is gone from a mapped file ends the process that looks, and reading it is an error."""
+    if os.name != "posix":
+        pytest.skip("a file that is mapped cannot be cut short here")
+    path.write_bytes(bytes(1 << 16))
+    child = os.fork()
+    if not child:
+        signal.signal(signal.SIGBUS, signal.SIG_DFL)
+        faulthandler.disable()
+        view = File.open(path).map(0, 1 << 16)
+        os.truncate(path, 10)
+        os._exit(view[1 << 15])
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGBUS
+    path.write_bytes(bytes(1 << 16))
+    span = File.open(path).span()
+    os.truncate(path, 10)
+    with pytest.raises(TruncatedError):
+        span.read()

@@ -1,0 +1,204 @@
+"""Kills conversions of large models at random moments, and fills a small disk; looks at what is left.
+
+    python tests/faults/kills.py [--kills N] [--mib N] [--directory FOLDER] [--disk]
+
+For each target, N conversions of a model with that many MiB of weights are killed, to a new place and in the place of
+another model. Then what is found must be the old model, the new one or, of several files, none; `formats repair` must
+leave it whole and nothing beside it. `--disk` makes a filesystem of a few MiB in a file, which needs root, and converts
+into it until it is full. The exit code is 1 where a promise was broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+
+import formats
+from formats.errors import FormatError
+
+TARGETS = {
+    "m.onnx": ["--inline"],
+    "m.onnxz": [],
+    "m.rten": [],
+    "m.onnx in two files": ["--external-data"],
+    "m.onnx in several files": ["--external-data", "--max-external-file-size", "16M"],
+    "m.onnx in a file for each weight": ["--external-data", "--one-file-per-tensor", "--checksum"],
+}
+WEIGHT_BYTES = 4 << 20
+
+
+def make(path: Path, name: str, mib: int) -> None:
+    """A model of so many MiB, whose weights and name nobody else has."""
+    state = np.random.default_rng(len(name))
+    count = max((mib << 20) // WEIGHT_BYTES, 1)
+    weights = [formats.from_numpy(state.random(WEIGHT_BYTES // 4, "float32"), f"w{index}") for index in range(count)]
+    nodes = [
+        formats.Node(op_type="Add", input=[f"y{index}" if index else "x", f"w{index}"], output=[f"y{index + 1}"])
+        for index in range(count)
+    ]
+    value = [
+        formats.ValueInfo(name=name, type=formats.Type(tensor_type=formats.TensorType(elem_type=1)))
+        for name in ("x", f"y{count}")
+    ]
+    graph = formats.Graph(name=name, node=nodes, initializer=weights, input=value[:1], output=value[1:])
+    imports = [formats.OperatorSetId("", 17)]
+    formats.save(formats.Model(ir_version=8, producer_name=name, opset_import=imports, graph=graph), path)
+
+
+def found_at(path: Path, models: dict[str, list[bytes]]) -> str:
+    """Which of the models is at a path, by the first and last bytes of each weight."""
+    try:
+        graph = formats.load(path).graph
+    except FileNotFoundError:
+        return "none"
+    except FormatError as error:
+        return f"refused: {error}"
+    assert graph is not None
+    weights = [_ends(tensor.source().read()) for tensor in graph.initializer]
+    return next((name for name, wanted in models.items() if sorted(wanted) == sorted(weights)), "a mixture")
+
+
+def _ends(data: bytes) -> bytes:
+    return data[:64] + data[len(data) // 2 :][:64] + data[-64:]
+
+
+def kill(folder: Path, source: Path, target: str, old: Path | None, models: dict[str, list[bytes]]) -> Iterator[str]:
+    """What is found after each of endless kills of a conversion to a target: a state, or a broken promise."""
+    name, options = target.split(" ")[0], TARGETS[target]
+    command = [sys.executable, "-m", "formats", source, folder / name, "--force", "--quiet", *options]
+    state, longest = random.Random(5), 60.0
+    allowed = {"new", "none" if old is None else "old"} | ({"none"} if "--external-data" in options else set())
+    for number in range(1 << 30):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        if old is not None:
+            formats.convert(old, folder / name, external_data="--external-data" in options) if name.endswith(
+                "onnx"
+            ) else formats.convert(old, folder / name)
+        started = time.perf_counter()
+        process = subprocess.Popen(command)
+        if not number:
+            assert process.wait() == 0
+            longest = time.perf_counter() - started
+            continue
+        # Most of what is interesting is at the end, when files take their places.
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(longest * (state.random() if number % 2 else state.uniform(0.7, 1.05)))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        found = found_at(folder / name, models)
+        if found not in allowed:
+            yield f"broken: {found}"
+        with suppress(FileNotFoundError):
+            formats.repair(folder / name)
+        after = found_at(folder / name, models)
+        if after not in (allowed if old is None else allowed - {"none"}) or (found == "new" and after != "new"):
+            yield f"broken: {found}, and after a repair {after}"
+        if hidden := [name for name in os.listdir(folder) if name.startswith(".")]:
+            yield f"broken: {hidden} left"
+        yield found
+
+
+@contextmanager
+def small_disk(folder: Path, mib: int) -> Iterator[Path]:
+    """An empty filesystem of so many MiB."""
+    image, place = folder / "disk.img", folder / "disk"
+    with image.open("wb") as file:
+        file.truncate(mib << 20)
+    subprocess.run(["mkfs.ext4", "-q", "-O", "^has_journal", "-m", "0", image], check=True)
+    place.mkdir()
+    subprocess.run(["mount", "-o", "loop", image, place], check=True)
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
+def leave_free(disk: Path, nbytes: int) -> None:
+    """The disk has so many bytes left, and not many more."""
+    with (disk / "ballast").open("wb") as ballast:
+        size = shutil.disk_usage(disk).free - nbytes
+        while size > 0:
+            try:
+                os.posix_fallocate(ballast.fileno(), 0, size)
+            except OSError:  # a part is for what says where the file is
+                size -= 4096
+            else:
+                return
+
+
+def fill(folder: Path, source: Path) -> Iterator[str]:
+    """What is not as promised when a disk is full: an error, the old model or none, and nothing else."""
+    mib = (source.stat().st_size >> 20) + 8
+    with small_disk(folder, 2 * mib) as disk:
+        space = shutil.disk_usage(disk).free
+        for target, options in TARGETS.items():
+            path = disk / target.split(" ")[0]
+            for left in (0, 4096, 1 << 20, source.stat().st_size // 2, source.stat().st_size - 4096):
+                for replaced in (False, True):
+                    for name in os.listdir(disk):
+                        if name != "lost+found":
+                            (disk / name).unlink()
+                    if replaced:
+                        small = folder / "small.onnx"
+                        formats.convert(small, path)
+                    leave_free(disk, left)
+                    before = {name: (disk / name).stat().st_size for name in os.listdir(disk) if name != "lost+found"}
+                    command = [sys.executable, "-m", "formats", source, path, "--force", *options]
+                    done = subprocess.run(command, capture_output=True, text=True, check=False)
+                    after = {name: (disk / name).stat().st_size for name in os.listdir(disk) if name != "lost+found"}
+                    where = f"{target}, {left} bytes free of {space}, {'replaced' if replaced else 'new'}"
+                    if done.returncode != 1 or len(done.stderr.splitlines()) != 1 or "No space left" not in done.stderr:
+                        yield f"{where}: exit code {done.returncode}: {done.stderr}"
+                    if before != after:
+                        yield f"{where}: {before} became {after}"
+
+
+def main() -> int:
+    """Kill, fill, print what was found."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--mib", type=int, default=64)
+    parser.add_argument("--directory", type=Path)
+    parser.add_argument("--disk", action="store_true")
+    parser.add_argument("targets", nargs="*", default=list(TARGETS))
+    options = parser.parse_args()
+    broken = 0
+    with tempfile.TemporaryDirectory(dir=options.directory) as name:
+        folder = Path(name)
+        models = {}
+        for model in ("old", "new"):
+            make(folder / f"{model}.onnx", model * (1 + (model == "new")), options.mib)
+            graph = formats.load(folder / f"{model}.onnx").graph
+            models[model] = [_ends(tensor.source().read()) for tensor in graph.initializer]
+        make(folder / "small.onnx", "small", 1)
+        for target in options.targets:
+            for old in (None, folder / "old.onnx"):
+                counts: Counter[str] = Counter()
+                kills = kill(folder / "box", folder / "new.onnx", target, old, models)
+                while sum(counts.values()) < options.kills:
+                    counts[next(kills)] += 1
+                broken += sum(count for state, count in counts.items() if state.startswith("broken"))
+                print(f"{target}, {'new' if old is None else 'replaced'}: {dict(counts)}", flush=True)
+        if options.disk:
+            problems = list(fill(folder, folder / "new.onnx"))
+            broken += len(problems)
+            print(f"full disk: {len(problems)} broken promises", *problems, sep="\n", flush=True)
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
