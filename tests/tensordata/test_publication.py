@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import stat
 import threading
 import time
 from collections.abc import Callable
@@ -48,6 +49,30 @@ def number_of(path: Path, load: Callable[..., Any] = formats.load) -> int | None
 def names(folder: Path) -> list[str]:
     """Everything in a folder."""
     return sorted(os.listdir(folder))
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize(("fsync", "new", "replaced"), [(None, False, True), (True, True, True), (False, False, False)])
+def test_what_is_forced_to_the_disk(
+    tmp_path: Path, several: bool, fsync: bool | None, new: bool, replaced: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By default what replaces a file is synced, with its folder, and what is new is not; `fsync` says otherwise."""
+    synced: list[str] = []
+    real = os.fsync
+
+    def fsync_of(descriptor: int) -> None:
+        synced.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync_of)
+    path, options = tmp_path / "m.onnx", OPTIONS if several else {"overwrite": True}
+    for expected in (new, replaced):
+        synced.clear()
+        formats.save(model(1), path, fsync=fsync, **options)
+        assert (expected, expected) == ("file" in synced, "folder" in synced)
+        if expected and several:
+            assert synced.count("file") >= 4
+            assert synced[:4] == ["file"] * 4  # before anything moves
 
 
 class Killed(BaseException):
