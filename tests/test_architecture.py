@@ -87,6 +87,7 @@ ALLOWED = {
         *("formats.inspection", "formats.layout", "formats.onnxpb.keys", "formats.registry", "formats.restoration"),
         *("formats.units", "formats.verification"),
     ),
+    "formats.codec": ("formats.ir", "formats.onnxpb", "formats.registry", "formats.tensordata"),
     "formats.testing": (
         *(*FOUNDATION, "formats.registry", "formats.conversion", "formats.difference", "formats.testing"),
     ),

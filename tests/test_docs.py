@@ -14,10 +14,14 @@ import pytest
 import rten_tables
 
 import formats
+import formats.codec
+import formats.options
 from formats.cli.verbs import EXAMPLES
+from formats.registry import Codec
+from formats.testing.checks import OF_CODEC, OF_MODEL
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/rten.md", "docs/security.md")
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/codecs.md", "docs/rten.md", "docs/security.md")
 # What prepares a machine is not run here but by `.ci/run`; here, what it mentions must exist.
 PREPARATIONS = ("pip install", "mkdir -p out", "cargo build", "python3 -m venv", ". .venv/bin/activate", "pytest")
 
@@ -156,3 +160,35 @@ def test_kinds_of_losses_are_those_of_the_code() -> None:
     used = {kind for module in modules for kind in re.findall(r'(?:losses\.add|note)\(\s*"(\w+)"', module)}
     assert len(described) == len(set(described))
     assert used == set(described)
+
+
+def rows(document: str, heading: str) -> dict[str, str]:
+    """The last column of the first table under a heading, by the code in the first."""
+    section = (ROOT / document).read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return dict(re.findall(r"^\| `(\w+)[^|]* \| (.*) \|$", section, re.MULTILINE))
+
+
+def test_contract_of_codecs_is_that_of_the_checks() -> None:
+    """`docs/codecs.md` says of each check what its docstring says, in the same order."""
+    checks = {check.__name__: check.__doc__ for check in (*OF_CODEC, *OF_MODEL)}
+    assert [*checks.items()] == [*rows("docs/codecs.md", "What every codec passes").items()]
+
+
+def test_fields_of_codecs_are_described() -> None:
+    """`docs/codecs.md` describes every field of a Codec, and names what there is."""
+    text = (ROOT / "docs/codecs.md").read_text(encoding="utf-8").partition("\n## The fields of a Codec\n")[2]
+    table = text.partition("\n## ")[0]
+    assert not [name for name in Codec._fields if f"`{name}`" not in table and f"`{name}(" not in table]
+    described = [*rows("docs/codecs.md", "Building blocks")]
+    assert described
+    assert not [name for name in described if name not in formats.codec.__all__]
+    assert not [name for name in rows("docs/codecs.md", "Options") if not hasattr(formats.options, name)]
+
+
+def test_names_for_codecs_are_there() -> None:
+    """Every name of `formats.codec` can be imported, and is the one that its module has."""
+    for name in formats.codec.__all__:
+        assert getattr(formats.codec, name) is not None
+    assert dir(formats.codec) == sorted(formats.codec.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'codecs'"):
+        formats.codec.codecs  # noqa: B018 - what is tested

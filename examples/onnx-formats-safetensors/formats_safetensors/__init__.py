@@ -1,0 +1,80 @@
+"""ONNX models as .safetensors files: the door, which is light, since every look for a format opens it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from formats.codec import READ_DEFAULTS, Codec, Match, ReadOptions
+from formats.options import option, pairs, settle, size
+
+if TYPE_CHECKING:
+    from formats import Model
+    from formats.codec import Region, Source, WritePlan
+
+__all__ = ["CODEC", "SafetensorsOptions"]
+
+MARK = b'{"__metadata__":{"format":"onnx"'
+
+
+@dataclass(frozen=True, slots=True)
+class SafetensorsOptions:
+    """How a model is written as .safetensors.
+
+    `size_threshold`: the size in bytes from which a tensor gets an entry of its own. `buffer_alignment`: of the first of
+    them, in bytes from the start of the file; the others follow without gaps, as safetensors wants it. `note`: strings
+    for the metadata of the file.
+    """
+
+    size_threshold: int = option(1024, size(), "Give tensors of SIZE or more an entry of their own; 1K by default.")
+    buffer_alignment: int = option(
+        64, size(8, 1 << 16, power_of_two=True), "Put the first of them at a multiple of SIZE; 64 by default."
+    )
+    note: Mapping[str, str] | None = option(
+        None,
+        pairs("NAME=VALUE", "texts by name", '{"author": "me"}'),
+        "Add a text to the metadata of the file; for each of them again.",
+    )
+
+    def __post_init__(self) -> None:
+        settle(self)
+
+
+def sniff(head: bytes, nbytes: int) -> Match:
+    """How much the first bytes of a file look like a file with a graph: the metadata, which come first, say so."""
+    return Match.STRONG if head[8:].startswith(MARK) else Match.NONE
+
+
+def read(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
+    """The model in `source`, its weights ranges of it."""
+    from formats_safetensors.layout import read_model
+
+    return read_model(source, options.max_depth)
+
+
+def plan(model: Model, destination: Path, options: SafetensorsOptions) -> WritePlan:
+    """How to write `model` to the one file `destination`."""
+    from formats_safetensors.layout import plan_model
+
+    return plan_model(model, destination, options)
+
+
+def regions(source: Source) -> Iterator[Region]:
+    """The header and the graph of the file in `source`."""
+    from formats_safetensors.layout import regions_of
+
+    return regions_of(source)
+
+
+CODEC = Codec(
+    "safetensors",
+    "safetensors with a graph",
+    (".safetensors",),
+    SafetensorsOptions,
+    sniff,
+    read,
+    plan,
+    regions=regions,
+)

@@ -1,0 +1,116 @@
+"""What a codec of another package is made of, in one place that stays where it is; docs/codecs.md says how.
+
+Every name is imported when it is first used, so that the door of a codec is light. Models and their parts, and the
+errors, are in `formats` itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from formats.ir.dtypes import BY_NAME, BY_NUMBER, DATA_TYPES, DataType
+    from formats.ir.model import DEFAULT, EXTERNAL
+    from formats.ir.storage import with_raw_data, with_reference
+    from formats.ir.walk import external_tensors, graphs, movable_tensors, nodes, tensors
+    from formats.onnxpb.decoder import decode
+    from formats.onnxpb.encoder import encode
+    from formats.registry import (
+        HEAD_BYTES,
+        READ_DEFAULTS,
+        Checksum,
+        Codec,
+        Match,
+        ReadOptions,
+        Region,
+    )
+    from formats.tensordata.osio import File
+    from formats.tensordata.plan import (
+        SMALL_BYTES,
+        Align,
+        Digest,
+        FilePlan,
+        LateWrite,
+        Loss,
+        PlacedWrite,
+        Segment,
+        WritePlan,
+        lay_out,
+    )
+    from formats.tensordata.source import Concat, FileSpan, Literal, Source, Transformed
+    from formats.tensordata.transform import Transform
+
+# Where the names are defined.
+_MODULES = {
+    "formats.registry": ("HEAD_BYTES", "READ_DEFAULTS", "Checksum", "Codec", "Match", "ReadOptions", "Region"),
+    "formats.tensordata.plan": (
+        *("SMALL_BYTES", "Align", "Digest", "FilePlan", "LateWrite", "Loss", "PlacedWrite", "Segment", "WritePlan"),
+        "lay_out",
+    ),
+    "formats.tensordata.source": ("Concat", "FileSpan", "Literal", "Source", "Transformed"),
+    "formats.tensordata.transform": ("Transform",),
+    "formats.tensordata.osio": ("File",),
+    "formats.ir.dtypes": ("BY_NAME", "BY_NUMBER", "DATA_TYPES", "DataType"),
+    "formats.ir.model": ("DEFAULT", "EXTERNAL"),
+    "formats.ir.storage": ("with_raw_data", "with_reference"),
+    "formats.ir.walk": ("external_tensors", "graphs", "movable_tensors", "nodes", "tensors"),
+    "formats.onnxpb.decoder": ("decode",),
+    "formats.onnxpb.encoder": ("encode",),
+}
+
+__all__ = [
+    "BY_NAME",
+    "BY_NUMBER",
+    "DATA_TYPES",
+    "DEFAULT",
+    "EXTERNAL",
+    "HEAD_BYTES",
+    "READ_DEFAULTS",
+    "SMALL_BYTES",
+    "Align",
+    "Checksum",
+    "Codec",
+    "Concat",
+    "DataType",
+    "Digest",
+    "File",
+    "FilePlan",
+    "FileSpan",
+    "LateWrite",
+    "Literal",
+    "Loss",
+    "Match",
+    "PlacedWrite",
+    "ReadOptions",
+    "Region",
+    "Segment",
+    "Source",
+    "Transform",
+    "Transformed",
+    "WritePlan",
+    "decode",
+    "encode",
+    "external_tensors",
+    "graphs",
+    "lay_out",
+    "movable_tensors",
+    "nodes",
+    "tensors",
+    "with_raw_data",
+    "with_reference",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """The name, imported now and found at once from then on."""
+    for module, names in _MODULES.items():
+        if name in names:
+            from importlib import import_module
+
+            return globals().setdefault(name, getattr(import_module(module), name))
+    raise AttributeError(f"module 'formats.codec' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The names."""
+    return sorted(__all__)
