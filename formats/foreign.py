@@ -281,6 +281,12 @@ def afterthought(source: Source, is_truncated: bool) -> str:
     return ""
 
 
+def explained(message: str, source: Source, path: Path | None, *, is_truncated: bool = False) -> str:
+    """What the file in `source` is, if nothing reads it for being something else; or else `message`, with a hint."""
+    found = recognise(source, path)
+    return found.message if found else message + afterthought(source, is_truncated)
+
+
 def describe_folder(path: Path, extensions: Container[str]) -> str:
     """What the folder at `path` is, and what to do with it; models have one of these extensions."""
     names: list[str] = []

@@ -22,7 +22,7 @@ import onnx
 import pytest
 
 import formats
-from formats import foreign
+from formats import foreign, onnxpb
 from formats.errors import DecodeError, ExternalDataError, MissingPackageError, TruncatedError, UnknownFormatError
 from formats.extras import needed
 from formats.tensordata.osio import File
@@ -391,3 +391,12 @@ def test_nothing_foreign_is_looked_for_in_vain(python: Callable[..., Any], digit
     """A model that is read needs no look at the table."""
     code = "import sys, formats; formats.load('digits.onnx'); print('formats.foreign' in sys.modules)"
     assert "False\n" == python("-c", code).stdout
+
+
+@pytest.mark.parametrize(("content", "words"), [(LFS, "a Git LFS pointer"), (b"<html>", "HTML"), (b"", "an empty file")])
+def test_the_functions_of_onnx_name_them_too(tmp_path: Path, content: bytes, words: str) -> None:
+    """`load` in the manner of onnx says as well what a file is, and which one; its errors stay of the same class."""
+    (tmp_path / "model.onnx").write_bytes(content)
+    with pytest.raises(DecodeError, match=words) as caught:
+        onnxpb.load(tmp_path / "model.onnx")
+    assert tmp_path / "model.onnx" == caught.value.path

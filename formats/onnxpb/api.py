@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from formats import registry
-from formats.errors import UnknownFormatError
+from formats.errors import DecodeError, TruncatedError, UnknownFormatError
 from formats.ir.model import Model, Tensor
 from formats.onnxpb import CODEC, JSON_CODEC, TEXT_CODEC, serialization
 from formats.onnxpb.decoder import decode
@@ -129,7 +129,15 @@ def _parse(f: Readable, format: str | None, options: ParseOptions) -> Model:
 def _parse_source(source: Source, path: Path | None, format: str | None, options: ParseOptions) -> Model:
     form = _form_to_read(source, path, format)
     with protobuf_errors(name_of(form)):
-        return read_model(source, path, form, options)
+        try:
+            return read_model(source, path, form, options)
+        except DecodeError as error:
+            if error.path in (None, path):  # not of a data file
+                from formats import foreign
+
+                cut = isinstance(error, TruncatedError)
+                error.path, error.message = path, foreign.explained(error.message, source, path, is_truncated=cut)
+            raise
 
 
 def _source(f: Readable, options: ParseOptions) -> tuple[Source, Path | None]:
