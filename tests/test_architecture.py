@@ -89,7 +89,9 @@ ALLOWED = {
     ),
     "formats.codec": ("formats.ir", "formats.onnxpb", "formats.registry", "formats.tensordata"),
     "formats.testing": (
-        *(*FOUNDATION, "formats.registry", "formats.conversion", "formats.difference", "formats.testing"),
+        *FOUNDATION,
+        *("formats.cli", "formats.conversion", "formats.difference", "formats.options", "formats.registry"),
+        "formats.testing",
     ),
     "formats.__main__": ("formats.cli",),
     "formats": (*FOUNDATION, "formats.onnxpb.keys"),

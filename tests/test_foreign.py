@@ -393,7 +393,14 @@ def test_nothing_foreign_is_looked_for_in_vain(python: Callable[..., Any], digit
     assert "False\n" == python("-c", code).stdout
 
 
-@pytest.mark.parametrize(("content", "words"), [(LFS, "a Git LFS pointer"), (b"<html>", "HTML"), (b"", "an empty file")])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (LFS, "a Git LFS pointer"),
+        (b"<html>", "HTML"),
+        (b"", "an empty file"),
+    ],
+)
 def test_the_functions_of_onnx_name_them_too(tmp_path: Path, content: bytes, words: str) -> None:
     """`load` in the manner of onnx says as well what a file is, and which one; its errors stay of the same class."""
     (tmp_path / "model.onnx").write_bytes(content)

@@ -16,6 +16,7 @@ from formats import conversion, registry
 from formats.difference import differences
 from formats.errors import EncodeError, FormatError
 from formats.ir import walk
+from formats.options import rows_of
 from formats.registry import HEAD_BYTES, Codec, Match, ReadOptions
 from formats.tensordata.engine import EngineOptions, execute, to_bytes
 from formats.tensordata.osio import File
@@ -95,10 +96,16 @@ def declaration(subject: Subject, folder: Path) -> None:
         has_default = field.default is not MISSING or field.default_factory is not MISSING
         assert has_default, f"the option {field.name} has a default"
     assert isinstance(subject.options, codec.options), "these are the options of this codec"
-    for other in registry.codecs():
-        if other.name != codec.name:
-            shared = {*codec.extensions} & {*other.extensions}
-            assert not shared, f"the codec {other.name} has the extension {shared} already"
+    others = [other for other in registry.codecs() if other.name != codec.name]
+    for other in others:
+        shared = {*codec.extensions} & {*other.extensions}
+        assert not shared, f"the codec {other.name} has the extension {shared} already"
+    from formats.cli import command_line, verbs
+
+    with mock.patch.object(registry, "codecs", lambda: (*others, codec)):
+        groups = verbs.convert_groups(of_all_packages=True)
+    flags = command_line.flags_of(group.options for group in groups)  # which raises where one is another's already
+    assert {name for row in rows_of(codec.options) for flag in row.flags for name in flag.names} <= flags.keys()
 
 
 def holds_a_model(subject: Subject, folder: Path) -> None:

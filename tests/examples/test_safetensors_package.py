@@ -44,7 +44,16 @@ def test_the_command_has_it(installed: Callable[..., Any], digits: Path, tmp_pat
     assert ", safetensors." in " ".join(shown.split())
     assert "--buffer-alignment SIZE" in shown
     assert "Options for .safetensors:" in shown
-    arguments = ("digits.onnx", "a.safetensors", "--note", "author=me", "--buffer-alignment", "4K", "--size-threshold", "0")
+    arguments = (
+        "digits.onnx",
+        "a.safetensors",
+        "--note",
+        "author=me",
+        "--buffer-alignment",
+        "4K",
+        "--size-threshold",
+        "0",
+    )
     assert (0, "") == ((done := installed(CONVERT, *arguments)).returncode, done.stderr)
     seen = json.loads(installed(FORMATS, "inspect", "a.safetensors", "--json").stdout)
     assert "safetensors" == seen["format"]

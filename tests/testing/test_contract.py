@@ -13,6 +13,7 @@ import formats
 from formats import registry
 from formats.onnxpb import CryptOptions, OnnxOptions, TextOptions
 from formats.onnxzip import ArchiveOptions
+from formats.options import SWITCH, count, option
 from formats.registry import Codec, Match, ReadOptions
 from formats.rten import RtenOptions
 from formats.tensordata.plan import FilePlan, PlacedWrite
@@ -78,6 +79,20 @@ class Demanding:
     """Options of which one must be given."""
 
     level: int
+
+
+@dataclass(frozen=True)
+class Taking:
+    """Options with a name that every conversion has."""
+
+    threads: int = option(1, count(1), "Use N threads.")
+
+
+@dataclass(frozen=True)
+class Bending:
+    """Options with a name that another format has, as a switch."""
+
+    alignment: bool = option(False, SWITCH, "Align.")
 
 
 def reading(change: Callable[[Any], Any]) -> Codec:
@@ -168,6 +183,8 @@ BROKEN: dict[str, tuple[Codec, str]] = {
     "no dot": (ONNX._replace(name="mine", extensions=("mine",)), "declaration"),
     "taken extension": (ONNX._replace(name="mine", extensions=(".rten",)), "declaration"),
     "thawed options": (ONNX._replace(options=Thawed), "declaration"),
+    "taken option": (ONNX._replace(name="mine", extensions=(".mine",), options=Taking), "declaration"),
+    "bent option": (ONNX._replace(name="mine", extensions=(".mine",), options=Bending), "declaration"),
     "own operators in silence": (ONNX._replace(domain="mine"), "own_operators_are_raised-small"),
     "wrong regions": (
         ONNX._replace(regions=lambda source: [registry.Region(0, source.nbytes + 1, "model", "")]),
@@ -188,7 +205,7 @@ def test_what_breaks_the_contract_is_found(kind: str, tmp_path: Path) -> None:
         if passes:
             check(folder)
         else:
-            with pytest.raises((AssertionError, KeyError, IndexError)):
+            with pytest.raises((AssertionError, KeyError, IndexError, formats.OptionError)):
                 check(folder)
 
 

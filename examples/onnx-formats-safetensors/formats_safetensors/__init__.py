@@ -23,8 +23,8 @@ MARK = b'{"__metadata__":{"format":"onnx"'
 class SafetensorsOptions:
     """How a model is written as .safetensors.
 
-    `size_threshold`: the size in bytes from which a tensor gets an entry of its own. `buffer_alignment`: of the first of
-    them, in bytes from the start of the file; the others follow without gaps, as safetensors wants it. `note`: strings
+    `size_threshold`: the size in bytes from which a tensor gets an entry of its own. `buffer_alignment`: of the first
+    one, in bytes from the start of the file; the others follow without gaps, as safetensors wants it. `note`: strings
     for the metadata of the file.
     """
 

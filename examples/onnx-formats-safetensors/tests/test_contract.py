@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import formats
 import numpy as np
 import pytest
-from formats.testing import Check, contract, linear
 from formats_safetensors import CODEC, SafetensorsOptions
+
+import formats
+from formats.testing import Check, contract, linear
 
 OPTIONS = [SafetensorsOptions(), SafetensorsOptions(size_threshold=0, buffer_alignment=4096, note={"author": "me"})]
 
@@ -26,11 +27,13 @@ def test_safetensors_reads_the_weights(tmp_path: Path) -> None:
     from safetensors import safe_open
 
     model = linear(100)
-    formats.save(model, tmp_path / "m.safetensors", note={"author": "me"})
+    formats.save(model, tmp_path / "m.safetensors", options=SafetensorsOptions(note={"author": "me"}))
     with safe_open(tmp_path / "m.safetensors", "numpy") as file:
         assert {"w", "__model_proto__"} == {*file.keys()}
-        assert {"format": "onnx", "author": "me"} == file.metadata()
-        assert np.array_equal(file.get_tensor("w"), formats.load(tmp_path / "m.safetensors").graph.initializer[0].numpy())
+        assert file.metadata() == {"format": "onnx", "author": "me"}
+        read = formats.load(tmp_path / "m.safetensors").graph
+        assert read is not None
+        assert np.array_equal(file.get_tensor("w"), read.initializer[0].numpy())
 
 
 def test_files_of_others_are_named(tmp_path: Path) -> None:
