@@ -375,13 +375,9 @@ FAULTS = {
         "test_attention_4d_causal_padded_kv": (RELEASES, "the mask is cut by dims that are not known"),
         "test_attention_4d_diff_heads_mask4d_padded_kv": (RELEASES, "the same"),
         "test_attention_4d_padded_kv": (RELEASES, "the same"),
-        "test_constantofshape": (["0.25"], "RTen infers the rank of `shape`"),
-        "test_dequantizelinear_int": (["0.25"], "a scale of one element is taken for one of an axis"),
-        "test_dequantizelinear_uint": (["0.25"], "the same"),
         "test_matmulinteger": (RELEASES, "a zero point of one element must be a scalar"),
-        "test_qlinearmatmul": (["0.25"], "a scale of one element is taken for one of an axis"),
     },
-    "sliced": {"test_scatternd": (["0.26"], "it panics for data that are not contiguous")},
+    "sliced": {},
 }
 
 

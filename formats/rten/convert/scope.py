@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Node, Tensor, ValueInfo
     from formats.rten.operators.spec import ContentsRule
+    from formats.rten.target import Fault
 
 MAX_COPIES = 8  # copies of copies that are followed
 
@@ -51,6 +52,7 @@ class Scope:
         self.expanded: set[tuple[str, str]] = set()  # a value, and another whose axes it has, and maybe more
         self._shapes: dict[str, str] = {}  # of what value the dims are
         self._sequences: set[str] = set()
+        self._safe: set[tuple[Fault, str]] = set()
         self._copies: dict[str, tuple[list[str], int]] = {}
         self._contents: dict[str, Dims | None] = {}
 
@@ -96,6 +98,15 @@ class Scope:
         """Whether a value is known to hold no negative numbers."""
         least = self.range_of(name).least
         return least is not None and least >= 0
+
+    def add_safe(self, fault: Fault, name: str) -> str:
+        """Know that a value was made so that a fault does not show in what takes it; gives the name."""
+        self._safe.add((fault, name))
+        return name
+
+    def is_safe(self, fault: Fault, name: str) -> bool:
+        """Whether a value was made so that a fault does not show."""
+        return (fault, name) in self._safe or (self.outer is not None and self.outer.is_safe(fault, name))
 
     def contents_of(self, name: str) -> Dims | None:
         """The elements of a small integer scalar or vector, as far as they are known."""

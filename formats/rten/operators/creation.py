@@ -8,9 +8,10 @@ from formats.ir.dtypes import FLOAT, INT64
 from formats.ir.storage import from_numpy
 from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import find
-from formats.rten.operators import casting, elementwise
+from formats.rten.operators import casting, elementwise, shape
 from formats.rten.operators.rules import INDEX_TYPES, MAX_CONTENTS, of_attribute, same, unknown, unknown_dims
 from formats.rten.operators.spec import ANY, Field, FieldKind, OperatorSpec, Row, Signature
+from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import FLOATS, INTS, VALUE_TYPES
 
 if TYPE_CHECKING:
@@ -46,8 +47,11 @@ def constant_of_shape_contents(node: Node, scope: Scope, types: list[ValueType])
     return (int(attribute.t.numpy().reshape(())),) * length
 
 
+_RANK_OF_INPUT = Fault("takes the rank of sizes that it does not know for that of the tensor", until=RTEN_0_26)
+
+
 def constant_of_shape(node: Node, context: Context) -> list[Node] | None:
-    """RTen fills with floats and 32-bit integers."""
+    """RTen fills with floats and 32-bit integers; where a release misjudges the rank, a number is spread instead."""
     import numpy
 
     attribute = find(node, "value")
@@ -55,9 +59,16 @@ def constant_of_shape(node: Node, context: Context) -> list[Node] | None:
         return context.changed(value=from_numpy(numpy.zeros(1, dtype=numpy.float32)))
     elem_type = attribute.t.data_type
     if elem_type in FLOATS or elem_type in INTS:
-        return None
-    number = int(attribute.t.numpy().reshape(()))
-    filled = context.op(ConstantOfShape, context.input(0), value=from_numpy(numpy.array([number], dtype="int32")))
+        sizes = context.input(0)
+        if context.scope.constant(sizes) is not None or not context.target.deviates(_RANK_OF_INPUT):
+            return None
+        held = context.scope.ints(sizes)
+        if held is not None:
+            return context.changed([context.int64(held)])
+        number = context.constants.add(attribute.t.numpy().reshape(()))
+        return context.replace(context.op(shape.Expand, number, sizes))
+    value = numpy.array([int(attribute.t.numpy().reshape(()))], dtype="int32")
+    filled = context.op(ConstantOfShape, context.input(0), value=from_numpy(value))
     return context.replace(context.op(casting.Cast, filled, to=elem_type))
 
 
@@ -69,6 +80,7 @@ ConstantOfShape = OperatorSpec(
     elements=(_filled_type,),
     contents=constant_of_shape_contents,
     rewritings=(constant_of_shape,),
+    faults=(_RANK_OF_INPUT,),
 )
 
 

@@ -46,13 +46,28 @@ _LONE_SCALE = Fault("stops where a scalar scale has no zero point", until=RTEN_0
 _SHORT_AXIS = Fault("takes a scale of one element for one of an axis", until=RTEN_0_26)
 
 
-def _parameters(context: Context, zero_type: int | None) -> tuple[str, str]:
+def _along_axis(node: Node, context: Context, name: str) -> str:
+    """A vector that may have one element, spread over the axis that it is for."""
+    if not name or context.scope.is_safe(_SHORT_AXIS, name):
+        return name
+    data = context.input(0)
+    rank = context.known_rank(data)
+    axis = normalize(get_int(node, "axis", 1), rank) if rank else 0
+    spread = context.op(shape.Expand, name, shape.sizes_of(context, data, axis, axis + 1))
+    return context.scope.add_safe(_SHORT_AXIS, spread)
+
+
+def _parameters(node: Node, context: Context, zero_type: int | None) -> tuple[str, str]:
     """The scale and the zero point; where releases need it, both scalars with the zero point given, or both vectors."""
     if not context.target.deviates(_LONE_SCALE) and not context.target.deviates(_SHORT_AXIS):
         return context.input(1), context.optional(2)
     scale, zero = per_tensor(context, context.input(1)), context.optional(2)
     zero = per_tensor(context, zero) if zero else ""
     rank = context.rank(scale)
+    if rank == 1 and not isinstance((context.dims(scale) or (None,))[0], int):
+        scale, zero = _along_axis(node, context, scale), _along_axis(node, context, zero)
+    if rank == 0 and zero and context.rank(zero) != 0:
+        zero = context.op(shape.Reshape, zero, context.int64([]))
     if rank == 0 and not zero:
         if zero_type is None:
             raise Refused("has no zero point, and its type is unknown", "infer the model's types first")
@@ -121,7 +136,7 @@ def quantize_linear(node: Node, context: Context) -> list[Node] | None:
         return _divided_out(node, context, target)
     if context.is_integer(data):
         return context.changed([context.cast(data, FLOAT), *node.input[1:]])
-    scale, zero = _parameters(context, target)
+    scale, zero = _parameters(node, context, target)
     given = [data, scale, zero] if zero else [data, scale]
     if given == list(node.input) and get_int(node, "output_dtype") == target:
         return None
@@ -175,7 +190,7 @@ def dequantize_linear(node: Node, context: Context) -> list[Node] | None:
     elem_type = context.elem_type(context.input(0))
     if get_int(node, "block_size") or elem_type in FLOATS or _is_small_float(elem_type):
         return _multiplied_out(node, context)
-    given = [context.input(0), *(name for name in _parameters(context, elem_type) if name)]
+    given = [context.input(0), *(name for name in _parameters(node, context, elem_type) if name)]
     return None if given == [name for name in node.input if name] else context.changed(given)
 
 

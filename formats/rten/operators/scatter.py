@@ -10,6 +10,7 @@ from formats.rten.operators import comparison, creation, elementwise, shape, sli
 from formats.rten.operators.rewritings import widened
 from formats.rten.operators.rules import normalize, same, unknown
 from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature, axis_field
+from formats.rten.target import RTEN_0_26, RTEN_0_27, Fault
 from formats.rten.types import BYTES
 
 if TYPE_CHECKING:
@@ -94,11 +95,28 @@ ScatterElements = OperatorSpec(
     rewritings=(scatter_elements,),
     narrow=wrapped,
 )
+_NOT_CONTIGUOUS = Fault("panics where the data are a part cut out of another value", until=RTEN_0_27, since=RTEN_0_26)
+
+
+def scatter_nd(node: Node, context: Context) -> list[Node] | None:
+    """Data that are computed are reshaped to their own dims, which makes them contiguous."""
+    data = context.input(0)
+    is_constant = context.scope.constant(data) is not None
+    if is_constant or not context.target.deviates(_NOT_CONTIGUOUS) or context.scope.is_safe(_NOT_CONTIGUOUS, data):
+        return None
+    rank = context.rank(data)
+    dims = context.op(shape.Shape, data) if rank is None else context.int64([0] * rank)  # 0 is "as it is"
+    whole = context.scope.add_safe(_NOT_CONTIGUOUS, context.op(shape.Reshape, data, dims))
+    return context.changed([whole, *node.input[1:]])
+
+
 ScatterND = OperatorSpec(
     "ScatterND",
     Row(3, 1, "ScatterNDAttrs", (_REDUCTION_FIELD,)),
     signature=Signature("AlA", "A"),
     dims=same,
+    rewritings=(scatter_nd,),
+    faults=(_NOT_CONTIGUOUS,),
     narrow=wrapped,
 )
 
