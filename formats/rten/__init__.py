@@ -63,7 +63,7 @@ class RtenOptions:
     onnx_hash: bool | None = option(None, SWITCH, "Note the SHA-256 of the .onnx file; by default if under 64 MiB.")
     exact: bool = option(False, SWITCH, "Avoid operators that RTen computes otherwise than ONNX.")
     rten_target: str | None = option(
-        None, RELEASE, "Write what RTen runs from this release on, such as 0.26; by default every known one."
+        None, RELEASE, "Write for this release of RTen and later ones; by default for all that are known."
     )
     rten_version: int = option(2, choice(1, 2), "Version of the file; 2 by default.")
     source_hash: Source | None = option(None, ANY, "The bytes of the .onnx file, for `onnx_hash`.", flags=())
