@@ -19,7 +19,7 @@ from formats.rten.convert.value_types import (
     merge,
     nameless,
 )
-from formats.rten.operators import SPECS
+from formats.rten.operators import SPECS, shape
 from formats.rten.operators.rules import INDEX_TYPES, MAX_CONTENTS
 from formats.rten.operators.spec import STANDARD_DOMAINS
 from formats.rten.types import limits
@@ -208,9 +208,9 @@ class Scope:
             self.types[name] = merge(found, declared[name]) if name in declared else found
         if spec.is_copy:
             self._note_copy(node)
-        if spec.name == "Shape" and not node.attribute:
+        if spec is shape.Shape and not node.attribute:
             self._shapes.update(zip(node.output, node.input, strict=False))
-        elif spec.name == "Expand" and node.input[1:] and node.input[1] in self._shapes:
+        elif spec is shape.Expand and node.input[1:] and node.input[1] in self._shapes:
             self.expanded.update((name, self._shapes[node.input[1]]) for name in node.output)
         if spec.contents is not None:
             self._fold(node, spec.contents, types)
