@@ -84,6 +84,7 @@ def python(function: str, library: str = "-", *targets: Target, tool: str = "", 
 
 
 CP = Way("cp", ("cp", "-r", "{folder}", "{out}/copy"))
+CP_SYNC = Way("cp and sync", ("sh", "-c", 'cp -r "$0" "$1" && sync "$1"/*', "{folder}", "{out}/copy"))
 ZIP = Way("zip -0", ("zip", "-q", "-0", "-r", "{out}/m.zip", "{folder}"))
 RTEN = Way("rten-convert", ("rten-convert", "{model}", "{out}/m.rten"), starts_up=True)
 RTEN_QUICK = Way(
@@ -134,6 +135,15 @@ WEIGHTS = (
         convert("m.onnx --external-data", *TO_ONNX),
         ONNX_EXTERNAL,
         ONNX_IR_EXTERNAL,
+    ),
+    case(
+        "inline-on-disk",
+        "1 GiB .onnx, forced to the disk",
+        INLINE,
+        CP,
+        CP_SYNC,
+        convert("m.onnxz --fsync", work(1.3, CP_SYNC.tool), PEAK),
+        convert("m.onnx --external-data --fsync", PEAK),
     ),
     case(
         "inline-to-split",

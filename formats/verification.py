@@ -18,6 +18,7 @@ from formats.ir.model import Function, Graph, entries
 from formats.options import made
 from formats.registry import ReadOptions
 from formats.tensordata.engine import EngineOptions, execute
+from formats.tensordata.journal import is_interrupted
 from formats.tensordata.osio import File
 from formats.tensordata.plan import Digest, WritePlan
 from formats.tensordata.source import Transformed, place_of
@@ -40,8 +41,8 @@ MAX_GAP_BYTES = 1 << 16  # between tensors of a data file: no alignment leaves m
 class Finding(NamedTuple):
     """Something that is not as it should be."""
 
-    # A stable word for programs: "structure", "encryption", "opset", "graph", "tensor", "checksum", "alignment" or
-    # "gap".
+    # A stable word for programs: "structure", "encryption", "opset", "graph", "tensor", "checksum", "alignment", "gap"
+    # or "interrupted".
     kind: str
     where: str  # a dotted place in the model, an entry or a file; "" for all of it
     detail: str  # one sentence for people
@@ -116,6 +117,9 @@ def verify(
     doubts = [(Finding("encryption", where, detail), matters) for _, where, detail, matters in cautions]
     errors += (doubt for doubt, matters in doubts if matters)
     notes = [doubt for doubt, matters in doubts if not matters]
+    if is_interrupted(path):
+        detail = "a write of this model was interrupted, and this is what can be read; `formats repair` completes it"
+        notes.append(Finding("interrupted", "", detail))
     notes += [*_alignment(tensors, own if codec.regions is None else set()), *_gaps(tensors, own)]
     checked = read_bytes = 0
     if data:

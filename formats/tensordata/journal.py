@@ -143,6 +143,28 @@ def boot() -> str:
         return ""
 
 
+def is_interrupted(path: Path) -> bool:
+    """Whether a write of the model at `path` was interrupted in a way that leaves something to do."""
+    places = dict.fromkeys((path, Path(os.path.realpath(path))))
+    left = any(hidden_path(place, kind).exists() for place in places for kind in ("journal", "undo"))
+    return left and not any(is_locked(place) for place in places)
+
+
+def check_owner(path: Path) -> None:
+    """Nothing, where the journal of the model at `path` was written by this user, by root or by the folder's owner.
+
+    In a folder where everybody may make files and nobody replace those of others, such as /tmp, a journal of somebody
+    else could otherwise have this user's files replaced.
+
+    Raises: DecodeError.
+    """
+    if not hasattr(os, "geteuid"):
+        return
+    place = journal_path(path)
+    if place.lstat().st_uid not in (os.geteuid(), 0, place.parent.stat().st_uid):
+        raise DecodeError("this journal was written by another user, who can repair the model", path=place)
+
+
 def open_model(path: Path) -> File:
     """The file of the model at `path`; where that is absent because several files are taking their places, the new one.
 

@@ -17,7 +17,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.errors import DecodeError
 from formats.tensordata.directory import link, move, move_to_free, sync_directory, sync_files, unlink
 from formats.tensordata.hidden import hidden_path, temporaries, temporary_path
-from formats.tensordata.journal import Journal, Move, Old, boot, journal_path, load_journal, sha256_of, stamp
+from formats.tensordata.journal import (
+    Journal,
+    Move,
+    Old,
+    boot,
+    check_owner,
+    journal_path,
+    load_journal,
+    sha256_of,
+    stamp,
+)
 from formats.tensordata.lock import ModelLock, lock_descriptor
 from formats.tensordata.osio import SYSTEM, Capabilities
 from formats.tensordata.output import OutputFile
@@ -99,6 +109,7 @@ def repair(path: Path, capabilities: Capabilities = SYSTEM) -> Repair:
             result = Repair()
             journal = load_journal(path)
             if journal is not None:
+                check_owner(path)
                 result = _finish(path, journal, capabilities)
         except BaseException:
             lock.keep()  # what was left behind stays, since it may be needed
