@@ -1,4 +1,12 @@
-"""Nodes that are decoded quickly: the names of its own come first, and the rest is like that of many others."""
+"""Nodes that are decoded quickly: the names of its own come first, and the rest is like that of many others.
+
+Without this, it takes 1.8 times as long to read 40,000 nodes, and 2.5 times to change and save them.
+
+What it relies on: nodes whose rest is the same bytes have equal fields, and only a rest without names, tensors, graphs
+or any other message in its elements is a template. So what is left undecoded is free of them and says so (`is_flat`);
+it is one object in all these nodes, which nobody changes, and each node gets elements and lists of its own when its
+field is read.
+"""
 
 from __future__ import annotations
 

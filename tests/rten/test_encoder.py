@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
+from weakref import ref
 
 import numpy as np
 import pytest
 from rten_forms import expanded
 
 from formats.errors import EncodeError
-from formats.ir.model import Node, SparseTensor
+from formats.ir.model import Attribute, Graph, Node, SparseTensor, ValueInfo, set_fields
 from formats.ir.storage import from_numpy
 from formats.rten.graph.encoder import Encoder
 from formats.rten.target import RTEN_0_26
@@ -42,6 +44,36 @@ def constants(table):
 def values(table):
     """Return the values by name."""
     return {node.get("name"): node["data"][1] for node in table["nodes"] if node["data"][0] == "ValueNode"}
+
+
+class LeftAttributes:
+    """The attribute `alpha` of a node, undecoded."""
+
+    is_flat = True
+
+    def __init__(self, alpha):
+        self.alpha = alpha
+
+    def decode(self):
+        """The attribute."""
+        return [Attribute(name="alpha", type=1, f=self.alpha)]
+
+
+def test_attributes_live_as_long_as_what_was_made_of_them(make):
+    """Nodes are known by the id of their attributes, which nothing else can have while the encoder is in use."""
+    encoder = Encoder(make.model(make.graph([], ["a"], [])))
+    held = []
+    for alpha in (0.25, 0.5, 0.75):
+        node, left = Node(), LeftAttributes(alpha)
+        fields = {"op_type": "LeakyRelu", "input": ["a"], "output": ["b"], "undecoded": {"attribute": left}}
+        set_fields(node, fields)
+        graph = Graph(node=[node], input=[ValueInfo(name="a")], output=[ValueInfo(name="b")])
+        attrs = ("LeakyReluAttrs", {"alpha": alpha})
+        assert attrs == operators(expanded(encoder.encode(graph)))["LeakyRelu"]["attrs"]
+        held.append(ref(left))
+        del node, left, fields, graph
+        gc.collect()
+        assert None not in [reference() for reference in held]
 
 
 def test_order(make):
@@ -333,13 +365,16 @@ def test_inputs_have_names(make):
         encode(make.model(graph))
 
 
-def test_nodes_with_the_same_attributes_are_of_one_form(make):
-    """They may share the list of attributes or not; what differs, even in the sign of zero, is of another form."""
-    nodes = [make.node("LeakyRelu", [f"x{i}"], [f"x{i + 1}"], alpha=alpha) for i, alpha in enumerate((0.0, 0.0, -0.0))]
-    nodes.append(replace(nodes[0], input=["x3"], output=["x4"]))
+def test_nodes_that_share_their_attributes_are_of_one_form(make):
+    """One list of attributes makes one form, for as many inputs and outputs, with a name or without."""
+    node = make.node("LeakyRelu", ["x0"], ["x1"], alpha=0.0)
+    nodes = [node, make.node("LeakyRelu", ["x1"], ["x2"], alpha=-0.0)]
+    nodes += [replace(node, input=["x2"], output=["x3"], name="n")]
+    nodes.append(replace(node, input=["x3"], output=["x4"]))
     model = make.model(make.graph(nodes, ["x0"], ["x4"]))
-    first, second, negative, third = (filled.form for filled in Encoder(model).encode(model.graph)["nodes"][-4:])
-    assert first is second is third is not negative
+    first, negative, named, third = (filled.form for filled in Encoder(model).encode(model.graph)["nodes"][-4:])
+    assert first is third
+    assert 3 == len({id(first), id(negative), id(named)})
 
 
 def test_each_node_of_a_form_is_refused(make):

@@ -1,7 +1,13 @@
 """Tables that differ in few values, and the layout that they have in common, by which one `pack` writes each of them.
 
 In a large graph nearly every node is such a table: it differs from many others in its name, in the ids of its inputs
-and outputs, and in the bytes or the place of its elements, and in nothing else.
+and outputs, and in the bytes or the place of its elements, and in nothing else. Written value by value, a model of
+40,000 nodes takes about 1.5 times as long, and one of hundreds of nodes no longer than with layouts.
+
+What it relies on: a layout gives the bytes that writing value by value would give at the same position. It is made of
+a table that was written so, and used only for tables of the same form, whose vtables all were there before, as deep,
+as aligned, and whose ASCII names take the same space. Whatever does not fit is written value by value, which tells
+where the error is.
 """
 
 from __future__ import annotations

@@ -74,7 +74,10 @@ def get_floats(node: Node, name: str) -> list[float] | None:
 
 
 def shared_attributes(node: Node) -> list[Attribute] | Undecoded | None:
-    """The attributes of a node, undecoded where they still are: one object in many nodes that have the same."""
+    """The attributes of a node, undecoded where they still are: one object in many nodes that have the same.
+
+    Whoever knows nodes by its `id` must hold it, and must have done with it before anybody changes the node.
+    """
     held = vars(node)
     return (held["attribute"] or None) if "attribute" in held else node.undecoded.get("attribute")
 

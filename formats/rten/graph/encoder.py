@@ -10,7 +10,6 @@ Spec: RTen, schema.fbs and the graph builder of the .rten loader.
 from __future__ import annotations
 
 from itertools import repeat
-from marshal import dumps
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import EncodeError
@@ -84,7 +83,8 @@ class Encoder:
         self._native = target is None
         self._inline = inline
         self._ir_version = model.ir_version or 0
-        self._forms: dict[Any, Form] = {}  # by all in which they differ
+        self._forms: dict[Any, Form] = {}  # by all in which they differ, of operators by the id of their attributes
+        self._known: list[Any] = []  # the attributes that have a form: as long as they live, nothing else has their id
         all_graphs = [graph for _, graph in graphs(model.graph or Graph())]
         self._names = Names(_value_names(all_graphs))
         self._dim_names = Names(dim.dim_param for dim in _dims(all_graphs) if dim.dim_param)
@@ -220,13 +220,15 @@ class Encoder:
             return
         inputs = _ids(node.input, nodes.ids)
         outputs = _ids(self._used_outputs(node, spec.row, uses), nodes.ids)
-        key = spec.name, id(shared_attributes(node)), len(inputs), len(outputs), bool(node.name)
+        attributes = shared_attributes(node)
+        key = spec.name, id(attributes), len(inputs), len(outputs), bool(node.name)
         form = self._forms.get(key)
         if form is None:
             refused = len(self.refusals)
             form = self._operator_form(spec, spec.row, node, where, visible, len(inputs), len(outputs))
             if len(self.refusals) == refused:
                 self._forms[key] = form
+                self._known.append(attributes)
         nodes.tables.append(Filled(form, self._operator_name(node, where) or "", (inputs, outputs)))
 
     def _operator_form(
@@ -250,12 +252,7 @@ class Encoder:
         table: Table = {"type": spec.name, "inputs": Gap(0), "outputs": Gap(1)}
         if attrs is not None:
             table["attrs"] = attrs
-        form = _form("OperatorNode", table, named=bool(node.name))
-        try:  # bytes that differ where a value does
-            key = dumps((spec.name, attrs, inputs, outputs, bool(node.name)), 2)
-        except ValueError:  # for a graph
-            return form
-        return self._forms.setdefault(key, form)
+        return _form("OperatorNode", table, named=bool(node.name))
 
     def _used_outputs(self, node: Node, row: Row, uses: Uses) -> list[str]:
         """The outputs of a node, without those that RTen does not compute and nobody wants."""

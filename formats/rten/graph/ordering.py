@@ -28,11 +28,18 @@ def graphs(graph: Graph, where: str = "") -> Iterator[tuple[str, Graph]]:
 
 
 def subgraphs(nodes: Sequence[Node]) -> list[tuple[int, str, Graph]]:
-    """The graphs in nodes, each with the index of the node and the name of the attribute."""
+    """The graphs in nodes, each with the index of the node and the name of the attribute.
+
+    Attributes that are undecoded stay so where they say themselves that no message is in them (`is_flat`).
+    """
     found: list[tuple[int, str, Graph]] = []
-    without: set[int] = set()  # the lists, which many nodes share, that have none
+    without: set[int] = set()  # the lists, which many nodes share, that have none; the nodes hold them alive
     for index, node in enumerate(nodes):
-        attributes = vars(node).get("attribute")  # what is undecoded has no graphs
+        held = vars(node)
+        attributes = held.get("attribute")
+        if attributes is None and "undecoded" in held:
+            left = held["undecoded"].get("attribute")
+            attributes = None if left is None or left.is_flat else node.attribute
         if attributes and id(attributes) not in without:
             inner = [(index, attribute.name or "", attribute.g) for attribute in attributes if attribute.g is not None]
             found += inner

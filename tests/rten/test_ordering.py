@@ -1,0 +1,70 @@
+"""Graphs in nodes are found, also where the attributes of nodes are undecoded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx
+import pytest
+from onnx import helper
+
+from formats.ir.model import Attribute, Graph, Node, set_fields
+from formats.onnxpb.decoder import decode
+from formats.rten.graph.ordering import mentioned, subgraphs, topological
+from formats.tensordata.source import Literal
+
+
+class Left:
+    """Attributes that are undecoded."""
+
+    largest_nbytes = 0
+    has_references = False
+    segments: tuple[bytes, ...] = ()
+
+    def __init__(self, is_flat: bool) -> None:
+        self.is_flat = is_flat
+
+    def decode(self) -> list[Attribute]:
+        """A branch that reads `outer`."""
+        assert not self.is_flat, "nobody need look"
+        return [Attribute(name="then_branch", g=Graph(node=[Node(input=["outer"], output=["inner"])]))]
+
+
+def undecoded(is_flat: bool) -> Node:
+    """A node whose attributes are undecoded."""
+    node = Node()
+    set_fields(node, {"op_type": "If", "input": ["c"], "undecoded": {"attribute": Left(is_flat)}})
+    return node
+
+
+def test_undecoded_attributes_are_free_of_graphs_where_they_say_so() -> None:
+    """They stay undecoded where no message is in them, and are looked into where there may be one."""
+    nodes = [undecoded(True), undecoded(False), Node(op_type="Relu")]
+    assert [(1, "then_branch")] == [(index, name) for index, name, _ in subgraphs(nodes)]
+    assert "attribute" not in vars(nodes[0])
+    assert [["c"], ["c", "outer"], []] == [*map(mentioned, nodes)]
+
+
+def branch(*names: str) -> onnx.GraphProto:
+    """A graph of a sum of values around it."""
+    return helper.make_graph([helper.make_node("Sum", names, ["s"])], "b", [], [onnx.ValueInfoProto(name="s")])
+
+
+@pytest.mark.parametrize(
+    "attribute",
+    [
+        {"then_branch": branch("x"), "else_branch": branch("y")},
+        {"else_branch": branch("x", "y"), "alpha": 1.0},
+        {"axes": [1, 2], "body": branch("y", "x")},
+    ],
+    ids=["two", "behind a number", "last"],
+)
+def test_graphs_in_nodes_that_are_alike(attribute: dict[str, Any]) -> None:
+    """However often the same attributes come in a file, each node has its graphs, and comes after what they use."""
+    nodes = [helper.make_node("If", ["c"], [f"o{index}"], **attribute) for index in range(4)]
+    nodes += [helper.make_node("Relu", ["c"], [name]) for name in "xy"]
+    graph = decode(Literal(helper.make_graph(nodes, "g", [], []).SerializeToString()), Graph)
+    count = sum(isinstance(value, onnx.GraphProto) for value in attribute.values())
+    assert [index for index in range(4) for _ in range(count)] == [index for index, _, _ in subgraphs(graph.node)]
+    assert [4, 5, 0, 1, 2, 3] == [*topological(graph.node)]
+    assert len({id(inner) for _, _, inner in subgraphs(graph.node)}) == 4 * count
