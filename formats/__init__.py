@@ -20,8 +20,9 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from formats.adoption import from_onnx, from_onnx_ir
     from formats.bridge import onnxruntime_session, to_onnx, to_onnx_ir
+    from formats.choices import RaisingOptions
     from formats.conversion import ConversionReport, WrittenFile, convert, dumps, load, loads, raise_model, save
-    from formats.difference import Comparison, compare
+    from formats.difference import Comparison, Difference, compare
     from formats.errors import (
         CryptError,
         DecodeError,
@@ -70,13 +71,18 @@ if TYPE_CHECKING:
         ValueInfo,
     )
     from formats.ir.storage import from_numpy
+    from formats.onnxpb import CryptOptions, OnnxOptions, TextOptions
     from formats.onnxpb.keys import Key
+    from formats.onnxzip import ArchiveOptions
+    from formats.registry import ReadOptions
     from formats.restoration import Repair, repair
+    from formats.rten import RtenOptions
+    from formats.tensordata.engine import EngineOptions
     from formats.tensordata.plan import Loss
     from formats.tensordata.source import Source
-    from formats.verification import Verification, verify
+    from formats.verification import Finding, Verification, verify
 
-# Where the names below are defined, light modules first.
+# Where the names below are defined: in the first of these that has one. Codecs have functions of the same names.
 _MODULES = (
     "errors",
     "ir.model",
@@ -92,20 +98,31 @@ _MODULES = (
     "bridge",
     "adoption",
     "onnxpb.keys",
+    "registry",
+    "choices",
+    "tensordata.engine",
+    "onnxpb",
+    "onnxzip",
+    "rten",
 )
 
 __all__ = [
     "DATA_TYPES",
+    "ArchiveOptions",
     "Attribute",
     "Comparison",
     "ConversionReport",
     "CryptError",
+    "CryptOptions",
     "DataType",
     "DecodeError",
     "DeviceConfiguration",
+    "Difference",
     "Dimension",
     "EncodeError",
+    "EngineOptions",
     "ExternalDataError",
+    "Finding",
     "FormatError",
     "Function",
     "Graph",
@@ -119,11 +136,15 @@ __all__ = [
     "Model",
     "Node",
     "NodeDeviceConfiguration",
+    "OnnxOptions",
     "OpaqueType",
     "OperatorSetId",
     "OptionError",
     "OptionalType",
+    "RaisingOptions",
+    "ReadOptions",
     "Repair",
+    "RtenOptions",
     "SequenceType",
     "ShardedDim",
     "ShardingSpec",
@@ -138,6 +159,7 @@ __all__ = [
     "TensorSegment",
     "TensorShape",
     "TensorType",
+    "TextOptions",
     "TrainingInfo",
     "TruncatedError",
     "Type",
@@ -167,16 +189,18 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """The public name, imported now and found at once from then on."""
-    if name in __all__:
-        from importlib import import_module
+if not TYPE_CHECKING:  # a type checker shall see the names that there are, and no others
 
-        for module in _MODULES:
-            found = vars(import_module(f"formats.{module}"))
-            if name in found:
-                return globals().setdefault(name, found[name])
-    raise AttributeError(f"module 'formats' has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        """The public name, imported now and found at once from then on."""
+        if name in __all__:
+            from importlib import import_module
+
+            for module in _MODULES:
+                found = vars(import_module(f"formats.{module}"))
+                if name in found:
+                    return globals().setdefault(name, found[name])
+        raise AttributeError(f"module 'formats' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -4,9 +4,29 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from formats.ir.model import Model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class _Message(Protocol):
+    """A message of `formats.onnxpb` or of `onnx`, as a type checker sees it."""
+
+    def SerializeToString(self) -> bytes:  # noqa: N802 - protobuf's name
+        """The bytes of the message."""
+
+
+class _HasGraphs(Protocol):
+    """An `onnx_ir.Model`, as a type checker sees it."""
+
+    def graphs(self) -> Iterable[Any]:
+        """The graphs of the model."""
+
+
+AnyModel: TypeAlias = Model | _Message | _HasGraphs
 
 
 def model_of(model: Any) -> Model:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
+    from formats.arguments import AnyModel
     from formats.ir.model import Model
     from formats.keywords import ConvertKeywords, RaiseKeywords, ReadKeywords, WriteKeywords
     from formats.registry import Codec
@@ -133,7 +134,7 @@ def loads(data: bytes | bytearray | memoryview, *, format: str | None = None, **
 
 
 def save(
-    model: Model,
+    model: AnyModel,
     path: str | os.PathLike[str],
     *,
     format: str | None = None,
@@ -162,7 +163,7 @@ def save(
     return _report(plan, target, destination, started)
 
 
-def dumps(model: Model, format: str, *, options: object = None, **keywords: Unpack[WriteKeywords]) -> bytes:
+def dumps(model: AnyModel, format: str, *, options: object = None, **keywords: Unpack[WriteKeywords]) -> bytes:
     """The model as the bytes of one file, weights included; options as for `save`.
 
     Raises: OptionError and FormatError as `save` does.
@@ -218,7 +219,7 @@ def convert(
     return replace(report, source=path, source_format=opened.codec.name, notes=opened.notes)
 
 
-def raise_model(model: Model, **options: Unpack[RaiseKeywords]) -> tuple[Model, tuple[Loss, ...]]:
+def raise_model(model: AnyModel, **options: Unpack[RaiseKeywords]) -> tuple[Model, tuple[Loss, ...]]:
     """The model in ONNX's operators, as `save` would write it to an `.onnx` file, and what is lost on the way.
 
     It is `model` itself unless that was read from a `.rten` file. `options` are `RaisingOptions`.

@@ -109,7 +109,10 @@ def _field(row: Field) -> list[str]:
         return ["@property", f"def {row.name}(self) -> Repeated{kind}[{_value(row)}]: ..."]
     if row.kind == "message":
         return ["@property", f"def {row.name}(self) -> {_value(row)}: ..."]
-    return [f"{row.name}: {_value(row)}"]
+    return [
+        *("@property", f"def {row.name}(self) -> {_value(row)}: ..."),
+        *(f"@{row.name}.setter", f"def {row.name}(self, value: {_value(row)}) -> None: ..."),
+    ]
 
 
 def _given(row: Field) -> str:

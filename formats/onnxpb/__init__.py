@@ -15,17 +15,89 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from formats.ir.model import Model
-    from formats.onnxpb import external_data_helper as external_data_helper
-    from formats.onnxpb import serialization as serialization
-    from formats.onnxpb import unknown_fields as unknown_fields
-    from formats.onnxpb.api import *  # noqa: F403
-    from formats.onnxpb.encrypted import *  # noqa: F403
-    from formats.onnxpb.external_data_helper import *  # noqa: F403
+    from formats.onnxpb import (
+        external_data_helper,
+        serialization,
+        unknown_fields,
+    )
+    from formats.onnxpb.api import (
+        load,
+        load_from_string,
+        load_model,
+        load_model_from_string,
+        load_tensor,
+        load_tensor_from_string,
+        save,
+        save_model,
+        save_tensor,
+    )
+    from formats.onnxpb.encrypted import (
+        load_encrypted,
+        load_encrypted_string,
+        save_encrypted,
+        save_encrypted_string,
+    )
+    from formats.onnxpb.external_data_helper import (
+        ExternalDataInfo,
+        convert_model_from_external_data,
+        convert_model_to_external_data,
+        load_external_data_for_model,
+        load_external_data_for_tensor,
+        remove_external_data_field,
+        save_external_data,
+        set_external_data,
+        uses_external_data,
+        write_external_data_tensors,
+    )
     from formats.onnxpb.keys import Key
-    from formats.onnxpb.loading import ParseOptions as ParseOptions
-    from formats.onnxpb.proto import *  # noqa: F403
-    from formats.onnxpb.saving import SerializeOptions as SerializeOptions
-    from formats.onnxpb.unknown_fields import UnknownFieldSet as UnknownFieldSet
+    from formats.onnxpb.loading import ParseOptions
+    from formats.onnxpb.proto import (
+        EXPERIMENTAL,
+        IR_VERSION,
+        IR_VERSION_2017_10_10,
+        IR_VERSION_2017_10_30,
+        IR_VERSION_2017_11_3,
+        IR_VERSION_2019_1_22,
+        IR_VERSION_2019_3_18,
+        IR_VERSION_2019_9_19,
+        IR_VERSION_2020_5_8,
+        IR_VERSION_2021_7_30,
+        IR_VERSION_2023_5_5,
+        IR_VERSION_2024_3_25,
+        IR_VERSION_2025_05_12,
+        IR_VERSION_2025_08_26,
+        IR_VERSION_2025_11_06,
+        STABLE,
+        AttributeProto,
+        DeviceConfigurationProto,
+        FunctionProto,
+        GraphProto,
+        IntIntListEntryProto,
+        MapProto,
+        ModelProto,
+        NodeDeviceConfigurationProto,
+        NodeProto,
+        OperatorSetIdProto,
+        OperatorStatus,
+        OptionalProto,
+        SequenceProto,
+        ShardedDimProto,
+        ShardingSpecProto,
+        SimpleShardedDimProto,
+        SparseTensorProto,
+        StringStringEntryProto,
+        TensorAnnotation,
+        TensorProto,
+        TensorShapeProto,
+        TrainingInfoProto,
+        TypeProto,
+        ValueInfoProto,
+        Version,
+        unwrap,
+        wrap,
+    )
+    from formats.onnxpb.saving import SerializeOptions
+    from formats.onnxpb.unknown_fields import UnknownFieldSet
     from formats.registry import Checksum, ReadOptions
     from formats.tensordata.plan import Loss, WritePlan
     from formats.tensordata.source import Source
@@ -314,33 +386,82 @@ JSON_CODEC = Codec(
 
 # The drop-in API: the names that programs know from `onnx`, by the module that defines them.
 
-_API = {
-    "api": (
-        *("load", "load_model", "load_model_from_string", "load_from_string", "load_tensor", "load_tensor_from_string"),
-        *("save", "save_model", "save_tensor"),
-    ),
-    "encrypted": ("load_encrypted", "load_encrypted_string", "save_encrypted", "save_encrypted_string"),
-    "loading": ("ParseOptions",),
-    "saving": ("SerializeOptions",),
-    "external_data_helper": (
-        *("convert_model_to_external_data", "convert_model_from_external_data", "load_external_data_for_model"),
-        *("load_external_data_for_tensor", "save_external_data", "set_external_data", "uses_external_data"),
-        *("remove_external_data_field", "write_external_data_tensors", "ExternalDataInfo"),
-    ),
-    "unknown_fields": ("UnknownFieldSet",),
-}
-_MODULES = ("external_data_helper", "serialization", "unknown_fields")
-
-
-def _names() -> dict[str, str]:
-    """The module that defines each name of the drop-in API."""
-    from formats.onnxpb.schema import ENUMS, MESSAGES
-
-    messages = [name for name in MESSAGES if "." not in name]
-    enums = [name for name in ENUMS if "." not in name]
-    constants = [value for name in enums for value in ENUMS[name]]
-    names = dict.fromkeys((*messages, *enums, *constants, "wrap", "unwrap"), "proto")
-    return names | {name: module for module, found in _API.items() for name in found}
+__all__ = [
+    "EXPERIMENTAL",
+    "IR_VERSION",
+    "IR_VERSION_2017_10_10",
+    "IR_VERSION_2017_10_30",
+    "IR_VERSION_2017_11_3",
+    "IR_VERSION_2019_1_22",
+    "IR_VERSION_2019_3_18",
+    "IR_VERSION_2019_9_19",
+    "IR_VERSION_2020_5_8",
+    "IR_VERSION_2021_7_30",
+    "IR_VERSION_2023_5_5",
+    "IR_VERSION_2024_3_25",
+    "IR_VERSION_2025_05_12",
+    "IR_VERSION_2025_08_26",
+    "IR_VERSION_2025_11_06",
+    "STABLE",
+    "AttributeProto",
+    "DeviceConfigurationProto",
+    "ExternalDataInfo",
+    "FunctionProto",
+    "GraphProto",
+    "IntIntListEntryProto",
+    "MapProto",
+    "ModelProto",
+    "NodeDeviceConfigurationProto",
+    "NodeProto",
+    "OperatorSetIdProto",
+    "OperatorStatus",
+    "OptionalProto",
+    "ParseOptions",
+    "SequenceProto",
+    "SerializeOptions",
+    "ShardedDimProto",
+    "ShardingSpecProto",
+    "SimpleShardedDimProto",
+    "SparseTensorProto",
+    "StringStringEntryProto",
+    "TensorAnnotation",
+    "TensorProto",
+    "TensorShapeProto",
+    "TrainingInfoProto",
+    "TypeProto",
+    "UnknownFieldSet",
+    "ValueInfoProto",
+    "Version",
+    "convert_model_from_external_data",
+    "convert_model_to_external_data",
+    "external_data_helper",
+    "load",
+    "load_encrypted",
+    "load_encrypted_string",
+    "load_external_data_for_model",
+    "load_external_data_for_tensor",
+    "load_from_string",
+    "load_model",
+    "load_model_from_string",
+    "load_tensor",
+    "load_tensor_from_string",
+    "remove_external_data_field",
+    "save",
+    "save_encrypted",
+    "save_encrypted_string",
+    "save_external_data",
+    "save_model",
+    "save_tensor",
+    "serialization",
+    "set_external_data",
+    "unknown_fields",
+    "unwrap",
+    "uses_external_data",
+    "wrap",
+    "write_external_data_tensors",
+]
+_MODULES = ("api", "encrypted", "external_data_helper", "loading", "proto", "saving", "unknown_fields")
+_SUBMODULES = ("external_data_helper", "serialization", "unknown_fields")
 
 
 if not TYPE_CHECKING:  # a type checker shall see the names that there are, and no others
@@ -349,16 +470,16 @@ if not TYPE_CHECKING:  # a type checker shall see the names that there are, and 
         """A name of the drop-in API, imported now and found at once from then on."""
         from importlib import import_module
 
-        if name == "__all__":
-            return sorted((*_names(), *_MODULES))
-        if name in _MODULES:
+        if name in _SUBMODULES:
             return import_module(f"formats.onnxpb.{name}")
-        module = _names().get(name)
-        if module is None:
-            raise AttributeError(f"module 'formats.onnxpb' has no attribute {name!r}")
-        return globals().setdefault(name, getattr(import_module(f"formats.onnxpb.{module}"), name))
+        if name in __all__:
+            for module in _MODULES:
+                found = vars(import_module(f"formats.onnxpb.{module}"))
+                if name in found:
+                    return globals().setdefault(name, found[name])
+        raise AttributeError(f"module 'formats.onnxpb' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     """The names of the drop-in API, and those of the module itself."""
-    return sorted({*_names(), *_MODULES, *globals()})
+    return sorted({*__all__, *globals()})

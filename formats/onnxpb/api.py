@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from formats import registry
 from formats.errors import DecodeError, TruncatedError, UnknownFormatError
@@ -35,8 +35,6 @@ from formats.tensordata.plan import WritePlan
 from formats.tensordata.source import Literal
 
 if TYPE_CHECKING:
-    from typing import IO
-
     from formats.onnxpb.message import Message
     from formats.onnxpb.serialization import ProtoSerializer
     from formats.registry import Codec
@@ -54,9 +52,9 @@ __all__ = [
     "save_tensor",
 ]
 
-Readable: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]"
-Writable: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
-Text: TypeAlias = "str | bytes | bytearray | memoryview"
+Readable: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes] | IO[str]
+Writable: TypeAlias = str | os.PathLike[str] | IO[bytes]
+Text: TypeAlias = str | bytes | bytearray | memoryview
 M = TypeVar("M", bound="Message")
 T = TypeVar("T")
 
@@ -147,7 +145,7 @@ def _source(f: Readable, options: ParseOptions) -> tuple[Source, Path | None]:
         return Literal(memoryview(f).cast("B").toreadonly() if in_place else bytes(f)), None
     if isinstance(f, (str, os.PathLike)):
         return File.open(f).span(), Path(f)
-    name, data = getattr(f, "name", None), cast("bytes | str", f.read())
+    name, data = getattr(f, "name", None), f.read()
     if isinstance(data, str):  # of a file that was opened as text, where a model as text may be
         data = data.encode()
     return Literal(data), Path(name) if isinstance(name, str) else None

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from formats.tensordata.osio import File
     from formats.tensordata.source import Source
 
-Tensors: TypeAlias = "list[tuple[str, Tensor]]"  # each with its place in the model
+Tensors: TypeAlias = list[tuple[str, Tensor]]  # each with its place in the model
 T = TypeVar("T")
 
 WEIGHTS = SOURCE_FIELDS["TensorProto"] - {"external_source"}  # those of the message

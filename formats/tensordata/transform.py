@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from formats.tensordata.source import Source
 
-Buffer: TypeAlias = "bytes | bytearray | memoryview"
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+Buffer: TypeAlias = bytes | bytearray | memoryview
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 BLOCK_BYTES = 1 << 20  # of input at a time, where a transform would else need scratch memory of many times its input
 MAX_VARINT_BYTES = 10

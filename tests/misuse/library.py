@@ -1,0 +1,56 @@
+"""A program that uses the library in ways that are wrong; each line says which error a type checker must find there."""
+
+import numpy as np
+
+import formats
+from formats import FormatError, Model, Node
+
+formats.laod("model.onnx")  # error: attribute
+formats.nothing  # error: attribute
+model = formats.load("model.onnx", lenien=True)  # error: call
+model = formats.load(3)  # error: argument
+model = formats.load("model.onnx", format=b"onnx")  # error: argument
+formats.load("model.onnx", max_depth="100")  # error: argument
+formats.loads("model.onnx")  # error: argument
+formats.save("model.onnx", model)  # error: argument
+formats.save(model, "model.rten", overwrit=True)  # error: call
+formats.save(model, "model.onnx", alignment=[64])  # error: argument
+formats.convert("model.onnx")  # error: call
+formats.convert("model.onnx", "model.rten", stric=True)  # error: call
+formats.dumps(model)  # error: call
+formats.OnnxOptions(size_treshold=3)  # error: call
+formats.ReadOptions(max_depth="deep")  # error: argument
+formats.EngineOptions(threads=None)  # error: argument
+
+model.grap  # error: attribute
+model.producer = "me"  # error: attribute
+model.producer_name = 3  # error: assignment
+model.graph.node  # error: optional
+assert model.graph
+model.graph.nodes  # error: attribute
+model.graph.node[0].op_typ  # error: attribute
+model.graph.node.append("Relu")  # error: argument
+model.graph.initializer[0].numpy().shap  # error: attribute
+Node(optype="Relu")  # error: call
+Node(input="x")  # error: argument
+Model(graph=[])  # error: argument
+formats.from_numpy([1, 2])  # error: argument
+model.tensor(3)  # error: argument
+for tensor in model.tensors():
+    tensor.name  # error: attribute
+with formats.load("model.onnx") as opened:
+    opened.close(True)  # error: call
+comparison = formats.compare("a.onnx", "b.onnx")
+comparison.largest.hex()  # error: attribute
+formats.compare(model, model)  # error: argument
+FormatError("wrong", "model.onnx")  # error: call
+
+# And what is right is no error.
+report = formats.save(formats.load("model.onnx", max_depth=50), "model.onnxz", overwrite=True, threads=2)
+print(report.nbytes, [loss.kind for loss in report.losses])
+with formats.load("model.onnx") as opened:
+    arrays = {where: tensor.numpy() for where, tensor in opened.tensors()}
+    opened.tensor("w").raw_data = formats.from_numpy(np.zeros(3)).raw_data
+    opened.producer_name = "me"
+    opened.graph = formats.Graph(node=[Node(["x"], ["y"], op_type="Relu")])
+print(formats.compare("a.onnx", "b.onnx").largest_difference + 1.0, formats.__version__.upper())
