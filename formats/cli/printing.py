@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +13,16 @@ if TYPE_CHECKING:
 
 
 def say(text: str, stream: TextIO | None = None) -> None:
-    """Print `text`, at once; on stdout unless something else is said."""
-    print(text, file=stream, flush=True)
+    """Print `text`, at once; on stdout unless something else is said.
+
+    Raises: BrokenPipeError where nobody reads on.
+    """
+    try:
+        print(text, file=stream, flush=True)
+    except OSError as error:
+        if error.errno == errno.EINVAL:  # as Windows says it
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)) from None
+        raise
 
 
 def json_text(report: dict[str, Any]) -> str:

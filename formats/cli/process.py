@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_SIGNAL = 128  # and the number of the signal, as shells have it
-STOPPING_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
+STOPPING_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")  # the last is Ctrl+Break on Windows
 
 
 def main(program: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "examples" / "onnx-formats-safetensors"
-CONVERT = "from formats.cli import main; main()"
+CONVERT = "from formats.cli import convert; convert()"
 FORMATS = "from formats.cli import formats; formats()"
 
 

@@ -466,7 +466,7 @@ def test_times_that_a_fat_rounds(path: Path, seconds: float, nbytes: int, change
 
 def test_names_that_differ_in_case_are_one_file(tmp_path: Path, digits: Path) -> None:
     """Weights do not go into a file that is the model itself where case does not count, and no plan has such files."""
-    with pytest.raises(FormatError, match="must be another file"):
+    with pytest.raises(formats.OptionError, match="must be another file"):
         formats.convert(digits, tmp_path / "model.onnx", external_data="MODEL.onnx", size_threshold=0)
     assert ["digits.onnx"] == names(tmp_path)
     with pytest.raises(ValueError, match="same path"):

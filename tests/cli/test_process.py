@@ -1,0 +1,58 @@
+"""What the commands do on other systems, emulated: Windows, whose signals and closed pipes are its own."""
+
+from __future__ import annotations
+
+import errno
+import io
+import signal
+from pathlib import Path
+
+import pytest
+from systems import posix
+
+from formats.cli import process
+from formats.cli.printing import say
+
+
+class Refusing(io.StringIO):
+    """A stream that fails when it is written to."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+    def write(self, text: str) -> int:
+        """Fail."""
+        raise OSError(self.number, "refused")
+
+
+def test_a_closed_pipe_of_windows() -> None:
+    """Windows answers "invalid argument" where nobody reads on; other errors stay what they are."""
+    with pytest.raises(BrokenPipeError):
+        say("text", Refusing(errno.EINVAL))
+    with pytest.raises(OSError, match="refused") as caught:
+        say("text", Refusing(errno.ENOSPC))
+    assert not isinstance(caught.value, BrokenPipeError)
+
+
+@posix
+def test_ctrl_break_of_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is a signal for Ctrl+Break, it stops the command as Ctrl+C does, and its handler is put back."""
+    monkeypatch.setattr(signal, "SIGBREAK", signal.SIGUSR1, raising=False)
+    before = signal.getsignal(signal.SIGUSR1)
+    with pytest.raises(process.Stopped) as caught, process.stoppable():
+        signal.raise_signal(signal.SIGUSR1)
+    assert signal.SIGUSR1 == caught.value.number
+    assert before is signal.getsignal(signal.SIGUSR1)
+
+
+def test_patterns_are_for_shells_but_on_windows(monkeypatch: pytest.MonkeyPatch, digits: Path) -> None:
+    """Where shells leave patterns to programs, they become the names of files; what fits none stays."""
+    pattern = str(digits.with_name("*.onnx"))
+    assert [pattern, "x*"] == process.expanded([pattern, "x*"])
+    monkeypatch.setattr("os.name", "nt")
+    try:
+        names = process.expanded([pattern, "no-such-*.file", "-q"])
+    finally:
+        monkeypatch.undo()
+    assert [str(digits), "no-such-*.file", "-q"] == names
