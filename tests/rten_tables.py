@@ -14,6 +14,7 @@ from runtime.runner import DEFAULT_RELEASES
 from formats.ir import dtypes
 from formats.rten.operators import BY_DOMAIN, HELD, SPECS
 from formats.rten.operators.spec import MICROSOFT
+from formats.rten.target import RELEASES
 from formats.rten.types import ELEMENTS, HOLDERS
 
 ROOT = Path(__file__).parents[1]
@@ -140,12 +141,42 @@ def deviations() -> str:
     return _table(("test", "why", "native", "`--exact`"), rows)
 
 
+def faults() -> str:
+    """What releases of the runtime compute otherwise than ONNX says, or stop at, and since when they no longer do."""
+    rows = {
+        (spec.name, f"RTen {fault.detail}", str(fault.since), "" if fault.until is None else str(fault.until))
+        for spec in SPECS.values()
+        for fault in spec.faults
+    }
+    merged: dict[tuple[str, str, str], list[str]] = {}
+    for name, *rest in sorted(rows):
+        merged.setdefault((rest[0], rest[1], rest[2]), []).append(f"`{name}`")
+    return _table(
+        ("operators", "what", "from", "mended in"), ((", ".join(names), *key) for key, names in merged.items())
+    )
+
+
+def additions() -> str:
+    """The operators and fields that newer releases brought."""
+    found: dict[str, list[str]] = {}
+    for name, spec in HELD.items():
+        assert spec.row is not None
+        if spec.row.since > RELEASES[0]:
+            found.setdefault(str(spec.row.since), []).append(f"`{name}`")
+        for field in spec.row.fields:
+            if field.since > RELEASES[0]:
+                found.setdefault(str(field.since), []).append(f"`{name}` with `{field.onnx_name}`")
+    return _table(("RTen", "brought"), ((release, ", ".join(names)) for release, names in sorted(found.items())))
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "types": types,
     "native": native,
     "adapted": adapted,
     "lowered": lowered,
     "contributed": contributed,
+    "additions": additions,
+    "faults": faults,
     "outcomes": outcomes,
     "refusals": refusals,
     "deviations": deviations,

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
+from rten_cases import CASES
 
 import formats.rten
-from formats.rten.operators import ALL_SPECS, BY_DOMAIN, FAMILIES, SPECS
+from formats.rten.convert.legalize import legalize
+from formats.rten.convert.refusal import Refused
+from formats.rten.operators import ALL_SPECS, BY_DOMAIN, FAMILIES, SPECS, activation, rules
+from formats.rten.operators.reduction import ReduceMax
 from formats.rten.operators.spec import OperatorSpec, Row
-from formats.rten.target import RELEASES
+from formats.rten.target import ALL_RELEASES, RELEASES, RTEN_0_27, Target
 
+ROOT = Path(__file__).parents[2]
 PACKAGE = Path(formats.rten.__file__).parent
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "schema.py")  # which is generated
 FAMILY_OF = {
@@ -105,3 +112,67 @@ def test_rows_and_faults_are_of_known_releases() -> None:
             assert fault.since in RELEASES, spec.name
             assert fault.until is None or (fault.until in RELEASES and fault.until > fault.since), spec.name
             assert fault.detail, spec.name
+
+
+def legal_op_types(make, node, target=ALL_RELEASES) -> list[str]:
+    """Return what one node of a model of one input becomes, or why it is refused."""
+    result = legalize(make.model(make.graph([node], [make.value("x", 1, [2, 3])], ["y"])), target=target)
+    if result.refusals:
+        return [refusal.reason for refusal in result.refusals]
+    return [made.op_type or "" for made in result.model.graph.node]  # type: ignore[union-attr]
+
+
+def test_an_operator_that_a_release_brings_is_one_spec(make, monkeypatch) -> None:
+    """With a row since a release, it stays as it is for that release, and is rewritten for all together."""
+
+    def rewriting(node, context):
+        return None if context.has(spec) else activation.softsign(node, context)
+
+    spec = OperatorSpec("Softsign", Row(1, since=RTEN_0_27), dims=rules.same, rewritings=(rewriting,))
+    monkeypatch.setitem(SPECS, "Softsign", spec)
+    node = make.node("Softsign", ["x"], ["y"])
+    assert legal_op_types(make, node, Target(RTEN_0_27)) == ["Softsign"]
+    assert legal_op_types(make, node) == ["Abs", "Add", "Div"]
+
+
+def test_another_reduction_is_one_spec(make, monkeypatch) -> None:
+    """What is inferred of it, and the name that stays, come from its spec alone."""
+    spec = OperatorSpec("ReduceAny", ReduceMax.row, dims=ReduceMax.dims, rewritings=ReduceMax.rewritings[:1])
+    monkeypatch.setitem(SPECS, "ReduceAny", spec)
+    model = make.model(make.graph([make.node("ReduceAny", ["x"], ["y"])], [make.value("x", 1, [2, 3])], ["y"]))
+    result = legalize(model)
+    assert result.refusals == ()
+    assert result.types["graph"]["y"].dims == (1, 1)
+
+
+def test_a_refusal_of_an_attribute_is_in_the_spec(make, monkeypatch) -> None:
+    """A rewriting that refuses stops the conversion with its words."""
+
+    def refuse(node, context):
+        raise Refused("has an attribute of which nobody has heard")
+
+    monkeypatch.setitem(SPECS, "Abs", replace(SPECS["Abs"], rewritings=(refuse,)))
+    (reason,) = legal_op_types(make, make.node("Abs", ["x"], ["y"], unheard=1))
+    assert reason.endswith("has an attribute of which nobody has heard")
+
+
+def test_the_page_on_adding_operators_is_true() -> None:
+    """Its example is the code, its fields are those of a spec, and its test is a case."""
+    page = (ROOT / "docs" / "operators.md").read_text(encoding="utf-8")
+    example = page.partition("```python\n")[2].partition("```")[0].strip()
+    assert example in Path(activation.__file__).read_text(encoding="utf-8")
+    table = page.partition("| field | what it says |\n|---|---|\n")[2].partition("\n\n")[0]
+    names = {name for line in table.splitlines() for name in re.findall(r"`(\w+)`", line.split("|")[1])}
+    assert names <= {field.name for field in fields(OperatorSpec)}
+    assert {"row", "dims", "older", "rewritings", "faults", "deviation"} <= names
+    assert 'one("softsign", ' in page
+    assert any(case.name == "softsign" for case in CASES)
+
+
+def test_what_a_change_touches_is_there() -> None:
+    """Every file and folder in CONTRIBUTING's table of what a change touches exists."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.partition("## What a change touches")[2].partition("## ")[0]
+    paths = [path for path in re.findall(r"`([\w./]+)`", table) if "/" in path or path.endswith((".py", ".md"))]
+    assert len(paths) > 8
+    assert [path for path in paths if not any((base / path).exists() for base in (ROOT, ROOT / "formats"))] == []
