@@ -42,7 +42,13 @@ def run(
         if words is None:
             raise
         message = str(words()).strip().removesuffix(".")
-        raise OptionError(f"{message[:1].lower()}{message[1:]}; see {program} --help") from error
+        raise OptionError(f"{message[:1].lower()}{message[1:]}; see {helper(program, texts, verbs)}") from error
+
+
+def helper(program: str, texts: Sequence[str], verbs: Sequence[Verb]) -> str:
+    """The command that shows the help on what was asked for."""
+    known = texts[:1] if len(verbs) > 1 and texts and texts[0] in {verb.name for verb in verbs} else ()
+    return " ".join((program, *known, "--help"))
 
 
 def app_of(verbs: Sequence[Verb], perform: Perform, say_version: Callable[[], None]) -> typer.Typer:

@@ -272,7 +272,7 @@ VERBS = (
     ),
     Verb(
         "verify",
-        """Check that the model FILE is what it says; the exit code is 1 where it is not.
+        """Check the integrity of the model FILE; the exit code is 1 where something is wrong.
 
         Checked are the structure, names and operator sets, the size and place of every tensor; with --data all
         checksums.

@@ -1,0 +1,219 @@
+"""Facts about options: each, with each other one, in each format, means something, or is an error that says so."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+
+import formats
+from formats import registry
+from formats.choices import ConversionOptions, RaisingOptions
+from formats.errors import OptionError
+from formats.options import Row, names_of, rows_of
+from formats.registry import ReadOptions
+from formats.tensordata.engine import EngineOptions
+
+TARGETS = tuple(dict.fromkeys(codec.options for codec in registry.built_in()))
+CLASSES = (ConversionOptions, RaisingOptions, ReadOptions, EngineOptions, *TARGETS)
+ROWS = [pytest.param(each, row, id=f"{each.__name__}.{row.name}") for each in CLASSES for row in rows_of(each)]
+KEY = formats.Key.of("secret")
+GOOD: dict[str, list[Any]] = {  # values that are possible
+    "from_format": ["onnx"],
+    "to_format": ["onnx"],
+    "pin": [{"x": "float16"}],
+    "key": [KEY, "secret", b"secret"],
+    "allow_encryption": [1],
+    "max_depth": [1, 250],
+    "external_data": [True, False, "w.data"],
+    "metadata": [{}, {"license": "MIT"}],
+    "rten_version": [1, 2],
+    "rten_target": ["0.25", "0.27"],
+    "encryption": [1, 2, 3],
+    "progress": [lambda done, total: None],
+    "source_hash": [None],
+    "max_external_file_size": [0, 4096, "500M", "1kb"],
+    "alignment": [1, 64, "4K"],
+    "size_threshold": [0, 1024, "1MB"],
+    "chunk_bytes": [1, "1M"],
+    "in_flight_bytes": [0, "1M"],
+    "threads": [0, 1, 3],
+}
+BAD: dict[str, list[Any]] = {
+    "from_format": ["", "pickle", 3],
+    "to_format": ["", "ONNX"],
+    "pin": ["x=int64", {"x": 1}, {"x": "int65"}, [("x", "int64")]],
+    "key": ["", b"", 5, ["secret"]],
+    "allow_encryption": [0, 2, "1", True],
+    "max_depth": [0, 251, 1 << 40, "9", 1.5, True],
+    "external_data": [1, "", "../w", "sub/w", "/w", ".", b"w"],
+    "metadata": ["MIT", {"author": "me"}, {"license": 1}],
+    "rten_version": [0, 3, "2", True],
+    "rten_target": ["", "0.24", 0.25],
+    "encryption": [0, 4, "3", True],
+    "max_external_file_size": [-1, "500X", "-5", 1.5, True, "٣"],
+    "alignment": [0, -64, "0", "x", 1.5],
+    "size_threshold": [-1, "1.5K", None],
+    "chunk_bytes": [0, ""],
+    "in_flight_bytes": [-1],
+    "threads": [-1, "many", 1.5],
+}
+NOT_CHECKED = {"progress", "source_hash"}
+# What says how weights lie outside of an .onnx file.
+OUTSIDE = ("size_threshold", "alignment", "max_external_file_size", "one_file_per_tensor", "checksum")
+
+
+def good(row: Row) -> list[Any]:
+    """Values that an option can have."""
+    return GOOD.get(row.name, [True, False])
+
+
+def needed(options: type) -> dict[str, Any]:
+    """What objects of a class cannot be without."""
+    return {row.name: good(row)[0] for row in rows_of(options) if row.required}
+
+
+@pytest.mark.parametrize(("options", "row"), ROWS)
+def test_possible_values_are_taken(options: type, row: Row) -> None:
+    """Every option takes each of its values, and sizes and keys arrive as numbers of bytes and keys."""
+    for value in good(row):
+        if options is not registry.built_in()[0].options and row.name == "external_data" and value is not False:
+            continue  # text has no data file
+        found = getattr(options(**{row.name: value}), row.name)
+        assert isinstance(found, int) or row.kind.metavar != "SIZE"
+        assert found == KEY or row.name != "key"
+
+
+@pytest.mark.parametrize(("options", "row"), ROWS)
+def test_other_values_are_refused(options: type, row: Row) -> None:
+    """Every option refuses other values, with an error that names it, and in which a key does not show."""
+    bad = BAD.get(row.name, [] if row.name in NOT_CHECKED else [1, 0, "True", "", []])
+    assert bad or row.name in NOT_CHECKED
+    for value in bad:
+        with pytest.raises(OptionError) as caught:
+            options(**{row.name: value})
+        message = str(caught.value)
+        assert f"`{row.name}`" in message or "no format is called" in message
+        assert row.name != "key" or "secret" not in message
+
+
+@pytest.mark.parametrize(("options", "row"), ROWS)
+def test_mistakes_are_found_before_anything_is_read(options: type, row: Row, tmp_path: Path) -> None:
+    """A value that is not possible is an error where the source does not even exist."""
+    codec = next((codec for codec in registry.built_in() if codec.options is options), registry.built_in()[0])
+    for value in BAD.get(row.name, []):
+        given = {**needed(codec.options), row.name: value}
+        with pytest.raises(OptionError):
+            formats.convert(tmp_path / "missing.onnx", tmp_path / f"a{codec.extensions[0]}", **given)
+    assert [] == [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("codec", registry.built_in(), ids=lambda codec: codec.name)
+def test_options_are_of_the_format_or_refused(codec: Any, tiny_model: Path, tmp_path: Path) -> None:
+    """Each option of each class with each format: it is one that the format heeds, or an error names it."""
+    heeded = names_of(codec.options) | names_of(EngineOptions) | names_of(ReadOptions)
+    for each in TARGETS:
+        for row in rows_of(each):
+            if row.name in heeded:
+                continue
+            with pytest.raises(OptionError, match=f"`{row.name}` cannot be used for {codec.title}"):
+                formats.convert(
+                    tiny_model,
+                    tmp_path / f"a{codec.extensions[0]}",
+                    **needed(codec.options),
+                    **{row.name: good(row)[0]},
+                )
+    assert [tiny_model] == [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("codec", registry.built_in(), ids=lambda codec: codec.name)
+def test_pairs_of_options_work_or_say_why_not(codec: Any, tiny_model: Path, tmp_path: Path) -> None:
+    """Every pair of options of a format makes a file that holds the model, or is an error that names both of them."""
+    out = tmp_path / f"a{codec.extensions[0]}"
+    model = formats.load(tiny_model)
+    reading = {"key": KEY, "allow_encryption": 1} if codec.encrypted else {}
+    rows = [row for row in rows_of(codec.options) if row.name != "source_hash" and not row.required]
+    choices = [[(row.name, value) for value in good(row)] for row in rows]
+    for first, second in itertools.combinations(choices, 2):
+        for one, two in itertools.product(first, second):
+            given = {**needed(codec.options), **dict([one, two])}
+            if codec.name in ("textproto", "json") and given.get("external_data"):
+                continue
+            try:
+                formats.convert(tiny_model, out, overwrite=True, **given)
+            except OptionError as error:
+                assert f"`{one[0]}" in str(error), (given, error)
+                assert f"`{two[0]}" in str(error), (given, error)
+                continue
+            found = formats.load(out, **reading)
+            if codec.domain is None:
+                assert model.graph.initializer[0].numpy().tobytes() == found.graph.initializer[0].numpy().tobytes()
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_what_is_said_of_data_files_asks_for_them(name: str, tiny_model: Path, tmp_path: Path) -> None:
+    """An option about files of weights alone means that there are some; without weights outside, it is refused."""
+    value = {"max_external_file_size": "1M", "alignment": 64, "size_threshold": 1024}.get(name, True)
+    report = formats.convert(tiny_model, tmp_path / "a.onnx", **{name: value})
+    assert 2 == len(report.files)
+    tensor = onnx.load(tmp_path / "a.onnx", load_external_data=False).graph.initializer[0]
+    assert onnx.TensorProto.EXTERNAL == tensor.data_location
+    with pytest.raises(OptionError, match=f"`{name}` and `external_data=False` exclude each other"):
+        formats.convert(tiny_model, tmp_path / "b.onnx", external_data=False, **{name: value})
+    unsaid = {"max_external_file_size": 0, "one_file_per_tensor": False, "checksum": False}
+    if name in unsaid:
+        assert 1 == len(formats.convert(tiny_model, tmp_path / "c.onnx", **{name: unsaid[name]}).files)
+
+
+def test_what_needs_another_source_is_refused(tiny_model: Path, tmp_path: Path) -> None:
+    """What a model of another kind would need is refused, not passed over."""
+    formats.convert(tiny_model, tmp_path / "a.onnxz")
+    formats.convert(tiny_model, tmp_path / "a.rten")
+    for source, target, given in (
+        ("a.onnxz", "b.rten", {"onnx_hash": True}),
+        ("a.rten", "b.rten", {"onnx_hash": True}),
+        ("a.rten", "b.rten", {"exact": True}),
+        ("tiny.onnx", "b.onnx", {"pin": {"x": "int64"}}),
+        ("tiny.onnx", "b.onnxc", {}),
+    ):
+        with pytest.raises(OptionError, match=f"`{next(iter(given), 'key')}`"):
+            formats.convert(tmp_path / source, tmp_path / target, **given)
+        assert not (tmp_path / target).exists()
+    with pytest.raises(OptionError, match="`overwrite` is for files"):
+        formats.dumps(formats.load(tiny_model), "onnx", overwrite=True)
+    with pytest.raises(OptionError, match="`original` is of use with `data=True` only"):
+        formats.verify(tiny_model, original=tiny_model)
+
+
+def test_misspelt_keywords_are_told_with_the_right_one(tiny_model: Path) -> None:
+    """A keyword that nothing has is an error that offers one like it."""
+    with pytest.raises(OptionError, match="no option `max_dept`; did you mean `max_depth`"):
+        formats.load(tiny_model, max_dept=3)
+    with pytest.raises(OptionError, match="no option `nonsense`; there are `allow_encryption`, `hard_links`, `key`"):
+        formats.inspect(tiny_model, nonsense=3)
+
+
+def test_misspelt_keywords_are_type_errors(tmp_path: Path) -> None:
+    """Mypy refuses keywords that are misspelt or have a value of another type, and takes the right ones."""
+    api = pytest.importorskip("mypy.api")
+    program = tmp_path / "program.py"
+    right = [
+        'formats.convert("a", "b", size_threshold="1K", threads=2, key="k", pin={"x": "int64"})',
+        'formats.save(formats.load("a", max_depth=3, key=b"k"), "b", checksum=True, external_data="w")',
+        'formats.inspect("a", hard_links=False)',
+    ]
+    wrong = [
+        'formats.convert("a", "b", size_treshold=1)',
+        'formats.convert("a", "b", threads="2")',
+        'formats.save(formats.load("a"), "b", max_depth=3)',
+        'formats.load("a", key=5)',
+        'formats.verify("a", hard_link=True)',
+    ]
+    program.write_text("\n".join(["import formats", *right, *wrong]))
+    said, _, _ = api.run([str(program), "--strict", "--no-incremental", "--cache-dir", str(tmp_path / "cache")])
+    lines = sorted({int(line.split(":")[1]) for line in said.splitlines() if ": error:" in line})
+    first = len(right) + 2
+    assert [*range(first, first + len(wrong))] == lines, said
