@@ -94,16 +94,18 @@ def judge(scenario: Scenario, template: Path, box: Path, fault: str, status: int
     if fault in ("short", "interrupt") and status != DONE:
         yield "refused"
     state = state_of(scenario, box)
-    if status == DONE and state != "new":
+    if status == DONE and state != scenario.result:
         yield f"done, and found: {state}"
     if scenario.in_place and f".{scenario.file}.undo" in hidden_files(box):  # it could not even be put back, so far
         yield from problems(scenario, box)
         return
     before = {name: (template / name).read_bytes() for name in os.listdir(template)}
     after = {name: (box / name).read_bytes() for name in os.listdir(box) if not name.startswith(".")}
-    if status == REFUSED and state != "new" and before != after:
+    if status == REFUSED and state != "new" and before != after and not scenario.goes_on:
         yield f"refused, and the files are others: {sorted(before)} {sorted(after)}, found: {state}"
-    if hidden_files(box) and (fault == "full" or (status == DONE and fault != "error" and fault != "quota")):
+    if hidden_files(box) and (
+        (fault == "full" and not scenario.goes_on) or (status == DONE and fault != "error" and fault != "quota")
+    ):
         yield f"left behind: {hidden_files(box)}"
     yield from problems(scenario, box, plain=False)
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 import formats
-from formats import Graph, Model, Node, OperatorSetId, onnxzip
+from formats import Graph, Model, Node, OperatorSetId, TensorShape, TensorType, Type, ValueInfo, onnxzip
 from formats.errors import FormatError
+from formats.tensordata import publication, tail_replacement
 from formats.tensordata.engine import EngineOptions
 
 KEY = b"key"
@@ -26,11 +28,15 @@ def model(name: str, seed: int) -> Model:
     """A model with that producer, whose weights nobody else has."""
     state = np.random.default_rng(seed)
     weights = [formats.from_numpy(state.random(size, "float32"), f"w{size}") for size in SIZES]
-    names = ["x", *(f"y{index}" for index in range(len(SIZES)))]
     nodes = [
-        Node(op_type="Relu", input=[first], output=[second], doc_string=name * 200) for first, second in pairwise(names)
+        Node(op_type="Add", input=[f"y{index}", f"w{size}"], output=[f"y{index + 1}"], doc_string=name * 200)
+        for index, size in enumerate(SIZES)
     ]
-    graph = Graph(name="g", node=nodes, initializer=weights)
+    ends = [
+        ValueInfo(name=end, type=Type(tensor_type=TensorType(elem_type=1, shape=TensorShape([]))))
+        for end in ("y0", f"y{len(SIZES)}")
+    ]
+    graph = Graph(name="g", node=nodes, initializer=weights, input=ends[:1], output=ends[1:])
     return Model(ir_version=10, producer_name=name, opset_import=[OperatorSetId("", 17)], graph=graph)
 
 
@@ -45,6 +51,8 @@ class Scenario:
     replaces: bool = False  # the old model is there before
     several: bool = False  # where it takes several files, it may be absent in between
     in_place: bool = False  # only our own readers see the old model while it is changed
+    result: str = "new"  # what is found when the work was done
+    goes_on: bool = False  # the work was begun by a process that was killed
 
 
 def write(file: str, seed: int, name: str, **options: Any) -> Callable[[Path], object]:
@@ -59,6 +67,46 @@ def update(folder: Path) -> object:
     assert archive.graph is not None
     archive.graph.initializer[-1] = formats.from_numpy(np.ones(7000, "float32"), "w20000")
     return onnxzip.update(archive, folder / "m.onnxz", engine=EngineOptions(threads=1))
+
+
+class Killed(BaseException):
+    """Stands for the end of a process."""
+
+
+def killed(work: Callable[[Path], object], moves: int) -> Callable[[Path], object]:
+    """What a process leaves that does some work and is killed when it has moved so many files, or cut an archive."""
+
+    def leave(folder: Path) -> None:
+        left = [moves]
+
+        def move(*arguments: Any) -> None:
+            if not left[0]:
+                raise Killed
+            left[0] -= 1
+            real(*arguments)
+
+        def end(*arguments: Any) -> None:
+            raise Killed
+
+        real = publication.move
+        with suppress(Killed), ExitStack() as patches:
+            patches.enter_context(patch.object(publication, "move", move))
+            patches.enter_context(patch.object(publication, "_give_up", lambda steps, lock: lock.keep()))
+            patches.enter_context(patch.object(tail_replacement, "transfer", end))
+            patches.enter_context(patch.object(tail_replacement, "_restore", end))
+            work(folder)
+
+    def prepare(folder: Path) -> None:
+        write("m.onnxz" if work is update else "m.onnx", 1, "old", **({} if work is update else SPLIT))(folder)
+        leave(folder)
+        assert hidden_files(folder)
+
+    return prepare
+
+
+def repair(folder: Path) -> object:
+    """Repairs whatever model is there."""
+    return formats.repair(folder / ("m.onnxz" if (folder / "m.onnxz").exists() else "m.onnx"))
 
 
 def both(file: str, new: bool, **options: Any) -> Scenario:
@@ -99,6 +147,25 @@ SCENARIOS = [
         write("m.onnx", 1, "old"),
         replaces=True,
         several=True,
+    ),
+    Scenario(
+        "repair of several files",
+        "m.onnx",
+        repair,
+        killed(write("m.onnx", 2, "new", overwrite=True, **SPLIT), 2),
+        replaces=True,
+        several=True,
+        goes_on=True,
+    ),
+    Scenario(
+        "repair of an update",
+        "m.onnxz",
+        repair,
+        killed(update, 0),
+        replaces=True,
+        in_place=True,
+        result="old",
+        goes_on=True,
     ),
     Scenario("update", "m.onnxz", update, write("m.onnxz", 1, "old"), replaces=True, in_place=True),
 ]
@@ -156,7 +223,7 @@ def plain_state_of(scenario: Scenario, folder: Path) -> str:
 
 def _named(scenario: Scenario, found: Any, weights: list[bytes]) -> str:
     for name in ("old", "new"):
-        if weights == _weights(name, is_update=scenario.work is update and name == "new"):
+        if sorted(weights) == sorted(_weights(name, is_update=scenario.work is update and name == "new")):
             producer = found.producer_name
             is_right = producer == name or (scenario.file.endswith(".rten") and not producer)
             return name if is_right else f"the weights of {name} and the graph of {producer}"
