@@ -448,6 +448,27 @@ def test_unknown_fields_are_those_of_protobuf() -> None:
     assert "UnknownFieldSet([])" == repr(drop_in.UnknownFieldSet(model()))
 
 
+FUNCTION = """
+<ir_version: 9, opset_import: ["" : 15, "own" : 1], producer_name: "me", producer_version: "1.0", domain: "d">
+g (float[N] x) => (float[N] y) <float[1] w = {1}> { y = own.Selu<alpha=2.0>(x) }
+<domain: "own", opset_import: ["" : 15], overload: "o">
+Selu <alpha, gamma> (X) => (C) { C = Exp(X) }
+"""
+
+
+@pytest.mark.parametrize("given", [onnx.ModelProto(), example(), onnx.parser.parse_model(FUNCTION)], ids=range(3))
+def test_the_text_of_large_messages_is_that_of_onnx(given: onnx.ModelProto) -> None:
+    """Models, graphs and functions are shown in short by `repr`, in the words of `onnx`, and whole by `str`."""
+    mine = drop_in.ModelProto.FromString(given.SerializeToString())
+    if given.HasField("graph"):
+        assert repr(given) == repr(mine)
+        assert repr(given.graph) == repr(mine.graph)
+    assert "ModelProto(ir_version=0)" == repr(drop_in.ModelProto())
+    for theirs_function, function in zip(given.functions, mine.functions, strict=True):
+        assert repr(theirs_function) == repr(function)
+    assert ("graph {" in str(mine)) is given.HasField("graph")
+
+
 # Keywords of onnx-light
 
 
