@@ -157,3 +157,33 @@ def test_exact_forms_have_no_deviation(op_type, tmp_path):
     path.write_bytes(_model(TOLD[op_type], 18).SerializeToString())
     report = formats.convert(path, tmp_path / "m.rten", exact=True)
     assert not [loss for loss in report.losses if loss.kind == "deviation"]
+
+
+RANGES = {
+    "cast_of_a_float": ("g (float[2] x) => (float[2] y) { a = Cast<to=7>(x) y = Cast<to=1>(a) }", ["Cast"]),
+    "product": ("g (int64[2] x) => (float[2] y) <int64 k = {1000}> { a = Mul(x, k) y = Cast<to=1>(a) }", ["Mul"]),
+    "product_of_a_size": ("""g (float[A, B] x) => (float y) <int64 k = {2}> {
+        s = Size(x) a = Mul(s, k) y = Cast<to=1>(a) }""",
+                          ["Mul"]),
+    "below_zero": ("g (uint32[2] x) => (float[2] y) <uint32 k = {3}> { a = Sub(x, k) y = Cast<to=1>(a) }", ["Sub"]),
+    "grown_in_a_loop": ("""g (int64 x) => (int64 y) <int64 n = {50}, bool t = {1}> { y = Loop (n, t, x) <
+        body = b (int64 i, bool c, int64 v) => (bool d, int64 w) { d = Identity(c) w = Add(v, v) } > }""", ["Add"]),
+    "folded": ("g (float[1] x) => (int64[1] y) <int64[1] k = {65536}> { y = Mul(k, k) }", ["Mul"]),
+    "sum_of_inputs": ("g (int64[2] x, int64[2] z) => (int64[2] y) { y = Add(x, z) }", []),
+    "positions": ("g (bool[N] x) => (int64[N] y) <int64 a = {0}> { c = Cast<to=7>(x) y = CumSum(c, a) }", []),
+    "a_shape": ("""g (float[A, B] x) => (float[P] y) <int64 z = {0}, int64 o = {1}, int64[1] a = {0}> {
+        s = Shape(x) p = Gather(s, z) q = Gather(s, o) r = Mul(p, q) t = Unsqueeze(r, a) y = Reshape(x, t) }""", []),
+    "scaled_sizes": ("""g (float[1, 1, A, B] x) => (int64[2] y) <float k = {1.5}, int64[1] p = {2}, int64[1] q = {4}> {
+        s = Shape(x) a = Slice(s, p, q) f = Cast<to=1>(a) m = Mul(f, k) r = Floor(m) y = Cast<to=7>(r) }""", []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_integers_that_may_leave_32_bits_are_told(name, tmp_path):
+    """Where 32 bits cannot be shown to suffice, that is told; sizes, positions and shapes are no such."""
+    text, told = RANGES[name]
+    path = tmp_path / "m.onnx"
+    path.write_bytes(_model(text, 18).SerializeToString())
+    losses = [loss for loss in formats.convert(path, tmp_path / "m.rten").losses if loss.kind == "range"]
+    assert [loss.detail.partition(":")[0] for loss in losses] == told
+    assert all(loss.matters for loss in losses)

@@ -21,6 +21,7 @@ from formats.rten.convert.loss_report import Losses
 from formats.rten.convert.precedents import Precedents
 from formats.rten.convert.refusal import Refusal, Refused
 from formats.rten.convert.scope import MALFORMED, Scope
+from formats.rten.convert.shape_names import ShapeNames
 from formats.rten.convert.value_types import UNKNOWN, ValueType, declared_type
 from formats.rten.graph.attributes import make_node
 from formats.rten.graph.constants import constant_tensor, densify
@@ -105,6 +106,11 @@ class _Surroundings(NamedTuple):
     scope: Scope
     constants: Constants
     depth: int
+    shapes: ShapeNames
+
+    def is_shape(self, name: str) -> bool:
+        """Whether a value serves only as dims, which the tensor that has them keeps small."""
+        return self.shapes.has(name)
 
 
 class _Legalizer:
@@ -134,7 +140,7 @@ class _Legalizer:
         """The graph with legal nodes; `input_types` are what the node around a subgraph knows of its inputs."""
         scope = Scope(outer.scope if outer else None)
         constants = Constants(scope, self._names)
-        surroundings = _Surroundings(scope, constants, outer.depth + 1 if outer else 0)
+        surroundings = _Surroundings(scope, constants, outer.depth + 1 if outer else 0, ShapeNames(graph))
         scope.declare([*graph.value_info, *graph.input, *graph.output])
         for place, value in enumerate(graph.input):
             scope.add_input(value.name or "", input_types[place] if place < len(input_types) else UNKNOWN)
@@ -229,6 +235,9 @@ class _Legalizer:
         scope.infer(node)
         for name in node.output:
             elem_type = scope.types[name].elem_type
+            if name in scope.exceeding and not place.surroundings.is_shape(name):
+                kind = type_name(elem_type)
+                self._note("range", f"numbers of {kind} may leave the 32 bits that RTen has", place, matters=True)
             if elem_type in NOT_NUMBERS:
                 raise Refused(f"computes {type_name(elem_type)}, which RTen has not")
         return node
@@ -236,10 +245,14 @@ class _Legalizer:
     def _tell(self, node: Node, told: Deviation, place: _Place) -> None:
         """Note what RTen computes otherwise of a node, by the operator of the model that it stands for."""
         detail = told(node, self._context(node, NEWEST, place))
-        given = place.given or node
         if detail:
-            name = given.name or next(filter(None, given.output), "")
-            self.losses.add("deviation", f"{given.op_type}: {detail}", place.where, name, matters=self._exact)
+            self._note("deviation", detail, place, matters=self._exact)
+
+    def _note(self, kind: str, detail: str, place: _Place, *, matters: bool) -> None:
+        """Add a loss to those of the operator of the model that stands at a place."""
+        given = place.given or Node()
+        name = given.name or next(filter(None, given.output), "")
+        self.losses.add(kind, f"{given.op_type}: {detail}", place.where, name, matters=matters)
 
     def _context(self, node: Node, version: int, place: _Place) -> Context:
         surroundings = place.surroundings

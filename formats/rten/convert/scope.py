@@ -7,10 +7,12 @@ wrong for a valid model: where a rule is missing, or what it needs is unknown, s
 from __future__ import annotations
 
 import struct
+from math import ceil, floor, isfinite, prod
 from typing import TYPE_CHECKING, Any
 
 from formats.ir.dtypes import BOOL, BY_NUMBER, INT64, numpy_dtype
 from formats.rten.convert.value_types import (
+    MAX_DIM,
     UNKNOWN,
     Dims,
     Interval,
@@ -22,7 +24,7 @@ from formats.rten.convert.value_types import (
 from formats.rten.operators import SPECS, shape
 from formats.rten.operators.rules import INDEX_TYPES, MAX_CONTENTS
 from formats.rten.operators.spec import STANDARD_DOMAINS
-from formats.rten.types import limits
+from formats.rten.types import BYTES, FLOATS, INT32_LIMITS, INTS, PARTLY_HELD, UNSIGNED, limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,10 +32,13 @@ if TYPE_CHECKING:
     import numpy as np
 
     from formats.ir.model import Node, Tensor, ValueInfo
-    from formats.rten.operators.spec import ContentsRule
+    from formats.rten.operators.spec import ContentsRule, RangeRule
     from formats.rten.target import Fault
 
 MAX_COPIES = 8  # copies of copies that are followed
+MAX_RANGED = 1 << 16  # elements of a constant whose least and greatest are looked for
+RANGED = FLOATS | INTS | BYTES
+MAX_INT32 = INT32_LIMITS[1]
 
 # What a rule may raise for a node that is not well formed.
 MALFORMED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
@@ -49,6 +54,7 @@ class Scope:
         self.declared: dict[str, ValueType] = {}
         self.optionals: set[str] = set()
         self.ranges: dict[str, Interval] = {}
+        self.exceeding: set[str] = set()  # of 64 bits or unsigned, and may have numbers that INT32 has not
         self.expanded: set[tuple[str, str]] = set()  # a value, and another whose axes it has, and maybe more
         self._shapes: dict[str, str] = {}  # of what value the dims are
         self._sequences: set[str] = set()
@@ -90,9 +96,47 @@ class Scope:
             return Interval()
         found = owner.ranges.get(name)
         if found is None:
-            held = owner.ints(name)
-            found = owner.ranges[name] = Interval(min(held), max(held)) if held else Interval()
+            found = owner.ranges[name] = owner._known_range(name)
         return found
+
+    def _known_range(self, name: str) -> Interval:
+        """The interval of a value of this scope that no rule gave."""
+        held, tensor = self.contents_of(name), self.tensors.get(name)
+        if held is None and tensor is not None and tensor.data_type in RANGED and 0 < prod(tensor.dims) <= MAX_RANGED:
+            array = tensor.numpy()
+            if array.dtype.kind != "f" or (isfinite(array.min()) and isfinite(array.max())):
+                return Interval(floor(array.min()), ceil(array.max()))
+        elif held and None not in held:
+            sizes = [dim for dim in held if isinstance(dim, int)]
+            named = [0, MAX_DIM] if len(sizes) < len(held) else []
+            return Interval(min(sizes + named), max(sizes + named))
+        elem_type = self.types[name].elem_type
+        if elem_type not in INTS | BYTES:
+            return Interval()
+        least, greatest = held_range(elem_type)
+        return Interval(max(least or 0, -MAX_INT32), greatest)  # the least number of all is that of no known value
+
+    def _note_range(self, node: Node, rule: RangeRule, types: list[ValueType]) -> None:
+        """Know the interval of each output, and which of them may leave what holds it."""
+        try:
+            found = rule(node, self, types)
+        except MALFORMED:
+            found = Interval()
+        for name in node.output:
+            elem_type = self.types[name].elem_type
+            held = self._contents.get(name)
+            if held and None not in held:
+                found = self._known_range(name)
+            if elem_type in FLOATS:
+                self.ranges[name] = found
+            elif elem_type in INTS | BYTES:
+                room = held_range(elem_type)
+                if room.holds(found):
+                    self.ranges[name] = found
+                else:
+                    self.ranges[name] = room
+                    if elem_type in PARTLY_HELD:
+                        self.exceeding.add(name)
 
     def is_natural(self, name: str) -> bool:
         """Whether a value is known to hold no negative numbers."""
@@ -160,7 +204,9 @@ class Scope:
 
     def add_input(self, name: str, value_type: ValueType) -> None:
         """Know a value that comes from outside of the graph."""
-        self.types[name] = merge(value_type, self.declared.get(name))
+        self.types[name] = found = merge(value_type, self.declared.get(name))
+        if self.outer is None and found.elem_type in PARTLY_HELD:
+            self.ranges[name] = Interval(0 if found.elem_type in UNSIGNED else -MAX_DIM, MAX_DIM)
 
     def declare(self, values: Iterable[ValueInfo]) -> None:
         """Take what the graph says of its values, to fill in what inference does not find out.
@@ -196,8 +242,6 @@ class Scope:
             shapes = () if spec.dims is None else spec.dims(node, self, types)
         except MALFORMED:
             shapes = ()
-        if spec.range is not None:
-            self.ranges.update(dict.fromkeys(node.output, spec.range(node, self, types)))
         last = len(spec.elements) - 1
         for place, name in enumerate(node.output):
             try:
@@ -214,6 +258,10 @@ class Scope:
             self.expanded.update((name, self._shapes[node.input[1]]) for name in node.output)
         if spec.contents is not None:
             self._fold(node, spec.contents, types)
+        if (
+            spec.range is not None and (self.types[node.output[0]].elem_type not in FLOATS if node.output else False)
+        ) or (spec.range is not None and any(name in self.ranges for name in node.input)):
+            self._note_range(node, spec.range, types)
 
     def _note_copy(self, node: Node) -> None:
         """Remember of what a small constant is made, so that it can be read if somebody asks."""
@@ -236,6 +284,12 @@ class Scope:
             self._contents[name] = tuple(  # integers wrap, so that folding ends as soon as computing does
                 (item - low) % (high - low + 1) + low if isinstance(item, int) else item for item in held
             )
+
+
+def held_range(elem_type: int) -> Interval:
+    """The numbers of an integer type that RTen has."""
+    least, greatest = limits(elem_type)
+    return Interval(max(least, INT32_LIMITS[0]), min(greatest, INT32_LIMITS[1]))
 
 
 def _elements(tensor: Tensor) -> Dims | None:

@@ -27,11 +27,21 @@ class ValueType(NamedTuple):
 UNKNOWN = ValueType()
 
 
+MAX_DIM = 1 << 24  # no axis is taken to be longer, and no integer of 64 bits that comes from outside to be larger
+
+
 class Interval(NamedTuple):
     """Between which numbers, both included, integers are; `None` is no limit."""
 
     least: int | None = None
     greatest: int | None = None
+
+    def holds(self, other: Interval) -> bool:
+        """Whether all numbers of another interval are in this one."""
+        return all(
+            mine is None or (its is not None and sign * its <= sign * mine)
+            for mine, its, sign in ((self.least, other.least, -1), (self.greatest, other.greatest, 1))
+        )
 
 
 def declared_type(value_type: Type) -> ValueType:

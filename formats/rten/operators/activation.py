@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formats.rten.graph.attributes import get_float
-from formats.rten.operators import comparison, elementwise, shape
+from formats.rten.operators import comparison, elementwise, ranges, shape
 from formats.rten.operators.rewritings import dropped
 from formats.rten.operators.rules import broadcast, same, unknown
 from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature
@@ -31,6 +31,7 @@ Relu = OperatorSpec(
     older=(dropped("consumed_inputs"),),
     rewritings=(relu,),
     is_plain=True,
+    range=ranges.clipped_below,
 )
 LeakyRelu = OperatorSpec(
     "LeakyRelu",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from formats.ir.dtypes import BOOL, BY_NAME, DOUBLE, FLOAT, INT32, UINT32, UINT64, type_name
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_int
-from formats.rten.operators import bits, comparison, elementwise, shape
+from formats.rten.operators import bits, comparison, elementwise, ranges, shape
 from formats.rten.operators.rules import INDEX_TYPES, of_attribute, same, same_contents
 from formats.rten.operators.spec import ANY, Field, FieldKind, OperatorSpec, Row, Signature, of_input
 from formats.rten.types import BYTES, FLOATS, INTS, SIGNED, VALUE_TYPES, limits, width
@@ -112,6 +112,7 @@ Cast = OperatorSpec(
     rewritings=(cast,),
     deviation=_cast_deviation,
     is_copy=True,
+    range=ranges.of(0),
 )
 
 
@@ -130,4 +131,5 @@ CastLike = OperatorSpec(
     dims=same,
     elements=(of_input(1),),
     rewritings=(cast_like,),
+    range=ranges.of(0),
 )

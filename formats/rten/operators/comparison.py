@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import BOOL
 from formats.rten.graph.attributes import get_int
+from formats.rten.operators import ranges
 from formats.rten.operators.rewritings import broadcast_by_attribute, widened
 from formats.rten.operators.rules import always, broadcast, of_either, pairs, same, stretch
 from formats.rten.operators.spec import OperatorSpec, Row, Signature
@@ -129,4 +130,5 @@ Where = OperatorSpec(
     elements=(of_either(1, 2),),
     contents=where_contents,
     narrow=widened((1, 2)),
+    range=ranges.of(1, 2),
 )

@@ -8,7 +8,7 @@ from formats.ir.dtypes import FLOAT, INT64
 from formats.ir.storage import from_numpy
 from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import find
-from formats.rten.operators import casting, elementwise, shape
+from formats.rten.operators import casting, elementwise, ranges, shape
 from formats.rten.operators.rules import INDEX_TYPES, MAX_CONTENTS, of_attribute, same, unknown, unknown_dims
 from formats.rten.operators.spec import ANY, Field, FieldKind, OperatorSpec, Row, Signature
 from formats.rten.target import RTEN_0_26, Fault
@@ -124,6 +124,7 @@ Range = OperatorSpec(
     dims=range_dims,
     contents=range_contents,
     rewritings=(arange,),
+    range=ranges.numbers_between,
 )
 EyeLike = OperatorSpec(
     "EyeLike",
@@ -131,4 +132,5 @@ EyeLike = OperatorSpec(
     signature=Signature("w"),
     dims=same,
     elements=(of_attribute("dtype", None),),
+    range=ranges.truths,
 )

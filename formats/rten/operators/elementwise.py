@@ -6,11 +6,10 @@ import operator
 from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import FLOAT, INT16, INT32, UINT16
-from formats.rten.convert.value_types import Interval
 from formats.rten.graph.attributes import find, get_float, get_int
-from formats.rten.operators import comparison
+from formats.rten.operators import comparison, ranges
 from formats.rten.operators.rewritings import broadcast_by_attribute, dropped, widened, without_gaps
-from formats.rten.operators.rules import arithmetic, broadcast, multiply, natural, of_any_input, pairs, pairwise, same
+from formats.rten.operators.rules import arithmetic, broadcast, multiply, of_any_input, pairs, pairwise, same
 from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature
 from formats.rten.types import BYTES
 
@@ -30,6 +29,7 @@ Add = OperatorSpec(
     older=(broadcast_by_attribute,),
     narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
     is_plain=True,
+    range=ranges.sums,
 )
 Sub = OperatorSpec(
     "Sub",
@@ -41,6 +41,7 @@ Sub = OperatorSpec(
     older=(broadcast_by_attribute,),
     narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
     is_plain=True,
+    range=ranges.differences,
 )
 
 
@@ -62,6 +63,7 @@ Mul = OperatorSpec(
     older=(broadcast_by_attribute,),
     narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
     is_plain=True,
+    range=ranges.products,
 )
 
 
@@ -100,6 +102,7 @@ Div = OperatorSpec(
     rewritings=(of_one_element,),
     narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
     is_plain=True,
+    range=ranges.quotients,
 )
 
 
@@ -128,6 +131,7 @@ Mod = OperatorSpec(
     contents=modulo_contents,
     narrow=widened((0, 1)),
     raised=modulo_raised,
+    range=ranges.remainders,
 )
 
 
@@ -149,13 +153,8 @@ Pow = OperatorSpec(
     older=(broadcast_by_attribute,),
     rewritings=(pow_, of_one_element),
     narrow=widened((0, 1)),
+    range=ranges.powers,
 )
-
-
-def at_least(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
-    """No less than the greatest of what the inputs are known to reach."""
-    least = [scope.range_of(name).least for name in node.input]
-    return Interval(max((number for number in least if number is not None), default=None))
 
 
 Max = OperatorSpec(
@@ -168,7 +167,7 @@ Max = OperatorSpec(
     older=(dropped("consumed_inputs"),),
     narrow=widened(()),
     raised=without_gaps,
-    range=at_least,
+    range=ranges.largest,
 )
 Min = OperatorSpec(
     "Min",
@@ -180,6 +179,7 @@ Min = OperatorSpec(
     older=(dropped("consumed_inputs"),),
     narrow=widened(()),
     raised=without_gaps,
+    range=ranges.least,
 )
 Mean = OperatorSpec(
     "Mean",
@@ -189,6 +189,7 @@ Mean = OperatorSpec(
     elements=(of_any_input,),
     older=(dropped("consumed_inputs"),),
     raised=without_gaps,
+    range=ranges.of_all,
 )
 
 
@@ -212,6 +213,7 @@ Sum = OperatorSpec(
     older=(dropped("consumed_inputs"),),
     narrow=widened(()),
     raised=sum_raised,
+    range=ranges.sums,
 )
 Abs = OperatorSpec(
     "Abs",
@@ -220,7 +222,7 @@ Abs = OperatorSpec(
     dims=same,
     older=(dropped("consumed_inputs"),),
     narrow=widened((0,), narrow=BYTES | {INT16}),
-    range=natural,
+    range=ranges.magnitudes,
 )
 Neg = OperatorSpec(
     "Neg",
@@ -230,6 +232,7 @@ Neg = OperatorSpec(
     older=(dropped("consumed_inputs"),),
     narrow=widened((0,), narrow=BYTES | {INT16}),
     is_plain=True,
+    range=ranges.negated,
 )
 
 
@@ -257,15 +260,16 @@ Sign = OperatorSpec(
     narrow=widened((0,)),
     deviation=_sign_deviation,
     told=_sign_deviation,
+    range=ranges.signs,
 )
 Reciprocal = OperatorSpec("Reciprocal", Row(1), dims=same, older=(dropped("consumed_inputs"),))
 Sqrt = OperatorSpec("Sqrt", Row(1), dims=same, older=(dropped("consumed_inputs"),), is_plain=True)
 Exp = OperatorSpec("Exp", Row(1), dims=same, older=(dropped("consumed_inputs"),), is_plain=True)
 Log = OperatorSpec("Log", Row(1), dims=same, older=(dropped("consumed_inputs"),), is_plain=True)
 Erf = OperatorSpec("Erf", Row(1), dims=same, is_plain=True)
-Ceil = OperatorSpec("Ceil", Row(1), dims=same, older=(dropped("consumed_inputs"),))
-Floor = OperatorSpec("Floor", Row(1), dims=same, older=(dropped("consumed_inputs"),))
-Round = OperatorSpec("Round", Row(1), dims=same)
+Ceil = OperatorSpec("Ceil", Row(1), dims=same, older=(dropped("consumed_inputs"),), range=ranges.of(0))
+Floor = OperatorSpec("Floor", Row(1), dims=same, older=(dropped("consumed_inputs"),), range=ranges.of(0))
+Round = OperatorSpec("Round", Row(1), dims=same, range=ranges.of(0))
 
 
 def clip_bounds(node: Node, context: Context) -> list[Node] | None:
@@ -288,6 +292,7 @@ Clip = OperatorSpec(
     dims=same,
     older=(clip_bounds,),
     narrow=widened((0, 1, 2)),
+    range=ranges.clipped,
 )
 Sin = OperatorSpec("Sin", Row(1), dims=same)
 Cos = OperatorSpec("Cos", Row(1), dims=same)

@@ -8,7 +8,7 @@ from formats.ir.dtypes import INT32, INT64
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import find, get_int
-from formats.rten.operators import casting, shape
+from formats.rten.operators import casting, ranges, shape
 from formats.rten.operators.rewritings import widened
 from formats.rten.operators.rules import always, like_second, normalize, same, unknown
 from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature, axis_field, of_input
@@ -43,9 +43,14 @@ Gather = OperatorSpec(
     signature=Signature("Ai", "A"),
     dims=gather_dims,
     contents=gather_contents,
+    range=ranges.of(0),
 )
 GatherElements = OperatorSpec(
-    "GatherElements", Row(2, 1, "GatherAttrs", (axis_field(0),)), signature=Signature("Ai", "A"), dims=like_second
+    "GatherElements",
+    Row(2, 1, "GatherAttrs", (axis_field(0),)),
+    signature=Signature("Ai", "A"),
+    dims=like_second,
+    range=ranges.of(0),
 )
 
 
@@ -62,6 +67,7 @@ GatherND = OperatorSpec(
     Row(2, 1, "GatherNDAttrs", (Field("batch_dims", FieldKind.INT, 0),)),
     signature=Signature("Al", "A"),
     dims=gather_nd_dims,
+    range=ranges.of(0),
 )
 
 
@@ -93,6 +99,7 @@ OneHot = OperatorSpec(
     elements=(of_input(2),),
     rewritings=(one_hot,),
     narrow=widened((2,)),
+    range=ranges.of(2),
 )
 
 
@@ -122,6 +129,7 @@ NonZero = OperatorSpec(
     rewritings=(non_zero,),
     narrow=widened((0,), ()),
     deviation=_non_zero_deviation,
+    range=ranges.sizes,
 )
 
 
@@ -135,7 +143,7 @@ def compress(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(Gather, data, found, axis=axis))
 
 
-Compress = OperatorSpec("Compress", dims=unknown, rewritings=(compress,))
+Compress = OperatorSpec("Compress", dims=unknown, rewritings=(compress,), range=ranges.of(0))
 _NO_BYTES = Fault("stops at integers of eight bits", until=RTEN_0_27)
 
 Trilu = OperatorSpec(
@@ -146,6 +154,7 @@ Trilu = OperatorSpec(
     dims=same,
     narrow=widened((0,), fault=_NO_BYTES),
     faults=(_NO_BYTES,),
+    range=ranges.with_zero,
 )
 
 
@@ -188,4 +197,5 @@ NonMaxSuppression = OperatorSpec(
     rewritings=(non_max_suppression,),
     deviation=_suppression_deviation,
     told=_suppression_deviation,
+    range=ranges.sizes,
 )

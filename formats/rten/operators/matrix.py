@@ -8,7 +8,7 @@ from formats.ir.dtypes import INT32
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dim, Dims, ValueType
 from formats.rten.graph.attributes import find, get_int, get_string
-from formats.rten.operators import elementwise, indexing, quantization, reduction, shape
+from formats.rten.operators import elementwise, indexing, quantization, ranges, reduction, shape
 from formats.rten.operators.rewritings import dropped, without_gaps
 from formats.rten.operators.rules import always, broadcast_dims, of_any_input, unknown
 from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature
@@ -72,6 +72,7 @@ MatMul = OperatorSpec(
     rewritings=(mat_mul,),
     deviation=_product_deviation,
     is_plain=True,
+    range=ranges.matrix_products,
 )
 
 

@@ -9,7 +9,7 @@ from formats.ir.storage import from_numpy
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import find, get_float, get_int, get_ints
-from formats.rten.operators import casting, comparison, creation, shape
+from formats.rten.operators import casting, comparison, creation, ranges, shape
 from formats.rten.operators.rules import always, of_attribute, same, same_all, unknown
 from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature, of_input
 from formats.rten.types import FLOAT_TYPES
@@ -155,4 +155,5 @@ Dropout = OperatorSpec(
     dims=same_all,
     elements=(of_input(0), always(BOOL)),
     rewritings=(dropout,),
+    range=ranges.of(0),
 )

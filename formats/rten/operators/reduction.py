@@ -8,7 +8,7 @@ from formats.ir.dtypes import BOOL, INT32, INT64
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import find, get_int, get_ints
-from formats.rten.operators import comparison, elementwise, indexing, shape, slicing
+from formats.rten.operators import comparison, elementwise, indexing, ranges, shape, slicing
 from formats.rten.operators.rewritings import promoted, widened
 from formats.rten.operators.rules import always, multiply, normalize, reduced, same, same_contents
 from formats.rten.operators.spec import (
@@ -101,6 +101,7 @@ ReduceSum = OperatorSpec(
     narrow=widened((0,)),
     raised=reduction_raised,
     deviation=_reduction_deviation,
+    range=ranges.totals,
 )
 
 
@@ -128,6 +129,7 @@ ReduceMean = OperatorSpec(
     narrow=widened((0,)),
     raised=reduction_raised,
     deviation=_reduction_deviation,
+    range=ranges.of(0),
 )
 
 
@@ -150,6 +152,7 @@ ReduceProd = OperatorSpec(
     narrow=widened((0,)),
     raised=reduction_raised,
     deviation=_reduction_deviation,
+    range=ranges.elements_multiplied,
 )
 
 
@@ -179,6 +182,7 @@ ReduceMax = OperatorSpec(
     narrow=widened((0,)),
     raised=reduction_raised,
     deviation=_reduction_deviation,
+    range=ranges.of(0),
 )
 ReduceMin = OperatorSpec(
     "ReduceMin",
@@ -193,6 +197,7 @@ ReduceMin = OperatorSpec(
     narrow=widened((0,)),
     raised=reduction_raised,
     deviation=_reduction_deviation,
+    range=ranges.of(0),
 )
 ReduceL1 = OperatorSpec(
     "ReduceL1",
@@ -204,6 +209,7 @@ ReduceL1 = OperatorSpec(
     narrow=widened((0,)),
     raised=reduction_raised,
     deviation=_reduction_deviation,
+    range=ranges.absolute_totals,
 )
 
 
@@ -238,6 +244,7 @@ ReduceSumSquare = OperatorSpec(
     narrow=widened((0,)),
     raised=reduction_raised,
     deviation=_reduction_deviation,
+    range=ranges.square_totals,
 )
 
 
@@ -331,6 +338,7 @@ ArgMax = OperatorSpec(
     narrow=widened((0,), ()),
     raised=arg_extreme_raised,
     told=_arg_told,
+    range=ranges.sizes,
 )
 ArgMin = OperatorSpec(
     "ArgMin",
@@ -342,6 +350,7 @@ ArgMin = OperatorSpec(
     narrow=widened((0,), ()),
     raised=arg_extreme_raised,
     told=_arg_told,
+    range=ranges.sizes,
 )
 
 
@@ -406,6 +415,7 @@ CumSum = OperatorSpec(
     dims=same,
     rewritings=(cum_sum,),
     faults=(_FORWARDS,),
+    range=ranges.running_totals,
 )
 MAX_STEPS = 1024  # of a product that is written out
 

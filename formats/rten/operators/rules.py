@@ -15,7 +15,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import INT32, INT64
-from formats.rten.convert.value_types import Dim, Dims, Interval, ValueType
+from formats.rten.convert.value_types import Dim, Dims, ValueType
 from formats.rten.graph.attributes import get_int
 
 if TYPE_CHECKING:
@@ -195,8 +195,3 @@ def of_either(first: int, second: int) -> ElementRule:
         return types[first].elem_type or types[second].elem_type
 
     return rule
-
-
-def natural(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
-    """Numbers that are not negative."""
-    return Interval(0, None)

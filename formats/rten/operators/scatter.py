@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from formats.ir.dtypes import INT16, INT64, UINT16
 from formats.rten.graph.attributes import get_int, get_string
-from formats.rten.operators import comparison, creation, elementwise, shape, slicing
+from formats.rten.operators import comparison, creation, elementwise, ranges, shape, slicing
 from formats.rten.operators.rewritings import widened
 from formats.rten.operators.rules import normalize, same, unknown
 from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature, axis_field
@@ -86,6 +86,7 @@ Scatter = OperatorSpec(
     elements=(),
     older=(scatter,),
     raised=scatter_raised,
+    range=ranges.of(0, 2),
 )
 ScatterElements = OperatorSpec(
     "ScatterElements",
@@ -94,6 +95,7 @@ ScatterElements = OperatorSpec(
     dims=same,
     rewritings=(scatter_elements,),
     narrow=wrapped,
+    range=ranges.accumulated,
 )
 _NOT_CONTIGUOUS = Fault("panics where the data are a part cut out of another value", until=RTEN_0_27, since=RTEN_0_26)
 
@@ -118,6 +120,7 @@ ScatterND = OperatorSpec(
     rewritings=(scatter_nd,),
     faults=(_NOT_CONTIGUOUS,),
     narrow=wrapped,
+    range=ranges.accumulated,
 )
 
 

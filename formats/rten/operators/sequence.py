@@ -10,9 +10,9 @@ from formats.ir.model import SequenceType, TensorType, Type, ValueInfo
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dims, ValueType, declared_type
 from formats.rten.graph.attributes import find, get_int, make_node
-from formats.rten.operators import comparison, control_flow, elementwise, shape
+from formats.rten.operators import comparison, control_flow, elementwise, ranges, shape
 from formats.rten.operators.rewritings import without_gaps
-from formats.rten.operators.rules import always, natural, normalize, of_attribute, same, scalar, unknown
+from formats.rten.operators.rules import always, normalize, of_attribute, same, scalar, unknown
 from formats.rten.operators.spec import KEEP_DIMS, Field, FieldKind, OperatorSpec, Row, Signature, axis_field
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import BYTES, VALUE_TYPES
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
 
-SequenceAt = OperatorSpec("SequenceAt", Row(2), signature=Signature("Si", "E"), ranks={1: 0}, dims=same)
+SequenceAt = OperatorSpec(
+    "SequenceAt", Row(2), signature=Signature("Si", "E"), ranks={1: 0}, dims=same, range=ranges.of(0)
+)
 
 
 def joined_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
@@ -43,6 +45,7 @@ SequenceConstruct = OperatorSpec(
     dims=joined_dims,
     raised=without_gaps,
     makes_sequence=True,
+    range=ranges.of_all,
 )
 SequenceEmpty = OperatorSpec(
     "SequenceEmpty",
@@ -53,7 +56,13 @@ SequenceEmpty = OperatorSpec(
     makes_sequence=True,
 )
 SequenceErase = OperatorSpec(
-    "SequenceErase", Row(2), signature=Signature("Si", "S"), ranks={1: 0}, dims=same, makes_sequence=True
+    "SequenceErase",
+    Row(2),
+    signature=Signature("Si", "S"),
+    ranks={1: 0},
+    dims=same,
+    makes_sequence=True,
+    range=ranges.of(0),
 )
 
 
@@ -79,9 +88,10 @@ SequenceInsert = OperatorSpec(
     dims=joined_dims,
     rewritings=(insert,),
     makes_sequence=True,
+    range=ranges.of(0, 1),
 )
 SequenceLength = OperatorSpec(
-    "SequenceLength", Row(1), signature=Signature("S"), dims=scalar, elements=(always(INT64),), range=natural
+    "SequenceLength", Row(1), signature=Signature("S"), dims=scalar, elements=(always(INT64),), range=ranges.sizes
 )
 
 
@@ -102,6 +112,7 @@ SplitToSequence = OperatorSpec(
     signature=Signature("Ei", "S"),
     dims=split_to_sequence_dims,
     makes_sequence=True,
+    range=ranges.of(0),
 )
 
 
@@ -148,6 +159,7 @@ ConcatFromSequence = OperatorSpec(
     rewritings=(concat,),
     deviation=_concatenation_deviation,
     faults=(_OLD_AXES,),
+    range=ranges.of(0),
 )
 
 

@@ -9,13 +9,12 @@ from formats.ir.dtypes import INT64
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dim, Dims, ValueType
 from formats.rten.graph.attributes import get_int, get_ints, get_string, with_input
-from formats.rten.operators import elementwise, slicing
+from formats.rten.operators import elementwise, ranges, slicing
 from formats.rten.operators.rewritings import promoted, widened
 from formats.rten.operators.rules import (
     always,
     broadcast_dims,
     multiply,
-    natural,
     normalize,
     reduced,
     same,
@@ -54,6 +53,7 @@ Shape = OperatorSpec(
     dims=shape_dims,
     elements=(always(INT64),),
     contents=shape_contents,
+    range=ranges.sizes,
 )
 
 
@@ -63,9 +63,15 @@ def size_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | No
     return None if dims is None else (multiply(dims),)
 
 
-Size = OperatorSpec("Size", Row(1), dims=scalar, elements=(always(INT64),), contents=size_contents, range=natural)
+Size = OperatorSpec("Size", Row(1), dims=scalar, elements=(always(INT64),), contents=size_contents, range=ranges.counts)
 Identity = OperatorSpec(
-    "Identity", Row(1), signature=Signature("A", "A"), dims=same, contents=same_contents, is_copy=True
+    "Identity",
+    Row(1),
+    signature=Signature("A", "A"),
+    dims=same,
+    contents=same_contents,
+    is_copy=True,
+    range=ranges.of(0),
 )
 
 
@@ -108,6 +114,7 @@ Reshape = OperatorSpec(
     dims=reshape_dims,
     contents=same_contents,
     older=(promoted(shape=1),),
+    range=ranges.of(0),
 )
 
 
@@ -122,7 +129,11 @@ def flatten_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims 
 
 
 Flatten = OperatorSpec(
-    "Flatten", Row(1, 1, "FlattenAttrs", (axis_field(1),)), signature=Signature("A", "A"), dims=flatten_dims
+    "Flatten",
+    Row(1, 1, "FlattenAttrs", (axis_field(1),)),
+    signature=Signature("A", "A"),
+    dims=flatten_dims,
+    range=ranges.of(0),
 )
 
 
@@ -161,6 +172,7 @@ Squeeze = OperatorSpec(
     contents=same_contents,
     older=(promoted(axes=1),),
     rewritings=(vector_axes,),
+    range=ranges.of(0),
 )
 
 
@@ -195,6 +207,7 @@ Unsqueeze = OperatorSpec(
     contents=same_contents,
     older=(promoted(axes=1),),
     rewritings=(unsqueeze,),
+    range=ranges.of(0),
 )
 
 
@@ -213,6 +226,7 @@ Transpose = OperatorSpec(
     signature=Signature("A", "A"),
     dims=transpose_dims,
     is_plain=True,
+    range=ranges.of(0),
 )
 
 
@@ -239,7 +253,9 @@ def expand(node: Node, context: Context) -> list[Node] | None:
     return context.changed([data, context.op(slicing.Concat, context.int64([1] * (rank - count)), sizes, axis=0)])
 
 
-Expand = OperatorSpec("Expand", Row(2), signature=Signature("Al", "A"), dims=expand_dims, rewritings=(expand,))
+Expand = OperatorSpec(
+    "Expand", Row(2), signature=Signature("Al", "A"), dims=expand_dims, rewritings=(expand,), range=ranges.of(0)
+)
 
 
 def _times(dim: Dim, factor: Dim) -> Dim:
@@ -279,6 +295,7 @@ Tile = OperatorSpec(
     older=(tile_axis,),
     narrow=widened((0,), fault=_NO_BYTES),
     faults=(_NO_BYTES,),
+    range=ranges.of(0),
 )
 
 
@@ -348,6 +365,7 @@ DepthToSpace = OperatorSpec(
     ),
     dims=depth_to_space_dims,
     rewritings=(depth_to_space,),
+    range=ranges.of(0),
 )
 
 
@@ -364,4 +382,4 @@ def space_to_depth(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(Reshape, moved, target))
 
 
-SpaceToDepth = OperatorSpec("SpaceToDepth", dims=unknown, rewritings=(space_to_depth,))
+SpaceToDepth = OperatorSpec("SpaceToDepth", dims=unknown, rewritings=(space_to_depth,), range=ranges.of(0))

@@ -8,7 +8,7 @@ from formats.ir.dtypes import INT64
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dim, Dims, ValueType
 from formats.rten.graph.attributes import find, get_float, get_int, get_ints, get_string, with_input
-from formats.rten.operators import casting, creation, shape
+from formats.rten.operators import casting, creation, ranges, shape
 from formats.rten.operators.rewritings import promoted, widened, without_gaps
 from formats.rten.operators.rules import MAX_CONTENTS, MAX_RANK, normalize, of_any_input, same, unknown
 from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature, axis_field
@@ -109,6 +109,7 @@ Slice = OperatorSpec(
     rewritings=(slice_,),
     deviation=_slice_deviation,
     bounds=(1, 2),
+    range=ranges.of(0),
 )
 
 
@@ -169,6 +170,7 @@ Split = OperatorSpec(
     older=(split_input,),
     rewritings=(split,),
     raised=split_raised,
+    range=ranges.of(0),
 )
 
 
@@ -221,6 +223,7 @@ Concat = OperatorSpec(
     narrow=widened(()),
     raised=without_gaps,
     is_copy=True,
+    range=ranges.of_all,
 )
 _PAD_MODE = {"constant": "Constant", "reflect": "Reflect", "edge": "Edge", "wrap": "Wrap"}
 
@@ -312,6 +315,7 @@ Pad = OperatorSpec(
     older=(pad_inputs,),
     rewritings=(pad,),
     faults=(_NO_CUTTING,),
+    range=ranges.padded,
 )
 
 
@@ -346,6 +350,7 @@ ReverseSequence = OperatorSpec(
     signature=Signature("Al", "A"),
     dims=same,
     rewritings=(reverse_sequence,),
+    range=ranges.of(0),
 )
 
 
