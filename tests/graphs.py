@@ -893,7 +893,7 @@ def clip(b: Builder) -> None:
 
 @template(3)
 def matrix_product(b: Builder) -> None:
-    first = b.some(rank=(1, 2, 2, 3, 4))
+    first = b.some(rank=(1, 2, 2, 3, 4), fits=lambda array: 0 not in array.shape)  # onnxruntime fills none of those
     depth = first.array.shape[-1]
     batch = first.array.shape[:-2] if b.rng.random() < 0.5 else ()
     dims = b.rng.choice(((depth,), (*batch, depth, b.rng.randint(1, 3)), (*batch, depth, b.rng.randint(1, 3))))
@@ -1167,7 +1167,8 @@ def split_to_sequence(b: Builder) -> None:
     axis = b.rng.randrange(value.array.ndim)
     size = value.array.shape[axis]
     split = b.rng.choice(("", b.constant(b.rng.randint(1, size))))
-    (made,) = b.emit("SplitToSequence", [value, split], axis=axis, keepdims=b.rng.choice((None, 0, 1)))
+    keepdims = None if split else b.rng.choice((None, 0, 1))  # onnxruntime looks at it beside a split, too
+    (made,) = b.emit("SplitToSequence", [value, split], axis=axis, keepdims=keepdims)
     b.emit("SequenceAt", [made, b.constant(0)])
 
 

@@ -42,6 +42,9 @@ CASES = {
     "siblings_else": (SIBLINGS, {"c": np.array(False), "i": np.array(1), "a": F([1, 2]), "b": F([3, 4])}),
     "scatter_elements_add": (SHORT % (1, 'ScatterElements<axis=0, reduction="add">'), SHORTS),
     "scatter_elements_mul": (SHORT % (1, 'ScatterElements<axis=0, reduction="mul">'), SHORTS),
+    "scatter_truths": ('g (bool[2] x, bool[1] u) => (bool[2] y) <int64[1] i = {0}> '
+                       '{ y = ScatterElements<axis=0, reduction="add">(x, i, u) }',
+                       {"x": np.array([True, False]), "u": np.array([True])}),
     "scatter_nd_add": (SHORT % ("1,1", 'ScatterND<reduction="add">'), SHORTS),
     "scatter_lanes": (SCATTER % "2,2,3", SCATTERED),
     "scatter_lanes_of_any_size": (SCATTER % "P,Q,R", SCATTERED),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from formats.ir.dtypes import INT16, INT64, UINT16
+from formats.ir.dtypes import BOOL, INT16, INT64, UINT16
 from formats.rten.graph.attributes import get_int, get_string
 from formats.rten.operators import comparison, creation, elementwise, ranges, shape, slicing
 from formats.rten.operators.rewritings import widened
@@ -69,11 +69,11 @@ def scatter_elements(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(ScatterND, data, coordinates, updates, **attributes))
 
 
-_WRAPPING: Final = BYTES | {INT16, UINT16}
+_WRAPPING: Final = BYTES | {BOOL, INT16, UINT16}
 
 
 def wrapped(node: Node, context: Context) -> list[Node] | None:
-    """Sums and products of short integers are cut to their bits."""
+    """Sums and products of short integers are cut to their bits, those of truth values to one."""
     narrow = _WRAPPING if get_string(node, "reduction") in ("add", "mul") else frozenset()
     return widened((0, 2), narrow=narrow)(node, context)
 
