@@ -15,7 +15,7 @@ from formats.onnxpb.external import PROTOBUF_LIMIT_BYTES, locate_data
 from formats.onnxpb.fields import CLASSES
 from formats.onnxpb.locations import DataFiles
 from formats.onnxpb.merging import merge
-from formats.onnxpb.message import Message
+from formats.onnxpb.message import ProtoMessage
 from formats.onnxpb.schema import MESSAGES
 from formats.tensordata.source import Literal
 
@@ -30,7 +30,7 @@ def model_of(model: Any) -> Model:
     """
     if isinstance(model, Model):
         return model
-    if isinstance(model, Message) and isinstance(model._ir, Model):
+    if isinstance(model, ProtoMessage) and isinstance(model._ir, Model):
         return model._ir
     found = type(model)
     if getattr(getattr(model, "DESCRIPTOR", None), "full_name", None) == "onnx.ModelProto":

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal, TypeVar, overload
 from formats.ir.model import Model, Tensor
 from formats.onnxpb.containers import RepeatedMessages, RepeatedNumbers, RepeatedScalars
 from formats.onnxpb.descriptor import EnumDescriptor
-from formats.onnxpb.message import Message
+from formats.onnxpb.message import ProtoMessage
 
 E = TypeVar("E")
 
@@ -31,7 +31,7 @@ class EnumType(type):
     def values(cls: type[E]) -> list[E]: ...
     def items(cls: type[E]) -> list[tuple[str, E]]: ...
 
-CLASSES: dict[str, type[Message]]
+CLASSES: dict[str, type[ProtoMessage]]
 
 @overload
 def wrap(ir: Model) -> ModelProto: ...
@@ -89,7 +89,7 @@ def _message(name: str, schema: Schema) -> list[str]:
         lines += _field(row)
     arguments = "".join(f", {row.name}: {_given(row)} | None = ..." for row in message.fields)
     lines.append(f"def __init__(self, *{arguments}) -> None: ...")
-    return [f"class {name.rpartition('.')[2]}(Message):", *_indented([*lines, *_presence(message)])]
+    return [f"class {name.rpartition('.')[2]}(ProtoMessage):", *_indented([*lines, *_presence(message)])]
 
 
 def _inside(scope: str, names: Mapping[str, object]) -> list[str]:

@@ -35,7 +35,7 @@ from formats.tensordata.plan import WritePlan
 from formats.tensordata.source import Literal
 
 if TYPE_CHECKING:
-    from formats.onnxpb.message import Message
+    from formats.onnxpb.message import ProtoMessage
     from formats.onnxpb.serialization import ProtoSerializer
     from formats.registry import Codec
     from formats.tensordata.source import Source
@@ -55,7 +55,7 @@ __all__ = [
 Readable: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes] | IO[str]
 Writable: TypeAlias = str | os.PathLike[str] | IO[bytes]
 Text: TypeAlias = str | bytes | bytearray | memoryview
-M = TypeVar("M", bound="Message")
+M = TypeVar("M", bound="ProtoMessage")
 T = TypeVar("T")
 
 FORMATS = {"protobuf": "onnx"}  # the names that only `onnx` has
@@ -200,7 +200,10 @@ def save_tensor(proto: Any, f: Writable, format: str | None = None) -> None:
 
 
 def serialize_file(
-    message: Message, path: str | os.PathLike[str], options: SerializeOptions | None = None, location: str | None = None
+    message: ProtoMessage,
+    path: str | os.PathLike[str],
+    options: SerializeOptions | None = None,
+    location: str | None = None,
 ) -> None:
     """A message of any class is in a file as protobuf; a model's large weights in `location`, where that is given.
 

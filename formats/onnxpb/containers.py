@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     import numpy as np
 
     from formats.onnxpb.descriptor import FieldDescriptor
-    from formats.onnxpb.message import Message
+    from formats.onnxpb.message import ProtoMessage
 
 T = TypeVar("T")
-M = TypeVar("M", bound="Message")
+M = TypeVar("M", bound="ProtoMessage")
 
 _NUMPY_NAMES = {"float": "float32", "double": "float64", "int32": "int32", "int64": "int64", "uint64": "uint64"}
 _STRUCT_CODES = {"float": "f", "double": "d"}
@@ -41,8 +41,8 @@ class Repeated(MutableSequence[T]):
     __slots__ = ("__weakref__", "_field", "_owner", "_parts")
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, owner: Message, field: FieldDescriptor) -> None:
-        self._owner: Message | None = owner
+    def __init__(self, owner: ProtoMessage, field: FieldDescriptor) -> None:
+        self._owner: ProtoMessage | None = owner
         self._field = field
         self._parts = owner._known_parts()
 
@@ -181,7 +181,7 @@ class RepeatedList(Repeated[T]):
 
     __slots__ = ("_items",)
 
-    def __init__(self, owner: Message, field: FieldDescriptor) -> None:
+    def __init__(self, owner: ProtoMessage, field: FieldDescriptor) -> None:
         super().__init__(owner, field)
         self._items: list[Any] = getattr(owner._ir, field.name)
 
@@ -221,7 +221,7 @@ class RepeatedNumbers(Repeated[T]):
 
     __slots__ = ("_ir",)
 
-    def __init__(self, owner: Message, field: FieldDescriptor) -> None:
+    def __init__(self, owner: ProtoMessage, field: FieldDescriptor) -> None:
         super().__init__(owner, field)
         self._ir = owner._ir
 
@@ -286,7 +286,7 @@ class RepeatedMessages(RepeatedList[M]):
 
     __slots__ = ("_class",)
 
-    def __init__(self, owner: Message, field: FieldDescriptor) -> None:
+    def __init__(self, owner: ProtoMessage, field: FieldDescriptor) -> None:
         super().__init__(owner, field)
         self._class: type[M] = field.message_type._concrete_class  # type: ignore[union-attr]
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from formats.tensordata.plan import Segment
     from formats.tensordata.source import Source
 
-M = TypeVar("M", bound="Message")
+M = TypeVar("M", bound="ProtoMessage")
 
 FEW = 1024  # parts in use, up to which there is no need to look which still are
 
@@ -78,7 +78,7 @@ class Parts:
         return cast("M", found)
 
 
-class Message:
+class ProtoMessage:
     """A message of ONNX with protobuf's habits; the classes made of this one have a property for each field."""
 
     __slots__ = ("__weakref__", "_ir", "_parent", "_parts")
@@ -92,7 +92,7 @@ class Message:
             raise TypeError("No positional arguments allowed")
         self._ir: Any = self.DESCRIPTOR.ir_class()
         self._parts: Parts | None = None
-        self._parent: tuple[Message, Submessage] | None = None  # where it goes when it is changed
+        self._parent: tuple[ProtoMessage, Submessage] | None = None  # where it goes when it is changed
         self._fill(values)
 
     @classmethod

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from formats.onnxpb.descriptor import FieldDescriptor
-    from formats.onnxpb.message import Message
+    from formats.onnxpb.message import ProtoMessage
 
 
 class Property:
@@ -29,30 +29,30 @@ class Property:
         self.check = cast("Callable[[Any], Any]", descriptor.check)
         self.siblings = descriptor.siblings
 
-    def __get__(self, message: Message | None, owner: Any = None) -> Any:
+    def __get__(self, message: ProtoMessage | None, owner: Any = None) -> Any:
         raise NotImplementedError
 
-    def __set__(self, message: Message, value: Any) -> None:
+    def __set__(self, message: ProtoMessage, value: Any) -> None:
         raise AttributeError(f'Assignment not allowed to message or repeated field "{self.name}"; change it in place.')
 
-    def fill(self, message: Message, value: Any) -> None:
+    def fill(self, message: ProtoMessage, value: Any) -> None:
         """Set the field of a new message to what a constructor was given."""
         self.__set__(message, value)
 
-    def is_set(self, message: Message) -> bool:
+    def is_set(self, message: ProtoMessage) -> bool:
         """Whether the field is set, or not empty."""
         return getattr(message._ir, self.name) is not None
 
-    def clear(self, message: Message) -> None:
+    def clear(self, message: ProtoMessage) -> None:
         """The field is not set; parts of it that are in use go on by themselves."""
         self._release(message)
         setattr(message._ir, self.name, None)
 
-    def _release(self, message: Message) -> None:
+    def _release(self, message: ProtoMessage) -> None:
         if message._parts is not None:
             message._parts.forget((id(message._ir), self.name))
 
-    def _clear_siblings(self, message: Message) -> None:
+    def _clear_siblings(self, message: ProtoMessage) -> None:
         for sibling in self.siblings:
             setattr(message._ir, sibling, None)
 
@@ -62,13 +62,13 @@ class Scalar(Property):
 
     __slots__ = ()
 
-    def __get__(self, message: Message | None, owner: Any = None) -> Any:
+    def __get__(self, message: ProtoMessage | None, owner: Any = None) -> Any:
         if message is None:
             return self
         value = getattr(message._ir, self.name)
         return self.default if value is None else value
 
-    def __set__(self, message: Message, value: Any) -> None:
+    def __set__(self, message: ProtoMessage, value: Any) -> None:
         stored = self.check(value)
         message._touch()
         setattr(message._ir, self.name, stored)
@@ -80,13 +80,13 @@ class Place(Property):
 
     __slots__ = ()
 
-    def __get__(self, message: Message | None, owner: Any = None) -> Any:
+    def __get__(self, message: ProtoMessage | None, owner: Any = None) -> Any:
         if message is None:
             return self
         source = getattr(message._ir, self.name)
         return self.default if source is None else source.read()
 
-    def __set__(self, message: Message, value: Any) -> None:
+    def __set__(self, message: ProtoMessage, value: Any) -> None:
         stored = Literal(self.descriptor.check(value))  # type: ignore[misc]
         message._touch()
         setattr(message._ir, self.name, stored)
@@ -97,7 +97,7 @@ class Submessage(Property):
 
     __slots__ = ()
 
-    def __get__(self, message: Message | None, owner: Any = None) -> Any:
+    def __get__(self, message: ProtoMessage | None, owner: Any = None) -> Any:
         if message is None:
             return self
         parts = message._known_parts()
@@ -113,10 +113,10 @@ class Submessage(Property):
         return found
 
     @property
-    def _class(self) -> type[Message]:
-        return cast("type[Message]", self.descriptor.message_type._concrete_class)  # type: ignore[union-attr]
+    def _class(self) -> type[ProtoMessage]:
+        return cast("type[ProtoMessage]", self.descriptor.message_type._concrete_class)  # type: ignore[union-attr]
 
-    def attach(self, message: Message, inner: Message) -> None:
+    def attach(self, message: ProtoMessage, inner: ProtoMessage) -> None:
         """Set the field to a message that was looked at while it was not set, unless another was set since."""
         parts = message._known_parts()
         parts.forget((id(message._ir), self.name))
@@ -125,7 +125,7 @@ class Submessage(Property):
             parts.set(id(inner._ir), inner)
             self._clear_siblings(message)
 
-    def fill(self, message: Message, value: Any) -> None:
+    def fill(self, message: ProtoMessage, value: Any) -> None:
         """Set the field of a new message to a copy of a message, or to one with the fields of a dictionary."""
         inner = self.__get__(message)
         if isinstance(value, dict):
@@ -153,7 +153,7 @@ class RepeatedProperty(Property):
         elif descriptor.in_place:
             self._container = RepeatedNumbers
 
-    def __get__(self, message: Message | None, owner: Any = None) -> Any:
+    def __get__(self, message: ProtoMessage | None, owner: Any = None) -> Any:
         if message is None:
             return self
         parts = message._known_parts()
@@ -164,7 +164,7 @@ class RepeatedProperty(Property):
             parts.set(key, found)
         return found
 
-    def fill(self, message: Message, value: Any) -> None:
+    def fill(self, message: ProtoMessage, value: Any) -> None:
         """Append what a constructor was given; for messages also dictionaries of their fields."""
         container = self.__get__(message)
         if not self.descriptor.message_type:
@@ -180,12 +180,12 @@ class RepeatedProperty(Property):
             else:
                 container.append(item)
 
-    def is_set(self, message: Message) -> bool:
+    def is_set(self, message: ProtoMessage) -> bool:
         """Whether the field has elements."""
         value = getattr(message._ir, self.name)
         return bool(value.nbytes) if isinstance(value, Source) else bool(value)
 
-    def clear(self, message: Message) -> None:
+    def clear(self, message: ProtoMessage) -> None:
         """The field is empty; a container of it that is in use keeps its elements and goes on by itself."""
         self._release(message)
         setattr(message._ir, self.name, None if self.descriptor.in_place else [])

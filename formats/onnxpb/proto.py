@@ -13,13 +13,13 @@ from typing import Any
 
 from formats.ir.model import MESSAGE_CLASSES
 from formats.onnxpb.descriptor import DESCRIPTORS, ENUM_DESCRIPTORS, Descriptor, Enum
-from formats.onnxpb.message import Message
+from formats.onnxpb.message import ProtoMessage
 from formats.onnxpb.properties import property_of
 from formats.onnxpb.schema import ENUMS
 from formats.onnxpb.short_text import SHORT_TEXTS
 
 
-def _message_class(descriptor: Descriptor) -> type[Message]:
+def _message_class(descriptor: Descriptor) -> type[ProtoMessage]:
     """The class of a message, with its fields, their numbers and its enums."""
     members: dict[str, Any] = {
         "__slots__": (),
@@ -36,8 +36,8 @@ def _message_class(descriptor: Descriptor) -> type[Message]:
         members.update({value.name: value.number for value in enum.values})
     if descriptor.scoped_name in SHORT_TEXTS:
         members["__repr__"] = SHORT_TEXTS[descriptor.scoped_name]
-    descriptor._concrete_class = type(descriptor.name, (Message,), members)
-    found: type[Message] = descriptor._concrete_class
+    descriptor._concrete_class = type(descriptor.name, (ProtoMessage,), members)
+    found: type[ProtoMessage] = descriptor._concrete_class
     return found
 
 
@@ -62,7 +62,7 @@ def unwrap(message: Any) -> Any:
 
     Raises: TypeError for anything else.
     """
-    if isinstance(message, Message):
+    if isinstance(message, ProtoMessage):
         return message._ir
     if isinstance(message, MESSAGE_CLASSES):
         return message

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, TypeVar, overload
 from formats.ir.model import Model, Tensor
 from formats.onnxpb.containers import RepeatedMessages, RepeatedNumbers, RepeatedScalars
 from formats.onnxpb.descriptor import EnumDescriptor
-from formats.onnxpb.message import Message
+from formats.onnxpb.message import ProtoMessage
 
 E = TypeVar("E")
 
@@ -23,7 +23,7 @@ class EnumType(type):
     def values(cls: type[E]) -> list[E]: ...
     def items(cls: type[E]) -> list[tuple[str, E]]: ...
 
-CLASSES: dict[str, type[Message]]
+CLASSES: dict[str, type[ProtoMessage]]
 
 @overload
 def wrap(ir: Model) -> ModelProto: ...
@@ -76,7 +76,7 @@ class OperatorStatus(int, metaclass=EnumType):
 EXPERIMENTAL: OperatorStatus
 STABLE: OperatorStatus
 
-class AttributeProto(Message):
+class AttributeProto(ProtoMessage):
     class AttributeType(int, metaclass=EnumType):
         UNDEFINED: ClassVar[AttributeProto.AttributeType]
         FLOAT: ClassVar[AttributeProto.AttributeType]
@@ -181,7 +181,7 @@ class AttributeProto(Message):
     def HasField(self, name: Literal["name", "f", "i", "s", "t", "g", "doc_string", "tp", "type", "ref_attr_name", "sparse_tensor"]) -> bool: ...
     def ClearField(self, name: Literal["name", "f", "i", "s", "t", "g", "floats", "ints", "strings", "tensors", "graphs", "doc_string", "tp", "type_protos", "type", "ref_attr_name", "sparse_tensor", "sparse_tensors"]) -> None: ...
 
-class ValueInfoProto(Message):
+class ValueInfoProto(ProtoMessage):
     NAME_FIELD_NUMBER: ClassVar[Literal[1]]
     TYPE_FIELD_NUMBER: ClassVar[Literal[2]]
     DOC_STRING_FIELD_NUMBER: ClassVar[Literal[3]]
@@ -202,7 +202,7 @@ class ValueInfoProto(Message):
     def HasField(self, name: Literal["name", "type", "doc_string"]) -> bool: ...
     def ClearField(self, name: Literal["name", "type", "doc_string", "metadata_props"]) -> None: ...
 
-class NodeProto(Message):
+class NodeProto(ProtoMessage):
     INPUT_FIELD_NUMBER: ClassVar[Literal[1]]
     OUTPUT_FIELD_NUMBER: ClassVar[Literal[2]]
     NAME_FIELD_NUMBER: ClassVar[Literal[3]]
@@ -247,7 +247,7 @@ class NodeProto(Message):
     def HasField(self, name: Literal["name", "op_type", "doc_string", "domain", "overload"]) -> bool: ...
     def ClearField(self, name: Literal["input", "output", "name", "op_type", "attribute", "doc_string", "domain", "overload", "metadata_props", "device_configurations"]) -> None: ...
 
-class IntIntListEntryProto(Message):
+class IntIntListEntryProto(ProtoMessage):
     KEY_FIELD_NUMBER: ClassVar[Literal[1]]
     VALUE_FIELD_NUMBER: ClassVar[Literal[2]]
     @property
@@ -260,7 +260,7 @@ class IntIntListEntryProto(Message):
     def HasField(self, name: Literal["key"]) -> bool: ...
     def ClearField(self, name: Literal["key", "value"]) -> None: ...
 
-class NodeDeviceConfigurationProto(Message):
+class NodeDeviceConfigurationProto(ProtoMessage):
     CONFIGURATION_ID_FIELD_NUMBER: ClassVar[Literal[1]]
     SHARDING_SPEC_FIELD_NUMBER: ClassVar[Literal[2]]
     PIPELINE_STAGE_FIELD_NUMBER: ClassVar[Literal[3]]
@@ -278,7 +278,7 @@ class NodeDeviceConfigurationProto(Message):
     def HasField(self, name: Literal["configuration_id", "pipeline_stage"]) -> bool: ...
     def ClearField(self, name: Literal["configuration_id", "sharding_spec", "pipeline_stage"]) -> None: ...
 
-class ShardingSpecProto(Message):
+class ShardingSpecProto(ProtoMessage):
     TENSOR_NAME_FIELD_NUMBER: ClassVar[Literal[1]]
     DEVICE_FIELD_NUMBER: ClassVar[Literal[2]]
     INDEX_TO_DEVICE_GROUP_MAP_FIELD_NUMBER: ClassVar[Literal[3]]
@@ -297,7 +297,7 @@ class ShardingSpecProto(Message):
     def HasField(self, name: Literal["tensor_name"]) -> bool: ...
     def ClearField(self, name: Literal["tensor_name", "device", "index_to_device_group_map", "sharded_dim"]) -> None: ...
 
-class ShardedDimProto(Message):
+class ShardedDimProto(ProtoMessage):
     AXIS_FIELD_NUMBER: ClassVar[Literal[1]]
     SIMPLE_SHARDING_FIELD_NUMBER: ClassVar[Literal[2]]
     @property
@@ -310,7 +310,7 @@ class ShardedDimProto(Message):
     def HasField(self, name: Literal["axis"]) -> bool: ...
     def ClearField(self, name: Literal["axis", "simple_sharding"]) -> None: ...
 
-class SimpleShardedDimProto(Message):
+class SimpleShardedDimProto(ProtoMessage):
     DIM_VALUE_FIELD_NUMBER: ClassVar[Literal[1]]
     DIM_PARAM_FIELD_NUMBER: ClassVar[Literal[2]]
     NUM_SHARDS_FIELD_NUMBER: ClassVar[Literal[3]]
@@ -331,7 +331,7 @@ class SimpleShardedDimProto(Message):
     def ClearField(self, name: Literal["dim_value", "dim_param", "num_shards", "dim"]) -> None: ...
     def WhichOneof(self, name: Literal["dim"]) -> Literal["dim_value", "dim_param"] | None: ...
 
-class TrainingInfoProto(Message):
+class TrainingInfoProto(ProtoMessage):
     INITIALIZATION_FIELD_NUMBER: ClassVar[Literal[1]]
     ALGORITHM_FIELD_NUMBER: ClassVar[Literal[2]]
     INITIALIZATION_BINDING_FIELD_NUMBER: ClassVar[Literal[3]]
@@ -348,7 +348,7 @@ class TrainingInfoProto(Message):
     def HasField(self, name: Literal["initialization", "algorithm"]) -> bool: ...
     def ClearField(self, name: Literal["initialization", "algorithm", "initialization_binding", "update_binding"]) -> None: ...
 
-class ModelProto(Message):
+class ModelProto(ProtoMessage):
     IR_VERSION_FIELD_NUMBER: ClassVar[Literal[1]]
     PRODUCER_NAME_FIELD_NUMBER: ClassVar[Literal[2]]
     PRODUCER_VERSION_FIELD_NUMBER: ClassVar[Literal[3]]
@@ -401,7 +401,7 @@ class ModelProto(Message):
     def HasField(self, name: Literal["ir_version", "producer_name", "producer_version", "domain", "model_version", "doc_string", "graph"]) -> bool: ...
     def ClearField(self, name: Literal["ir_version", "producer_name", "producer_version", "domain", "model_version", "doc_string", "graph", "opset_import", "metadata_props", "training_info", "functions", "configuration"]) -> None: ...
 
-class DeviceConfigurationProto(Message):
+class DeviceConfigurationProto(ProtoMessage):
     NAME_FIELD_NUMBER: ClassVar[Literal[1]]
     NUM_DEVICES_FIELD_NUMBER: ClassVar[Literal[2]]
     DEVICE_FIELD_NUMBER: ClassVar[Literal[3]]
@@ -419,7 +419,7 @@ class DeviceConfigurationProto(Message):
     def HasField(self, name: Literal["name", "num_devices"]) -> bool: ...
     def ClearField(self, name: Literal["name", "num_devices", "device"]) -> None: ...
 
-class StringStringEntryProto(Message):
+class StringStringEntryProto(ProtoMessage):
     KEY_FIELD_NUMBER: ClassVar[Literal[1]]
     VALUE_FIELD_NUMBER: ClassVar[Literal[2]]
     @property
@@ -434,7 +434,7 @@ class StringStringEntryProto(Message):
     def HasField(self, name: Literal["key", "value"]) -> bool: ...
     def ClearField(self, name: Literal["key", "value"]) -> None: ...
 
-class TensorAnnotation(Message):
+class TensorAnnotation(ProtoMessage):
     TENSOR_NAME_FIELD_NUMBER: ClassVar[Literal[1]]
     QUANT_PARAMETER_TENSOR_NAMES_FIELD_NUMBER: ClassVar[Literal[2]]
     @property
@@ -447,7 +447,7 @@ class TensorAnnotation(Message):
     def HasField(self, name: Literal["tensor_name"]) -> bool: ...
     def ClearField(self, name: Literal["tensor_name", "quant_parameter_tensor_names"]) -> None: ...
 
-class GraphProto(Message):
+class GraphProto(ProtoMessage):
     NODE_FIELD_NUMBER: ClassVar[Literal[1]]
     NAME_FIELD_NUMBER: ClassVar[Literal[2]]
     INITIALIZER_FIELD_NUMBER: ClassVar[Literal[5]]
@@ -486,7 +486,7 @@ class GraphProto(Message):
     def HasField(self, name: Literal["name", "doc_string"]) -> bool: ...
     def ClearField(self, name: Literal["node", "name", "initializer", "doc_string", "input", "output", "value_info", "quantization_annotation", "sparse_initializer", "metadata_props"]) -> None: ...
 
-class TensorProto(Message):
+class TensorProto(ProtoMessage):
     class DataType(int, metaclass=EnumType):
         UNDEFINED: ClassVar[TensorProto.DataType]
         FLOAT: ClassVar[TensorProto.DataType]
@@ -553,7 +553,7 @@ class TensorProto(Message):
 
     DEFAULT: ClassVar[TensorProto.DataLocation]
     EXTERNAL: ClassVar[TensorProto.DataLocation]
-    class Segment(Message):
+    class Segment(ProtoMessage):
         BEGIN_FIELD_NUMBER: ClassVar[Literal[1]]
         END_FIELD_NUMBER: ClassVar[Literal[2]]
         @property
@@ -627,7 +627,7 @@ class TensorProto(Message):
     def HasField(self, name: Literal["data_type", "segment", "name", "raw_data", "doc_string", "data_location"]) -> bool: ...
     def ClearField(self, name: Literal["dims", "data_type", "segment", "float_data", "int32_data", "string_data", "int64_data", "name", "raw_data", "double_data", "uint64_data", "doc_string", "external_data", "data_location", "metadata_props"]) -> None: ...
 
-class SparseTensorProto(Message):
+class SparseTensorProto(ProtoMessage):
     VALUES_FIELD_NUMBER: ClassVar[Literal[1]]
     INDICES_FIELD_NUMBER: ClassVar[Literal[2]]
     DIMS_FIELD_NUMBER: ClassVar[Literal[3]]
@@ -641,8 +641,8 @@ class SparseTensorProto(Message):
     def HasField(self, name: Literal["values", "indices"]) -> bool: ...
     def ClearField(self, name: Literal["values", "indices", "dims"]) -> None: ...
 
-class TensorShapeProto(Message):
-    class Dimension(Message):
+class TensorShapeProto(ProtoMessage):
+    class Dimension(ProtoMessage):
         DIM_VALUE_FIELD_NUMBER: ClassVar[Literal[1]]
         DIM_PARAM_FIELD_NUMBER: ClassVar[Literal[2]]
         DENOTATION_FIELD_NUMBER: ClassVar[Literal[3]]
@@ -669,8 +669,8 @@ class TensorShapeProto(Message):
     def __init__(self, *, dim: Iterable[TensorShapeProto.Dimension | dict[str, Any]] | None = ...) -> None: ...
     def ClearField(self, name: Literal["dim"]) -> None: ...
 
-class TypeProto(Message):
-    class Tensor(Message):
+class TypeProto(ProtoMessage):
+    class Tensor(ProtoMessage):
         ELEM_TYPE_FIELD_NUMBER: ClassVar[Literal[1]]
         SHAPE_FIELD_NUMBER: ClassVar[Literal[2]]
         @property
@@ -683,7 +683,7 @@ class TypeProto(Message):
         def HasField(self, name: Literal["elem_type", "shape"]) -> bool: ...
         def ClearField(self, name: Literal["elem_type", "shape"]) -> None: ...
 
-    class Sequence(Message):
+    class Sequence(ProtoMessage):
         ELEM_TYPE_FIELD_NUMBER: ClassVar[Literal[1]]
         @property
         def elem_type(self) -> TypeProto: ...
@@ -691,7 +691,7 @@ class TypeProto(Message):
         def HasField(self, name: Literal["elem_type"]) -> bool: ...
         def ClearField(self, name: Literal["elem_type"]) -> None: ...
 
-    class Map(Message):
+    class Map(ProtoMessage):
         KEY_TYPE_FIELD_NUMBER: ClassVar[Literal[1]]
         VALUE_TYPE_FIELD_NUMBER: ClassVar[Literal[2]]
         @property
@@ -704,7 +704,7 @@ class TypeProto(Message):
         def HasField(self, name: Literal["key_type", "value_type"]) -> bool: ...
         def ClearField(self, name: Literal["key_type", "value_type"]) -> None: ...
 
-    class Optional(Message):
+    class Optional(ProtoMessage):
         ELEM_TYPE_FIELD_NUMBER: ClassVar[Literal[1]]
         @property
         def elem_type(self) -> TypeProto: ...
@@ -712,7 +712,7 @@ class TypeProto(Message):
         def HasField(self, name: Literal["elem_type"]) -> bool: ...
         def ClearField(self, name: Literal["elem_type"]) -> None: ...
 
-    class SparseTensor(Message):
+    class SparseTensor(ProtoMessage):
         ELEM_TYPE_FIELD_NUMBER: ClassVar[Literal[1]]
         SHAPE_FIELD_NUMBER: ClassVar[Literal[2]]
         @property
@@ -725,7 +725,7 @@ class TypeProto(Message):
         def HasField(self, name: Literal["elem_type", "shape"]) -> bool: ...
         def ClearField(self, name: Literal["elem_type", "shape"]) -> None: ...
 
-    class Opaque(Message):
+    class Opaque(ProtoMessage):
         DOMAIN_FIELD_NUMBER: ClassVar[Literal[1]]
         NAME_FIELD_NUMBER: ClassVar[Literal[2]]
         @property
@@ -768,7 +768,7 @@ class TypeProto(Message):
     def ClearField(self, name: Literal["tensor_type", "sequence_type", "map_type", "denotation", "opaque_type", "sparse_tensor_type", "optional_type", "value"]) -> None: ...
     def WhichOneof(self, name: Literal["value"]) -> Literal["tensor_type", "sequence_type", "map_type", "opaque_type", "sparse_tensor_type", "optional_type"] | None: ...
 
-class OperatorSetIdProto(Message):
+class OperatorSetIdProto(ProtoMessage):
     DOMAIN_FIELD_NUMBER: ClassVar[Literal[1]]
     VERSION_FIELD_NUMBER: ClassVar[Literal[2]]
     @property
@@ -783,7 +783,7 @@ class OperatorSetIdProto(Message):
     def HasField(self, name: Literal["domain", "version"]) -> bool: ...
     def ClearField(self, name: Literal["domain", "version"]) -> None: ...
 
-class FunctionProto(Message):
+class FunctionProto(ProtoMessage):
     NAME_FIELD_NUMBER: ClassVar[Literal[1]]
     INPUT_FIELD_NUMBER: ClassVar[Literal[4]]
     OUTPUT_FIELD_NUMBER: ClassVar[Literal[5]]
@@ -832,7 +832,7 @@ class FunctionProto(Message):
     def HasField(self, name: Literal["name", "doc_string", "domain", "overload"]) -> bool: ...
     def ClearField(self, name: Literal["name", "input", "output", "attribute", "node", "doc_string", "opset_import", "domain", "attribute_proto", "value_info", "overload", "metadata_props"]) -> None: ...
 
-class SequenceProto(Message):
+class SequenceProto(ProtoMessage):
     class DataType(int, metaclass=EnumType):
         UNDEFINED: ClassVar[SequenceProto.DataType]
         TENSOR: ClassVar[SequenceProto.DataType]
@@ -876,7 +876,7 @@ class SequenceProto(Message):
     def HasField(self, name: Literal["name", "elem_type"]) -> bool: ...
     def ClearField(self, name: Literal["name", "elem_type", "tensor_values", "sparse_tensor_values", "sequence_values", "map_values", "optional_values"]) -> None: ...
 
-class MapProto(Message):
+class MapProto(ProtoMessage):
     NAME_FIELD_NUMBER: ClassVar[Literal[1]]
     KEY_TYPE_FIELD_NUMBER: ClassVar[Literal[2]]
     KEYS_FIELD_NUMBER: ClassVar[Literal[3]]
@@ -900,7 +900,7 @@ class MapProto(Message):
     def HasField(self, name: Literal["name", "key_type", "values"]) -> bool: ...
     def ClearField(self, name: Literal["name", "key_type", "keys", "string_keys", "values"]) -> None: ...
 
-class OptionalProto(Message):
+class OptionalProto(ProtoMessage):
     class DataType(int, metaclass=EnumType):
         UNDEFINED: ClassVar[OptionalProto.DataType]
         TENSOR: ClassVar[OptionalProto.DataType]

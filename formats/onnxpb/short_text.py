@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from formats.onnxpb.message import Message
+    from formats.onnxpb.message import ProtoMessage
 
 
 def model_text(model: Any) -> str:
@@ -50,7 +50,7 @@ def _counts(message: Any, names: tuple[str, ...]) -> list[str]:
     return [f"{name}=<{count} {words.get(name, name)}>" for name in names if (count := len(getattr(message, name)))]
 
 
-SHORT_TEXTS: dict[str, Callable[[Message], str]] = {
+SHORT_TEXTS: dict[str, Callable[[ProtoMessage], str]] = {
     "ModelProto": model_text,
     "GraphProto": graph_text,
     "FunctionProto": function_text,

@@ -16,7 +16,7 @@ from typing import Any
 import google.protobuf.message
 
 from formats.onnxpb import proto
-from formats.onnxpb.message import Message
+from formats.onnxpb.message import ProtoMessage
 
 
 class AnyMessage(ABC):  # noqa: B024 - other classes register
@@ -33,7 +33,7 @@ def swap() -> None:
         vars(sys.modules[name]).update({key: value for key, value in vars(proto).items() if not key.startswith("__")})
     assert import_module("onnx").ModelProto is proto.ModelProto
     AnyMessage.register(google.protobuf.message.Message)
-    AnyMessage.register(Message)
+    AnyMessage.register(ProtoMessage)
     google.protobuf.message.Message = AnyMessage
 
 

@@ -31,7 +31,7 @@ from corpus import backend_cases
 from onnx import TensorProto, checker, compose, external_data_helper, helper, numpy_helper, parser
 
 from formats.onnxpb import proto
-from formats.onnxpb.message import Message
+from formats.onnxpb.message import ProtoMessage
 
 MODULES = (
     onnx,
@@ -59,7 +59,7 @@ def swapped() -> Iterator[None]:
             for name in NAMES:
                 if hasattr(module, name):
                     patch.setattr(module, name, getattr(proto, name))
-        patch.setattr(google.protobuf.message, "Message", (google.protobuf.message.Message, Message))
+        patch.setattr(google.protobuf.message, "Message", (google.protobuf.message.Message, ProtoMessage))
         yield
 
 

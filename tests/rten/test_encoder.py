@@ -163,6 +163,10 @@ def test_constants_from_everywhere(make):
     _, table = encode(make.model(graph))
     assert {"w": (1,), "s": (2,), "c": ()} == {name: node["shape"] for name, node in constants(table).items()}
     assert ("FloatData", {"data": np.array([0, 3], "<f4").tobytes()}) == constants(table)["s"]["data"]
+    for name in ("w", "s", "c", "x", "y"):  # of which no operator has the name
+        graph.node[1].name = name
+        _, table = encode(make.model(graph))
+        assert [f"{name}_1"] == [found for _, kind, found in listed(table) if kind == "O"]
     assert (0, 3, 2, 1) == operators(table)["Sum"]["inputs"]
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import onnx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from onnx import helper
 
 from formats.ir.model import Attribute, Graph, Node, set_fields
@@ -68,3 +70,24 @@ def test_graphs_in_nodes_that_are_alike(attribute: dict[str, Any]) -> None:
     assert [index for index in range(4) for _ in range(count)] == [index for index, _, _ in subgraphs(graph.node)]
     assert [4, 5, 0, 1, 2, 3] == [*topological(graph.node)]
     assert len({id(inner) for _, _, inner in subgraphs(graph.node)}) == 4 * count
+
+
+@given(st.data())
+def test_each_node_comes_after_those_that_it_uses(data: st.DataObject) -> None:
+    """In whatever order nodes are; what needs no change of order gets none, and what is on a cycle is left out."""
+    count = data.draw(st.integers(0, 7))
+    sources = [data.draw(st.sets(st.integers(0, count - 1), max_size=2)) for _ in range(count)]
+    nodes = []
+    for index in range(count):
+        names = [f"v{source}" for source in sorted(sources[index])]
+        outer = [Attribute(name="g", g=Graph(node=[Node(input=names)]))] if data.draw(st.booleans()) else []
+        nodes.append(Node(input=["x", ""] if outer else ["", *names], output=[f"v{index}"], attribute=outer))
+    order = [*topological(nodes)]
+    done: set[int] = set()
+    for index in order:
+        assert sources[index] <= done
+        done.add(index)
+    assert len(done) == len(order)
+    assert not any(sources[index] <= done for index in range(count) if index not in done)
+    if all(source < index for index in range(count) for source in sources[index]):
+        assert order == list(range(count))

@@ -71,7 +71,7 @@ def test_a_type_checker_accepts_right_and_finds_wrong_uses(tmp_path: Path) -> No
 def classes(body: list[ast.stmt], scope: str = "") -> Iterator[tuple[str, ast.ClassDef]]:
     """The classes of messages with their full names."""
     for node in body:
-        if isinstance(node, ast.ClassDef) and [ast.unparse(base) for base in node.bases] == ["Message"]:
+        if isinstance(node, ast.ClassDef) and [ast.unparse(base) for base in node.bases] == ["ProtoMessage"]:
             yield scope + node.name, node
             yield from classes(node.body, f"{scope}{node.name}.")
 
