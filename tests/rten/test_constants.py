@@ -10,6 +10,7 @@ from formats.errors import EncodeError, TensorDataError
 from formats.ir.dtypes import DATA_TYPES
 from formats.ir.model import SparseTensor, Tensor
 from formats.ir.storage import from_numpy
+from formats.rten.graph import constants
 from formats.rten.graph.attributes import make_node
 from formats.rten.graph.constants import TensorSection, constant_tensor, convert, densify
 from formats.rten.types import HOLDERS, RTEN_FLOAT, RTEN_INT8, RTEN_INT32, RTEN_UINT8
@@ -70,11 +71,15 @@ def test_convert_refuses(number):
         convert(Tensor(dims=[1], data_type=number, raw_data=Literal(bytes(8))))
 
 
-def test_ranges_of_converted_elements():
-    """A range of widened elements is what the whole has there."""
-    array = np.arange(-8, 8).astype(ml_dtypes.int4)
-    source = convert(from_numpy(array)).source
-    assert np.arange(-3, 4, dtype=np.int8).tobytes() == source.read(5, 7)
+@pytest.mark.parametrize("name", ["int4", "uint2", "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn", "float8_e5m2"])
+def test_ranges_of_converted_elements(name):
+    """A range of widened elements is what the whole has there, wherever in a byte it begins and ends."""
+    array = (np.arange(24) % 4).astype(getattr(ml_dtypes, name))
+    constant = convert(from_numpy(array))
+    whole = array.astype(constant.element.numpy_name).tobytes()
+    for start in range(0, len(whole) + 1, constant.element.nbytes):
+        for end in range(start, len(whole) + 1, 7):
+            assert whole[start:end] == constant.source.read(start, end - start)
 
 
 @pytest.mark.parametrize(
@@ -130,6 +135,16 @@ def test_sparse_tensors_have_a_limit():
     values, places = from_numpy(np.array([3], np.float32), "s"), from_numpy(np.array([7]))
     with pytest.raises(TensorDataError, match="has 1073741824 elements, too many"):
         densify(SparseTensor(values=values, indices=places, dims=[1 << 15, 1 << 15]))
+
+
+def test_the_limit_of_sparse_tensors_is_of_bytes(monkeypatch):
+    """It is that of the dense elements together, whatever their size."""
+    monkeypatch.setattr(constants, "MAX_DENSE_BYTES", 96)
+    for dtype, most in ((np.float64, 12), (np.int8, 96)):
+        values, places = from_numpy(np.array([3], dtype), "s"), from_numpy(np.array([7]))
+        assert (most,) == densify(SparseTensor(values=values, indices=places, dims=[most])).numpy().shape
+        with pytest.raises(TensorDataError, match=f"has {most + 1} elements, too many"):
+            densify(SparseTensor(values=values, indices=places, dims=[most + 1]))
 
 
 def test_sections_align_and_share():

@@ -122,6 +122,20 @@ def test_operator_names_are_unique(make):
     assert ("renamed", 'graph.node["y"]') == (loss.kind, loss.where)
 
 
+def test_constants_that_are_outputs_of_subgraphs(make):
+    """A constant that nothing uses but a subgraph, as its output, is there, and the subgraph captures it."""
+    graph = make.graph(
+        [make.node("If", ["c"], ["y"], then_branch=make.graph(outputs=["k"]), else_branch=make.graph(outputs=["x"]))],
+        ["x", make.value("c", 9)],
+        ["y"],
+        [make.tensor("k", [1.0]), make.tensor("unused", [1.0])],
+    )
+    _, table = encode(make.model(graph))
+    assert ["k"] == list(constants(table))
+    then = operators(table)["If"]["attrs"][1]["then_branch"]
+    assert ([(0, "V", "k")], (0,), (0,)) == (listed(then), then["captures"], then["outputs"])
+
+
 def test_captures(make):
     """A subgraph lists what it uses itself of the graphs around it, by name; deeper graphs list their own."""
     inner = make.graph([make.node("Add", ["x", "w"], ["deep"])], outputs=["deep"])
