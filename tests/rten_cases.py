@@ -350,6 +350,8 @@ WINDOWS = [
     one("conv_transpose_same", 11, "ConvTranspose", {"x": floats(1, 2, 5)}, "x w", auto_pad="SAME_UPPER", strides=[2],
         CONSTANTS={"w": floats(2, 3, 5)}),
     one("max_pool_ceil", 12, "MaxPool", {"x": IMAGE}, kernel_shape=[3, 2], strides=[2, 2], ceil_mode=1),
+    one("max_pool_ceil_same_symbolic", 12, "MaxPool", {"x": IMAGE}, kernel_shape=[3, 2], strides=[2, 2], ceil_mode=1,
+        auto_pad="SAME_UPPER", SYMBOLIC=True),
     one("max_pool_ceil_symbolic", 12, "MaxPool", {"x": IMAGE}, kernel_shape=[3, 2], strides=[2, 2], ceil_mode=1,
         SYMBOLIC=True),
     one("max_pool_1d", 12, "MaxPool", {"x": X}, kernel_shape=[2]),

@@ -152,10 +152,10 @@ def pool(node: Node, context: Context) -> list[Node] | None:
     geometry = flat_window(node, get_ints(node, "kernel_shape") or ())
     pads = explicit_pads(context, geometry, data)
     if get_int(node, "ceil_mode"):
-        if pads is not None and geometry.auto_pad.startswith("SAME"):
+        if pads is None or geometry.auto_pad.startswith("SAME"):  # which say how many outputs there are
             return context.changed(without=("ceil_mode",))
-        if pads is None or context.target.deviates(_CEIL):
-            return _pool_rounded_up(node, context, geometry, pads or geometry.pads)
+        if context.target.deviates(_CEIL):
+            return _pool_rounded_up(node, context, geometry, pads)
     else:
         _check_room(context, geometry, data, pads)
     attributes = window_attributes(geometry, pads)
