@@ -41,6 +41,8 @@ def repair(path: str | os.PathLike[str]) -> Repair:
     process is writing it; FormatError where what was left is damaged, or somebody else changed the model since.
     """
     given = Path(path)
+    if not given.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(given))
     completed = put_back = False
     removed: list[Path] = []
     for place in dict.fromkeys((given, Path(os.path.realpath(given)))):

@@ -74,6 +74,10 @@ class ModelLock:
                 descriptor = _open_existing(self.path)
             except FileNotFoundError:  # it has just gone
                 return False
+        except PermissionError:
+            if os.name == "nt":  # it is about to go
+                return False
+            raise
         self._descriptor = descriptor
         try:
             if lock_descriptor(descriptor) and self._is_in_place():

@@ -460,3 +460,12 @@ def test_a_lock_is_not_a_way_out(tmp_path: Path) -> None:
         formats.save(model(2), path, overwrite=True)
     assert b"precious" == (tmp_path / "victim").read_bytes()
     assert number_of(path) == 1
+
+
+@pytest.mark.parametrize("name", ["m.onnx", "none/m.onnx"])
+def test_nothing_to_repair(tmp_path: Path, name: str) -> None:
+    """Where there is neither a model nor anything left of one, that is what a repair says, and it leaves nothing."""
+    with pytest.raises(FileNotFoundError) as caught:
+        formats.repair(tmp_path / name)
+    assert str(tmp_path / name) == caught.value.filename
+    assert [] == names(tmp_path)
