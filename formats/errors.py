@@ -54,6 +54,10 @@ class FormatError(Exception):
             place.append(self.where)
         return f"{', '.join(place)}: {self.message}" if place else self.message
 
+    def lines(self) -> list[str]:
+        """The error for people: one line, whatever characters the names in it have, unless it is a list of reasons."""
+        return [str(self)]
+
 
 class OptionError(TypeError, ValueError):
     """An option is not known, cannot be used for what was asked, or has a value that is not possible.

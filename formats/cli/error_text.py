@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,28 +14,77 @@ if TYPE_CHECKING:
 
     from formats.options import Row
 
+OUT_OF_MEMORY = ("failed to map segment", "annot allocate memory")  # what loading a library says
 # An option as the library's errors write it: `name` or `name=value`.
 KEYWORD = re.compile(r"`([a-z]\w*)(?:=([^`]*))?`")
 
 
 def describe(
     error: BaseException, rows: Mapping[str, Row] | None = None, typed: Mapping[str, str] | None = None
-) -> str:
-    """The error in words for people; options become flags, those `typed` before the ones of their `rows`."""
-    return in_flags(_words(error), rows or {}, typed or {})
+) -> list[str]:
+    """The error in words for people, in one line, or one more for each of its reasons.
+
+    Options become flags, those `typed` before the ones of their `rows`.
+    """
+    lines = error.lines() if isinstance(error, FormatError) else [_words(error)]
+    return [in_flags(line, rows or {}, typed or {}) for line in lines]
 
 
 def _words(error: BaseException) -> str:
+    if (limit := _limit(error)) is not None:
+        return limit
     if isinstance(error, OSError):
         words = error.strerror or str(error)
         if isinstance(error, FileExistsError) and Path(error.filename or "").is_file():
             words += "; `overwrite=True` replaces it"
         return f"{error.filename}: {words}" if error.filename else words
-    if isinstance(error, MemoryError):
-        return "there is not enough memory"
     if isinstance(error, (FormatError, OptionError)) or not isinstance(error, Exception):
         return str(error)
     return f"{type(error).__name__}: {error}; this is a mistake in the program, please report what --debug prints"
+
+
+def _limit(error: BaseException) -> str | None:
+    """Which limit of the system was reached, and what it is, where that is the reason for the error."""
+    words = str(error)
+    code = getattr(error, "errno", None)
+    if isinstance(error, MemoryError) or code == errno.ENOMEM or any(text in words for text in OUT_OF_MEMORY):
+        return f"there is not enough memory{_soft_limit('RLIMIT_AS', 'bytes of addresses', 'ulimit -v')}"
+    if isinstance(error, RuntimeError) and "start new thread" in words:
+        return f"no thread could be started{_soft_limit('RLIMIT_NPROC', 'processes and threads', 'ulimit -u')}"
+    if code in (errno.EMFILE, errno.ENFILE):
+        limit = _soft_limit("RLIMIT_NOFILE", "open files", "ulimit -n")
+        return f"{getattr(error, 'filename', None) or 'a file'}: too many files are open{limit}"
+    if code == errno.EFBIG:
+        limit = _soft_limit("RLIMIT_FSIZE", "bytes in a file", "ulimit -f")
+        return f"{getattr(error, 'filename', None) or 'a file'}: the file would be too large{limit}"
+    return None
+
+
+def _soft_limit(name: str, what: str, command: str) -> str:
+    """What the process may have of something, where the system tells."""
+    try:
+        import resource
+    except ImportError:  # as on Windows
+        return ""
+    limit = resource.getrlimit(getattr(resource, name))[0]
+    return "" if limit == resource.RLIM_INFINITY else f": the limit is {limit} {what} ({command})"
+
+
+def traceback_lines(error: BaseException) -> list[str]:
+    """The traceback of an error and of those that led to it, each message in one line."""
+    import traceback
+
+    chain: list[BaseException] = []
+    last: BaseException | None = error
+    while last is not None and last not in chain:
+        chain.append(last)
+        last = last.__cause__ or (None if last.__suppress_context__ else last.__context__)
+    lines = []
+    for one in reversed(chain):
+        lines.append("Traceback (most recent call last):")
+        lines += (line for frame in traceback.format_tb(one.__traceback__) for line in frame.rstrip("\n").split("\n"))
+        lines += (f"{type(one).__qualname__}: {one}", *getattr(one, "__notes__", ()))
+    return lines
 
 
 def in_flags(text: str, rows: Mapping[str, Row], typed: Mapping[str, str]) -> str:

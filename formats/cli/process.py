@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from formats.cli import other_converts
 from formats.cli.command_line import Request, parse
-from formats.cli.error_text import describe, error_to_json
+from formats.cli.error_text import describe, error_to_json, traceback_lines
 from formats.cli.printing import json_text, printable, say
 from formats.cli.verbs import VERBS
 from formats.collector import rest_at_exit
@@ -165,12 +165,11 @@ def reported_errors(outcome: Outcome) -> Iterator[None]:
         raise
     except (Exception, Stopped) as error:
         if outcome.debug:
-            import traceback
-
-            traceback.print_exc()
+            say(printable(traceback_lines(error)), sys.stderr)
         request = outcome.request
         words = (request.rows(), request.flags_as_typed()) if request else ({}, {})
-        say(printable(f"{outcome.program}: error: {describe(error, *words)}".split("\n")), sys.stderr)
+        first, *reasons = describe(error, *words)
+        say(printable([f"{outcome.program}: error: {first}", *reasons]), sys.stderr)
         if outcome.as_json:
             with suppress(OSError):  # it may be what failed
                 say(json_text({"error": error_to_json(error, *words)}))

@@ -6,7 +6,7 @@ It knows nothing of formats: a plan in, files out. How a plan is cut into tasks 
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Condition, Lock, Thread
@@ -215,9 +215,10 @@ class Crew:
             Thread(target=self._work, args=(scratch_bytes,), name=f"engine-{n}", daemon=True) for n in range(threads)
         ]
         try:
-            for thread in crew:
-                thread.start()
-            for thread in crew:
+            started = self._start(crew)
+            if not started:
+                self._work(scratch_bytes)  # this one has to do
+            for thread in started:
                 while thread.is_alive():
                     thread.join(REPORT_SECONDS)
                     if self._options.progress and thread.is_alive():
@@ -232,6 +233,14 @@ class Crew:
                 raise self._error
             finally:
                 self._error = None  # which refers to this frame, and so to all that it refers to
+
+    @staticmethod
+    def _start(crew: list[Thread]) -> list[Thread]:
+        """The threads that run now: all, or as many as the system allows."""
+        with suppress(RuntimeError):
+            for thread in crew:
+                thread.start()
+        return [thread for thread in crew if thread.ident is not None]
 
     def _work(self, scratch_bytes: int) -> None:
         scratch = memoryview(bytearray(scratch_bytes))

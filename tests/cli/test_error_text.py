@@ -77,15 +77,15 @@ def test_summary_names_three_losses() -> None:
 )
 def test_errors_are_described(error: BaseException, text: str) -> None:
     """Errors of the system, of formats and of options are told without the names of Python's classes."""
-    assert text == describe(error, ROWS)
+    assert [text] == describe(error, ROWS)
 
 
 def test_remedy_is_offered_only_where_it_helps(tmp_path: Path) -> None:
     """`--force` is offered for a file that is in the way, not for something that is no file."""
     path = tmp_path / "a"
     path.touch()
-    assert describe(FileExistsError(errno.EEXIST, "File exists", str(path)), ROWS).endswith("; --force replaces it")
-    assert describe(FileExistsError(errno.EEXIST, "File exists", str(tmp_path))).endswith("File exists")
+    assert describe(FileExistsError(errno.EEXIST, "File exists", str(path)), ROWS)[0].endswith("; --force replaces it")
+    assert describe(FileExistsError(errno.EEXIST, "File exists", str(tmp_path)))[0].endswith("File exists")
 
 
 def test_errors_for_programs_have_their_places_apart() -> None:

@@ -37,15 +37,25 @@ class RefusalError(UnsupportedError):
 
     def __init__(self, refusals: Iterable[Refusal]) -> None:
         self.refusals = tuple(refusals)
-        super().__init__(_message(self.refusals))
+        self._reasons = _reasons(self.refusals)
+        title = f"RTen cannot run {len(self.refusals)} of the model's parts:"
+        separator = " " if len(self._reasons) == 1 else "\n  "
+        super().__init__(separator.join((title, *self._reasons)))
+
+    def lines(self) -> list[str]:
+        """A line a reason, below what they are reasons for, or all in one where there is only one reason."""
+        if len(self._reasons) == 1:
+            return [str(self)]
+        head = str(self).removesuffix("".join(f"\n  {reason}" for reason in self._reasons))
+        return [head, *(f"  {reason}" for reason in self._reasons)]
 
 
-def _message(refusals: tuple[Refusal, ...]) -> str:
-    """One line a reason, the most frequent first, each with its first places."""
+def _reasons(refusals: tuple[Refusal, ...]) -> list[str]:
+    """One text a reason, the most frequent first, each with its first places."""
     places: dict[Refusal, list[str]] = {}
     for refusal in refusals:
         places.setdefault(refusal._replace(where=""), []).append(refusal.where)
-    lines = [f"RTen cannot run {len(refusals)} of the model's parts:"]
+    texts = []
     for refusal, found in sorted(places.items(), key=lambda item: -len(item[1])):
         operator = ""
         if refusal.op_type:
@@ -54,5 +64,5 @@ def _message(refusals: tuple[Refusal, ...]) -> str:
         named = ", ".join(found[:MAX_PLACES])
         more = f" and {len(found) - MAX_PLACES} more" if len(found) > MAX_PLACES else ""
         remedy = f"; {refusal.remedy}" if refusal.remedy else ""
-        lines.append(f"  {operator}{refusal.reason}{remedy} [{len(found)}: {named}{more}]")
-    return "\n".join(lines)
+        texts.append(f"{operator}{refusal.reason}{remedy} [{len(found)}: {named}{more}]")
+    return texts

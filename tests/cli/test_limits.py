@@ -1,0 +1,118 @@
+"""Facts about limits of the system, and about names from files that try to write to the terminal."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import commands
+import onnx
+import pytest
+
+LIMITS = {
+    "RLIMIT_AS": [size << 18 for size in (1, 2, 4, 8, 16, 64)],
+    "RLIMIT_NOFILE": (4, 5, 6, 8, 12, 16),
+    "RLIMIT_FSIZE": (0, 1 << 10),
+    "RLIMIT_NPROC": (0,),
+}
+TOLD = (
+    r"(there is not enough memory|no thread could be started|.*too many files are open|.*the file would be too large)"
+)
+HOSTILE = "\x1b]0;title\x07\x1b[31m\n\rconvert: error: forged\u202e\u2028\u2029\x85\x9b31m"
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the memory that a process has is read from /proc")
+@pytest.mark.parametrize("name", LIMITS)
+def test_limits_are_named(name: str, digits: Path) -> None:
+    """Where the system gives too little of something, one line says of what, nothing is left, and no traceback shows.
+
+    Below what the interpreter itself needs, it ends before the program begins; that is not looked at.
+    """
+    before = sorted(digits.parent.iterdir())
+    code = (
+        "import resource, sys\n"
+        "import formats.cli.process, formats.conversion\n"  # the interpreter's own needs
+        "limit = int(sys.argv.pop(1))\n"
+        f"if {name!r} == 'RLIMIT_AS':\n"
+        "    limit += int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+        f"resource.setrlimit(resource.{name}, (limit, limit))\n"
+        "formats.cli.process.main('convert')"
+    )
+    outcomes = set()
+    for limit in LIMITS[name]:
+        for target in ("new.onnxz", "new.rten"):
+            new = digits.with_name(target)
+            command = [sys.executable, "-c", code, str(limit), digits, new, "--force"]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            outcomes.add(done.returncode)
+            new.unlink(missing_ok=True)
+            assert before == sorted(digits.parent.iterdir())
+            if done.returncode:
+                assert (1, 1) == (done.returncode, done.stderr.count("\n")), done.stderr
+                assert re.match(rf"convert: error: {TOLD}", done.stderr), done.stderr
+                assert "the limit is" in done.stderr or name == "RLIMIT_AS"  # which can also be reached while importing
+    assert 1 in outcomes or name == "RLIMIT_NPROC"  # which does not hold for root, and one thread is enough
+
+
+def test_one_thread_does_where_no_other_starts(digits: Path) -> None:
+    """Where no thread can be started, the one that is there does the work."""
+    code = (
+        "import sys, threading, formats.cli.process as process\n"
+        'def start(thread): raise RuntimeError("can\'t start new thread")\n'
+        "threading.Thread.start = start\n"
+        "process.main('convert')"
+    )
+    new = digits.with_name("new.onnxz")
+    done = subprocess.run([sys.executable, "-c", code, digits, new], capture_output=True, text=True, check=False)
+    assert (0, True) == (done.returncode, new.exists()), done.stderr
+
+
+def hostile_model(path: Path, location: str | None = None, **places: str) -> None:
+    """A model with hostile text wherever a file can have text."""
+    h = HOSTILE
+    model = onnx.ModelProto(ir_version=8, producer_name=h, producer_version=h, domain=h, doc_string=h)
+    graph = model.graph
+    graph.name = graph.doc_string = h
+    model.opset_import.add(domain=h, version=1)
+    model.opset_import.add(version=17)
+    node = graph.node.add(op_type=h, domain=h, name=h, input=["x" + h, "w" + h], output=["y" + h])
+    node.attribute.add(name=h, type=onnx.AttributeProto.GRAPH).g.node.add(op_type=h, input=[h])
+    graph.input.add(name="x" + h).type.tensor_type.shape.dim.add(dim_param=h)
+    graph.output.add(name="y" + h)
+    model.metadata_props.add(key=h, value=h)
+    tensor = graph.initializer.add(name="w" + h, data_type=1, dims=[4], raw_data=b"short")
+    if location is not None:
+        tensor.ClearField("raw_data")
+        tensor.data_location = 1
+        for key, value in {"location": location, **places}.items():
+            tensor.external_data.add(key=key, value=value)
+    path.write_bytes(model.SerializeToString())
+
+
+PLACES = (
+    {},
+    {"location": "missing" + HOSTILE},
+    {"location": "../" + HOSTILE},
+    {"location": "w.data", "offset": HOSTILE},
+    {"location": "w.data", "length": "9" * 30 + HOSTILE},
+)
+
+
+@pytest.mark.parametrize("places", PLACES)
+@pytest.mark.parametrize("flag", [None, "--debug", "--json"])
+def test_text_of_files_stays_in_its_line(places: dict[str, str], flag: str | None, tmp_path: Path) -> None:
+    """No name makes a line, a terminal sequence or a change of direction in anything that a command prints."""
+    model = tmp_path / "m.onnx"
+    hostile_model(model, **places)
+    (tmp_path / "w.data").write_bytes(bytes(16))
+    runs = [["convert", model, tmp_path / f"m.{form}", "-f"] for form in ("rten", "onnxz", "onnx", "json")]
+    runs += [["inspect", model], ["verify", model, "--data"], ["diff", model, model]]
+    for run in runs:
+        done = commands.run("formats", *run, *filter(None, [flag]))
+        for text in (done.stdout, done.stderr):
+            assert not [char for char in text if not char.isprintable() and char != "\n"], run
+            assert not [line for line in text.splitlines() if line.startswith("convert: error: forged")], run
+        errors = [line for line in done.stderr.splitlines() if ": error: " in line and not line.startswith(" ")]
+        assert len(errors) == (done.exit_code != 0 and "error:" in done.stderr) or flag == "--debug", done.stderr

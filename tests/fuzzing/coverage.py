@@ -1,0 +1,42 @@
+"""Fuzzes one reader, and what follows it, guided by the coverage that inputs reach; needs the package `atheris`.
+
+    python tests/fuzzing/coverage.py onnx tests/fuzzing/corpus/onnx -max_total_time=60
+
+The first argument is the format, the others are libFuzzer's: folders of inputs, of which the first grows, and options.
+What ends the process is left in the working folder; put it into `tests/fuzzing/crashes/FORMAT`, whose files a test
+runs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from functools import partial
+from pathlib import Path
+
+import atheris
+
+sys.path.insert(0, str(Path(__file__).parent))  # where OSS-Fuzz has put everything into one file, it is there already
+with atheris.instrument_imports(include=["formats"]):
+    import readers
+
+    import formats
+
+    for found in pkgutil.walk_packages(formats.__path__, "formats."):  # what is imported later would not be seen
+        if not found.name.startswith(("formats.testing", "formats.__main__", "formats.bridge")):
+            importlib.import_module(found.name)
+
+
+def main(name: str) -> None:
+    """Fuzz the reader of the format `name` until libFuzzer ends the process."""
+    if name not in readers.FORMATS:
+        raise SystemExit(f"the first argument is one of {', '.join(readers.FORMATS)}")
+    atheris.Setup(
+        sys.argv[:1] + [argument for argument in sys.argv[1:] if argument != name], partial(readers.use, name)
+    )
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else "")
