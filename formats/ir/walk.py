@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_DEPTH = 1000  # of messages in messages, far beyond what any file may have
-MAX_NAME, MAX_PLACE = 80, 1000  # characters of a name in a place, and of a place
+MAX_NAME, MAX_PLACE = 80, 500  # characters of a name in a place, and of a place
 
 # The messages that can hold nodes, graphs or tensors, and so are worth entering.
 _CONTAINERS = (Model, Graph, Node, Attribute, Function, TrainingInfo, SparseTensor)

@@ -1,6 +1,6 @@
 """Fuzzes one reader, and what follows it, guided by the coverage that inputs reach; needs the package `atheris`.
 
-    python tests/fuzzing/coverage.py onnx tests/fuzzing/corpus/onnx -max_total_time=60
+    python tests/fuzzing/coverage_guided.py onnx tests/fuzzing/corpus/onnx -max_total_time=60
 
 The first argument is the format, the others are libFuzzer's: folders of inputs, of which the first grows, and options.
 What ends the process is left in the working folder; put it into `tests/fuzzing/crashes/FORMAT`, whose files a test
@@ -28,15 +28,13 @@ with atheris.instrument_imports(include=["formats"]):
             importlib.import_module(found.name)
 
 
-def main(name: str) -> None:
-    """Fuzz the reader of the format `name` until libFuzzer ends the process."""
+def main(name: str, arguments: list[str]) -> None:
+    """Fuzz the reader of the format `name` until libFuzzer, which gets the arguments, ends the process."""
     if name not in readers.FORMATS:
         raise SystemExit(f"the first argument is one of {', '.join(readers.FORMATS)}")
-    atheris.Setup(
-        sys.argv[:1] + [argument for argument in sys.argv[1:] if argument != name], partial(readers.use, name)
-    )
+    atheris.Setup(arguments, partial(readers.use, name))
     atheris.Fuzz()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "")
+    main(sys.argv[1] if len(sys.argv) > 1 else "", [sys.argv[0], *sys.argv[2:]])

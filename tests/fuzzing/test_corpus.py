@@ -1,0 +1,56 @@
+"""Every input of the corpus, and every one that once ended the fuzzer, ends with a model or with an error of ours."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import readers
+
+from formats.onnxpb import crypt
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def quick_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys are made in one round, and in as many as before afterwards."""
+    monkeypatch.setattr(crypt, "KEY_ITERATIONS", 1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_rest() -> Iterator[None]:
+    """The folder that the inputs are written to is gone afterwards."""
+    yield
+    shutil.rmtree(readers.folder())
+    readers.folder.cache_clear()
+
+
+@pytest.mark.parametrize("name", readers.FORMATS)
+def test_corpus_is_read_or_refused(name: str) -> None:
+    """Nothing but an error of ours comes out of reading an input, or of what follows."""
+    files = sorted((HERE / "corpus" / name).iterdir())
+    assert len(files) >= 20
+    for path in (*files, *sorted((HERE / "crashes" / name).glob("*"))):
+        readers.use(name, path.read_bytes())
+
+
+def test_oss_fuzz_has_a_target_for_each_format() -> None:
+    """What OSS-Fuzz builds names files that are there: a target for each format, with its corpus."""
+    script = (HERE / "oss_fuzz" / "build.sh").read_text()
+    assert "readers.FORMATS" in script
+    assert "coverage_guided.main" in script
+    assert {path.name for path in (HERE / "corpus").iterdir()} == {*readers.FORMATS}
+
+
+@pytest.mark.skipif(find_spec("atheris") is None, reason="atheris is not installed")
+def test_coverage_guided_fuzzer_runs(tmp_path: Path) -> None:
+    """The fuzzer starts, takes some inputs and finds nothing in a few seconds."""
+    program = [sys.executable, HERE / "coverage_guided.py", "json", tmp_path, HERE / "corpus" / "json", "-runs=200"]
+    done = subprocess.run([*program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert 0 == done.returncode, done.stderr[-2000:]

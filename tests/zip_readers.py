@@ -1,0 +1,155 @@
+"""What other zip readers make of the attack archives that ours refuses.
+
+    python tests/zip_readers.py [--write]
+
+Needs unzip, 7z, bsdtar, go, java, node with npm, and cargo; the packages of npm and the crate are fetched into a
+temporary folder. With `--write`, `onnxzip/readers/outcomes.json` and the table in `docs/security.md` are made new.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+HERE = Path(__file__).parent / "onnxzip"
+OUTCOMES = HERE / "readers" / "outcomes.json"
+DOCUMENT = HERE.parents[1] / "docs" / "security.md"
+MARKS = ("<!-- what other zip readers do; tests/zip_readers.py makes it -->\n", "<!-- end -->\n")
+REFUSED = "refuses"
+
+Reader = Callable[[list[Path], Path], list[str]]
+
+
+def of_entries(entries: list[tuple[str, bytes]]) -> str:
+    """A short word for what was read: two readers that read the same have the same one."""
+    text = json.dumps(sorted((name, data.hex()) for name, data in entries))
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+
+
+def by_python(paths: list[Path], scratch: Path) -> list[str]:
+    """With the standard library of Python."""
+
+    def read(path: Path) -> str:
+        try:
+            with zipfile.ZipFile(path) as archive:
+                return of_entries([(info.filename, archive.read(info)) for info in archive.infolist()])
+        except Exception:  # whatever it is, the archive is not read
+            return REFUSED
+
+    return [read(path) for path in paths]
+
+
+def by_command(*command: str) -> Reader:
+    """With a program that unpacks an archive into the folder in which it runs."""
+
+    def read(path: Path, folder: Path) -> str:
+        folder.mkdir()
+        done = subprocess.run([*command, path], cwd=folder, capture_output=True, stdin=subprocess.DEVNULL, check=False)
+        if done.returncode:
+            return REFUSED
+        files = sorted(file for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
+        return of_entries([(str(file.relative_to(folder)), file.read_bytes()) for file in files])
+
+    return lambda paths, scratch: [read(path, scratch / str(number)) for number, path in enumerate(paths)]
+
+
+def by_program(prepare: list[list[str]], command: list[str]) -> Reader:
+    """With a program that prints a line for each archive; `prepare` installs and builds it in the scratch folder."""
+
+    def read(paths: list[Path], scratch: Path) -> list[str]:
+        for step in prepare:
+            subprocess.run(step, cwd=scratch, capture_output=True, check=True)
+        lines = subprocess.run([*command, *paths], cwd=scratch, capture_output=True, text=True, check=True).stdout
+        return [REFUSED if line == "!" else of_entries(_entries(line)) for line in lines.splitlines()]
+
+    return read
+
+
+def _entries(line: str) -> list[tuple[str, bytes]]:
+    pairs = (entry.partition("=") for entry in line.split(",") if entry)
+    return [(bytes.fromhex(name).decode("utf-8", "surrogateescape"), bytes.fromhex(data)) for name, _, data in pairs]
+
+
+def _node(package: str) -> Reader:
+    return by_program(
+        [["npm", "install", "--silent", package]], ["node", str(HERE / "readers" / "reading.mjs"), package]
+    )
+
+
+def _source(name: str) -> str:
+    return str(HERE / "readers" / name)
+
+
+CARGO = ["cargo", "build", "--quiet", "-j1", "--target-dir", "target", "--manifest-path", _source("rust/Cargo.toml")]
+READERS: dict[str, Reader] = {
+    "unzip": by_command("unzip", "-qq", "-o"),
+    "7z": by_command("7z", "x", "-y", "-bd"),
+    "bsdtar": by_command("bsdtar", "-xf"),
+    "Python": by_python,
+    "Go": by_program([["go", "build", "-o", "reading", _source("reading.go")]], ["./reading"]),
+    "Java": by_program([["javac", "-d", ".", _source("Reading.java")]], ["java", "-cp", ".", "Reading"]),
+    "yauzl": _node("yauzl"),
+    "jszip": _node("jszip"),
+    "Rust": by_program([CARGO], ["target/debug/reading"]),
+}
+
+
+def attacks() -> dict[str, bytes]:
+    """The archives that our reader refuses, by name."""
+    vectors = json.loads((HERE / "golden" / "vectors.json").read_text())
+    return {vector["name"][:40]: bytes.fromhex(vector["refused"]) for vector in vectors}
+
+
+def outcomes(readers: dict[str, Reader]) -> dict[str, dict[str, str]]:
+    """For each attack and reader what was read, or that it was refused."""
+    found: dict[str, dict[str, str]] = {name: {} for name in attacks()}
+    with tempfile.TemporaryDirectory() as name:
+        scratch = Path(name)
+        (scratch / "in").mkdir()
+        paths = [scratch / "in" / f"{number}.zip" for number in range(len(found))]
+        for path, data in zip(paths, attacks().values(), strict=True):
+            path.write_bytes(data)
+        for reader, read in readers.items():
+            (scratch / reader).mkdir()
+            for attack, outcome in zip(found, read(paths, scratch / reader), strict=True):
+                found[attack][reader] = outcome
+    return found
+
+
+def table(found: dict[str, dict[str, str]]) -> str:
+    """The outcomes as Markdown: how many each refuses, then each attack that two readers read in different ways."""
+    readers = list(next(iter(found.values())))
+    refused = Counter(reader for row in found.values() for reader, outcome in row.items() if outcome == REFUSED)
+    lines = [f"| attack | formats | {' | '.join(readers)} |", f"|---|---|{'---|' * len(readers)}"]
+    counts = " | ".join(f"{refused[reader]}" for reader in readers)
+    lines.append(f"| refused, of all {len(found)} | {len(found)} | {counts} |")
+    for attack, row in found.items():
+        readings = list(dict.fromkeys(outcome for outcome in row.values() if outcome != REFUSED))
+        if len(readings) > 1:
+            letters = {reading: "ABCDEFGHI"[number] for number, reading in enumerate(readings)} | {REFUSED: "-"}
+            shown = attack.replace("\\", "\\\\").replace("|", "\\|")
+            lines.append(f"| {shown} | - | {' | '.join(letters[row[reader]] for reader in readers)} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Print the table, or write it."""
+    found = outcomes(READERS)
+    if "--write" in sys.argv:
+        OUTCOMES.write_text(json.dumps(found, indent=1) + "\n")
+        text = DOCUMENT.read_text()
+        before, _, rest = text.partition(MARKS[0])
+        DOCUMENT.write_text(before + MARKS[0] + table(found) + MARKS[1] + rest.partition(MARKS[1])[2])
+    else:
+        print(table(found))
+
+
+if __name__ == "__main__":
+    main()
