@@ -19,6 +19,7 @@ from formats.onnxpb.encoder import encode
 from formats.onnxpb.merging import copied, merge, same
 from formats.onnxpb.properties import Property, Submessage
 from formats.onnxpb.protobuf_errors import as_protobufs
+from formats.onnxpb.short_text import SHORT_TEXTS
 from formats.tensordata.source import Literal
 
 if TYPE_CHECKING:
@@ -354,7 +355,8 @@ class ProtoMessage:
 
         return to_text(self._ir)
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return SHORT_TEXTS.get(self.DESCRIPTOR.scoped_name, str)(self)
 
 
 def _name(name: Any) -> str:

@@ -16,7 +16,6 @@ from formats.onnxpb.descriptor import DESCRIPTORS, ENUM_DESCRIPTORS, Descriptor,
 from formats.onnxpb.message import ProtoMessage
 from formats.onnxpb.properties import property_of
 from formats.onnxpb.schema import ENUMS
-from formats.onnxpb.short_text import SHORT_TEXTS
 
 
 def _message_class(descriptor: Descriptor) -> type[ProtoMessage]:
@@ -34,8 +33,6 @@ def _message_class(descriptor: Descriptor) -> type[ProtoMessage]:
     for enum in descriptor.enum_types:
         members[enum.name] = Enum(enum)
         members.update({value.name: value.number for value in enum.values})
-    if descriptor.scoped_name in SHORT_TEXTS:
-        members["__repr__"] = SHORT_TEXTS[descriptor.scoped_name]
     descriptor._concrete_class = type(descriptor.name, (ProtoMessage,), members)
     found: type[ProtoMessage] = descriptor._concrete_class
     return found
