@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import commands
 import numpy as np
 import pytest
 
@@ -21,8 +22,7 @@ from formats import Graph, Model, Node, OperatorSetId, onnxpb, onnxzip
 from formats.errors import DecodeError, FormatError
 from formats.onnxzip import editing
 from formats.onnxzip.reader import read_entries
-from formats.tensordata import lock, output
-from formats.tensordata import tail_replacement as tail
+from formats.tensordata import lock, output, tail_replacement
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.osio import File
 from formats.tensordata.source import Literal
@@ -221,7 +221,11 @@ def test_errors_leave_the_archive_as_it_was(
         assert ["m.onnxz"] == os.listdir(tmp_path)
 
 
-STEPS = [(tail, "_save"), *((output.ExistingFile, name) for name in ("truncate", "pwrite", "sync")), (tail, "remove")]
+STEPS = [
+    (tail_replacement, "_save"),
+    *((output.ExistingFile, name) for name in ("truncate", "pwrite", "sync")),
+    (tail_replacement, "remove"),
+]
 LOCKED = (lock.ModelLock, "__enter__"), (lock.ModelLock, "__exit__")
 
 
@@ -252,7 +256,10 @@ def test_every_step_can_be_the_last(tmp_path: Path, holder: Any, name: str, when
 
 def check_and_repair(path: Path, old: bytes) -> str:
     """What an interrupted update left, which is as promised: the "old" or the "new" archive, also after a repair."""
-    undo, before = tail.undo_path(path), {name: (path.parent / name).read_bytes() for name in os.listdir(path.parent)}
+    undo, before = (
+        tail_replacement.undo_path(path),
+        {name: (path.parent / name).read_bytes() for name in os.listdir(path.parent)},
+    )
     found = "new" if graph_of(formats.load(path)).node[0].name == "renamed" else "old"
     assert formats.loads(old) == formats.load(path) or found == "new"
     assert (found == "new") == (onnxpb.load(path).graph.node[0].name == "renamed")
@@ -352,29 +359,27 @@ def test_damaged_undo_files_are_refused(tmp_path: Path) -> None:
     path = archive(tmp_path)
     path.write_bytes(path.read_bytes()[:-1])
     for content in (b"", b"UNDOTAIL" + bytes(40), b"UNDOTAIL" + bytes(50)):
-        tail.undo_path(path).write_bytes(content)
+        tail_replacement.undo_path(path).write_bytes(content)
         with pytest.raises(DecodeError):
             onnxzip.repair(path)
-    tail.undo_path(path).unlink()
+    tail_replacement.undo_path(path).unlink()
     with pytest.raises(DecodeError):
         onnxzip.repair(path)
 
 
 def test_command_repairs(tmp_path: Path) -> None:
     """`formats repair` puts an archive back, and says of a complete one that it is."""
-    from typer.testing import CliRunner
-
-    from formats.cli import verbs
-
     path = archive(tmp_path)
     old = path.read_bytes()
     start = offsets(path)["c"] + 5000
-    done = CliRunner().invoke(verbs.app, ["repair", str(path)])
+    done = commands.run("formats", "repair", path)
     assert (0, f"{path}: complete\n") == (done.exit_code, done.stdout)
-    tail._save(File.open(path).span().slice(start, len(old) - start), start, tail.undo_path(path))
+    tail_replacement._save(
+        File.open(path).span().slice(start, len(old) - start), start, tail_replacement.undo_path(path)
+    )
     path.write_bytes(old[: start + 10])
     assert formats.loads(old) == formats.load(path)
-    done = CliRunner().invoke(verbs.app, ["repair", str(path)])
+    done = commands.run("formats", "repair", path)
     assert (0, f"{path}: put back to what it was\n") == (done.exit_code, done.stdout)
     assert old == path.read_bytes()
 
@@ -389,7 +394,7 @@ def test_another_process_is_not_overwritten(
     path, other = archive(tmp_path), formats.load(archive(tmp_path))
     graph_of(other).name = "theirs"
     monkeypatch.setattr(lock, "WAIT_SECONDS", 0.05)
-    holder = {"pack": editing.Packing, "_save": tail, "__enter__": lock.ModelLock}[moment]
+    holder = {"pack": editing.Packing, "_save": tail_replacement, "__enter__": lock.ModelLock}[moment]
     step, outcomes = getattr(holder, moment), []
 
     def interrupted(*arguments: Any) -> Any:

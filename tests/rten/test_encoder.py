@@ -197,7 +197,7 @@ def test_large_constants_go_to_the_section(make):
     assert 0 == encoder.section.nbytes
 
 
-@pytest.mark.parametrize(("ir_version", "kinds"), [(3, []), (8, ["default_input"])])
+@pytest.mark.parametrize(("ir_version", "kinds"), [(3, []), (4, ["default_input"]), (8, ["default_input"])])
 def test_constants_are_no_inputs(make, ir_version, kinds):
     """An initialiser that is also an input is a constant; where that was a default, it is a loss."""
     graph = make.graph([make.node("Add", ["x", "w"], ["y"])], ["x", "w"], ["y"], [make.tensor("w", [1.0])])
