@@ -20,7 +20,7 @@ import formats
 from formats.errors import FormatError
 from formats.ir import walk
 
-SMALL, LARGE = 1 << 12, 1 << 14
+SMALL, LARGE = 1 << 11, 1 << 13
 GROWTH = 1.5  # of calls and of memory for each byte, from the small file to the large one
 
 
