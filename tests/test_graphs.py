@@ -6,10 +6,12 @@ import numpy as np
 import onnx
 import pytest
 from graphs import Bench, Graph, Outcome, generate, shrink
+from rten_cases import run
 
 SEEDS = range(2000, 2200)
 EXPECTED: dict[int, str] = {
-    2006: "RTen stops at a slice backwards along an axis without elements, whose size is not known"
+    2006: "RTen stops at a slice backwards along an axis without elements, whose size is not known",
+    2102: "RTen's ConvTranspose makes NaN of infinities, or its Clip keeps NaN",
 }
 """The seeds of graphs whose fault is known, with what it is. One that is mended has to go from here."""
 
@@ -66,7 +68,6 @@ class Faulty(Bench):
 
     def outcome(self, graph: Graph) -> Outcome:
         """What becomes of a graph."""
-        onnx.checker.check_model(graph.model)
         return Outcome("wrong" if any(node.op_type == "Neg" for node in graph.model.graph.node) else "right")
 
 
@@ -80,3 +81,4 @@ def test_the_shrinker_leaves_what_is_wrong():
     small = shrink(Faulty(), Graph(model, {"x": x, "z": x}), "wrong")
     assert [node.op_type for node in small.model.graph.node] == ["Neg"]
     assert [value.tolist() for value in small.feeds.values()] == [[1.0, 2.0]]
+    assert [[-1.0, -2.0]] == [value.tolist() for value in run(small.model, small.feeds)]
