@@ -108,6 +108,11 @@ def free_names(nodes: Iterable[onnx.NodeProto], bound: Iterable[str] = ()) -> li
     return list(found)
 
 
+def as_fed(value: Any) -> Any:
+    """A value as onnxruntime takes it: a scalar, which it gives as one of numpy's, as an array without axes."""
+    return value if isinstance(value, list) else np.asarray(value)
+
+
 @dataclass
 class Builder:
     """A graph, or a subgraph, that is being made."""
@@ -295,7 +300,7 @@ class Builder:
         kept = {name: value for name, value in attributes.items() if value is not None}
         node = helper.make_node(op_type, names, placed, domain=domain, **kept)
         seen = self.seen()
-        feeds = {name: seen[name] for name in free_names([node])}
+        feeds = {name: as_fed(seen[name]) for name in free_names([node])}
         graph = helper.make_graph(
             [node],
             "one",
