@@ -15,3 +15,11 @@ def convert() -> None:
     from formats.cli import process
 
     process.main("convert")
+
+
+def main() -> None:
+    """The one of the two commands that `sys.argv` begins with; `formats` where it begins with another name."""
+    import sys
+    from pathlib import Path
+
+    (convert if Path(sys.argv[0]).stem == "convert" else formats)()
