@@ -105,6 +105,7 @@ Cast = OperatorSpec(
         (Field("to", FieldKind.CHOICE, choices=CAST_TYPES, required=True),),
         {"saturate": ANY, "round_mode": ANY},
     ),
+    sizes_from=(0,),
     dims=same,
     elements=(of_attribute("to", None),),
     contents=cast_contents,

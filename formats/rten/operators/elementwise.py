@@ -57,6 +57,7 @@ Mul = OperatorSpec(
     "Mul",
     Row(2),
     signature=Signature("N", "N"),
+    sizes_from=(0, 1),
     dims=broadcast,
     elements=(of_any_input,),
     contents=multiply_contents,

@@ -369,6 +369,7 @@ TopK = OperatorSpec(
     Row(2, 2, "TopKAttrs", (axis_field(-1), Field("largest", FieldKind.BOOL, 1), Field("sorted", FieldKind.BOOL, 1))),
     signature=Signature("Nl", "N"),
     ranks={1: 1},
+    sizes=(1,),
     dims=top_k_dims,
     elements=(of_input(0), always(INT64)),
     older=(promoted(k=1),),

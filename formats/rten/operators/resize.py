@@ -313,6 +313,7 @@ Resize = OperatorSpec(
         },
     ),
     signature=Signature("xxxl"),
+    sizes=(3,),
     dims=resize_dims,
     older=(resize_10,),
     rewritings=(resize,),

@@ -68,6 +68,7 @@ Identity = OperatorSpec(
     "Identity",
     Row(1),
     signature=Signature("A", "A"),
+    sizes_from=(0,),
     dims=same,
     contents=same_contents,
     is_copy=True,
@@ -111,6 +112,8 @@ Reshape = OperatorSpec(
     "Reshape",
     Row(2, 1, "ReshapeAttrs", (Field("allow_zero", FieldKind.BOOL, 0, "allowzero"),)),
     signature=Signature("Al", "A"),
+    sizes=(1,),
+    sizes_from=(0,),
     dims=reshape_dims,
     contents=same_contents,
     older=(promoted(shape=1),),
@@ -168,6 +171,7 @@ Squeeze = OperatorSpec(
     "Squeeze",
     Row(2),
     signature=Signature("Al", "A"),
+    sizes_from=(0,),
     dims=squeeze_dims,
     contents=same_contents,
     older=(promoted(axes=1),),
@@ -203,6 +207,7 @@ Unsqueeze = OperatorSpec(
     "Unsqueeze",
     Row(2),
     signature=Signature("Al", "A"),
+    sizes_from=(0,),
     dims=unsqueeze_dims,
     contents=same_contents,
     older=(promoted(axes=1),),
@@ -254,7 +259,13 @@ def expand(node: Node, context: Context) -> list[Node] | None:
 
 
 Expand = OperatorSpec(
-    "Expand", Row(2), signature=Signature("Al", "A"), dims=expand_dims, rewritings=(expand,), range=ranges.of(0)
+    "Expand",
+    Row(2),
+    signature=Signature("Al", "A"),
+    sizes=(1,),
+    dims=expand_dims,
+    rewritings=(expand,),
+    range=ranges.of(0),
 )
 
 
@@ -291,6 +302,7 @@ Tile = OperatorSpec(
     "Tile",
     Row(2),
     signature=Signature("Al", "A"),
+    sizes=(1,),
     dims=tile_dims,
     older=(tile_axis,),
     narrow=widened((0,), fault=_NO_BYTES),

@@ -154,6 +154,8 @@ class OperatorSpec:
     range: RangeRule | None = None  # between which numbers the integers of its outputs are
     body: BodyRule | None = None  # what the inputs of its subgraph are
     makes_sequence: bool = False
+    sizes: tuple[int, ...] = ()  # the inputs that are dims, or numbers of elements
+    sizes_from: tuple[int, ...] = ()  # the inputs whose elements or products are in an output
     is_copy: bool = False  # a small constant that it makes of constants can be read like one
 
     # On the way to RTen: what older operator sets said, then what RTen lacks or computes otherwise, then integers of
