@@ -25,7 +25,6 @@ LONG_MODULES = {
     "formats.ir.model": "a table: a class for every message",
     "formats.onnxpb.schema": "a table",
     "formats.rten.file.schema": "a table",
-    "formats.rten.operators.reduction": "a family: a spec for every operator",
     "formats.rten.operators.resize": "a family: a spec for every operator",
     "formats.onnxpb.api": "a function for each of those that `onnx` has",
     "formats.onnxpb.decoder": "one inner loop, and what it does with fields that it leaves where they are",

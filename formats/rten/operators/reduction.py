@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from formats.ir.dtypes import BOOL, INT32, INT64
 from formats.rten.convert.refusal import Refused
@@ -22,12 +22,13 @@ from formats.rten.operators.spec import (
     axis_field,
     of_input,
 )
-from formats.rten.target import RTEN_0_26, Fault
+from formats.rten.target import RELEASES, RTEN_0_26, Fault, Release
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
+    from formats.rten.operators.spec import Rewriting
 
 _REDUCE = (Field("axes", FieldKind.INTS), KEEP_DIMS, Field("noop_with_empty_axes", FieldKind.BOOL, 0))
 
@@ -91,18 +92,25 @@ def _reduction_deviation(node: Node, context: Context) -> str:
     return ""
 
 
-ReduceSum = OperatorSpec(
-    "ReduceSum",
-    Row(2, 1, "ReduceMeanAttrs", _REDUCE),
-    signature=Signature("Nl", "N"),
-    dims=reduce_dims,
-    older=(promoted(axes=1),),
-    rewritings=(reduction,),
-    narrow=widened((0,)),
-    raised=reduction_raised,
-    deviation=_reduction_deviation,
-    range=ranges.totals,
-)
+_IN_32_BITS = widened((0,))
+
+
+def _spec(name: str, *rewritings: Rewriting, since: Release = RELEASES[0], **more: Any) -> OperatorSpec:
+    """The spec of a reduction: what all have in common, its own rewritings, and fields that others lack."""
+    return OperatorSpec(
+        name,
+        Row(2, 1, "ReduceMeanAttrs", _REDUCE, since=since),
+        signature=Signature("Nl", "N"),
+        dims=reduce_dims,
+        older=(promoted(axes=1),),
+        rewritings=(reduction, *rewritings),
+        raised=reduction_raised,
+        deviation=_reduction_deviation,
+        **more,
+    )
+
+
+ReduceSum = _spec("ReduceSum", narrow=_IN_32_BITS, range=ranges.totals)
 
 
 def reduce_mean(node: Node, context: Context) -> list[Node] | None:
@@ -116,21 +124,7 @@ def reduce_mean(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(elementwise.Div, total, context.cast(count, elem_type)))
 
 
-ReduceMean = OperatorSpec(
-    "ReduceMean",
-    Row(2, 1, "ReduceMeanAttrs", _REDUCE),
-    signature=Signature("Nl", "N"),
-    dims=reduce_dims,
-    older=(promoted(axes=1),),
-    rewritings=(
-        reduction,
-        reduce_mean,
-    ),
-    narrow=widened((0,)),
-    raised=reduction_raised,
-    deviation=_reduction_deviation,
-    range=ranges.of(0),
-)
+ReduceMean = _spec("ReduceMean", reduce_mean, narrow=_IN_32_BITS, range=ranges.of(0))
 
 
 def product_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
@@ -141,19 +135,7 @@ def product_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims |
     return (multiply(held),)
 
 
-ReduceProd = OperatorSpec(
-    "ReduceProd",
-    Row(2, 1, "ReduceMeanAttrs", _REDUCE),
-    signature=Signature("Nl", "N"),
-    dims=reduce_dims,
-    contents=product_contents,
-    older=(promoted(axes=1),),
-    rewritings=(reduction,),
-    narrow=widened((0,)),
-    raised=reduction_raised,
-    deviation=_reduction_deviation,
-    range=ranges.elements_multiplied,
-)
+ReduceProd = _spec("ReduceProd", contents=product_contents, narrow=_IN_32_BITS, range=ranges.elements_multiplied)
 
 
 def reduce_extremum(node: Node, context: Context) -> list[Node] | None:
@@ -169,48 +151,9 @@ def reduce_extremum(node: Node, context: Context) -> list[Node] | None:
     )
 
 
-ReduceMax = OperatorSpec(
-    "ReduceMax",
-    Row(2, 1, "ReduceMeanAttrs", _REDUCE),
-    signature=Signature("Nl", "N"),
-    dims=reduce_dims,
-    older=(promoted(axes=1),),
-    rewritings=(
-        reduction,
-        reduce_extremum,
-    ),
-    narrow=widened((0,)),
-    raised=reduction_raised,
-    deviation=_reduction_deviation,
-    range=ranges.of(0),
-)
-ReduceMin = OperatorSpec(
-    "ReduceMin",
-    Row(2, 1, "ReduceMeanAttrs", _REDUCE),
-    signature=Signature("Nl", "N"),
-    dims=reduce_dims,
-    older=(promoted(axes=1),),
-    rewritings=(
-        reduction,
-        reduce_extremum,
-    ),
-    narrow=widened((0,)),
-    raised=reduction_raised,
-    deviation=_reduction_deviation,
-    range=ranges.of(0),
-)
-ReduceL1 = OperatorSpec(
-    "ReduceL1",
-    Row(2, 1, "ReduceMeanAttrs", _REDUCE),
-    signature=Signature("Nl", "N"),
-    dims=reduce_dims,
-    older=(promoted(axes=1),),
-    rewritings=(reduction,),
-    narrow=widened((0,)),
-    raised=reduction_raised,
-    deviation=_reduction_deviation,
-    range=ranges.absolute_totals,
-)
+ReduceMax = _spec("ReduceMax", reduce_extremum, narrow=_IN_32_BITS, range=ranges.of(0))
+ReduceMin = _spec("ReduceMin", reduce_extremum, narrow=_IN_32_BITS, range=ranges.of(0))
+ReduceL1 = _spec("ReduceL1", narrow=_IN_32_BITS, range=ranges.absolute_totals)
 
 
 def float_reduction(node: Node, context: Context) -> list[Node] | None:
@@ -221,31 +164,8 @@ def float_reduction(node: Node, context: Context) -> list[Node] | None:
     return None
 
 
-ReduceL2 = OperatorSpec(
-    "ReduceL2",
-    Row(2, 1, "ReduceMeanAttrs", _REDUCE),
-    signature=Signature("Nl", "N"),
-    dims=reduce_dims,
-    older=(promoted(axes=1),),
-    rewritings=(
-        reduction,
-        float_reduction,
-    ),
-    raised=reduction_raised,
-    deviation=_reduction_deviation,
-)
-ReduceSumSquare = OperatorSpec(
-    "ReduceSumSquare",
-    Row(2, 1, "ReduceMeanAttrs", _REDUCE),
-    signature=Signature("Nl", "N"),
-    dims=reduce_dims,
-    older=(promoted(axes=1),),
-    rewritings=(reduction,),
-    narrow=widened((0,)),
-    raised=reduction_raised,
-    deviation=_reduction_deviation,
-    range=ranges.square_totals,
-)
+ReduceL2 = _spec("ReduceL2", float_reduction)
+ReduceSumSquare = _spec("ReduceSumSquare", narrow=_IN_32_BITS, range=ranges.square_totals)
 
 
 def reduce_log_sum(node: Node, context: Context) -> list[Node] | None:
@@ -257,19 +177,7 @@ def reduce_log_sum(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(elementwise.Log, total))
 
 
-ReduceLogSum = OperatorSpec(
-    "ReduceLogSum",
-    Row(2, 1, "ReduceMeanAttrs", _REDUCE, since=RTEN_0_26),
-    signature=Signature("Nl", "N"),
-    dims=reduce_dims,
-    older=(promoted(axes=1),),
-    rewritings=(
-        reduction,
-        reduce_log_sum,
-    ),
-    raised=reduction_raised,
-    deviation=_reduction_deviation,
-)
+ReduceLogSum = _spec("ReduceLogSum", reduce_log_sum, since=RTEN_0_26)
 
 
 def reduce_log_sum_exp(node: Node, context: Context) -> list[Node] | None:
@@ -287,19 +195,7 @@ def reduce_log_sum_exp(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(elementwise.Add, total, shift))
 
 
-ReduceLogSumExp = OperatorSpec(
-    "ReduceLogSumExp",
-    Row(2, 1, "ReduceMeanAttrs", _REDUCE, since=RTEN_0_26),
-    signature=Signature("Nl", "N"),
-    dims=reduce_dims,
-    older=(promoted(axes=1),),
-    rewritings=(
-        reduction,
-        reduce_log_sum_exp,
-    ),
-    raised=reduction_raised,
-    deviation=_reduction_deviation,
-)
+ReduceLogSumExp = _spec("ReduceLogSumExp", reduce_log_sum_exp, since=RTEN_0_26)
 
 
 def arg_reduce_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
