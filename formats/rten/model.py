@@ -72,8 +72,9 @@ def plan_model(model: Model, destination: Path, options: RtenOptions) -> WritePl
 
 def _check_use(model: Model, options: RtenOptions) -> None:
     """Raises OptionError where an option has no effect on this model."""
-    if is_rten_form(model) and options.exact:
-        raise OptionError("`exact` is for models in ONNX's operators; this one is in RTen's")
+    for name in ("exact", "rten_target"):
+        if is_rten_form(model) and getattr(options, name):
+            raise OptionError(f"`{name}` is for models in ONNX's operators; this one is in RTen's")
     if options.onnx_hash and (is_rten_form(model) or options.source_hash is None):
         raise OptionError("`onnx_hash` is for conversions from .onnx: there is no such file here")
 

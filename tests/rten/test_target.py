@@ -13,7 +13,7 @@ from rten_cases import CASES
 from runtime.runner import RunnerError
 
 import formats
-from formats.errors import EncodeError, FormatError
+from formats.errors import EncodeError, FormatError, OptionError
 from formats.onnxpb import CODEC as ONNX
 from formats.rten import CODEC, RtenOptions
 from formats.rten.convert.legalize import legalize
@@ -157,3 +157,13 @@ def test_a_file_for_the_newest_release_is_refused_by_none_before_it_silently(run
     path.write_bytes(to_bytes(CODEC.plan(model, path, RtenOptions(rten_target=NEWEST))))
     with pytest.raises(RunnerError, match="load"):
         runtimes[str(RTEN_0_25)].run(path, {name: np.asarray(value) for name, value in case.inputs.items()})
+
+
+@pytest.mark.parametrize("option", [{"rten_target": NEWEST}, {"exact": True}], ids=lambda option: next(iter(option)))
+def test_a_model_in_operators_of_rten_is_for_no_release(option, tmp_path) -> None:
+    """It is written back as it was, so an option that says what to make of ONNX's operators is refused."""
+    model = ONNX.read(Literal(BY_NAME["cum_sum_exclusive"].proto().SerializeToString()), None)
+    path = tmp_path / "m.rten"
+    path.write_bytes(to_bytes(CODEC.plan(model, path, RtenOptions())))
+    with pytest.raises(OptionError, match=f"`{next(iter(option))}` is for models in ONNX's operators"):
+        CODEC.plan(CODEC.read(Literal(path.read_bytes()), path), path, RtenOptions(**option))
