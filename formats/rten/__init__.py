@@ -33,11 +33,11 @@ METADATA_KEYS = (
 
 
 def _release(value: Any) -> str:
-    from formats.rten.target import RELEASES
+    from formats.rten.target import TARGETS
 
-    if value not in (known := [str(release) for release in RELEASES]):
-        raise OptionError(f"`rten_target` is {value!r:.100}, and must be one of {', '.join(known)}")
-    return str(value)
+    if not isinstance(value, str) or value not in TARGETS:
+        raise OptionError(f"`rten_target` is {value!r:.100}, and must be one of {', '.join(TARGETS)}")
+    return value
 
 
 RELEASE = Kind("a release of RTen that is known", _release, "RELEASE")

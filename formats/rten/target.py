@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from formats.errors import EncodeError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 class Release(NamedTuple):
@@ -71,6 +71,7 @@ class Target(NamedTuple):
         )
 
 
+TARGETS: Final[Mapping[str, Target]] = {str(release): Target(release) for release in RELEASES}
 ALL_RELEASES: Final = Target()
 NEWEST_RELEASE: Final = Target(RELEASES[-1])
 
@@ -80,8 +81,6 @@ def parse_target(text: str) -> Target:
 
     Raises: EncodeError for a release that is not known.
     """
-    for release in RELEASES:
-        if str(release) == text:
-            return Target(release)
-    known = ", ".join(map(str, RELEASES))
-    raise EncodeError(f"the release {text!r} of RTen is not known; there are {known}")
+    if text not in TARGETS:
+        raise EncodeError(f"the release {text!r} of RTen is not known; there are {', '.join(TARGETS)}")
+    return TARGETS[text]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from formats.ir.dtypes import BOOL
 from formats.rten.graph.attributes import get_int
@@ -34,59 +34,23 @@ def equal_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | N
     return tuple(_equal(a, b) for a, b in pairs(first, second))
 
 
-Equal = OperatorSpec(
-    "Equal",
-    Row(2),
-    signature=Signature("A"),
-    dims=broadcast,
-    elements=(always(BOOL),),
-    contents=equal_contents,
-    older=(broadcast_by_attribute,),
-    narrow=widened((0, 1), ()),
-)
-Greater = OperatorSpec(
-    "Greater",
-    Row(2),
-    signature=Signature("N"),
-    dims=broadcast,
-    elements=(always(BOOL),),
-    older=(broadcast_by_attribute,),
-    narrow=widened((0, 1), ()),
-)
-GreaterOrEqual = OperatorSpec(
-    "GreaterOrEqual",
-    Row(2),
-    signature=Signature("N"),
-    dims=broadcast,
-    elements=(always(BOOL),),
-    narrow=widened((0, 1), ()),
-)
-Less = OperatorSpec(
-    "Less",
-    Row(2),
-    signature=Signature("N"),
-    dims=broadcast,
-    elements=(always(BOOL),),
-    older=(broadcast_by_attribute,),
-    narrow=widened((0, 1), ()),
-)
-LessOrEqual = OperatorSpec(
-    "LessOrEqual",
-    Row(2),
-    signature=Signature("N"),
-    dims=broadcast,
-    elements=(always(BOOL),),
-    narrow=widened((0, 1), ()),
-)
-And = OperatorSpec(
-    "And", Row(2), signature=Signature("b"), dims=broadcast, elements=(always(BOOL),), older=(broadcast_by_attribute,)
-)
-Or = OperatorSpec(
-    "Or", Row(2), signature=Signature("b"), dims=broadcast, elements=(always(BOOL),), older=(broadcast_by_attribute,)
-)
-Xor = OperatorSpec(
-    "Xor", Row(2), signature=Signature("b"), dims=broadcast, elements=(always(BOOL),), older=(broadcast_by_attribute,)
-)
+_OLD = (broadcast_by_attribute,)
+_IN_32_BITS = widened((0, 1), ())
+
+
+def _spec(name: str, letter: str, **more: Any) -> OperatorSpec:
+    """The spec of an operator that makes a truth value of two values: what all have in common, and its own fields."""
+    return OperatorSpec(name, Row(2), signature=Signature(letter), dims=broadcast, elements=(always(BOOL),), **more)
+
+
+Equal = _spec("Equal", "A", contents=equal_contents, older=_OLD, narrow=_IN_32_BITS)
+Greater = _spec("Greater", "N", older=_OLD, narrow=_IN_32_BITS)
+GreaterOrEqual = _spec("GreaterOrEqual", "N", narrow=_IN_32_BITS)
+Less = _spec("Less", "N", older=_OLD, narrow=_IN_32_BITS)
+LessOrEqual = _spec("LessOrEqual", "N", narrow=_IN_32_BITS)
+And = _spec("And", "b", older=_OLD)
+Or = _spec("Or", "b", older=_OLD)
+Xor = _spec("Xor", "b", older=_OLD)
 Not = OperatorSpec("Not", Row(1), signature=Signature("b"), dims=same, elements=(always(BOOL),))
 
 
