@@ -44,6 +44,7 @@ MODEL_ALIGNMENT = 64  # at most: nobody maps the graph
 MAX_DIGITS = 20
 _TYPED_FIELDS = frozenset(TYPED_FIELDS)
 _PLACE_KEYS = dict.fromkeys(("location", "offset", "length"))
+_OFFSET = {"offset": "0"}
 
 
 # Writing
@@ -184,13 +185,15 @@ def _has_typed_data(tensor: Tensor) -> bool:
 def _referring(tensor: Tensor, entry: Entry) -> Tensor:
     """The tensor with its elements in an entry.
 
-    `offset`, which is zero whether it is there or not, keeps a distinction that ONNX files make: it is there where
-    the tensor's `data_location` was DEFAULT, and not where there was none.
+    The order keeps a distinction that ONNX files make: `length` comes before `offset` where the tensor's `data_location`
+    was DEFAULT, and behind it where there was none. Both are always there, since RTen wants both.
+
+    Spec: docs/onnxz.md, Z-8.4.
     """
-    places = {"location": entry.name, "length": str(entry.nbytes)}
+    place, length = {"location": entry.name}, {"length": str(entry.nbytes)}
     if tensor.data_location == DEFAULT:
-        places["offset"] = "0"
-    return referring(tensor, places)
+        return referring(tensor, place | length | _OFFSET)
+    return referring(tensor, place | _OFFSET | length)
 
 
 def _with_checksums(entries: Sequence[Entry], digests: Mapping[str, bytes]) -> Iterator[Entry]:
@@ -333,6 +336,8 @@ def _attach(tensor: Tensor, source: Source) -> None:
         raise TensorDataError("the tensor has data in an entry and in the graph as well")
     tensor.external_source = source
     raw_source(tensor)
-    tensor.data_location = DEFAULT if any(entry.key == "offset" for entry in tensor.external_data) else None
+    keys = [entry.key for entry in tensor.external_data]
+    is_told = "offset" in keys and "length" not in keys[keys.index("offset") :]
+    tensor.data_location = DEFAULT if is_told else None
     del tensor.external_data, tensor.external_source
     tensor.raw_data = source

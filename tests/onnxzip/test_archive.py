@@ -264,8 +264,8 @@ def test_tensors_everywhere_move() -> None:
     assert sorted(names) == sorted(payloads(data))
     assert "__MODEL_PROTO" == list(payloads(data))[-1]
     assert len(payloads(data)["__MODEL_PROTO"]) < 2000
-    places = [(tensor.external_data[0].value, tensor.external_data[1].value) for tensor in referring(data)]
-    assert [(name, "2000") for name in payloads(data) if name != "__MODEL_PROTO"] == places
+    places = [tuple(entry.value for entry in tensor.external_data) for tensor in referring(data)]
+    assert [(name, "0", "2000") for name in payloads(data) if name != "__MODEL_PROTO"] == places
     assert everywhere() == unpack(data)
 
 
@@ -507,6 +507,31 @@ def test_references_that_fit(tensor: Tensor) -> None:
     assert Literal(bytes(range(8))) == found.raw_data
     assert ([], None) == (found.external_data, found.external_source)
     assert found.data_location in (None, 0)
+
+
+ORDERS = {
+    ("location", "length", "offset"): 0,
+    ("location", "offset", "length"): None,
+    ("location",): None,
+    # Archives that were written before the specification had a version:
+    ("location", "length"): None,
+    ("location", "offset"): 0,
+}
+
+
+@pytest.mark.parametrize(("keys", "data_location"), ORDERS.items())
+def test_order_of_the_reference_says_whether_there_was_a_data_location(
+    keys: tuple[str, ...], data_location: int | None
+) -> None:
+    """What is written is told by the order of the keys, and what was written before means what it meant."""
+    values = {"location": "w", "offset": "0", "length": "8"}
+    model = unpack(archived(graph_with(places={key: values[key] for key in keys})))
+    assert model.graph is not None
+    (found,) = model.graph.initializer
+    assert data_location == found.data_location
+    again = referring(pack(model, size_threshold=1))[0]
+    expected = ("location", "offset", "length") if data_location is None else ("location", "length", "offset")
+    assert expected == tuple(entry.key for entry in again.external_data)
 
 
 REFUSED = [
