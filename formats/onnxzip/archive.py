@@ -185,8 +185,8 @@ def _has_typed_data(tensor: Tensor) -> bool:
 def _referring(tensor: Tensor, entry: Entry) -> Tensor:
     """The tensor with its elements in an entry.
 
-    The order keeps a distinction that ONNX files make: `length` comes before `offset` where the tensor's `data_location`
-    was DEFAULT, and behind it where there was none. Both are always there, since RTen wants both.
+    The order keeps a distinction that ONNX files make: `length` comes before `offset` where the `data_location` was
+    DEFAULT, and behind it where there was none. Both are always there, since RTen wants both.
 
     Spec: docs/onnxz.md, Z-8.4.
     """
