@@ -23,7 +23,7 @@ MAX_CELL = 48
 
 
 def summary(report: ConversionReport) -> list[str]:
-    """A line on what was written, and one on what was lost."""
+    """A line on what was written, one on losses that matter, which `--strict` refuses, and one on the others."""
     *companions, _ = report.files
     names = [file.path.name for file in companions]
     if len(names) > COMPANIONS_IN_SUMMARY:
@@ -32,10 +32,12 @@ def summary(report: ConversionReport) -> list[str]:
     rate = f" ({in_units(report.nbytes / report.seconds)}/s)" if report.nbytes >= RATE_FROM_BYTES else ""
     files = " + ".join((str(report.destination), *names))
     lines = [f"{report.source} -> {files}  {size}, {report.seconds:.2f} s{rate}"]
-    if report.losses:
-        details = "; ".join(loss.detail for loss in report.losses[:LOSSES_IN_SUMMARY])
-        more = len(report.losses) - LOSSES_IN_SUMMARY
-        lines.append(f"note: {details}{f'; and {more} more (--json lists all)' if more > 0 else ''}")
+    for title, matters in (("warning", True), ("note", False)):
+        losses = [loss for loss in report.losses if loss.matters is matters]
+        if losses:
+            details = "; ".join(loss.detail for loss in losses[:LOSSES_IN_SUMMARY])
+            more = len(losses) - LOSSES_IN_SUMMARY
+            lines.append(f"{title}: {details}{f'; and {more} more (--json lists all)' if more > 0 else ''}")
     if report.notes:
         details = "; ".join(note.detail for note in report.notes)
         lines.append(f"note: passed over: {details}")

@@ -47,9 +47,11 @@ def test_summary_names_few_companions_and_counts_many() -> None:
 
 
 def test_summary_names_three_losses() -> None:
-    """The second line has the first three losses in their own words."""
-    losses = tuple(Loss("kind", "", f"loss {index}") for index in range(5))
+    """A line has three losses in their own words; those that matter have another than those that do not."""
+    losses = tuple(Loss("kind", "", f"loss {index}", matters=False) for index in range(5))
     assert "note: loss 0; loss 1" == summary(report(("m.rten", 1), losses=losses[:2]))[1]
+    grave = Loss("kind", "", "inputs change")
+    assert ["warning: inputs change", "note: loss 0"] == summary(report(("m.rten", 1), losses=(losses[0], grave)))[1:]
     assert (
         "note: loss 0; loss 1; loss 2; and 2 more (--json lists all)"
         == summary(report(("m.rten", 1), losses=losses))[1]

@@ -1,0 +1,98 @@
+"""What users rely on, by name: a change that this finds is a change for users.
+
+`python tests/test_public_names.py` writes `tests/public_names.json` anew. docs/stability.md says what a change takes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import formats
+import formats.codec
+import formats.testing
+from formats.cli.command_line import flags_of
+from formats.cli.verbs import VERBS
+
+NAMES = Path(__file__).with_name("public_names.json")
+DIGITS = Path(__file__).parents[1] / "examples" / "digits.onnx"
+
+
+def shape_of(value: Any) -> Any:
+    """What can be relied on of a public name: parameters of functions, fields and methods of classes."""
+    if not isinstance(value, type):
+        return str(inspect.signature(value)) if callable(value) else type(value).__name__
+    if issubclass(value, Exception):
+        return [parent.__name__ for parent in value.__mro__[1:] if parent.__module__.startswith("formats")]
+    fields = [field.name for field in dataclasses.fields(value)] if dataclasses.is_dataclass(value) else []
+    fields = fields or list(getattr(value, "_fields", ()))
+    return {"fields": fields, "others": sorted({name for name in dir(value) if name[0] != "_"} - set(fields))}
+
+
+def keys_of(value: Any) -> Any:
+    """The keys of a JSON report with the types of what they have; of lists, the first element."""
+    if isinstance(value, dict):
+        return {name: keys_of(each) for name, each in sorted(value.items())}
+    if isinstance(value, list):
+        return [keys_of(value[0])] if value else []
+    return type(value).__name__
+
+
+def report(*arguments: str, folder: Path) -> Any:
+    """The keys of the report that a command prints."""
+    command = [sys.executable, "-m", "formats", *arguments, "--json"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    found = keys_of(json.loads(done.stdout))
+    for name in ("operators", "opsets", "metadata", "alignments", "data_types"):  # their keys are the model's
+        if isinstance(found.get(name), dict):
+            found[name] = "dict"
+    return found
+
+
+def public_names(folder: Path) -> dict[str, Any]:
+    """Everything that is stable and has a name, as JSON has it."""
+    digits = str(DIGITS)
+    names = {
+        "library": {name: shape_of(getattr(formats, name)) for name in formats.__all__ if name[0] != "_"},
+        "codec": sorted(formats.codec.__all__),
+        "testing": sorted(formats.testing.__all__),
+        "commands": {
+            verb.name: [*verb.arguments, *sorted(flags_of([group.options for group in verb.groups(False)]))]
+            for verb in VERBS
+        },
+        "reports": {
+            "convert": report("convert", digits, "digits.onnxz", folder=folder),
+            "inspect": report("inspect", digits, folder=folder),
+            "verify": report("verify", digits, folder=folder),
+            "diff": report("diff", digits, "digits.onnxz", folder=folder),
+            "error": report("inspect", "missing.onnx", folder=folder),
+        },
+    }
+    return json.loads(json.dumps(names))
+
+
+def test_public_names_are_as_they_were(tmp_path: Path) -> None:
+    """Names, parameters, options and keys of reports are those of `tests/public_names.json`."""
+    recorded = json.loads(NAMES.read_text(encoding="utf-8"))
+    found = public_names(tmp_path)
+    for part in recorded:
+        assert recorded[part] == found[part], f"{part}: see the beginning of tests/test_public_names.py"
+    assert [*recorded] == [*found]
+
+
+def main() -> None:
+    """Write the names as they are now."""
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as folder:
+        names = public_names(Path(folder))
+    NAMES.write_text(json.dumps(names, indent=1, sort_keys=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

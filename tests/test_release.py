@@ -1,0 +1,59 @@
+"""What is published agrees with itself: one version, one address, and what PyPI shows."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import formats
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+SOURCE = PROJECT["project"]["urls"]["Source"]
+
+
+def text(path: str) -> str:
+    """A file of the repository."""
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def test_versions_are_one() -> None:
+    """The package, the citation and the readers of other languages have one version."""
+    versions = {"CITATION.cff": re.search(r"^version: (.*)$", text("CITATION.cff"), re.MULTILINE)[1]}
+    if (ROOT / "readers/rust/Cargo.toml").exists():
+        versions["readers/rust"] = tomllib.loads(text("readers/rust/Cargo.toml"))["package"]["version"]
+    if (ROOT / "readers/js/package.json").exists():
+        versions["readers/js"] = json.loads(text("readers/js/package.json"))["version"]
+    assert dict.fromkeys(versions, formats.__version__) == versions
+
+
+def test_addresses_are_one() -> None:
+    """Every address of the repository is that of `pyproject.toml`, so that one change moves the project."""
+    name = SOURCE.partition("github.com/")[2]
+    files = ["mkdocs.yml", "CITATION.cff", "pyproject.toml", "readers/rust/Cargo.toml", "readers/js/package.json"]
+    for path in filter(lambda path: (ROOT / path).exists(), files):
+        found = re.findall(r"github\.com/([\w-]+/[\w-]+)", text(path))
+        assert found, path
+        assert {name} == set(found), path
+
+
+def test_links_of_the_readme_are_absolute_on_the_index() -> None:
+    """What PyPI shows has no relative link: the substitution of `pyproject.toml` finds all of them."""
+    (rule,) = PROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]
+    shown = re.sub(rule["pattern"], rule["replacement"], text("README.md"))
+    links = re.findall(r"\]\(([^)]+)\)", shown)
+    assert links
+    assert not [link for link in links if not link.startswith("https://")]
+    assert f"({SOURCE}/blob/main/docs/onnxz.md)" in shown
+
+
+def test_changelog_has_what_is_not_released() -> None:
+    """The changelog begins with what the next release brings."""
+    assert "Unreleased" == re.search(r"^## (.*)$", text("CHANGELOG.md"), re.MULTILINE)[1]
