@@ -173,13 +173,18 @@ def _value(info: ValueInfo) -> Value:
     return Value(info.name or "", type_text(info.type))
 
 
-def _entry(where: str, tensor: Tensor) -> TensorEntry:
+def raw_nbytes(tensor: Tensor) -> int:
+    """The size in bytes of a tensor's elements in raw form, or of its strings; 0 where the shape is none."""
     row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
     nbytes = row.nbytes(tensor.dims) if row and row.bits else sum(len(value) for value in tensor.string_data)
+    return max(nbytes, 0)
+
+
+def _entry(where: str, tensor: Tensor) -> TensorEntry:
     name = dtypes.type_name(tensor.data_type)
     span = span_of(tensor)
     place = (None, None) if span is None else (span.file.path, span.file_offset)
-    return TensorEntry(where, tensor.name or "", name, tuple(tensor.dims), max(nbytes, 0), *place)
+    return TensorEntry(where, tensor.name or "", name, tuple(tensor.dims), raw_nbytes(tensor), *place)
 
 
 def _totals(tensors: tuple[TensorEntry, ...]) -> dict[str, Total]:

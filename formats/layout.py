@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.conversion import read_model
-from formats.inspection import span_of
+from formats.inspection import raw_nbytes, span_of
 from formats.ir import dtypes, walk
 from formats.options import made
 from formats.registry import ReadOptions, Region
@@ -27,20 +27,27 @@ if TYPE_CHECKING:
 MAX_PADDING_BYTES = 1 << 16  # what no alignment leaves over is called unused
 COLOURS = {  # of a kind of bytes; tensors alternate between two, so that one can be told from the next
     "header": ("#52616b", "headers"),
-    "model": ("#e0a030", "model: graph, names, small tensors"),
+    "model": ("#e0a030", "model: graph and names"),
     "tensor": ("#2a9d8f", "tensors"),
     "padding": ("#d5dbe0", "padding"),
     "directory": ("#8a5fb0", "directory"),
-    "unused": ("#d1495b", "used by nothing"),
+    "unused": ("#d1495b", "not used"),
 }
 SECOND_TENSOR_COLOUR = "#1f7a70"
 WIDTH, MARGIN, BAR_HEIGHT, ROW_STEP, BORDER = 960, 90, 26, 34, 20  # in pixels
 REGIONS_PER_ROW, MAX_ROWS = 10, 16
 PIXELS_PER_LETTER = 6.4
 DETAIL_BYTES = 512  # of the beginning and of the end of a file, drawn enlarged
+STYLE = """
+.paper { fill: #fff } text { fill: #222 } .scale { fill: #555 } .light { fill: #fff } .dark { fill: #222 }
+@media (prefers-color-scheme: dark) { .paper { fill: #1c1f21 } text { fill: #e6e6e6 } .scale { fill: #aaa } }
+"""  # a viewer in dark colours shows the picture in such; texts on bars keep theirs, as bars do
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<style>body {{ margin: 2em auto; width: {width}px; font-family: system-ui, sans-serif }}</style></head>
+<style>
+:root {{ color-scheme: light dark }}
+body {{ margin: 2em auto; width: {width}px; font-family: system-ui, sans-serif }}
+</style></head>
 <body>
 {picture}
 </body></html>
@@ -48,11 +55,16 @@ PAGE = """<!doctype html>
 
 
 class FileLayout(NamedTuple):
-    """A file, and the regions that it consists of, from its first byte to its last."""
+    """A file, and the regions that it consists of, from its first byte to its last.
+
+    Tensors of up to 1 KiB are part of the region of the graph: `inner_count` of them, with `inner_nbytes` of elements.
+    """
 
     path: Path
     nbytes: int
     regions: tuple[Region, ...]
+    inner_count: int = 0
+    inner_nbytes: int = 0
 
 
 def layout(
@@ -66,18 +78,22 @@ def layout(
     codec, source, model = read_model(Path(path), format, reading)
     parts = codec.regions(source) if codec.regions else (Region(0, source.nbytes, "model", "model"),)
     tensors: dict[File, dict[tuple[int, int], Region]] = {file: {} for file in source.files()}
+    inner = []
     for _, tensor in walk.tensors(model):
         span = span_of(tensor)
-        if span is not None:
+        if span is None:
+            inner.append(raw_nbytes(tensor))
+        else:
             label = f"{tensor.name or 'tensor'}: {dtypes.type_name(tensor.data_type)} {tensor.dims}"
             region = Region(span.file_offset, span.nbytes, "tensor", label)
             tensors.setdefault(span.file, {}).setdefault((region.file_offset, region.nbytes), region)
     own, *others = tensors
     files = [(own, tuple(parts)), *((file, ()) for file in sorted(others, key=lambda file: file.path))]
-    return tuple(
+    first, *rest = (
         FileLayout(file.path, file.nbytes, tuple(_regions(file.nbytes, given, tensors[file].values())))
         for file, given in files
     )
+    return (first._replace(inner_count=len(inner), inner_nbytes=sum(inner)), *rest)
 
 
 def _regions(nbytes: int, parts: Iterable[Region], tensors: Iterable[Region]) -> Iterator[Region]:
@@ -108,7 +124,7 @@ def _piece(part: Region, start: int, end: int) -> Iterator[Region]:
     """The range of a part, if there is anything in it."""
     if start < end:
         unused = part.kind == "padding" and end - start >= MAX_PADDING_BYTES
-        kind, label = ("unused", "used by nothing") if unused else (part.kind, part.label)
+        kind, label = ("unused", "not used") if unused else (part.kind, part.label)
         yield Region(start, end - start, kind, label)
 
 
@@ -146,7 +162,8 @@ def _is_mixed(regions: Iterable[Region], start: int) -> bool:
 
 def _tensor_count(file: FileLayout) -> str:
     count = sum(region.kind == "tensor" for region in file.regions)
-    return f"{count} tensor{'s' * (count != 1)}"
+    inner = f" and {file.inner_count} small one{'s' * (file.inner_count != 1)} in the graph" * bool(file.inner_count)
+    return f"{count} tensor{'s' * (count != 1)}{inner}"
 
 
 class _Drawing:
@@ -172,7 +189,7 @@ class _Drawing:
         """The `step` bytes from `start` on as one bar, each region at least one pixel wide where there is room."""
         scale = (WIDTH - MARGIN) / step
         self._elements.append(
-            f'<text x="{MARGIN - 8}" y="{self.y + 17}" font-size="11" text-anchor="end" fill="#555">{label}</text>'
+            f'<text x="{MARGIN - 8}" y="{self.y + 17}" font-size="11" text-anchor="end" class="scale">{label}</text>'
         )
         drawn, tensors = float(MARGIN), 0
         for region in regions:
@@ -196,9 +213,9 @@ class _Drawing:
         name = region.label.partition(":")[0] if region.kind == "tensor" else region.label
         if letters >= 4:
             shown = name if len(name) <= letters else f"{name[: letters - 1]}…"
-            fill = "#222" if region.kind in ("padding", "model") else "#fff"
+            shade = "dark" if region.kind in ("padding", "model") else "light"
             self._elements.append(
-                f'<text x="{left + 4:.2f}" y="{self.y + 17}" font-size="11" fill="{fill}" pointer-events="none">'
+                f'<text x="{left + 4:.2f}" y="{self.y + 17}" font-size="11" class="{shade}" pointer-events="none">'
                 f"{_escaped(shown)}</text>"
             )
 
@@ -212,8 +229,11 @@ class _Drawing:
         for kind, (colour, meaning) in COLOURS.items():
             if totals[kind]:
                 self._elements.append(f'<rect x="0" y="{self.y + 2}" width="16" height="16" fill="{colour}"/>')
-                share = f"{100 * totals[kind] / whole:.1f}".replace("0.0", "under 0.1")
-                self.text(24, f"{meaning}: {totals[kind]:,} bytes, {share} %", 12)
+                share = 100 * totals[kind] / whole
+                share_text = "under 0.1" if share < 0.05 else f"{share:.1f}"
+                inner = sum(file.inner_nbytes for file in files) if kind == "model" else 0
+                of_which = f", of which {inner:,} are small tensors" if inner else ""
+                self.text(24, f"{meaning}: {totals[kind]:,} bytes, {share_text} %{of_which}", 12)
 
     def svg(self) -> str:
         """The whole picture."""
@@ -221,7 +241,8 @@ class _Drawing:
             (
                 f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH + 2 * BORDER}" height="{self.y + BORDER}" '
                 f'viewBox="{-BORDER} 0 {WIDTH + 2 * BORDER} {self.y + BORDER}" font-family="system-ui, sans-serif">',
-                f'<rect x="{-BORDER}" width="100%" height="100%" fill="#fff"/>',
+                f"<style>{STYLE}</style>",
+                f'<rect x="{-BORDER}" width="100%" height="100%" class="paper"/>',
                 *self._elements,
                 "</svg>\n",
             )

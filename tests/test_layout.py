@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from formats.layout import FileLayout, layout, to_html, to_svg
 from formats.registry import Region
 from formats.tensordata.source import Literal
 
+EXAMPLES = Path(__file__).parents[1] / "examples"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -89,3 +91,29 @@ def test_only_what_is_too_small_to_be_seen_is_enlarged() -> None:
     for first, enlarged in ((100, True), (5000, False)):
         regions = (Region(0, first, "header", "h"), Region(first, 10_000 - first, "tensor", "t"))
         assert enlarged == ("enlarged" in to_svg((FileLayout(Path("a.onnx"), 10_000, regions),)))
+
+
+def test_shares_are_numbers() -> None:
+    """A share in the legend is a percentage with one digit, or "under 0.1"; 40.0 is not cut into pieces."""
+    regions = (Region(0, 1, "header", "h"), Region(1, 3999, "padding", "p"), Region(4000, 6000, "tensor", "t"))
+    picture = to_svg((FileLayout(Path("a.onnx"), 10_000, regions),))
+    assert re.findall(r"bytes, (.*) %", picture) == ["under 0.1", "60.0", "40.0"]
+
+
+def test_small_tensors_are_told() -> None:
+    """Tensors that lie in the graph are counted in the title, and their bytes in the legend."""
+    (file,) = layout(EXAMPLES / "digits.onnx")
+    assert (4, 456) == (file.inner_count, file.inner_nbytes)
+    picture = to_svg((file,))
+    assert "2 tensors and 4 small ones in the graph" in picture
+    assert "of which 456 are small tensors" in picture
+
+
+def test_picture_follows_the_colours_of_the_viewer() -> None:
+    """Background and texts have no fixed colour: a style sheet has one for light viewers and one for dark ones."""
+    picture = to_svg((FileLayout(Path("a.onnx"), 10, (Region(0, 10, "tensor", "t"),)),))
+    assert "prefers-color-scheme: dark" in picture
+    root = ET.fromstring(picture)
+    assert all("fill" not in text.attrib for text in root.iter(f"{SVG}text"))
+    (paper,) = (bar for bar in root.iter(f"{SVG}rect") if bar.attrib.get("class") == "paper")
+    assert "fill" not in paper.attrib
