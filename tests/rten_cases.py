@@ -520,6 +520,30 @@ def contrib(name: str, op_type: str, inputs: Mapping[str, np.ndarray], given: st
     return one(name, 17, op_type, inputs, given, domain=CONTRIB, **rest)
 
 
+def _quantized_layer(name: str, given: str, *, columns: bool = False, signed: bool = False, **rest: Any) -> Case:
+    """A quantised layer of 3 inputs and 2 hidden numbers over 5 steps of one sample."""
+    directions = 2 if rest.get("direction") == "bidirectional" else 1
+    dims = (directions, 8) if columns else (directions,)
+    dtype, low, high = ("int8", -128, 127) if signed else ("uint8", 0, 255)
+    constants = {
+        "w": numbers(directions, 3, 8, dtype=dtype, low=low, high=high),
+        "r": numbers(directions, 2, 8, dtype=dtype, low=low, high=high),
+        "b": floats(directions, 16),
+        "n": np.array([3], np.int32),
+        "h": floats(directions, 1, 2),
+        "c": floats(directions, 1, 2),
+        "p": floats(directions, 6),
+        "s": np.abs(floats(*dims)) / 100,
+        "z": np.full(dims, 0 if signed else 131, dtype),
+        "t": np.abs(floats(*dims)) / 100,
+        "o": np.full(dims, 0 if signed else 117, dtype),
+    }
+    given = f"{given} s z t o"
+    used = {key: value for key, value in constants.items() if key in given.split()}
+    fields = {"CONSTANTS": used, "OUTPUTS": ("y", "yh", "yc"), **rest}
+    return contrib(name, "DynamicQuantizeLSTM", {"x": floats(5, 1, 3)}, given, hidden_size=2, **fields)
+
+
 _WORDS = floats(2, 3, 8)
 _LINEAR = {"s": _SCALE, "z": _ZERO, "t": np.float32(0.04), "o": np.uint8(110)}
 CONTRIBUTED = [
@@ -566,6 +590,12 @@ CONTRIBUTED = [
             {"a": numbers(1, 2, 6, 6, dtype="uint8", low=0, high=255)}, "a s z t o", CONSTANTS=_LINEAR, STEPS=1),
     contrib("dynamic_quantize_mat_mul", "DynamicQuantizeMatMul", {"a": floats(3, 4)}, "a b s z c",
             CONSTANTS={"b": numbers(4, 5, dtype="uint8", low=0, high=255), "s": _SCALE, "z": _ZERO, "c": floats(5)}),
+    _quantized_layer("dynamic_quantize_lstm", "x w r b _ _ _ _"),
+    _quantized_layer("dynamic_quantize_lstm_whole", "x w r b n h c p", columns=True, direction="bidirectional",
+                     clip=0.7, activations=["Sigmoid", "Relu", "Tanh", "HardSigmoid", "Tanh", "Affine"],
+                     activation_alpha=[0.3, 0.9], activation_beta=[0.4]),
+    _quantized_layer("dynamic_quantize_lstm_symbolic", "x w r _ n h _ _", signed=True, direction="reverse",
+                     input_forget=1, SYMBOLIC=True),
 ]  # fmt: skip
 
 CASES = [

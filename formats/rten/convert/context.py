@@ -12,7 +12,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from formats.ir.dtypes import FLOAT, numpy_dtype, type_name
-from formats.ir.model import Node, TensorShape, TensorType, Type, ValueInfo
+from formats.ir.model import Dimension, Node, TensorShape, TensorType, Type, ValueInfo
 from formats.ir.storage import from_numpy
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
@@ -306,9 +306,12 @@ class Context:
         given = list(self.node.input if inputs is None else inputs)
         return [*self.emitted, replace(self.node, input=given, attribute=kept)]
 
-    def value_info(self, name: str, elem_type: int, *, is_scalar: bool = False) -> ValueInfo:
-        """An input or output of a subgraph, whose dims are known only where it is a scalar."""
-        shape = TensorShape() if is_scalar else None
+    def value_info(self, name: str, elem_type: int, dims: Dims | None = None) -> ValueInfo:
+        """An input or output of a subgraph; of its dims, sizes are told."""
+        shape = None
+        if dims is not None:
+            sizes = (dim if isinstance(dim, int) else None for dim in dims)
+            shape = TensorShape(dim=[Dimension() if size is None else Dimension(dim_value=size) for size in sizes])
         return ValueInfo(name=name, type=Type(tensor_type=TensorType(elem_type=elem_type, shape=shape)))
 
     def describe(self, name: str) -> str:

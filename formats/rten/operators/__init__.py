@@ -2,8 +2,8 @@
 
 `SPECS` has them all. A family's module has its operators as `OperatorSpec`s, each behind the functions that it uses.
 Families use each other's operators as symbols, such as `shape.Reshape`, inside of functions: so they import modules.
-Modules that are no families: `spec.py` says what a spec is, `rules.py`, `ranges.py`, `rewritings.py` and `window.py`
-have what several families share, and `interpolation.py` the numbers of resizing.
+Modules that are no families: `spec.py` says what a spec is, `rules.py`, `ranges.py`, `rewritings.py`, `window.py` and
+`recurrent_loop.py` have what several families share, and `interpolation.py` the numbers of resizing.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from formats.rten.operators import (
     comparison,
     contrib,
     contrib_quantized,
+    contrib_recurrence,
     control_flow,
     convolution,
     creation,
@@ -53,6 +54,7 @@ FAMILIES: Final = (
     comparison,
     contrib,
     contrib_quantized,
+    contrib_recurrence,
     control_flow,
     convolution,
     creation,

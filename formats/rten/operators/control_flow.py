@@ -34,10 +34,17 @@ def _subgraph_outputs(node: Node) -> list[list[ValueType]]:
     ]
 
 
+def _common(first: Dims | None, second: Dims | None) -> Dims | None:
+    """The dims that two values have in common."""
+    if first is None or second is None or len(first) != len(second):
+        return None
+    return tuple(one if one == other else None for one, other in zip(first, second, strict=True))
+
+
 def branch_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
-    """Where all branches agree, their dims."""
-    branches = zip(*_subgraph_outputs(node), strict=True)
-    return [first.dims if all(first.dims == other.dims for other in rest) else None for first, *rest in branches]
+    """What the dims in all branches have in common."""
+    first, second = _subgraph_outputs(node)
+    return [_common(one.dims, other.dims) for one, other in zip(first, second, strict=True)]
 
 
 def _subgraph_element(node: Node, types: list[ValueType], output: int) -> int | None:
@@ -60,9 +67,10 @@ If = OperatorSpec(
 
 
 def loop_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
-    """Of carried values nothing, since they may change; what is collected has a row for each step."""
-    carried, collected = len(node.input) - 2, _subgraph_outputs(node)[0][1:]
-    return [None] * carried + [None if kind.dims is None else (None, *kind.dims) for kind in collected[carried:]]
+    """What is carried has the dims that it has before and after a step; what is collected has a row for each step."""
+    made = _subgraph_outputs(node)[0][1:]
+    carried = [_common(entry.dims, kind.dims) for entry, kind in zip(types[2:], made, strict=False)]
+    return carried + [None if kind.dims is None else (None, *kind.dims) for kind in made[len(carried) :]]
 
 
 def loop_raised(node: Node, context: Context) -> list[Node]:
@@ -150,8 +158,8 @@ def _scan_of_batch(node: Node, context: Context, body: Graph) -> list[Node]:
     graph = Graph(
         name=body.name,
         node=inner.emitted,
-        input=[context.value_info(name, kind, is_scalar=True) for name, kind in ((number, INT64), (condition, BOOL))],
-        output=[context.value_info(goes_on, BOOL, is_scalar=True), *(ValueInfo(name=name) for name in made)],
+        input=[context.value_info(name, kind, ()) for name, kind in ((number, INT64), (condition, BOOL))],
+        output=[context.value_info(goes_on, BOOL, ()), *(ValueInfo(name=name) for name in made)],
     )
     always = context.scalar(1, elem_type=BOOL)
     return context.replace(*context.op_outputs(Loop, [samples, always], len(made), body=graph))
@@ -209,11 +217,11 @@ def scan(node: Node, context: Context) -> list[Node] | None:
         node=[*inner.emitted, *body.node, make_node(shape.Identity.name, [condition], [goes_on])],
         initializer=body.initializer,
         input=[
-            context.value_info(iteration, INT64, is_scalar=True),
-            context.value_info(condition, BOOL, is_scalar=True),
+            context.value_info(iteration, INT64, ()),
+            context.value_info(condition, BOOL, ()),
             *body.input[:count],
         ],
-        output=[context.value_info(goes_on, BOOL, is_scalar=True), *body.output],
+        output=[context.value_info(goes_on, BOOL, ()), *body.output],
         value_info=body.value_info,
     )
     always = context.scalar(1, elem_type=BOOL)

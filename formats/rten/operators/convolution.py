@@ -154,8 +154,8 @@ def _of_each_sample(node: Node, context: Context) -> list[Node] | None:
     body = Graph(
         name="sample",
         node=inner.emitted,
-        input=[context.value_info(name, kind, is_scalar=True) for name, kind in ((number, INT64), (condition, BOOL))],
-        output=[context.value_info(goes_on, BOOL, is_scalar=True), ValueInfo(name=result)],
+        input=[context.value_info(name, kind, ()) for name, kind in ((number, INT64), (condition, BOOL))],
+        output=[context.value_info(goes_on, BOOL, ()), ValueInfo(name=result)],
     )
     total = context.op(shape.Squeeze, shape.sizes_of(context, data, 0, 1), context.int64([0]))
     always = context.scalar(1, elem_type=BOOL)

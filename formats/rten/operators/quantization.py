@@ -9,7 +9,17 @@ from formats.ir.dtypes import FLOAT, INT8, INT16, INT32, UINT8, UINT16, type_nam
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import get_int
-from formats.rten.operators import casting, convolution, elementwise, matrix, shape, slicing
+from formats.rten.operators import (
+    casting,
+    comparison,
+    convolution,
+    elementwise,
+    indexing,
+    matrix,
+    reduction,
+    shape,
+    slicing,
+)
 from formats.rten.operators.rules import always, normalize, same, unknown
 from formats.rten.operators.spec import ANY, Field, FieldKind, OperatorSpec, Row, Signature, axis_field, of_input
 from formats.rten.target import RTEN_0_26, Fault
@@ -235,6 +245,33 @@ DynamicQuantizeLinear = OperatorSpec(
     deviation=_steps_told,
     told=_steps_told,
 )
+
+
+def quantized_by_content(context: Context, data: str, width: int, content: str = "") -> tuple[str, str, str]:
+    """What DynamicQuantizeLinear gives: UINT8, the scale and the zero point; `width` is the last dim of the data.
+
+    The scale is that of the `content`, which is that of the data if not given.
+    RTen multiplies with the reciprocal of a divisor of one element, which moves half steps. So divisors have several.
+    """
+    columns = max(width, 2)
+    flat = context.op(
+        slicing.Concat, context.op(shape.Reshape, content or data, context.int64([-1])), context.array([0]), axis=0
+    )
+    low = context.op(reduction.ReduceMin, flat, context.int64([0]), keepdims=1)
+    high = context.op(reduction.ReduceMax, flat, context.int64([0]), keepdims=1)
+    span = context.op(shape.Expand, context.op(elementwise.Sub, high, low), context.int64([columns]))
+    steps = context.op(elementwise.Div, span, context.array([255] * columns))
+    zero_point, one, top = context.scalar(0.0), context.scalar(1.0), context.scalar(255.0)
+    scale = context.op(comparison.Where, context.op(comparison.Equal, span, zero_point), one, steps)
+    zero = context.op(elementwise.Div, context.op(elementwise.Neg, low), scale)
+    zero = context.op(elementwise.Round, context.op(elementwise.Clip, zero, zero_point, top))
+    numbers = context.op(elementwise.Round, context.op(elementwise.Div, data, scale))
+    numbers = context.op(elementwise.Clip, context.op(elementwise.Add, numbers, zero), zero_point, top)
+    if width == 1:
+        numbers = context.op(slicing.Slice, numbers, context.int64([0]), context.int64([1]), context.int64([-1]))
+    first = context.int64_scalar(0)
+    one_scale, one_zero = (context.op(indexing.Gather, name, first, axis=0) for name in (scale, zero))
+    return context.cast(numbers, UINT8), one_scale, context.cast(one_zero, UINT8)
 
 
 def dequantized(context: Context, data: str, scale: str, zero: str, axis: int = 1) -> str:

@@ -196,12 +196,12 @@ def sequence_map(node: Node, context: Context) -> list[Node] | None:
         body,
         node=[*taken, *body.node, *inner.emitted],
         input=[
-            context.value_info(iteration, INT64, is_scalar=True),
-            context.value_info(condition, BOOL, is_scalar=True),
+            context.value_info(iteration, INT64, ()),
+            context.value_info(condition, BOOL, ()),
             *(ValueInfo(name=name, type=kind) for name, kind in zip(states, sequences, strict=True)),
         ],
         output=[
-            context.value_info(goes_on, BOOL, is_scalar=True),
+            context.value_info(goes_on, BOOL, ()),
             *(ValueInfo(name=name, type=kind) for name, kind in zip(made, sequences, strict=True)),
         ],
     )

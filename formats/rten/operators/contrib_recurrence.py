@@ -1,0 +1,125 @@
+"""ONNX Runtime's own recurrent layers.
+
+Spec: ONNX Runtime, ContribOperators.md, DynamicQuantizeLSTM; what it leaves open is as ONNX Runtime computes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from formats.ir.dtypes import FLOAT, INT64
+from formats.rten.operators import (
+    comparison,
+    elementwise,
+    indexing,
+    matrix,
+    quantization,
+    recurrent_loop,
+    reduction,
+    shape,
+    slicing,
+)
+from formats.rten.operators.spec import MICROSOFT, OperatorSpec
+
+if TYPE_CHECKING:
+    from formats.ir.model import Node
+    from formats.rten.convert.context import Context
+
+NO_DEFAULT = ("thresholdedrelu", "scaledtanh", "affine")  # activations whose attributes are zero where none are given
+
+
+class Weight(NamedTuple):
+    """A quantised matrix of one direction: numbers, the scale of all or of each column, zero point, and rows."""
+
+    numbers: str
+    scale: str
+    zero: str
+    rows: int
+
+    def times(self, context: Context, data: str, content: str = "") -> str:
+        """The product with data that are quantised by what is in them, or in `content` where that is given."""
+        numbers, scale, zero = quantization.quantized_by_content(context, data, self.rows, content)
+        product = context.cast(context.op(matrix.MatMulInteger, numbers, self.numbers, zero, self.zero), FLOAT)
+        return context.op(elementwise.Mul, product, context.op(elementwise.Mul, scale, self.scale))
+
+
+@dataclass
+class QuantizedStep(recurrent_loop.Step):
+    """One step, with the state quantised for all gates and samples together; the bias comes after all else."""
+
+    weight: Weight
+    lengths: str
+
+    def begin(self, row: str, iteration: str) -> None:
+        """The state of a sample that has ended is zero where all steps are an output, else its last one."""
+        context, state = self.context, self.states[0]
+        if self.lengths and self.node.output[0]:
+            goes_on = context.op(comparison.LessOrEqual, iteration, context.cast(self.lengths, INT64))
+            goes_on = context.op(shape.Unsqueeze, goes_on, context.int64([-1]))
+            state = context.op(comparison.Where, goes_on, state, self.number(0))
+        super().begin(context.op(elementwise.Add, row, self.weight.times(context, state)), iteration)
+
+    def gate(self, gate: int, activation: int, state: str, peephole: str = "") -> str:
+        """One gate, of what `begin` has added up, and of the cell through a peephole."""
+        total = self.inputs[gate]
+        for term in (peephole, *self.biases[gate : gate + 1]):
+            if term:
+                total = self.context.op(elementwise.Add, total, term)
+        return self.activate(activation, total)
+
+
+def _weight(direction: recurrent_loop.Direction, place: int, scale_place: int) -> Weight:
+    """A weight of a direction; all zero points of one are the same."""
+    context = direction.context
+    zero = direction.own(scale_place + 1)
+    if context.known_rank(context.input(scale_place + 1)) == 2:
+        zero = context.op(indexing.Gather, zero, context.int64_scalar(0), axis=0)
+    rows = context.static_dims(context.input(place))[1]
+    return Weight(direction.own(place), direction.own(scale_place), zero, rows)
+
+
+def _counted(context: Context) -> str:
+    """The steps of the input that some sample has, which alone decide how it is quantised."""
+    data, lengths = context.input(0), context.optional(4)
+    if not lengths:
+        return ""
+    longest = context.op(reduction.ReduceMax, context.cast(lengths, INT64), keepdims=1)
+    return context.op(slicing.Slice, data, context.int64([0]), longest, context.int64([0]))
+
+
+def _outputs(direction: recurrent_loop.Direction, projected: str) -> list[str]:
+    """All outputs, and the last states, of one direction; of a sample without steps they are zero."""
+    context, lengths = direction.context, direction.context.optional(4)
+    first, second = direction.biases()
+    step = QuantizedStep(
+        context.nested(),
+        direction,
+        direction.activations(NO_DEFAULT),
+        [],
+        direction.of_gates(context.op(elementwise.Add, first, second) if first else "", 0),
+        direction.peepholes(),
+        direction.state_names(),
+        FLOAT,
+        _weight(direction, 2, 10),
+        lengths,
+    )
+    steps, *states = direction.run(step, projected)
+    if lengths:
+        has_steps = context.op(comparison.Greater, context.cast(lengths, INT64), context.int64_scalar(0))
+        has_steps = context.op(shape.Unsqueeze, has_steps, context.int64([-1]))
+        states = [context.op(comparison.Where, has_steps, state, context.scalar(0.0)) for state in states]
+    return [steps, *states]
+
+
+def dynamic_quantize_lstm(node: Node, context: Context) -> list[Node] | None:
+    """A loop whose products are of integers: the input is quantised as a whole, the state in each step."""
+    hidden = context.static_dims(context.input(2))[1]
+    counted, results = _counted(context), []
+    for direction in recurrent_loop.directions_of(node, context, recurrent_loop.LSTM_CELL, hidden):
+        projected = _weight(direction, 1, 8).times(context, context.input(0), counted)
+        results.append(_outputs(direction, projected))
+    return recurrent_loop.side_by_side(context, results)
+
+
+DynamicQuantizeLSTM = OperatorSpec("DynamicQuantizeLSTM", domain=MICROSOFT, rewritings=(dynamic_quantize_lstm,))
