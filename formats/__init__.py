@@ -71,6 +71,7 @@ if TYPE_CHECKING:
         ValueInfo,
     )
     from formats.ir.storage import from_numpy
+    from formats.linking import link
     from formats.onnxpb import CryptOptions, OnnxOptions, TextOptions
     from formats.onnxpb.keys import Key
     from formats.onnxzip import ArchiveOptions
@@ -91,6 +92,7 @@ _MODULES = (
     "tensordata.plan",
     "tensordata.source",
     "conversion",
+    "linking",
     "inspection",
     "verification",
     "difference",
@@ -177,6 +179,7 @@ __all__ = [
     "from_onnx",
     "from_onnx_ir",
     "inspect",
+    "link",
     "load",
     "loads",
     "onnxruntime_session",

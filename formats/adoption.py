@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from formats.extras import needed
 from formats.ir import walk
+from formats.ir.archive_link import ArchiveLink
 from formats.ir.model import Model
 from formats.ir.storage import places_of
 from formats.onnxpb.decoder import decode
@@ -106,8 +107,9 @@ def from_onnx_ir(model: Any) -> Model:
     directories = {
         (tensor.name, os.fspath(tensor.location)): Path(tensor.base_dir) for tensor in _external_tensors(model)
     }
-    files = {directory: DataFiles(directory / "model.onnx") for directory in directories.values()}
     new = from_onnx(onnx_ir.to_proto(model))
+    link = ArchiveLink.of(new)
+    files = {directory: DataFiles(directory / "model.onnx", link=link) for directory in directories.values()}
     for where, tensor in walk.external_tensors(new):
         directory = directories[tensor.name, places_of(tensor).get("location", "")]
         tensor.external_source = files[directory].find(tensor, where)

@@ -24,6 +24,7 @@ from formats import conversion
 from formats.errors import EncodeError
 from formats.extras import needed
 from formats.ir import dtypes, walk
+from formats.ir.archive_link import without_link
 from formats.ir.model import Model, Tensor
 from formats.ir.storage import with_raw_data, with_reference, without_data
 from formats.onnxpb.encoder import encode
@@ -58,8 +59,8 @@ def to_onnx(model: Any) -> Any:
 
 
 def _raised(model: Any) -> Model:
-    """The model of the IR, in the operators of ONNX."""
-    return conversion.raise_model(model)[0]
+    """The model of the IR, in the operators of ONNX; it says nothing of an archive that its weights are in."""
+    return without_link(conversion.raise_model(model)[0])
 
 
 def _to_onnx(model: Model, stored: Callable[[Tensor], Tensor]) -> Any:

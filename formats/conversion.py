@@ -23,6 +23,7 @@ from formats.errors import (
     UnsupportedError,
 )
 from formats.ir import walk
+from formats.ir.archive_link import without_link
 from formats.options import made, names_of
 from formats.registry import READ_DEFAULTS, ReadOptions
 from formats.tensordata.engine import EngineOptions, execute, to_bytes
@@ -327,6 +328,8 @@ def _target(destination: Path, name: str | None, called: str = "format") -> Code
 
 
 def _plan(model: Model, target: Codec, destination: Path, chosen: Choice) -> WritePlan:
+    if not getattr(chosen.target, "keeps_references", False):
+        model = without_link(model)
     if _own_codec(model) in (None, target):
         if chosen.raising.pin:
             raise OptionError("`pin` is for models in other operators than the target's, such as those of .rten files")
@@ -343,7 +346,7 @@ def _own_codec(model: Model) -> Codec | None:
 
 def _write(plan: WritePlan, target: Codec, engine: EngineOptions, strict: bool) -> WritePlan:
     """The plan that was carried out, with what it does to other models among the losses."""
-    if target.shared_data is not None and len(plan.files) > 1:
+    if target.shared_data is not None:
         plan = plan._replace(losses=(*plan.losses, *target.shared_data(plan, engine.overwrite)))
     losses = tuple(loss for loss in plan.losses if loss.matters)
     if strict and losses:

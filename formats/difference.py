@@ -15,6 +15,7 @@ from formats.arguments import path_of
 from formats.conversion import read_model
 from formats.errors import FormatError, LimitError
 from formats.ir import dtypes
+from formats.ir.archive_link import without_link
 from formats.ir.model import (
     Attribute,
     Dimension,
@@ -137,7 +138,7 @@ def compare(
     opened = [read_model(path, None, reading, key_is_for_it=False) for path in paths]
     codecs = [codec for codec, _, _ in opened]
     check_key(reading, *codecs)
-    form, models, notes = _in_one_form(paths, codecs, [model for _, _, model in opened])
+    form, models, notes = _in_one_form(paths, codecs, [without_link(model) for _, _, model in opened])
     count, kept, largest = 0, [], 0.0
     try:
         for difference in differences(*models, storage=storage):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from formats.arguments import path_of
 from formats.conversion import read_model
 from formats.ir import dtypes, walk
+from formats.ir.archive_link import ArchiveLink
 from formats.ir.summary import type_text
 from formats.options import made
 from formats.registry import ReadOptions
@@ -89,6 +90,7 @@ class Inspection:
     operators: Mapping[str, int]
     data_types: Mapping[str, Total]
     tensors: tuple[TensorEntry, ...]
+    archive: Path | None = None  # to which the graph is linked
 
     @property
     def nbytes(self) -> int:
@@ -123,6 +125,7 @@ class Inspection:
                 {**entry._asdict(), "dims": list(entry.dims), "file": None if entry.file is None else str(entry.file)}
                 for entry in self.tensors
             ],
+            "archive": None if self.archive is None else str(self.archive),
         }
 
 
@@ -136,6 +139,7 @@ def inspect(path: str | os.PathLike[str], *, format: str | None = None, **option
     graph_inputs, graph_outputs, constants = _interface(model)
     found = list(walk.tensors(model))  # once: it takes as long as reading the model
     tensors = tuple(_entry(where, tensor) for where, tensor in found)
+    link = ArchiveLink.of(model)
     return Inspection(
         path=path,
         format=codec.name,
@@ -150,6 +154,7 @@ def inspect(path: str | os.PathLike[str], *, format: str | None = None, **option
         operators=_operators(model),
         data_types=_totals(tensors),
         tensors=tensors,
+        archive=None if link is None else path.with_name(link.archive),
     )
 
 

@@ -45,6 +45,7 @@ class WriteKeywords(TypedDict, total=False):
     max_external_file_size: int | str
     one_file_per_tensor: bool
     checksum: bool
+    link: bool
     dedup: bool
     metadata: Mapping[str, str] | None
     onnx_hash: bool | None
@@ -76,6 +77,7 @@ class ConvertKeywords(TypedDict, total=False):
     max_external_file_size: int | str
     one_file_per_tensor: bool
     checksum: bool
+    link: bool
     dedup: bool
     metadata: Mapping[str, str] | None
     onnx_hash: bool | None

@@ -8,9 +8,11 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from formats import registry
 from formats.conversion import read_model
 from formats.inspection import raw_nbytes, span_of
 from formats.ir import dtypes, walk
+from formats.ir.archive_link import ArchiveLink
 from formats.options import made
 from formats.registry import ReadOptions, Region
 from formats.units import in_units
@@ -88,7 +90,12 @@ def layout(
             region = Region(span.file_offset, span.nbytes, "tensor", label)
             tensors.setdefault(span.file, {}).setdefault((region.file_offset, region.nbytes), region)
     own, *others = tensors
-    files = [(own, tuple(parts)), *((file, ()) for file in sorted(others, key=lambda file: file.path))]
+    link = ArchiveLink.of(model)
+    files: list[tuple[File, tuple[Region, ...]]] = [(own, tuple(parts))]
+    for file in sorted(others, key=lambda file: file.path):
+        is_archive = link is not None and file.path.name == link.archive
+        regions = registry.by_name("onnxz").regions if is_archive else None
+        files.append((file, tuple(regions(file.span())) if regions else ()))
     first, *rest = (
         FileLayout(file.path, file.nbytes, tuple(_regions(file.nbytes, given, tensors[file].values())))
         for file, given in files

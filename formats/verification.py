@@ -14,6 +14,7 @@ from formats.conversion import read_model
 from formats.errors import CryptError, FormatError, OptionError
 from formats.inspection import span_of
 from formats.ir import dtypes, walk
+from formats.ir.archive_link import ArchiveLink
 from formats.ir.model import Function, Graph, entries
 from formats.options import made
 from formats.registry import ReadOptions
@@ -120,7 +121,10 @@ def verify(
     if is_interrupted(path):
         detail = "a write of this model was interrupted, and this is what can be read; `formats repair` completes it"
         notes.append(Finding("interrupted", "", detail))
-    notes += [*_alignment(tensors, own if codec.regions is None else set()), *_gaps(tensors, own)]
+    notes += [
+        *_alignment(tensors, own if codec.regions is None else set()),
+        *_gaps(tensors, own, ArchiveLink.of(model)),
+    ]
     checked = read_bytes = 0
     if data:
         first = None if original is None else File.open(original).span()
@@ -289,12 +293,15 @@ def _alignment(tensors: Sequence[tuple[str, Tensor]], inside: set[File]) -> Iter
         yield Finding("alignment", few, detail)
 
 
-def _gaps(tensors: Iterable[tuple[str, Tensor]], own: set[File]) -> Iterator[Finding]:
-    """A note on each data file with bytes that no tensor uses, beyond what alignment can explain."""
+def _gaps(tensors: Iterable[tuple[str, Tensor]], own: set[File], link: ArchiveLink | None) -> Iterator[Finding]:
+    """A note on each data file with bytes that no tensor uses, beyond what alignment can explain.
+
+    The archive that a graph is linked to has the graph, too, and has no bytes that nothing explains.
+    """
     used: dict[File, list[tuple[int, int]]] = {}
     for _, tensor in tensors:
         span = span_of(tensor)
-        if span is not None and span.file not in own:
+        if span is not None and span.file not in own and (link is None or span.file.path.name != link.archive):
             used.setdefault(span.file, []).append((span.file_offset, span.file_offset + span.nbytes))
     for file, ranges in used.items():
         position = unused = 0

@@ -48,7 +48,10 @@ ALLOWED = {
     "formats.tensordata": ("formats.errors", "formats.options", "formats.tensordata"),
     "formats.ir": ("formats.errors", "formats.ir"),
     "formats.ir.storage": FOUNDATION,
-    "formats.onnxpb": (*FOUNDATION, "formats.onnxpb", "formats.registry", "formats.extras", "formats.foreign"),
+    "formats.onnxpb": (
+        *(*FOUNDATION, "formats.onnxpb", "formats.registry", "formats.extras", "formats.foreign"),
+        "formats.onnxzip.reader",
+    ),
     "formats.onnxzip": (
         *FOUNDATION,
         "formats.onnxzip",
@@ -63,6 +66,7 @@ ALLOWED = {
     "formats.conversion": (
         *(*FOUNDATION, "formats.arguments", "formats.choices", "formats.registry", "formats.foreign", "formats.trust"),
     ),
+    "formats.linking": ("formats.conversion",),
     "formats.inspection": (*FOUNDATION, "formats.arguments", "formats.registry", "formats.conversion"),
     "formats.restoration": (*FOUNDATION, "formats.onnxzip"),
     "formats.layout": (*FOUNDATION, "formats.registry", "formats.conversion", "formats.inspection", "formats.units"),
@@ -101,6 +105,7 @@ ONLY_NAMES = {
     ("formats.onnxzip", "formats.onnxpb.decoder"): {"decode"},
     ("formats.onnxzip", "formats.onnxpb.encoder"): {"encode"},
     ("formats.onnxzip", "formats.onnxpb.references"): {"referring"},
+    ("formats.onnxpb", "formats.onnxzip.reader"): {"read_entries"},
 }
 # Modules that leave everything but these for functions to import.
 LIGHT = {

@@ -52,6 +52,7 @@ def inspection_lines(seen: Inspection, tensors: int) -> Iterator[str]:
         "ir version": "" if seen.ir_version is None else str(seen.ir_version),
         "opsets": _counts({name or "ai.onnx": version for name, version in seen.opsets.items()}, " "),
         "metadata": ", ".join(f"{key}={value!r:.{MAX_CELL}}" for key, value in seen.metadata.items()),
+        "linked to": "" if seen.archive is None else f"{seen.archive}, which has the weights",
         "inputs": ", ".join(f"{value.name}: {value.type}" for value in seen.inputs),
         "outputs": ", ".join(f"{value.name}: {value.type}" for value in seen.outputs),
         "operators": f"{sum(seen.operators.values())} nodes: {_counts(seen.operators, ' x ')}",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import OptionError
-from formats.options import SWITCH, Flag, Kind, choice, option, settle, size
+from formats.options import SWITCH, Flag, Kind, choice, option, rows_of, settle, size
 from formats.registry import ENCRYPTED, KEY, READ_DEFAULTS, Codec, Match
 
 if TYPE_CHECKING:
@@ -127,7 +127,8 @@ class OnnxOptions:
     bytes from which a tensor moves out. `alignment`: of each tensor in that file, in bytes from its start.
     `max_external_file_size`: the size in bytes at which a further file is begun, between tensors, so that a larger
     tensor has a larger file to itself; 0 is no limit. `checksum`: whether each reference tells the SHA-1 of its whole
-    file, which takes a second for some hundred MB.
+    file, which takes a second for some hundred MB. `link`: the weights stay in the `.onnxz` archive that they are in,
+    which must be in the same folder, and the graph refers to them there; what has no entry in it is in the graph.
 
     Raises: OptionError for a value that is not possible, and for options that exclude each other.
     """
@@ -153,8 +154,19 @@ class OnnxOptions:
         False, SWITCH, "Note the SHA-1 of each file of weights, for `formats verify --data`.", **OUTSIDE
     )
 
+    link: bool = option(
+        False, SWITCH, "Leave the weights in SRC, an .onnxz archive in the folder of DST, and refer to them there."
+    )
+
     def __post_init__(self) -> None:
         settle(self)
+        if self.link and self.external_data is not None:
+            if self.external_data is False:
+                raise OptionError("`link` and `external_data=False` exclude each other")
+            others = ", ".join(f"`{row.name}`" for row in rows_of(OnnxOptions) if row.implies)
+            raise OptionError(
+                f"`link` and `external_data` exclude each other, and so do options of data files ({others})"
+            )
         if self.one_file_per_tensor and (self.max_external_file_size or isinstance(self.external_data, str)):
             other = "max_external_file_size" if self.max_external_file_size else "external_data"
             raise OptionError(f"`one_file_per_tensor` and `{other}={getattr(self, other)}` exclude each other")
@@ -319,6 +331,11 @@ class TextOptions:
 
     def __post_init__(self) -> None:
         settle(self)
+
+    @property
+    def keeps_references(self) -> bool:
+        """Whether references to other files stay as they are, and so what the model says of these files."""
+        return self.external_data is None
 
 
 def sniff_text(head: bytes, nbytes: int) -> Match:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formats.ir import walk
+from formats.onnxpb import archive_links
 from formats.registry import Checksum
 
 if TYPE_CHECKING:
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 
 def checksums_of(model: Model) -> Iterator[Checksum]:
-    """What each tensor says of the file that it is in, where it says something."""
+    """What each tensor says of the file that it is in, and the archive that the model is linked to of its entries."""
+    yield from archive_links.checksums_of(model)
     for where, tensor in walk.external_tensors(model):
         told = next((entry.value or "" for entry in tensor.external_data if entry.key == "checksum"), None)
         if told is not None and tensor.external_source is not None:

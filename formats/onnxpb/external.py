@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError, ExternalDataError, OptionError
 from formats.ir import dtypes, walk
+from formats.ir.archive_link import ArchiveLink
 from formats.ir.model import EXTERNAL, Model, Tensor
 from formats.ir.storage import raw_source, with_raw_data, with_reference
 from formats.onnxpb.decoder import decode
@@ -69,7 +70,7 @@ def locate_data(model: Model, path: Path | None, file: File | None = None, *, ha
     if model.graph is None:
         raise DecodeError("the message has no graph, so it is not an ONNX model")
     if path is not None:
-        files = DataFiles(path, model_file=file, hard_links=hard_links)
+        files = DataFiles(path, model_file=file, hard_links=hard_links, link=ArchiveLink.of(model))
         for where, tensor in walk.external_tensors(model):
             tensor.external_source = files.find(tensor, where)
     return model
@@ -80,6 +81,10 @@ def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePl
 
     Raises: EncodeError or ExternalDataError where the data file cannot have the name that is asked for.
     """
+    if options.link:
+        from formats.onnxpb import archive_links
+
+        return archive_links.plan_model(model, destination, options.size_threshold)
     losses: list[Loss] = []
     inside: dict[int, Source] = {}
     data_files = Outside(options)

@@ -17,6 +17,7 @@ from uuid import uuid1
 
 from formats.errors import TensorDataError
 from formats.ir import walk
+from formats.ir.archive_link import ArchiveLink
 from formats.ir.model import DEFAULT, EXTERNAL, StringStringEntry, Tensor
 from formats.ir.storage import places_of
 from formats.onnxpb import OnnxOptions
@@ -153,7 +154,7 @@ def load_external_data_for_tensor(tensor: Any, base_dir: str | os.PathLike[str])
     Raises: ExternalDataError where they are not there, or may not be read; OSError.
     """
     with protobuf_errors():
-        _load([("", unwrap(tensor))], base_dir)
+        _load([("", unwrap(tensor))], DataFiles(Path(base_dir) / "model.onnx"))
 
 
 def load_external_data_for_model(model: Any, base_dir: str | os.PathLike[str]) -> None:
@@ -162,11 +163,12 @@ def load_external_data_for_model(model: Any, base_dir: str | os.PathLike[str]) -
     Raises: ExternalDataError where they are not there, or may not be read; OSError.
     """
     with protobuf_errors():
-        _load(walk.external_tensors(unwrap(model)), base_dir)
+        found = unwrap(model)
+        files = DataFiles(Path(base_dir) / "model.onnx", link=ArchiveLink.of(found))
+        _load(walk.external_tensors(found), files)
 
 
-def _load(tensors: Any, base_dir: str | os.PathLike[str]) -> None:
-    files = DataFiles(Path(base_dir) / "model.onnx")
+def _load(tensors: Any, files: DataFiles) -> None:
     for where, tensor in list(tensors):
         tensor.raw_data, tensor.external_source = files.find(tensor, where), None
         tensor.data_location = DEFAULT

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from formats.errors import ExternalDataError, LimitError
 from formats.ir import walk
+from formats.ir.archive_link import ArchiveLink, without_link
 from formats.ir.model import DEFAULT, EXTERNAL, SOURCE_FIELDS, Model, StringStringEntry, Tensor
 from formats.onnxpb import CODEC, JSON_CODEC, TEXT_CODEC, jsontext, text
 from formats.onnxpb.decoder import decode
@@ -113,7 +114,7 @@ def read_model(source: Source, path: Path | None, form: Codec | ProtoSerializer,
     every = options.skip_raw_data or options.threads is not None or options.max_tensor_size_bytes > 0
     tensors = list(walk.tensors(model) if every or options.touch_raw_data_pages else walk.external_tensors(model))
     if beside:
-        _locate(tensors, path, next(source.files(), None), options)
+        _locate(model, tensors, path, next(source.files(), None), options)
     if options.skip_raw_data:
         _skip(tensors, options.raw_data_threshold)
     if options.max_tensor_size_bytes > 0:
@@ -121,6 +122,7 @@ def read_model(source: Source, path: Path | None, form: Codec | ProtoSerializer,
     if options.load_external_data:
         for _, tensor in tensors:
             _inline(tensor)
+        model = without_link(model)
     if options.threads is not None:
         _materialise(tensors, options.threads)
     elif options.touch_raw_data_pages:
@@ -130,7 +132,7 @@ def read_model(source: Source, path: Path | None, form: Codec | ProtoSerializer,
     return model
 
 
-def _locate(tensors: Tensors, path: Path | None, file: File | None, options: ParseOptions) -> None:
+def _locate(model: Model, tensors: Tensors, path: Path | None, file: File | None, options: ParseOptions) -> None:
     """Every external tensor knows where its bytes are; where they are not to be loaded, if they are there."""
     outside = [(where, tensor) for where, tensor in tensors if tensor.data_location == EXTERNAL]
     base = path
@@ -142,7 +144,7 @@ def _locate(tensors: Tensors, path: Path | None, file: File | None, options: Par
             tensor.external_data = [named, *others]
     if base is None:
         return
-    files = DataFiles(base, model_file=file, hard_links=options.hard_links)
+    files = DataFiles(base, model_file=file, hard_links=options.hard_links, link=ArchiveLink.of(model))
     for where, tensor in outside:
         with nullcontext() if options.load_external_data else suppress(ExternalDataError, OSError):
             tensor.external_source = files.find(tensor, where)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import posixpath
 import re
 from bisect import bisect_left
 from functools import cached_property
@@ -19,6 +20,7 @@ from formats.tensordata.folder import Folder, LinkFoundError
 from formats.tensordata.osio import SYSTEM, Capabilities, File
 
 if TYPE_CHECKING:
+    from formats.ir.archive_link import ArchiveLink
     from formats.ir.model import Tensor
     from formats.tensordata.source import FileSpan
 
@@ -47,7 +49,8 @@ class DataFiles:
     """The data files of one model, each opened once, and the ranges of them that are in use.
 
     Without `hard_links`, a file that has further names is refused: one of them may be outside, and not meant for
-    whoever wrote the model. `model_file` is what was opened at `model_path`, where it was.
+    whoever wrote the model. `model_file` is what was opened at `model_path`, where it was. The archive of a `link` must
+    be the one that the model was linked to, and every tensor in it one of its entries.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class DataFiles:
         *,
         model_file: File | None = None,
         hard_links: bool = True,
+        link: ArchiveLink | None = None,
         capabilities: Capabilities = SYSTEM,
     ) -> None:
         self.model_path = model_path
@@ -65,6 +69,8 @@ class DataFiles:
         self.opened: dict[tuple[int, int], File] = {}  # by device and inode, as several locations may lead to a file
         self.ranges: dict[File, list[tuple[int, int]]] = {}
         self._model_file = model_file
+        self._link = link
+        self._payloads: dict[File, frozenset[tuple[int, int]]] = {}  # of the archive of the link
         self._capabilities = capabilities
 
     def find(self, tensor: Tensor, where: str) -> FileSpan:
@@ -82,12 +88,14 @@ class DataFiles:
             file = self.files.get(location)
             if file is None:
                 file = self.files[location] = self.open(location)
+                self._check_link(location, file)
             offset, length = _number(entries, "offset") or 0, _number(entries, "length")
             row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
             expected = row.nbytes(tensor.dims) if row and row.bits and min(tensor.dims, default=0) >= 0 else None
             size = length if length is not None else expected if expected is not None else file.nbytes - offset
             _check_length(size, expected)
             span = file.span().slice(offset, size)
+            self._check_entry(file, offset, size)
             self.claim(file, offset, offset + size)
         except ExternalDataError as error:
             error.where, error.path = where, error.path or self.directory / location.replace("\0", "")
@@ -99,6 +107,18 @@ class DataFiles:
             message = found.message if found else error.message
             raise ExternalDataError(message, path=self.directory / location, where=where) from None
         return span
+
+    def _check_link(self, location: str, file: File) -> None:
+        """Raises ExternalDataError where the file should be the archive of the link, and is another one."""
+        if self._link is not None and posixpath.normpath(location) == self._link.archive:
+            from formats.onnxpb.archive_links import payloads_of
+
+            self._payloads[file] = payloads_of(self._link, file)
+
+    def _check_entry(self, file: File, offset: int, nbytes: int) -> None:
+        """Raises ExternalDataError where the file is the archive of the link, and the range none of its entries."""
+        if file in self._payloads and (offset, nbytes) not in self._payloads[file]:
+            raise ExternalDataError(f"the bytes {offset} to {offset + nbytes} are no entry of the archive")
 
     def open(self, location: str) -> File:
         """The file at `location`, where policy allows it.

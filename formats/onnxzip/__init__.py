@@ -11,7 +11,7 @@ from formats.registry import READ_DEFAULTS, Codec, Match
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from formats.ir.model import Model
     from formats.onnxzip.editing import Update
@@ -133,6 +133,14 @@ def checksums(source: Source, model: Model, original: Source | None) -> Iterator
     return checksums_of(source)
 
 
+def shared_data(plan: WritePlan, overwrite: bool) -> Iterable[Loss]:
+    """A loss for each graph that is linked to the archive that the plan replaces."""
+    from formats.onnxzip.stale_links import perhaps_stale
+
+    path = plan.files[-1].path
+    return perhaps_stale(path) if path.exists() else ()
+
+
 CODEC = Codec(
     "onnxz",
     "ONNX archive",
@@ -145,4 +153,5 @@ CODEC = Codec(
     checksums=checksums,
     read_lenient=read_lenient,
     settled=settled,
+    shared_data=shared_data,
 )

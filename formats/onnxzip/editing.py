@@ -9,6 +9,7 @@ Spec: docs/onnxz.md, "Editing".
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.errors import DecodeError
 from formats.ir import walk
 from formats.ir.model import EXTERNAL
-from formats.onnxzip import records
+from formats.onnxzip import records, stale_links
 from formats.onnxzip.archive import Packing, plan_model, read_model
 from formats.onnxzip.reader import read_entries
 from formats.onnxzip.regions import checksums_of
@@ -44,7 +45,7 @@ MAX_MOVED_BYTES = 64 << 20  # of what is in the part that is overwritten and sti
 
 
 class Update(NamedTuple):
-    """What an update did: the bytes that it wrote, whether in place, and what was lost."""
+    """What an update did: the bytes that it wrote, whether in place, and what was lost, links to it included."""
 
     written_bytes: int
     in_place: bool
@@ -75,10 +76,17 @@ def update(model: Model, path: Path, options: ArchiveOptions, engine: EngineOpti
     if not kept or not _moved_to_memory(packing.members, file):
         whole = plan_model(model, path, options)
         execute(whole, replace(engine, overwrite=True), file)
-        return Update(whole.nbytes, False, whole.losses)
+        return Update(whole.nbytes, False, (*whole.losses, *_stale_links(path, end)))
     plan = packing.file_plan(file.path)
     replace_tail(file, start, plan, engine, end)
-    return Update(plan.nbytes - start, True, tuple(packing.losses))
+    return Update(plan.nbytes - start, True, (*packing.losses, *_stale_links(path, end)))
+
+
+def _stale_links(path: Path, directory: bytes) -> Iterator[Loss]:
+    """A loss for each graph that is linked to the archive that was at `path`, where that had another directory."""
+    now = File.open(path).span()
+    if now.read(read_entries(now)[-1].end) != directory:
+        yield from stale_links.stale(path, hashlib.sha256(directory).hexdigest())
 
 
 def repair(path: Path) -> bool:

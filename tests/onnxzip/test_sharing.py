@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from smaps import fields_of
 
 import formats
 
@@ -41,17 +42,3 @@ def test_two_processes_share_the_weights(tmp_path: Path) -> None:
     assert all(fields["Rss"] >= NBYTES for fields in mapped)
     assert NBYTES <= sum(fields["Pss"] for fields in mapped) < 1.1 * NBYTES
     assert not any(fields["Anonymous"] for fields in mapped)
-
-
-def fields_of(smaps: str, name: str) -> dict[str, int]:
-    """The sizes in bytes that the system tells of the mappings of a file, summed up."""
-    sums: dict[str, int] = {}
-    inside = False
-    for line in smaps.splitlines():
-        words = line.split()
-        if not words[0].endswith(":"):
-            inside = words[-1].endswith(name)
-        elif inside and words[-1] == "kB":
-            key = words[0].removesuffix(":")
-            sums[key] = sums.get(key, 0) + (int(words[1]) << 10)
-    return sums

@@ -1,0 +1,82 @@
+"""What a graph says of the `.onnxz` archive that its weights are in: which one it was, and how it was then.
+
+Such a graph is an ONNX file whose external data are an archive in its own folder. These facts are in its metadata, so
+that whoever knows them can tell when the archive is another one; who does not know them reads the graph all the same.
+
+Spec: docs/links.md.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from formats.errors import DecodeError
+from formats.ir.model import StringStringEntry, entries
+
+if TYPE_CHECKING:
+    from formats.ir.model import Model
+
+ARCHIVE = "onnxz.archive"
+NBYTES = "onnxz.archive_nbytes"
+DIRECTORY = "onnxz.archive_directory_sha256"
+KEYS = (ARCHIVE, NBYTES, DIRECTORY)
+NOT_IN_NAMES = frozenset("/\\\0")
+
+_NBYTES = re.compile(r"0|[1-9][0-9]{0,18}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class ArchiveLink(NamedTuple):
+    """The name of an archive, its size in bytes, and the SHA-256, in hexadecimal, of its directory and what follows."""
+
+    archive: str
+    nbytes: int
+    directory_sha256: str
+
+    @classmethod
+    def of(cls, model: Model) -> ArchiveLink | None:
+        """The link of a model, if it has one.
+
+        Raises: DecodeError where it is not complete, or says what cannot be.
+        """
+        told = [(entry.key, entry.value or "") for entry in entries(model, "metadata_props") if entry.key in KEYS]
+        if not told:
+            return None
+        values = dict(told)
+        if len(told) != len(KEYS) or len(values) != len(KEYS):
+            found = ", ".join(key for key, _ in told)
+            message = (
+                f"the metadata have {found}; a graph that is linked to an archive has {', '.join(KEYS)}, each once"
+            )
+            raise DecodeError(message, where="metadata_props")
+        for key, is_possible in (
+            (ARCHIVE, is_name(values[ARCHIVE])),
+            (NBYTES, _NBYTES.fullmatch(values[NBYTES])),
+            (DIRECTORY, _SHA256.fullmatch(values[DIRECTORY])),
+        ):
+            if not is_possible:
+                raise DecodeError(f"{key} is {values[key]!r:.80}, which cannot be", where="metadata_props")
+        return cls(values[ARCHIVE], int(values[NBYTES]), values[DIRECTORY])
+
+    def added_to(self, model: Model) -> Model:
+        """A copy of the model with this link in place of any other."""
+        texts = (self.archive, str(self.nbytes), self.directory_sha256)
+        new = [StringStringEntry(key, text) for key, text in zip(KEYS, texts, strict=True)]
+        return replace(model, metadata_props=[*_others(model), *new])
+
+
+def is_name(text: str) -> bool:
+    """Whether a text can be the name of a file, without a folder."""
+    return text not in ("", ".", "..") and NOT_IN_NAMES.isdisjoint(text)
+
+
+def without_link(model: Model) -> Model:
+    """The model, or a copy of it that says nothing of an archive."""
+    others = _others(model)
+    return model if len(others) == len(entries(model, "metadata_props")) else replace(model, metadata_props=others)
+
+
+def _others(model: Model) -> list[StringStringEntry]:
+    return [entry for entry in entries(model, "metadata_props") if entry.key not in KEYS]

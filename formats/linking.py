@@ -1,0 +1,35 @@
+"""A graph that refers to the weights in an archive, so that programs which know nothing of archives can use these."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from formats.conversion import convert
+
+if TYPE_CHECKING:
+    import os
+
+    from typing_extensions import Unpack
+
+    from formats.conversion import ConversionReport
+    from formats.keywords import ReadKeywords
+
+
+def link(
+    archive: str | os.PathLike[str],
+    destination: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    fsync: bool | None = None,
+    **options: Unpack[ReadKeywords],
+) -> ConversionReport:
+    """A graph in ONNX at `destination` refers to the weights in `archive`, an `.onnxz` file in the same folder.
+
+    It has a few KB, and loads wherever `.onnx` files with external data do; onnxruntime maps the archive. RTen takes it
+    only where the archive's name ends in `.data`. When the archive changes, the graph must be made again; our readers
+    refuse it until then. `options` are those of `load`.
+
+    Raises: EncodeError where the archive is in another folder, a symbolic link, has no entries, or has a tensor at no
+    multiple of the size of its elements; others as `convert` does.
+    """
+    return convert(archive, destination, to_format="onnx", link=True, overwrite=overwrite, fsync=fsync, **options)

@@ -1,0 +1,186 @@
+"""Graphs whose external data are an `.onnxz` archive: how they are written, and how their archive is known again.
+
+The archive must be the one, byte for byte of its directory, that the graph was linked to, and every reference must be
+one of its entries. So a graph is refused whose archive was replaced or changed, also where its offsets fit the new one.
+
+Spec: docs/links.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING
+
+from formats.errors import DecodeError, EncodeError, ExternalDataError
+from formats.ir import dtypes, walk
+from formats.ir.archive_link import ArchiveLink, is_name
+from formats.ir.model import EXTERNAL, Model, Tensor
+from formats.ir.storage import raw_source, with_raw_data
+from formats.onnxpb.encoder import encode
+from formats.onnxpb.references import referring
+from formats.onnxzip.reader import read_entries
+from formats.registry import Checksum
+from formats.tensordata.plan import SMALL_BYTES, FilePlan, Loss, WritePlan, lay_out
+from formats.tensordata.source import FileSpan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from formats.onnxzip.records import Entry
+    from formats.tensordata.osio import File
+    from formats.tensordata.source import Source
+
+RELINK = "`formats convert ARCHIVE GRAPH --link --force` links the graph to it as it is now"
+
+
+# Reading
+
+
+def payloads_of(link: ArchiveLink, file: File) -> frozenset[tuple[int, int]]:
+    """The file offset and size of each entry of the archive that is open, where that is the one of the link.
+
+    Raises: ExternalDataError where it is not.
+    """
+    source = file.span()
+    if source.nbytes != link.nbytes:
+        found = f"the archive has {source.nbytes} bytes, and had {link.nbytes} when the graph was linked to it"
+        raise ExternalDataError(f"{found}; {RELINK}")
+    try:
+        entries = read_entries(source)
+    except DecodeError as error:
+        raise ExternalDataError(f"the archive that the graph is linked to is damaged: {error.message}") from None
+    if _directory_sha256(source, entries) != link.directory_sha256:
+        raise ExternalDataError(f"the archive is not the one that the graph was linked to; {RELINK}")
+    return frozenset((entry.payload_offset, entry.nbytes) for entry in entries[:-1])
+
+
+def checksums_of(model: Model) -> Iterator[Checksum]:
+    """The CRC-32 of each entry of the archive that the model is linked to."""
+    link = ArchiveLink.of(model)
+    if link is None:
+        return
+    sources = (tensor.external_source for _, tensor in walk.external_tensors(model))
+    for file in {file: None for source in sources if source is not None for file in source.files()}:
+        if file.path.name == link.archive:
+            for entry in read_entries(file.span()):
+                payload = file.span().slice(entry.payload_offset, entry.nbytes)
+                yield Checksum(entry.name, "crc32", f"{entry.crc32:08x}", payload)
+
+
+def _directory_sha256(source: Source, entries: list[Entry]) -> str:
+    """Of the directory and the end records, in hexadecimal."""
+    return hashlib.sha256(source.read(entries[-1].end)).hexdigest()
+
+
+# Writing
+
+
+def plan_model(model: Model, destination: Path, size_threshold: int) -> WritePlan:
+    """How to write `model` to `destination`, its weights staying in the archive that they are in.
+
+    Those of less than `size_threshold` bytes are in the graph, where shape inference finds them.
+
+    Raises: EncodeError where they are in none, or where a reference from `destination` to it would not work.
+    """
+    archive, entries, linked = _linked(model, size_threshold)
+    losses = _check_place(archive, destination)
+    inside = {
+        id(tensor): raw_source(tensor)
+        for _, tensor in walk.external_tensors(model)
+        if id(tensor) not in linked and not vars(tensor).get("string_data")
+    }
+    places = {
+        key: {"location": archive.path.name, "offset": str(span.file_offset), "length": str(span.nbytes)}
+        for key, span in linked.items()
+    }
+
+    def stored(tensor: Tensor) -> Tensor:
+        if place := places.get(id(tensor)):
+            return referring(tensor, place)
+        source = inside.get(id(tensor))
+        return tensor if source is None else with_raw_data(tensor, source)
+
+    whole = archive.span()
+    link = ArchiveLink(archive.path.name, whole.nbytes, _directory_sha256(whole, entries))
+    writes, nbytes = lay_out(encode(link.added_to(model), stored), small_bytes=SMALL_BYTES)
+    archive.check_unchanged()
+    return WritePlan((FilePlan(destination, nbytes, tuple(writes)),), losses=tuple(losses))
+
+
+def _linked(model: Model, size_threshold: int) -> tuple[File, list[Entry], dict[int, FileSpan]]:
+    """The archive in which tensors of the model have entries, its entries, and where these tensors are, by `id`.
+
+    Raises: EncodeError where there is none, or more than one, or an entry is not aligned.
+    """
+    known: dict[File, list[Entry]] = {}
+    payloads: dict[File, set[tuple[int, int]]] = {}
+    linked: dict[int, FileSpan] = {}
+    used: dict[File, None] = {}
+    for where, tensor in walk.movable_tensors(model):
+        span = tensor.external_source if tensor.data_location == EXTERNAL else tensor.raw_data
+        if not isinstance(span, FileSpan) or span.nbytes < size_threshold:
+            continue
+        if span.file not in known:
+            known[span.file] = _entries(span.file)
+            payloads[span.file] = {(entry.payload_offset, entry.nbytes) for entry in known[span.file][:-1]}
+        if (span.file_offset, span.nbytes) in payloads[span.file]:
+            raw_source(tensor)  # raises where it is not what the type and the dims demand
+            _check_alignment(tensor, where, span)
+            linked[id(tensor)] = span
+            used[span.file] = None
+    if len(used) != 1:
+        names = " and ".join(sorted(str(file.path) for file in used))
+        none = f"no weight of {size_threshold} bytes or more is in an .onnxz archive"
+        found = f"weights are in several archives, {names}" if used else none
+        raise EncodeError(f"{found}; `link` refers to the weights in one")
+    (archive,) = used
+    return archive, known[archive], linked
+
+
+def _entries(file: File) -> list[Entry]:
+    """The entries of the archive in a file; none, where it is no archive."""
+    try:
+        return read_entries(file.span())
+    except DecodeError:
+        return []
+
+
+def _check_alignment(tensor: Tensor, where: str, span: FileSpan) -> None:
+    """Raises EncodeError where a program that maps the archive could not use the tensor in place."""
+    unit = max(dtypes.BY_NUMBER[tensor.data_type or 0].bits // 8, 1)
+    if span.file_offset % unit:
+        raise EncodeError(
+            f"tensor {tensor.name!r:.80} is at byte {span.file_offset} of the archive, which is no multiple of the "
+            f"{unit} bytes of an element; write the archive anew with `alignment=64`",
+            where=where,
+        )
+
+
+def _check_place(archive: File, destination: Path) -> list[Loss]:
+    """What some programs do not take, where a graph at `destination` refers to the archive.
+
+    Raises: EncodeError where hardly any does.
+    """
+    path, target = archive.path, os.path.realpath(destination)
+    try:
+        path.name.encode()
+    except UnicodeEncodeError:
+        raise EncodeError(f"the name of the archive, {path.name!r:.80}, is not UTF-8; rename it") from None
+    if not is_name(path.name):
+        raise EncodeError(f"the name of the archive, {path.name!r:.80}, is a path on other systems; rename it")
+    if os.path.realpath(path) == target:
+        raise EncodeError(f"{destination} is the archive itself; `link` wants another name for the graph")
+    if path.is_symlink():
+        where = os.path.realpath(path)
+        raise EncodeError(f"the archive {path} is a symbolic link, which onnx does not follow; link to {where} itself")
+    if os.path.dirname(target) != os.path.realpath(path.parent):  # noqa: PTH120 - of a path that is resolved
+        folder = os.path.realpath(path.parent)
+        raise EncodeError(
+            f"the graph must be in the folder of its archive, {folder}: nobody looks for weights elsewhere"
+        )
+    names = path.stat().st_nlink
+    if names == 1:
+        return []
+    return [Loss("hard_link", "", f"the archive has {names} names (hard links), and onnx reads no such file", False)]

@@ -1,0 +1,53 @@
+"""Graphs in the folder of an archive that are linked to it, which another archive under its name makes useless.
+
+Our readers refuse such a graph then. Others know nothing of it, and would read weights where there are none any more.
+
+Spec: docs/links.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from formats.errors import FormatError
+from formats.ir.archive_link import ArchiveLink
+from formats.ir.model import Model
+from formats.onnxpb.decoder import decode
+from formats.tensordata.osio import File
+from formats.tensordata.plan import Loss
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+GRAPHS = ".onnx"
+KIND = "stale_link"
+
+
+def links_to(archive: Path) -> Iterator[tuple[Path, ArchiveLink]]:
+    """The graphs in the folder that are linked to an archive of that name, whatever became of it since."""
+    for path in sorted(archive.parent.iterdir()) if archive.parent.is_dir() else ():
+        if path.suffix.lower() == GRAPHS and path.name != archive.name:
+            try:
+                link = ArchiveLink.of(decode(File.open(path).span(), Model))
+            except (FormatError, OSError):
+                continue
+            if link is not None and link.archive == archive.name:
+                yield path, link
+
+
+def stale(archive: Path, directory_sha256: str) -> Iterator[Loss]:
+    """A loss for each graph that is linked to the archive that was there, which had this digest of its directory."""
+    for path, link in links_to(archive):
+        if link.directory_sha256 == directory_sha256:
+            yield _loss(path, f"is linked to {archive.name} as it was before")
+
+
+def perhaps_stale(archive: Path) -> Iterator[Loss]:
+    """A loss for each graph that is linked to the archive that is about to be replaced."""
+    for path, _ in links_to(archive):
+        yield _loss(path, f"is linked to the {archive.name} that this replaces")
+
+
+def _loss(path: Path, reason: str) -> Loss:
+    return Loss(KIND, path.name, f"{path.name} {reason}; link it again")
