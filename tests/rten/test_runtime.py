@@ -168,6 +168,36 @@ def test_names_do_not_collide(make, runtime, tmp_path):
     assert [4.0] == runtime.run(path, {"x": np.array([4.0], np.float32), "c": np.array(True)})[0].tolist()
 
 
+def test_outputs_of_subgraphs_do_not_collide(make, runtime, tmp_path):
+    """What a branch and a loop in it give out is theirs, whatever is called the same around them."""
+    body = make.graph(
+        [make.node("Neg", ["x"], ["t"]), make.node("Add", ["t", "a"], ["u"])],
+        [make.value("i", 7, []), make.value("go", 9, []), "a"],
+        [make.value("go", 9, []), "u", "t"],
+    )
+    then = make.graph([make.node("Loop", ["n", "", "t"], ["u", "v"], body=body)], outputs=["u", "v"])
+    other = make.graph([make.node("Neg", ["x"], ["u"]), make.node("Neg", ["u"], ["t"])], outputs=["u", "t"])
+    nodes = [
+        make.node("Exp", ["x"], ["t"]),
+        make.node("Exp", ["x"], ["u"]),
+        make.node("Mul", ["t", "u"], ["s"]),
+        make.node("ReduceSum", ["s"], ["sum"]),
+        make.node("Greater", ["sum", "zero"], ["c"]),
+        make.node("Not", ["c"], ["d"]),
+        make.node("If", ["c"], ["y", "z"], then_branch=then, else_branch=other),
+        make.node("If", ["d"], ["w", "q"], then_branch=then, else_branch=other),
+    ]
+    constants = [make.tensor("n", 2, "int64"), make.tensor("zero", 0.0)]
+    graph = make.graph(nodes, [make.value("x", 1, [1])], ["y", "z", "w", "q", "t", "u"], constants)
+    path = tmp_path / "m.rten"
+    path.write_bytes(to_bytes(CODEC.plan(make.model(graph), path, RtenOptions())))
+    outputs = runtime.run(path, {"x": np.array([0.0], np.float32) + 2})
+    e = float(np.exp(np.float32(2)))
+    wanted = [[e - 4], [[-2.0], [-2.0]], [-2.0], [2.0], [e], [e]]
+    for got, expected in zip(outputs, wanted, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
 REQUIRED = {
     FieldKind.INT: 1,
     FieldKind.INTS: [1, 1],

@@ -22,7 +22,7 @@ from formats.rten.graph.attribute_tables import Problem, encode_attributes
 from formats.rten.graph.attributes import shared_attributes
 from formats.rten.graph.constants import INLINE_ELEMENTS, TensorSection, constant_tensor, convert, densify
 from formats.rten.graph.names import Names
-from formats.rten.graph.ordering import graphs
+from formats.rten.graph.ordering import defined, graphs
 from formats.rten.graph.uses import find_uses
 from formats.rten.operators import SPECS, creation, shape
 from formats.rten.operators.spec import RTEN_DOMAIN, STANDARD_DOMAINS
@@ -47,16 +47,17 @@ UNKNOWN_DIMS = ("", "?")  # what exporters call a dimension of which they know n
 
 
 class _NodeList:
-    """The nodes of one graph; a node's id is its place in the list."""
+    """The nodes of one graph; a node's id is its place in the list. `written` has what is written for some names."""
 
-    def __init__(self) -> None:
+    def __init__(self, written: Mapping[str, str]) -> None:
         self.tables: list[Filled] = []
         self.ids: dict[str, int] = {}
+        self._written = written
 
     def add(self, name: str, form: Form, values: Values = ()) -> int:
         """The id of a new value or constant, which is found by its name from then on."""
         number = self.ids[name] = len(self.tables)
-        self.tables.append(Filled(form, name, values))
+        self.tables.append(Filled(form, self._written.get(name, name), values))
         return number
 
 
@@ -87,12 +88,15 @@ class Encoder:
         self._known: list[Any] = []  # the attributes that have a form: as long as they live, nothing else has their id
         all_graphs = [graph for _, graph in graphs(model.graph or Graph())]
         self._names = Names(_value_names(all_graphs))
+        self._written: Mapping[str, str] = {}  # for names in the graph that is being encoded, if not themselves
         self._dim_names = Names(dim.dim_param for dim in _dims(all_graphs) if dim.dim_param)
         self._with_shapes = _shape_tables(all_graphs) <= MAX_SHAPE_TABLES
 
     def encode(self, graph: Graph, where: str = "graph", outer: frozenset[str] | None = None) -> Table:
         """The table of a graph; `outer` are the names around it, `None` for the model's own graph."""
-        nodes = _NodeList()
+        around = self._written
+        self._written = self._written_within(graph, outer or frozenset())
+        nodes = _NodeList(self._written)
         uses = find_uses(graph)
         constants = self._constants(graph, where)
         inputs = [value for value in graph.input if value.name not in constants]
@@ -132,7 +136,16 @@ class Encoder:
         }
         if captures:
             table["captures"] = tuple(captures)
+        self._written = around
         return table
+
+    def _written_within(self, graph: Graph, outer: frozenset[str]) -> Mapping[str, str]:
+        """What is written for names in a graph, where it is something else.
+
+        What a graph has under a name from around it gets another: RTen takes an output of that name from there.
+        """
+        hidden = () if self._native or not outer else sorted(defined(graph) & outer)
+        return {**self._written, **{name: self._names.new(name) for name in hidden}} if hidden else self._written
 
     def _captured(self, uses: Uses, local: frozenset[str], outer: frozenset[str], where: str) -> list[str]:
         """The names that a graph takes from those around it, in order of first use."""

@@ -24,6 +24,7 @@ from formats.rten.operators.window import (
     kernel_shape,
     part_of_window,
     positions_along,
+    raised_lists,
     window,
     window_attributes,
 )
@@ -101,12 +102,13 @@ def conv(node: Node, context: Context) -> list[Node] | None:
 
 
 def convolution_raised(node: Node, context: Context) -> list[Node]:
-    """The kernel's shape is that of the weight, where it is known."""
+    """Every list is written, for two axes unless a list says otherwise; the kernel's shape where it is known."""
     dims = context.dims(node.input[1]) if len(node.input) > 1 else None
     kernel = () if dims is None else tuple(dim for dim in dims[2:] if isinstance(dim, int))
     is_known = dims is not None and len(kernel) == len(dims) - 2 > 0
-    same = get_string(node, "auto_pad") == "SAME_UPPER"
-    return context.changed(without=["pads"] if same else ["auto_pad"], kernel_shape=kernel if is_known else None)
+    axes = len(get_ints(node, "strides") or (1, 1))
+    dilations = get_ints(node, "dilations") or (1,) * axes
+    return context.changed(**raised_lists(node, axes), dilations=dilations, kernel_shape=kernel if is_known else None)
 
 
 Conv = OperatorSpec(

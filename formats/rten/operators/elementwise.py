@@ -116,10 +116,15 @@ def modulo_raised(node: Node, context: Context) -> list[Node]:
     """Of floats, ONNX knows the remainder with the sign of the dividend only, to which the divisor is added."""
     if context.elem_type(node.input[0]) != FLOAT or get_int(node, "fmod"):
         return [node]
-    divisor = node.input[1]
+    divisor, zero = node.input[1], context.scalar(0.0)
     remainder = context.op(Mod, *node.input, fmod=1)
-    signs = context.op(Mul, context.op(Sign, remainder), context.op(Sign, divisor))
-    is_opposite = context.op(comparison.Less, signs, context.scalar(0.0))
+    below = [context.op(comparison.Less, value, zero) for value in (remainder, divisor)]
+    above = [context.op(comparison.Greater, value, zero) for value in (remainder, divisor)]
+    is_opposite = context.op(
+        comparison.Or,
+        context.op(comparison.And, above[0], below[1]),
+        context.op(comparison.And, below[0], above[1]),
+    )
     return context.replace(context.op(comparison.Where, is_opposite, context.op(Add, remainder, divisor), remainder))
 
 

@@ -192,7 +192,7 @@ NonMaxSuppression = OperatorSpec(
             ),
         ),
     ),
-    signature=Signature("xxl"),
+    signature=Signature("xxlx"),
     ranks={2: 0, 3: 0, 4: 0},
     dims=non_max_suppression_dims,
     elements=(always(INT64),),

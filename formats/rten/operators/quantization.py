@@ -154,8 +154,12 @@ def quantize_linear(node: Node, context: Context) -> list[Node] | None:
 
 
 def quantize_raised(node: Node, context: Context) -> list[Node]:
-    """The zero point has the type of the output, and where there is one nothing else says it."""
-    return context.changed(without=["output_dtype"] if context.optional(2) else ())
+    """The zero point has the type of the output, and where there is one nothing else says it.
+
+    The axis is written: RTen's loader of ONNX takes the last one for the default.
+    """
+    without = ["output_dtype"] if context.optional(2) else []
+    return context.changed(without=without, axis=get_int(node, "axis", 1))
 
 
 QuantizeLinear = OperatorSpec(
@@ -223,7 +227,7 @@ def dequantize_raised(node: Node, context: Context) -> list[Node]:
 DequantizeLinear = OperatorSpec(
     "DequantizeLinear",
     Row(3, 1, "DequantizeLinearAttrs", (axis_field(1),), {"block_size": (0,), "output_dtype": FLOAT_TYPES}),
-    signature=Signature("w"),
+    signature=Signature("wxw"),
     dims=same,
     elements=(_dequantized_type,),
     rewritings=(dequantize_linear,),

@@ -8,7 +8,7 @@ from formats.ir.dtypes import BOOL, INT32, INT64
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import find, get_int, get_ints
-from formats.rten.operators import comparison, elementwise, indexing, ranges, shape, slicing
+from formats.rten.operators import comparison, creation, elementwise, indexing, ranges, shape, slicing
 from formats.rten.operators.rewritings import promoted, widened
 from formats.rten.operators.rules import always, multiply, normalize, reduced, same, same_contents
 from formats.rten.operators.spec import (
@@ -220,8 +220,45 @@ def _arg_told(node: Node, context: Context) -> str:
 
 
 def arg_extreme_raised(node: Node, context: Context) -> list[Node]:
-    """Of equal extremes, RTen gives the last."""
-    return context.changed(select_last_index=1)
+    """RTen gives the last of equal extremes, and of NaN the first; so does this in RTen and elsewhere.
+
+    `select_last_index` would say it shorter, but RTen's own loader of ONNX refuses that.
+    """
+    data, axis = context.input(0), get_int(node, "axis")
+    dims = context.dims(data)
+    size = None if dims is None else dims[axis]
+    if size == 1:
+        return [node]
+    length = (
+        context.int64_scalar(size)
+        if isinstance(size, int)
+        else context.op(indexing.Gather, context.op(shape.Shape, data), context.int64_scalar(axis), axis=0)
+    )
+    zero, one = context.int64_scalar(0), context.int64_scalar(1)
+    if axis < 0 or dims is not None:
+        places = context.op(creation.Range, zero, length, one)
+        after = -axis - 1 if dims is None else len(dims) - 1 - normalize(axis, len(dims))
+        if after:
+            places = context.op(shape.Reshape, places, context.int64([-1] + [1] * after))
+    else:
+        ones = context.op(shape.Expand, one, context.op(shape.Shape, data))
+        places = context.op(elementwise.Sub, context.op(CumSum, ones, context.int64_scalar(axis)), one)
+    extreme = context.op(
+        ReduceMax if node.op_type == ArgMax.name else ReduceMin, data, context.int64([axis]), keepdims=1
+    )
+    found = context.op(comparison.Equal, data, extreme)
+    scores = context.op(comparison.Where, found, places, context.int64_scalar(-1))
+    if not context.is_float(data):
+        return context.replace(_last(scores, axis, node, context))
+    twice = context.op(elementwise.Add, length, length)
+    firsts = context.op(elementwise.Sub, twice, places)  # all of them larger than any place
+    scores = context.op(comparison.Where, context.op(comparison.IsNaN, data), firsts, scores)
+    score = _last(scores, axis, node, context)
+    return context.replace(context.op(elementwise.Min, score, context.op(elementwise.Sub, twice, score)))
+
+
+def _last(scores: str, axis: int, node: Node, context: Context) -> str:
+    return context.op(ReduceMax, scores, context.int64([axis]), keepdims=get_int(node, "keepdims", 1))
 
 
 ArgMax = OperatorSpec(

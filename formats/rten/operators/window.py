@@ -16,10 +16,22 @@ if TYPE_CHECKING:
     from formats.rten.convert.value_types import Dim, Dims
 
 
-def window_raised(node: Node, context: Context) -> list[Node]:
-    """Pads only where they count, which is not with SAME_UPPER; NOTSET is the default."""
+def raised_lists(node: Node, axes: int) -> dict[str, Any]:
+    """Strides, and pads where they count, which is not with SAME_UPPER; NOTSET is the default.
+
+    They are there even if they are the default: RTen's loader of ONNX does not find out how many axes there are.
+    """
     same = get_string(node, "auto_pad") == "SAME_UPPER"
-    return context.changed(without=["pads"] if same else ["auto_pad"])
+    return {
+        "auto_pad": "SAME_UPPER" if same else None,
+        "pads": None if same else get_ints(node, "pads") or (0,) * (2 * axes),
+        "strides": get_ints(node, "strides") or (1,) * axes,
+    }
+
+
+def window_raised(node: Node, context: Context) -> list[Node]:
+    """Every list is written."""
+    return context.changed(**raised_lists(node, len(get_ints(node, "kernel_shape") or ())))
 
 
 AUTO_PAD = {"NOTSET": "NotSet", "SAME_UPPER": "Same"}

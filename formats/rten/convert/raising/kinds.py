@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from formats.rten.operators.spec import Signature
 
 INTEGERS: Final = (INT32, INT64, BOOL)
-INTEGER_LETTERS: Final = "Iinlwb"  # of inputs that are always integers
+INTEGER_LETTERS: Final = "Iilb"  # of inputs that are always integers
 _FIXED: Final = {"l": INT64, "v": INT64, "w": INT32, "E": INT32, "S": INT32, "b": BOOL, "m": BOOL}
 CARRIERS = (shape.Identity.name, control_flow.Loop.name)  # what passes on both tensors and sequences
 UNKNOWN_DIM_NAMES = ("unknown", "?")  # what other writers call every dimension of which they know nothing

@@ -1,0 +1,127 @@
+"""From .rten to .onnx, in one runtime: RTen's loader of ONNX gives what its loader of .rten files gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import rten_golden
+from corpus import backend_cases
+from evaluation import evaluate_in_onnxruntime, held
+from runtime.runner import DEFAULT_RELEASES, RunnerError
+
+import formats
+from formats.errors import FormatError
+
+RELEASE = DEFAULT_RELEASES[-1]  # those who leave .rten go to the newest
+TOLERANCE = 1e-6  # of the largest number: sums may be in another order
+GOLDEN = sorted(rten_golden.GOLDEN.glob("*/*.rten"))
+RANDOM = "test_bernoulli"  # cases of the suite whose outputs are random
+
+
+@pytest.fixture(scope="module")
+def newest(runtimes):
+    """The newest release of the runtime that the tests know."""
+    if RELEASE not in runtimes:
+        pytest.skip(f"RTen {RELEASE} is not among the releases that are asked for")
+    return runtimes[RELEASE]
+
+
+def difference(got, wanted):
+    """Return in words how outputs differ, "" where they are the same but for the last digits; types count."""
+    if isinstance(wanted, list):
+        if not isinstance(got, list) or len(got) != len(wanted):
+            return f"{wanted} became {got}"
+        return next((text for pair in zip(got, wanted, strict=True) if (text := difference(*pair))), "")
+    if (got.dtype, got.shape) != (wanted.dtype, wanted.shape):
+        return f"{wanted.dtype}{list(wanted.shape)} became {got.dtype}{list(got.shape)}"
+    scale = np.abs(wanted[np.isfinite(wanted)].astype(float)).max(initial=0)
+    same = np.allclose(got.astype(float), wanted.astype(float), rtol=0, atol=TOLERANCE * scale, equal_nan=True)
+    return "" if same else f"{wanted.ravel()[:6]} became {got.ravel()[:6]}"
+
+
+def found_in_both(path, inputs, runtime, **options):
+    """Return how the .onnx files of a .rten file differ from it in RTen: inline, and with mapped external data."""
+    given = {name: held(value) for name, value in inputs.items()}
+    wanted = runtime.run(path, given)
+    inline, external = (path.with_name(f"{kind}.onnx") for kind in ("inline", "external"))
+    formats.convert(path, inline, overwrite=True, fsync=False)
+    formats.convert(path, external, overwrite=True, fsync=False, external_data=True, size_threshold=1)
+    return [
+        text
+        for other, mmap in ((inline, False), (external, False), (external, True))
+        if (text := difference(runtime.run(other, given, mmap=mmap), wanted))
+    ]
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_golden_files(path: Path, newest, tmp_path: Path) -> None:
+    """A file of any release of rten-convert computes the same as ONNX."""
+    copy = tmp_path / "m.rten"
+    copy.write_bytes(path.read_bytes())
+    assert [] == found_in_both(copy, rten_golden.inputs(path.name.split(".")[0]), newest)
+
+
+def test_shared_models(shared_model: Path, newest, tmp_path: Path) -> None:
+    """A model of a real exporter computes the same, whichever way its weights are stored."""
+    arrays = np.load(shared_model.with_suffix(".npz"))
+    inputs = {name.removeprefix("in_"): arrays[name] for name in arrays.files if name.startswith("in_")}
+    path = tmp_path / "m.rten"
+    formats.convert(shared_model, path)
+    assert [] == found_in_both(path, inputs, newest)
+
+
+@pytest.mark.parametrize("options", [
+    {"max_external_file_size": 40}, {"one_file_per_tensor": True}, {"checksum": True}, {"alignment": 1}
+], ids=str)  # fmt: skip
+def test_files_of_weights(options, newest, tmp_path: Path) -> None:
+    """However weights are put into files, RTen finds and maps them."""
+    path, target = tmp_path / "m.rten", tmp_path / "m.onnx"
+    path.write_bytes((rten_golden.GOLDEN / "0.22.0" / "recurrent.v2.rten").read_bytes())
+    formats.convert(path, target, external_data=True, size_threshold=1, **options)
+    inputs = rten_golden.inputs("recurrent")
+    wanted = newest.run(path, inputs)
+    for mmap in (False, True):
+        assert not difference(newest.run(target, inputs, mmap=mmap), wanted)
+
+
+def outcome(case, folder, runtime):
+    """Return "refused", "right", or how the .onnx file differs from the .rten file of a case."""
+    source, path, target = (folder / name for name in ("m.onnx", "m.rten", "back.onnx"))
+    source.write_bytes(case.model)
+    try:
+        formats.convert(source, path, overwrite=True, fsync=False, onnx_hash=False)
+    except FormatError:
+        return "refused"
+    inputs = {name: held(value) for name, value in case.inputs.items()}
+    wanted = runtime.run(path, inputs)
+    formats.convert(path, target, overwrite=True, fsync=False, external_data=True, size_threshold=1)
+    try:
+        return difference(runtime.run(target, inputs, mmap=True), wanted) or "right"
+    except RunnerError as error:
+        return str(error)
+
+
+def test_suite(newest, tmp_path: Path) -> None:
+    """Every operator test of ONNX that becomes a .rten file is the same as ONNX, its weights and shapes mapped."""
+    outcomes = {case.id: outcome(case, tmp_path, newest) for case in backend_cases() if RANDOM not in case.id}
+    assert {} == {name: text for name, text in outcomes.items() if text not in ("right", "refused")}
+    assert sum(text == "right" for text in outcomes.values()) >= 1580
+
+
+def test_extremes_agree_in_onnxruntime(newest, tmp_path: Path) -> None:
+    """Of equal extremes both runtimes take the last, although RTen refuses the attribute that says so."""
+    text = (
+        '<ir_version: 8, opset_import: ["": 13]> g (float[2, n] x) => (a, i) {a = ArgMax <axis = 1> (x) i = ArgMin (x)}'
+    )
+    source, path, target = (tmp_path / name for name in ("m.onnx", "m.rten", "back.onnx"))
+    source.write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    formats.convert(source, path)
+    formats.convert(path, target)
+    inputs = {"x": np.array([[1, 3, 3, 0], [1, 0, 3, 0]], np.float32)}
+    wanted = [[[2], [2]], [[1, 1, 1, 1]]]
+    for outputs in (newest.run(path, inputs), newest.run(target, inputs)):
+        assert wanted == [output.tolist() for output in outputs]
+    assert wanted == [output.tolist() for output in evaluate_in_onnxruntime(target.read_bytes(), inputs)]
