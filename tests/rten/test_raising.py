@@ -387,7 +387,7 @@ def test_versions_are_the_oldest_that_suffice(make, op_type, attributes, version
     node = make_node(op_type, names, ["y"], **attributes)
     model, lost = raise_model(native(make.graph([node], [make.value("x", FLOAT, [1, 2, 3, 4])], ["y"])))
     assert (ir_version, version) == (model.ir_version, model.opset_import[0].version)
-    assert ["forgotten"] == [loss.kind for loss in lost]
+    assert ["forgotten"] == [loss.kind for loss in lost if loss.kind != "deviation"]
     assert lost[0].detail.endswith(f"(now {version})")
 
 

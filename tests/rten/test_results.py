@@ -37,7 +37,34 @@ SCATTERED = {
 SHORT = "g (int16[2] x, int16[1] u) => (int16[2] y) <int64[%s] i = {0}> { y = %s(x, i, u) }"
 SHORTS = {"x": np.array([30000, 1], np.int16), "u": np.array([30000], np.int16)}
 
+SHADOW = """g (float[3] x) => (float s, float[3] y) <int64 n = {1}, bool c = {1}> {
+    y = Loop (n, c, x) <
+        body = b (int64 i, bool g, float[3] v) => (bool h, float[3] s) { s = Where(g, x, v) h = Identity(g) } >
+    w = Cast<to=1>(n) s = Identity(w) }"""
+NESTED_SHADOW = """g (bool c, float[3] x) => (float[3] y, float z) <float[3] k = {7, 8, 9}> {
+    y = If (c) <
+        then_branch = t () => (float[3] r) {
+            w = If (c) <
+                then_branch = t2 () => (float[3] z) { a = Add(k, x) z = Neg(a) },
+                else_branch = e2 () => (float[3] z) { a = Add(x, k) z = Neg(a) } >
+            r = Mul(w, k) },
+        else_branch = e () => (float[3] r) { r = Sub(x, k) } >
+    z = ReduceSum<keepdims=0>(k) }"""
+
 CASES = {
+    "shadowed_by_a_loop": (SHADOW, {"x": F([1, 2, 3])}),
+    "shadowed_twice": (NESTED_SHADOW, {"c": np.array(True), "x": F([1, 2, 3])}),
+    "softplus_of_large_numbers": ("g (float[6] x) => (float[6] y, float[6] z) { y = Softplus(x) z = Mish(x) }",
+                                  {"x": F([0, 63, 65, 89, 1e30, -200])}),
+    "hardmax_of_nothing": ("g (float[A,B] x) => (float[C,D] y) { y = Hardmax(x) }", {"x": np.zeros((2, 0), F)}),
+    "hardmax_of_any_size": ("g (float[A,B] x) => (float[C,D] y) { y = Hardmax<axis=0>(x) }", {"x": X23}),
+    "mean_of_no_integers": ("g (int64[A,B] x) => (int64[C] y) <int64[1] a = {1}> { y = ReduceMean<keepdims=0>(x, a) }",
+                            {"x": np.zeros((2, 0), I)}),
+    "normalization_of_nothing": ("""g (float[0,2,3] x) => (float[A,B,C] y, float[D,E,F] z) <float[2] s = {1, 1}> {
+        y = BatchNormalization(x, s, s, s, s) z = InstanceNormalization(x, s, s) }""",
+                                 {"x": np.zeros((0, 2, 3), F)}),
+    "space_of_no_samples": ("g (float[A,4,2,2] x) => (float[B,C,D,E] y) { y = SpaceToDepth<blocksize=2>(x) }",
+                            {"x": np.zeros((0, 4, 2, 2), F)}),
     "siblings_then": (SIBLINGS, {"c": np.array(True), "i": np.array(1), "a": F([1, 2]), "b": F([3, 4])}),
     "siblings_else": (SIBLINGS, {"c": np.array(False), "i": np.array(1), "a": F([1, 2]), "b": F([3, 4])}),
     "scatter_elements_add": (SHORT % (1, 'ScatterElements<axis=0, reduction="add">'), SHORTS),
@@ -138,6 +165,22 @@ def test_folding_wraps_and_ends(runtime, tmp_path):
 TOLD = {
     "Sign": "g (float[2] x) => (float[2] y) { y = Sign(x) }",
     "ArgMax": "g (float[2] x) => (int64[1] y) { y = ArgMax(x) }",
+    "Relu": "g (float[2] x) => (float[2] y) { y = Relu(x) }",
+    "Clip": "g (float[2] x) => (float[2] y) <float k = {1}> { y = Clip(x, k) }",
+    "TopK": "g (float[2] x) => (float[1] y, int64[1] z) <int64[1] k = {1}> { y, z = TopK(x, k) }",
+    "Hardmax": "g (float[2] x) => (float[2] y) { y = Hardmax(x) }",
+    "ReduceMax": "g (float[2] x) => (float y) { y = ReduceMax<keepdims=0>(x) }",
+    "ReduceMean": "g (float[N] x) => (float y) { y = ReduceMean<keepdims=0>(x) }",
+    "ReduceProd": "g (int32[N] x) => (int32 y) { y = ReduceProd<keepdims=0>(x) }",
+    "MaxPool": "g (float[1, 1, 4] x) => (float[1, 1, 2] y) { y = MaxPool<kernel_shape=[2], strides=[2]>(x) }",
+    "GlobalMaxPool": "g (float[1, 1, 4] x) => (float[1, 1, 1] y) { y = GlobalMaxPool(x) }",
+    "Asinh": "g (float[2] x) => (float[2] y) { y = Asinh(x) }",
+    "ScatterND": """g (float[2] x) => (float[2] y) <int64[1, 1] i = {0}, float[1] u = {1}> {
+        y = ScatterND<reduction="max">(x, i, u) }""",
+    "ConvTranspose": """g (float[1, 1, 4] x) => (float[1, 1, 6] y) <float[1, 1, 2] w = {1, 2}> {
+        y = ConvTranspose<dilations=[2]>(x, w) }""",
+    "Resize": """g (float[1, 1, H, 1] x) => (float[1, 1, K, 1] y) <float[4] s = {1, 1, 1.5, 1}> {
+        y = Resize<mode="linear">(x, "", s) }""",
     "QuantizeLinear": "g (float[2] x) => (uint8[2] y) <float s = {0.3}, uint8 z = {0}> { y = QuantizeLinear(x, s, z) }",
     "DynamicQuantizeLinear": "g (float[2] x) => (uint8[2] y, float s, uint8 z) { y, s, z = DynamicQuantizeLinear(x) }",
 }
@@ -145,7 +188,7 @@ TOLD = {
 
 @pytest.mark.parametrize("op_type", TOLD)
 def test_deviations_are_told(op_type, tmp_path):
-    """What RTen computes otherwise on ties, signed zero and half steps is told, once an operator with its places."""
+    """What RTen computes otherwise on ties, NaN, signed zero and half steps is told, once an operator."""
     path = tmp_path / "m.onnx"
     path.write_bytes(_model(TOLD[op_type], 18).SerializeToString())
     losses = [loss for loss in formats.convert(path, tmp_path / "m.rten").losses if loss.kind == "deviation"]
@@ -153,7 +196,24 @@ def test_deviations_are_told(op_type, tmp_path):
     assert not losses[0].matters
 
 
-@pytest.mark.parametrize("op_type", ["Sign", "ArgMax", "QuantizeLinear"])
+NOT_TOLD = {
+    "integers": "g (int32[2] x) => (int32[2] y) <int32 k = {1}> { a = Relu(x) y = Clip(a, k) }",
+    "mean": "g (float[2, N] x) => (float[N] y) <int64[1] a = {0}> { y = ReduceMean<keepdims=0>(x, a) }",
+    "product": "g (uint8[2] x) => (int32 y) { a = Cast<to=6>(x) y = ReduceProd<keepdims=0>(a) }",
+    "resize": """g (float[1, 1, H, 1] x) => (float[1, 1, K, 1] y) <float[4] s = {1, 1, 2, 1}> {
+        y = Resize<mode="linear">(x, "", s) }""",
+}
+
+
+@pytest.mark.parametrize("name", NOT_TOLD)
+def test_what_cannot_deviate_is_not_told(name, tmp_path):
+    """Integers are never NaN, known sizes not zero, and a whole scale is the ratio of the sizes."""
+    path = tmp_path / "m.onnx"
+    path.write_bytes(_model(NOT_TOLD[name], 18).SerializeToString())
+    assert [] == [loss for loss in formats.convert(path, tmp_path / "m.rten").losses if loss.kind == "deviation"]
+
+
+@pytest.mark.parametrize("op_type", ["Sign", "QuantizeLinear", "Relu", "Clip"])
 def test_exact_forms_have_no_deviation(op_type, tmp_path):
     """With `exact`, the operator is written as others, and there is nothing to tell."""
     path = tmp_path / "m.onnx"

@@ -95,6 +95,7 @@ class Context:
         self.exact = exact
         self.target = target
         self.emitted: list[Node] = []
+        self.told: list[str] = []
 
     def nested(self) -> Context:
         """A context for the nodes of a subgraph, which see the values around it."""
@@ -189,6 +190,10 @@ class Context:
         """Whether a value is known to hold integers or truth values."""
         elem_type = self.elem_type(name)
         return elem_type in INTS or elem_type in BYTES
+
+    def tell(self, sentence: str) -> None:
+        """Tell what the nodes that are being made compute otherwise than ONNX says, on special values."""
+        self.told.append(sentence)
 
     # Constants.
 

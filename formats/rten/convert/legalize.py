@@ -21,6 +21,7 @@ from formats.rten.convert.loss_report import Losses
 from formats.rten.convert.precedents import Precedents
 from formats.rten.convert.refusal import Refusal, Refused
 from formats.rten.convert.scope import MALFORMED, Scope
+from formats.rten.convert.shadowing import unshadowed
 from formats.rten.convert.shape_names import ShapeNames
 from formats.rten.convert.value_types import UNKNOWN, ValueType, declared_type
 from formats.rten.graph.attributes import make_node
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Attribute
     from formats.rten.convert.functions import Key
     from formats.rten.convert.precedents import Likeness
-    from formats.rten.operators.spec import Deviation
+    from formats.rten.operators.spec import OperatorSpec
     from formats.rten.target import Target
 
 NEWEST_KNOWN = 28  # the newest operator set whose forms the rewritings know
@@ -79,7 +80,7 @@ def legalize(model: Model, exact: bool = False, target: Target = ALL_RELEASES) -
     if (model.ir_version or 0) < 4:
         constants = {tensor.name for tensor in graph.initializer}
         graph = replace(graph, input=[value for value in graph.input if value.name not in constants])
-    legal = legalizer.graph(graph, versions, None, "graph", ())
+    legal = legalizer.graph(legalizer.unshadowed(graph), versions, None, "graph", ())
     imports = [OperatorSetId(domain="", version=max(version, NEWEST))]
     imports += [entry for entry in model.opset_import if entry.domain not in STANDARD_DOMAINS]
     result = replace(
@@ -142,8 +143,8 @@ class _Legalizer:
         constants = Constants(scope, self._names)
         surroundings = _Surroundings(scope, constants, outer.depth + 1 if outer else 0, ShapeNames(graph))
         scope.declare([*graph.value_info, *graph.input, *graph.output])
-        for place, value in enumerate(graph.input):
-            scope.add_input(value.name or "", input_types[place] if place < len(input_types) else UNKNOWN)
+        for number, value in enumerate(graph.input):
+            scope.add_input(value.name or "", input_types[number] if number < len(input_types) else UNKNOWN)
         tensors = [*graph.initializer, *map(densify, graph.sparse_initializer)]
         for tensor in tensors:
             scope.add_tensor(tensor)
@@ -152,11 +153,13 @@ class _Legalizer:
             node = graph.node[index]
             likeness = self._likeness(node, versions, scope)
             legal_node = self._precedents.follow(likeness, node, scope)
+            place = _Place(versions, f"{where}.node[{index}]", surroundings, is_inlined)
             if legal_node is not None:
                 nodes.append(legal_node)
+                self._tell(legal_node, SPECS[legal_node.op_type or ""], place._replace(given=node))
                 continue
             refused = len(self.refusals)
-            made = self._node(node, _Place(versions, f"{where}.node[{index}]", surroundings, is_inlined))
+            made = self._node(node, place)
             if len(self.refusals) == refused:
                 self._precedents.add(likeness, node, made, scope)
             nodes += made
@@ -167,6 +170,10 @@ class _Legalizer:
         )
         self.types[id(legal)] = scope.types
         return legal
+
+    def unshadowed(self, graph: Graph) -> Graph:
+        """The graph, no value of whose subgraphs is called like one around it."""
+        return unshadowed(graph, self._names)
 
     def _order(self, graph: Graph, where: str) -> Sequence[int]:
         """The indices of the nodes in an order in which each comes after those that it uses."""
@@ -217,12 +224,20 @@ class _Legalizer:
         if spec is None:
             return None
         context = self._context(node, place.versions.get(domain, NEWEST), place)
+        told: list[str] = []  # of a node that stays as it is, by any of them
         for rewriting in spec.all_rewritings:
             nodes = rewriting(node, context)
             if nodes is not None:
-                return nodes
+                told = context.told
+                break
             context.emitted.clear()
-        return None
+            told += context.told
+            context.told.clear()
+        else:
+            nodes = None
+        for detail in told:
+            self._note("deviation", detail, place, matters=self._exact)
+        return nodes
 
     def _finished(self, node: Node, domain: str, place: _Place) -> Node:
         """A node that is legal as it is; what its outputs are is known from now on."""
@@ -230,8 +245,7 @@ class _Legalizer:
         if spec is None or spec.row is None or not self._target.has(spec.row):
             raise Refused("is an operator that RTen has not")
         scope = place.surroundings.scope
-        if spec.told is not None:
-            self._tell(node, spec.told, place)
+        self._tell(node, spec, place)
         scope.infer(node)
         for name in node.output:
             elem_type = scope.types[name].elem_type
@@ -242,11 +256,15 @@ class _Legalizer:
                 raise Refused(f"computes {type_name(elem_type)}, which RTen has not")
         return node
 
-    def _tell(self, node: Node, told: Deviation, place: _Place) -> None:
+    def _tell(self, node: Node, spec: OperatorSpec, place: _Place) -> None:
         """Note what RTen computes otherwise of a node, by the operator of the model that it stands for."""
-        detail = told(node, self._context(node, NEWEST, place))
-        if detail:
-            self._note("deviation", detail, place, matters=self._exact)
+        rules = [rule for rule in (spec.told, spec.unspecified) if rule is not None]
+        if not rules:
+            return
+        details = [rule(node, self._context(node, NEWEST, place)) for rule in rules]
+        if any(details):
+            matters = self._exact and spec.told is not None and bool(details[0])
+            self._note("deviation", "; ".join(filter(None, details)), place, matters=matters)
 
     def _note(self, kind: str, detail: str, place: _Place, *, matters: bool) -> None:
         """Add a loss to those of the operator of the model that stands at a place."""

@@ -258,10 +258,10 @@ class Scope:
             self.expanded.update((name, self._shapes[node.input[1]]) for name in node.output)
         if spec.contents is not None:
             self._fold(node, spec.contents, types)
-        if (
-            spec.range is not None and (self.types[node.output[0]].elem_type not in FLOATS if node.output else False)
-        ) or (spec.range is not None and any(name in self.ranges for name in node.input)):
-            self._note_range(node, spec.range, types)
+        if spec.range is not None and node.output:
+            of_numbers = self.types[node.output[0]].elem_type not in FLOATS or spec.is_bounding
+            if of_numbers or any(name in self.ranges for name in node.input):
+                self._note_range(node, spec.range, types)
 
     def _note_copy(self, node: Node) -> None:
         """Remember of what a small constant is made, so that it can be read if somebody asks."""

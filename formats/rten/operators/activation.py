@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from formats.rten.graph.attributes import get_float
 from formats.rten.operators import comparison, elementwise, ranges, shape
+from formats.rten.operators.deviations import of_floats
 from formats.rten.operators.rewritings import dropped
 from formats.rten.operators.rules import broadcast, same, unknown
 from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature
+from formats.rten.target import Fault
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -16,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def relu(node: Node, context: Context) -> list[Node] | None:
-    """Of integers, the larger of the number and zero."""
+    """Of integers, and of NaN where that has to stay, the larger of the number and zero."""
     data = context.input(0)
-    if not context.is_integer(data):
+    if not context.is_integer(data) and not context.exact:
         return None
     return context.replace(context.op(elementwise.Max, data, context.scalar(0, like=data)))
 
@@ -31,6 +33,7 @@ Relu = OperatorSpec(
     older=(dropped("consumed_inputs"),),
     rewritings=(relu,),
     is_plain=True,
+    told=of_floats("of NaN, RTen makes zero"),
     range=ranges.clipped_below,
 )
 LeakyRelu = OperatorSpec(
@@ -121,11 +124,29 @@ HardSigmoid = OperatorSpec(
 HardSwish = OperatorSpec("HardSwish", Row(1), dims=same, is_plain=True)
 
 
+_MAX_CURVED = 64  # beyond, Softplus(x) is x in 24 bits
+_OVERFLOW = Fault("makes infinity of numbers above 88")
+
+
+def _is_curved(context: Context, data: str) -> bool:
+    """Whether no number is so large that Softplus overflows."""
+    greatest = context.scope.range_of(data).greatest
+    return greatest is not None and greatest <= _MAX_CURVED
+
+
 def softplus(node: Node, context: Context) -> list[Node] | None:
-    """RTen's overflows; max(x, 0) + ln(1 + t) with t = exp(-|x|) does not, and ln(1 + t) is 2 artanh(t / (2 + t))."""
+    """RTen's overflows, so it gets no more than what it can do, and the number itself is taken beyond.
+
+    Near zero it is exact to 1e-7, as a sum. Exact to seven digits is max(x, 0) + ln(1 + t) with t = exp(-|x|), where
+    ln(1 + t) is 2 artanh(t / (2 + t)).
+    """
     data = context.input(0)
-    if not context.exact:
+    if _is_curved(context, data):
         return None
+    if not context.exact:
+        bounded = context.op(elementwise.Min, data, context.scalar(_MAX_CURVED, like=data))
+        curved = context.op(Softplus, bounded)
+        return context.replace(context.op(elementwise.Max, data, curved))
     two = context.scalar(2, like=data)
     small = context.op(elementwise.Exp, context.op(elementwise.Neg, context.op(elementwise.Abs, data)))
     ratio = context.op(elementwise.Div, small, context.op(elementwise.Add, small, two))
@@ -136,10 +157,12 @@ def softplus(node: Node, context: Context) -> list[Node] | None:
 
 
 def _softplus_deviation(node: Node, context: Context) -> str:
-    return "numbers above 88 become infinite in RTen"
+    return "" if _is_curved(context, node.input[0]) else "numbers above 88 become infinite in RTen"
 
 
-Softplus = OperatorSpec("Softplus", Row(1), dims=same, rewritings=(softplus,), deviation=_softplus_deviation)
+Softplus = OperatorSpec(
+    "Softplus", Row(1), dims=same, rewritings=(softplus,), faults=(_OVERFLOW,), deviation=_softplus_deviation
+)
 
 
 def softsign(node: Node, context: Context) -> list[Node] | None:

@@ -11,6 +11,7 @@ from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import find, get_int, get_ints, get_string, make_node
 from formats.rten.operators import activation, control_flow, elementwise, indexing, matrix, shape, slicing
+from formats.rten.operators.deviations import SPREAD
 from formats.rten.operators.rules import always, unknown
 from formats.rten.operators.spec import ANY, Field, FieldKind, OperatorSpec, Row, sizes_field
 from formats.rten.operators.window import (
@@ -257,6 +258,7 @@ def _transposed_pads(
 
 def _dilated(context: Context, weight: str, geometry: Window) -> str:
     """The weight with zeros between its elements."""
+    context.tell(SPREAD)
     outer = shape.sizes_of(context, weight, 0, 2)
     rank = len(geometry.kernel)
     cells = [size for length in geometry.kernel for size in (length, 1)]
@@ -356,6 +358,7 @@ def col2im(node: Node, context: Context) -> list[Node] | None:
         total - (count - 1) * stride - extent
         for total, count, stride, extent in zip(totals, counts, strides, extents, strict=True)
     ]
+    context.tell(SPREAD)
     kernels = numpy.tile(numpy.eye(volume).reshape(volume, 1, *block), (channels, *(1 for _ in range(rank + 1))))
     batch = shape.sizes_of(context, data, 0, 1)
     patches = context.op(shape.Reshape, data, shape.joined(context, batch, context.int64([channels * volume, *counts])))

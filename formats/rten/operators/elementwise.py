@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from formats.ir.dtypes import FLOAT, INT16, INT32, UINT16
 from formats.rten.graph.attributes import find, get_float, get_int
 from formats.rten.operators import comparison, ranges
+from formats.rten.operators.deviations import of_floats
 from formats.rten.operators.rewritings import broadcast_by_attribute, dropped, widened, without_gaps
 from formats.rten.operators.rules import arithmetic, broadcast, multiply, of_any_input, pairs, pairwise, same
 from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature
@@ -174,6 +175,7 @@ Max = OperatorSpec(
     narrow=widened(()),
     raised=without_gaps,
     range=ranges.largest,
+    is_bounding=True,
 )
 Min = OperatorSpec(
     "Min",
@@ -186,6 +188,7 @@ Min = OperatorSpec(
     narrow=widened(()),
     raised=without_gaps,
     range=ranges.least,
+    is_bounding=True,
 )
 Mean = OperatorSpec(
     "Mean",
@@ -290,6 +293,15 @@ def clip_bounds(node: Node, context: Context) -> list[Node] | None:
     return context.changed([data, *bounds], without=("min", "max", "consumed_inputs"))
 
 
+def clip(node: Node, context: Context) -> list[Node] | None:
+    """RTen puts NaN within the bounds, too; where it has to stay, the least of the greatest."""
+    data, low, high = context.input(0), context.optional(1), context.optional(2)
+    if not context.exact or context.is_integer(data):
+        return None
+    raised = context.op(Max, data, low) if low else data
+    return context.replace(context.op(Min, raised, high) if high else raised)
+
+
 Clip = OperatorSpec(
     "Clip",
     Row(3),
@@ -297,8 +309,11 @@ Clip = OperatorSpec(
     ranks={1: 0, 2: 0},
     dims=same,
     older=(clip_bounds,),
+    rewritings=(clip,),
+    told=of_floats("of NaN, RTen makes a number within the bounds"),
     narrow=widened((0, 1, 2)),
     range=ranges.clipped,
+    is_bounding=True,
 )
 Sin = OperatorSpec("Sin", Row(1), dims=same)
 Cos = OperatorSpec("Cos", Row(1), dims=same)
@@ -309,6 +324,7 @@ Atan = OperatorSpec("Atan", Row(1), dims=same)
 Sinh = OperatorSpec("Sinh", Row(1), dims=same)
 Cosh = OperatorSpec("Cosh", Row(1), dims=same)
 Tanh = OperatorSpec("Tanh", Row(1), dims=same, older=(dropped("consumed_inputs"),), is_plain=True)
-Asinh = OperatorSpec("Asinh", Row(1), dims=same)
-Acosh = OperatorSpec("Acosh", Row(1), dims=same)
+_SQUARED: Final = of_floats("of numbers whose square is infinite, RTen may make infinity")
+Asinh = OperatorSpec("Asinh", Row(1), dims=same, told=_SQUARED)
+Acosh = OperatorSpec("Acosh", Row(1), dims=same, told=_SQUARED)
 Atanh = OperatorSpec("Atanh", Row(1), dims=same)

@@ -43,9 +43,11 @@ def hardmax(node: Node, context: Context) -> list[Node] | None:
     import numpy
 
     data, axis = context.input(0), get_int(node, "axis", -1)
-    found = context.op_outputs(reduction.TopK, [data, context.int64([1])], 2, axis=axis)[1]
     dims = context.dims(data)
     size = dims[axis] if dims is not None else None
+    if size == 0:
+        return context.replace(context.op(shape.Identity, data))
+    count = one = context.int64([1])
     if isinstance(size, int):
         depth = context.int64([size])
     elif axis >= 0 or dims is not None:
@@ -53,11 +55,16 @@ def hardmax(node: Node, context: Context) -> list[Node] | None:
         depth = shape.sizes_of(context, data, number, number + 1)
     else:
         depth = context.op(indexing.Gather, context.op(shape.Shape, data), context.int64([axis]))
+    if not isinstance(size, int):  # which may be zero, where there is no largest
+        count, depth = context.op(elementwise.Min, depth, one), context.op(elementwise.Max, depth, one)
+    found = context.op_outputs(reduction.TopK, [data, count], 2, axis=axis)[1]
     values = context.array(numpy.array([0.0, 1.0]), context.elem_type(data) or FLOAT)
     # The axis of one stays until there is the one of the depth beside it: ONNX has no OneHot of a scalar.
     inner = axis if axis < 0 else axis + 1
     marked = context.op(indexing.OneHot, found, depth, values, axis=inner)
-    return context.replace(context.op(shape.Squeeze, marked, context.int64([inner - 1])))
+    if isinstance(size, int):
+        return context.replace(context.op(shape.Squeeze, marked, context.int64([inner - 1])))
+    return context.replace(context.op(shape.Reshape, marked, context.op(shape.Shape, data), allowzero=1))
 
 
 Hardmax = OperatorSpec("Hardmax", dims=same, older=(flattened,), rewritings=(hardmax,))
@@ -77,7 +84,13 @@ def batch_normalization(node: Node, context: Context) -> list[Node] | None:
     """Only inference: statistics are given, not computed."""
     if get_int(node, "training_mode"):
         raise Refused("is in its training form (training_mode = 1)", "export the model for inference")
-    return None
+    return of_nothing(node, context)
+
+
+def of_nothing(node: Node, context: Context) -> list[Node] | None:
+    """RTen stops at a batch or instances of no elements, which stay as they are."""
+    data = context.input(0)
+    return context.replace(context.op(shape.Identity, data)) if 0 in (context.dims(data) or ()) else None
 
 
 BatchNormalization = OperatorSpec(
@@ -93,6 +106,7 @@ InstanceNormalization = OperatorSpec(
     Row(3, 1, "BatchNormalizationAttrs", (_EPSILON,)),
     dims=same,
     older=(dropped("consumed_inputs"),),
+    rewritings=(of_nothing,),
 )
 
 

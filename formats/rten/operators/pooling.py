@@ -9,6 +9,7 @@ from formats.ir.dtypes import FLOAT, INT32, INT64
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_int, get_ints
 from formats.rten.operators import elementwise, reduction, scatter, shape, slicing
+from formats.rten.operators.deviations import of_floats
 from formats.rten.operators.rules import always, unknown
 from formats.rten.operators.spec import ANY, ONES, Field, FieldKind, OperatorSpec, Row, of_input, sizes_field
 from formats.rten.operators.window import (
@@ -194,6 +195,7 @@ AveragePool = OperatorSpec(
     raised=window_raised,
     is_plain=True,
 )
+_LEAST = of_floats("of NaN or negative infinity alone, RTen's largest is that, onnxruntime's may be another number")
 MaxPool = OperatorSpec(
     "MaxPool",
     Row(
@@ -213,6 +215,7 @@ MaxPool = OperatorSpec(
     faults=(_CEIL,),
     raised=window_raised,
     is_plain=True,
+    unspecified=_LEAST,
 )
 
 
@@ -244,7 +247,7 @@ def global_pool_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[D
 
 
 GlobalAveragePool = OperatorSpec("GlobalAveragePool", Row(1), dims=global_pool_dims, is_plain=True)
-GlobalMaxPool = OperatorSpec("GlobalMaxPool", Row(1), dims=global_pool_dims)
+GlobalMaxPool = OperatorSpec("GlobalMaxPool", Row(1), dims=global_pool_dims, unspecified=_LEAST)
 
 
 def global_lp_pool(node: Node, context: Context) -> list[Node] | None:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from formats.ir.dtypes import BOOL, INT32, INT64
 from formats.rten.convert.refusal import Refused
-from formats.rten.convert.value_types import Dims, ValueType
+from formats.rten.convert.value_types import UNKNOWN, Dims, Interval, ValueType
 from formats.rten.graph.attributes import find, get_int, get_ints
 from formats.rten.operators import comparison, creation, elementwise, indexing, ranges, shape, slicing
+from formats.rten.operators.deviations import NAN_ORDER
 from formats.rten.operators.rewritings import promoted, widened
 from formats.rten.operators.rules import always, multiply, normalize, reduced, same, same_contents
 from formats.rten.operators.spec import (
@@ -23,6 +24,7 @@ from formats.rten.operators.spec import (
     of_input,
 )
 from formats.rten.target import RELEASES, RTEN_0_26, Fault, Release
+from formats.rten.types import INT32_LIMITS
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -119,12 +121,25 @@ def reduce_mean(node: Node, context: Context) -> list[Node] | None:
     if not context.is_integer(data):
         return None
     total = context.op(ReduceSum, *node.input, keepdims=get_int(node, "keepdims", 1))
-    count = context.op(elementwise.Div, context.op(shape.Size, data), context.op(shape.Size, total))
+    results = context.op(elementwise.Max, context.op(shape.Size, total), context.int64_scalar(1))
+    count = context.op(elementwise.Div, context.op(shape.Size, data), results)
+    count = context.op(elementwise.Max, count, context.int64_scalar(1))  # the mean of nothing is zero in onnxruntime
     elem_type = context.elem_type(data) or INT64
     return context.replace(context.op(elementwise.Div, total, context.cast(count, elem_type)))
 
 
-ReduceMean = _spec("ReduceMean", reduce_mean, narrow=_IN_32_BITS, range=ranges.of(0))
+def _mean_of_nothing(node: Node, context: Context) -> str:
+    dims, axes = context.dims(node.input[0]), context.optional(1)
+    if context.is_integer(node.input[0]):
+        return ""
+    if dims is not None and axes and (held := context.scope.ints(axes)):
+        dims = tuple(dims[axis] for axis in held)
+    if dims is not None and all(isinstance(dim, int) and dim > 0 for dim in dims):
+        return ""
+    return "the mean of nothing is NaN in RTen, and zero in onnxruntime"
+
+
+ReduceMean = _spec("ReduceMean", reduce_mean, narrow=_IN_32_BITS, range=ranges.of(0), unspecified=_mean_of_nothing)
 
 
 def product_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
@@ -135,7 +150,22 @@ def product_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims |
     return (multiply(held),)
 
 
-ReduceProd = _spec("ReduceProd", contents=product_contents, narrow=_IN_32_BITS, range=ranges.elements_multiplied)
+def _wrapped_product(node: Node, context: Context) -> str:
+    """Of 64 bits, the report has a `range`."""
+    types = [context.scope.type_of(name) if name else UNKNOWN for name in node.input]
+    held = Interval(*INT32_LIMITS).holds(ranges.elements_multiplied(node, context.scope, types))
+    if held or types[0].elem_type != INT32:
+        return ""
+    return "products beyond 32 bits wrap in RTen, where onnxruntime may give the greatest number"
+
+
+ReduceProd = _spec(
+    "ReduceProd",
+    contents=product_contents,
+    narrow=_IN_32_BITS,
+    range=ranges.elements_multiplied,
+    unspecified=_wrapped_product,
+)
 
 
 def reduce_extremum(node: Node, context: Context) -> list[Node] | None:
@@ -151,8 +181,8 @@ def reduce_extremum(node: Node, context: Context) -> list[Node] | None:
     )
 
 
-ReduceMax = _spec("ReduceMax", reduce_extremum, narrow=_IN_32_BITS, range=ranges.of(0))
-ReduceMin = _spec("ReduceMin", reduce_extremum, narrow=_IN_32_BITS, range=ranges.of(0))
+ReduceMax = _spec("ReduceMax", reduce_extremum, narrow=_IN_32_BITS, range=ranges.of(0), unspecified=NAN_ORDER)
+ReduceMin = _spec("ReduceMin", reduce_extremum, narrow=_IN_32_BITS, range=ranges.of(0), unspecified=NAN_ORDER)
 ReduceL1 = _spec("ReduceL1", narrow=_IN_32_BITS, range=ranges.absolute_totals)
 
 
@@ -271,6 +301,7 @@ ArgMax = OperatorSpec(
     narrow=widened((0,), ()),
     raised=arg_extreme_raised,
     told=_arg_told,
+    unspecified=NAN_ORDER,
     range=ranges.sizes,
 )
 ArgMin = OperatorSpec(
@@ -283,6 +314,7 @@ ArgMin = OperatorSpec(
     narrow=widened((0,), ()),
     raised=arg_extreme_raised,
     told=_arg_told,
+    unspecified=NAN_ORDER,
     range=ranges.sizes,
 )
 
@@ -307,6 +339,7 @@ TopK = OperatorSpec(
     elements=(of_input(0), always(INT64)),
     older=(promoted(k=1),),
     narrow=widened((0,)),
+    unspecified=NAN_ORDER,
 )
 
 

@@ -15,6 +15,7 @@ from formats.ir.dtypes import BOOL, FLOAT, INT32, numpy_dtype
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_ints, get_string
 from formats.rten.operators import comparison, elementwise, indexing, matrix, shape
+from formats.rten.operators.deviations import SPREAD
 from formats.rten.operators.interpolation import Axis, Kernel, indices, inside, weight_matrix
 from formats.rten.operators.rules import normalize, unknown
 from formats.rten.operators.spec import ANY, Field, FieldKind, OperatorSpec, Row, Signature
@@ -98,10 +99,17 @@ def _scales(context: Context) -> str:
     return "" if not name or context.dims(name) == (0,) else name
 
 
-def _assume_native(context: Context, reason: str) -> None:
-    """The native operator is taken to do, unless exactness is asked for."""
-    if context.exact and context.target.deviates(_RATIO):
-        raise Refused(reason, "fix the sizes of the model's inputs")
+def _assume_native(node: Node, context: Context, reason: str) -> None:
+    """The native operator is taken to do, and what it may do otherwise is told, unless exactness is asked for."""
+    fault = _RATIO
+    if get_string(node, "coordinate_transformation_mode", "half_pixel") == "align_corners":
+        if get_string(node, "mode", "nearest") == "nearest":
+            return
+        fault = _ONE_CORNER
+    if context.target.deviates(fault):
+        if context.exact:
+            raise Refused(reason, "fix the sizes of the model's inputs")
+        context.tell(fault.sentence)
 
 
 def _after(before: Dim, scale: float) -> Dim:
@@ -116,11 +124,11 @@ def _axes(node: Node, context: Context) -> list[Axis] | None:
     roi = context.scope.numbers(context.optional(1)) if context.optional(1) else None
     factors = context.scope.numbers(scales) if scales else None
     if scales and factors is None:
-        _assume_native(context, "has scales that are known only when the model runs")
+        _assume_native(node, context, "has scales that are known only when the model runs")
         return None
     rank = len(factors) if factors else (context.dims(context.optional(3)) or (None,))[0]
     if not isinstance(rank, int):
-        _assume_native(context, "has sizes of unknown number")
+        _assume_native(node, context, "has sizes of unknown number")
         return None
     before = dims or (None,) * rank
     sizes = (context.scope.contents_of(context.optional(3)) if not factors else None) or (None,) * rank
@@ -165,13 +173,15 @@ def _is_native(node: Node, context: Context, axes: list[Axis]) -> bool:
     if certain and (len(axes) > NATIVE_RANK or min(certain) < len(axes) - NATIVE_AXES):
         return False
     if coordinates == "align_corners":  # needs no scale
+        if any(axes[place].after is None for place in resized):
+            _assume_native(node, context, "aligns corners of sizes that are known only when the model runs")
         is_safe = mode == "nearest" or not context.target.deviates(_ONE_CORNER)
         return is_safe or all(axes[place].after != 1 for place in resized)
     if not context.target.deviates(_RATIO):
         return True
     for axis in axes:
         if axis.is_resized and axis.is_whole is None:
-            _assume_native(context, "has scales that are not whole, for unknown sizes")
+            _assume_native(node, context, "has scales that are not whole, for unknown sizes")
     return all(axis.is_whole is not False for axis in axes)
 
 
@@ -189,6 +199,7 @@ def _along(context: Context, data: str, place: int, rank: int, axis: Axis, kerne
     """One axis resized."""
     if kernel.mode == "nearest":
         return context.op(indexing.Gather, data, context.int64(indices(axis, kernel)), axis=place)
+    context.tell(SPREAD)
     weights = context.array(weight_matrix(axis, kernel), context.elem_type(data) or FLOAT)
     if place == rank - 2:
         return context.op(matrix.MatMul, weights, data)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from formats.ir.dtypes import BOOL, INT16, INT64, UINT16
 from formats.rten.graph.attributes import get_int, get_string
 from formats.rten.operators import comparison, creation, elementwise, ranges, shape, slicing
+from formats.rten.operators.deviations import NAN_ORDER
 from formats.rten.operators.rewritings import widened
 from formats.rten.operators.rules import normalize, same, unknown
 from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature, axis_field
@@ -78,6 +79,10 @@ def wrapped(node: Node, context: Context) -> list[Node] | None:
     return widened((0, 2), narrow=narrow)(node, context)
 
 
+def _order_told(node: Node, context: Context) -> str:
+    return NAN_ORDER(node, context) if get_string(node, "reduction") in ("min", "max") else ""
+
+
 Scatter = OperatorSpec(
     "Scatter",
     Row(3, 1, "ScatterElementsAttrs", (axis_field(0), _REDUCTION_FIELD)),
@@ -95,6 +100,7 @@ ScatterElements = OperatorSpec(
     dims=same,
     rewritings=(scatter_elements,),
     narrow=wrapped,
+    unspecified=_order_told,
     range=ranges.accumulated,
 )
 _NOT_CONTIGUOUS = Fault("panics where the data are a part cut out of another value", until=RTEN_0_27, since=RTEN_0_26)
@@ -120,6 +126,7 @@ ScatterND = OperatorSpec(
     rewritings=(scatter_nd,),
     faults=(_NOT_CONTIGUOUS,),
     narrow=wrapped,
+    unspecified=_order_told,
     range=ranges.accumulated,
 )
 

@@ -390,8 +390,8 @@ def space_to_depth(node: Node, context: Context) -> list[Node] | None:
     split_up = context.op(Reshape, data, joined(context, batch, channels, rows, edge, columns, edge))
     perm = [0, 1, 3, 5, 2, 4] if get_string(node, "mode", "DCR") == "CRD" else [0, 3, 5, 1, 2, 4]
     moved = context.op(Transpose, split_up, perm=perm)
-    target = joined(context, batch, context.int64([-1]), rows, columns)
-    return context.replace(context.op(Reshape, moved, target))
+    deeper = context.op(elementwise.Mul, channels, context.int64([block * block]))
+    return context.replace(context.op(Reshape, moved, joined(context, batch, deeper, rows, columns)))
 
 
 SpaceToDepth = OperatorSpec("SpaceToDepth", dims=unknown, rewritings=(space_to_depth,), range=ranges.of(0))

@@ -152,6 +152,7 @@ class OperatorSpec:
     elements: tuple[ElementRule, ...] = OF_FIRST  # of each output; the last holds for all further ones
     contents: ContentsRule | None = None  # what a small integer output holds
     range: RangeRule | None = None  # between which numbers the integers of its outputs are
+    is_bounding: bool = False  # what is known of one input bounds its output, whatever the others hold
     body: BodyRule | None = None  # what the inputs of its subgraph are
     makes_sequence: bool = False
     sizes: tuple[int, ...] = ()  # the inputs that are dims, or numbers of elements
@@ -175,6 +176,7 @@ class OperatorSpec:
     deviation: Deviation | None = None
     # On the way to RTen: what RTen computes otherwise of a node as we write it, on ties, NaN, signed zero, half steps.
     told: Deviation | None = None
+    unspecified: Deviation | None = None  # where ONNX leaves open what comes out, and RTen and onnxruntime differ
 
     @property
     def all_rewritings(self) -> tuple[Rewriting, ...]:

@@ -209,8 +209,12 @@ class GraphRaiser:
             made.attribute, kinds = self._body(node, where)
         context = self._context(made)
         spec = SPECS.get(node.op_type or "")
-        if spec is not None and spec.deviation is not None and (detail := spec.deviation(made, context)):
-            self._shared.losses.add("deviation", f"{node.op_type}: {detail}", where, node.name or node.output[0])
+        if spec is not None:
+            told = None if spec.deviation or spec.raised else spec.told
+            for rule, matters in ((spec.deviation, True), (told, False), (spec.unspecified, False)):
+                if rule is not None and (detail := rule(made, context)):
+                    name = node.name or node.output[0]
+                    self._shared.losses.add("deviation", f"{node.op_type}: {detail}", where, name, matters=matters)
         nodes = [made] if spec is None or spec.raised is None else spec.raised(made, context)
         nodes[-1].name = made.name
         self._append(*nodes)

@@ -1,0 +1,28 @@
+"""Rules for what is told of an operator: what RTen computes otherwise, in words that go on after its name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from formats.ir.dtypes import BOOL
+from formats.rten.types import BYTES, INTS
+
+if TYPE_CHECKING:
+    from formats.ir.model import Node
+    from formats.rten.convert.context import Context
+    from formats.rten.operators.spec import Deviation
+
+_NOT_FLOATS: Final = INTS | BYTES | {BOOL}
+
+
+def of_floats(sentence: str) -> Deviation:
+    """What is told where the first input may hold floats."""
+
+    def rule(node: Node, context: Context) -> str:
+        return "" if context.elem_type(node.input[0]) in _NOT_FLOATS else sentence
+
+    return rule
+
+
+SPREAD: Final = "it is written as products with zeros, by which NaN and infinities spread"
+NAN_ORDER: Final = of_floats("of numbers with NaN among them, RTen and onnxruntime may take another one")
