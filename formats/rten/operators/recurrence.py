@@ -5,6 +5,7 @@ Spec: ONNX, Operators.md, RNN, GRU and LSTM.
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import FLOAT
@@ -13,6 +14,7 @@ from formats.rten.graph.attributes import get_float, get_int, get_string, get_st
 from formats.rten.operators import activation, elementwise, matrix, recurrent_loop, shape
 from formats.rten.operators.rewritings import dropped
 from formats.rten.operators.spec import ANY, Field, FieldKind, OperatorSpec, Row, Signature
+from formats.rten.types import FLOATS
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -102,6 +104,21 @@ def _outputs(direction: recurrent_loop.Direction) -> list[str]:
     return direction.run(step, projected)
 
 
+MAX_WEIGHTS = 1 << 16  # that are looked at
+
+
+def _weights_told(node: Node, context: Context) -> str:
+    """Weights that are computed, or few and not finite; many are taken to be finite."""
+    for name in node.input[1:3]:
+        if context.elem_type(name) not in FLOATS:
+            continue
+        dims = context.dims(name)
+        is_large = prod(dim for dim in dims or () if isinstance(dim, int)) > MAX_WEIGHTS
+        if context.scope.constant(name) is None or (not is_large and None in context.scope.range_of(name)):
+            return "a state of zero times infinity is NaN in RTen, and may be left out in onnxruntime"
+    return ""
+
+
 def recurrent(node: Node, context: Context) -> list[Node] | None:
     """The layer as it is, with its axes moved, or as a loop."""
     if get_int(node, "layout"):
@@ -112,6 +129,8 @@ def recurrent(node: Node, context: Context) -> list[Node] | None:
         return context.changed(inputs)
     if _is_native(node, context):
         return None
+    if sentence := _weights_told(node, context):
+        context.tell(sentence)
     cell = CELLS[node.op_type or ""]
     directions = recurrent_loop.directions_of(node, context, cell, _hidden_size(node, context))
     return recurrent_loop.side_by_side(context, [_outputs(direction) for direction in directions])
@@ -156,6 +175,7 @@ GRU = OperatorSpec(
     rewritings=(recurrent,),
     raised=recurrence_raised,
     deviation=_recurrence_deviation,
+    unspecified=_weights_told,
 )
 _LSTM_ACTIVATIONS = (*_GRU_ACTIVATIONS, elementwise.Tanh.name)
 LSTM = OperatorSpec(
@@ -177,4 +197,5 @@ LSTM = OperatorSpec(
     rewritings=(recurrent,),
     raised=recurrence_raised,
     deviation=_recurrence_deviation,
+    unspecified=_weights_told,
 )

@@ -15,7 +15,7 @@ from formats.ir.dtypes import BOOL, FLOAT, INT32, numpy_dtype
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_ints, get_string
 from formats.rten.operators import comparison, elementwise, indexing, matrix, shape
-from formats.rten.operators.deviations import SPREAD
+from formats.rten.operators.deviations import SPREAD, of_floats
 from formats.rten.operators.interpolation import Axis, Kernel, indices, inside, weight_matrix
 from formats.rten.operators.rules import normalize, unknown
 from formats.rten.operators.spec import ANY, Field, FieldKind, OperatorSpec, Row, Signature
@@ -162,6 +162,10 @@ _RATIO = Fault("computes with the ratio of the sizes where ONNX computes with th
 _ONE_CORNER = Fault("divides by zero for align_corners and a single output", until=RTEN_0_26)
 
 
+def _is_several(size: Dim) -> bool:
+    return isinstance(size, int) and size != 1
+
+
 def _is_native(node: Node, context: Context, axes: list[Axis]) -> bool:
     """Whether RTen's kernel computes the same."""
     coordinates = get_string(node, "coordinate_transformation_mode", "half_pixel")
@@ -173,10 +177,13 @@ def _is_native(node: Node, context: Context, axes: list[Axis]) -> bool:
     if certain and (len(axes) > NATIVE_RANK or min(certain) < len(axes) - NATIVE_AXES):
         return False
     if coordinates == "align_corners":  # needs no scale
-        if any(axes[place].after is None for place in resized):
-            _assume_native(node, context, "aligns corners of sizes that are known only when the model runs")
-        is_safe = mode == "nearest" or not context.target.deviates(_ONE_CORNER)
-        return is_safe or all(axes[place].after != 1 for place in resized)
+        sizes = [axis.after for axis in axes[-NATIVE_AXES:]]  # RTen divides by these whether they change or not
+        if mode == "nearest" or not context.target.deviates(_ONE_CORNER) or all(_is_several(size) for size in sizes):
+            return True
+        if 1 in sizes:
+            return False
+        _assume_native(node, context, "aligns corners of sizes that are known only when the model runs")
+        return True
     if not context.target.deviates(_RATIO):
         return True
     for axis in axes:
@@ -213,7 +220,6 @@ def _along(context: Context, data: str, place: int, rank: int, axis: Axis, kerne
 
 def _written_out(node: Node, context: Context, axes: list[Axis]) -> list[Node]:
     """Each axis in turn gathered from, or multiplied with a matrix."""
-    context.static_dims(context.input(0))
     kernel = Kernel(
         get_string(node, "mode", "nearest"),
         get_string(node, "coordinate_transformation_mode", "half_pixel"),
@@ -226,9 +232,11 @@ def _written_out(node: Node, context: Context, axes: list[Axis]) -> list[Node]:
         raise Refused("has a region of interest that is known only when the model runs", "make it constant")
     data = context.input(0)
     for place, axis in enumerate(axes):
-        if not isinstance(axis.after, int):
-            raise Refused("has sizes that are known only when the model runs", "make them constant")
         if axis.is_resized or kernel.is_cropping:
+            if not isinstance(axis.before, int):
+                context.static_dims(data)
+            if not isinstance(axis.after, int):
+                raise Refused("has sizes that are known only when the model runs", "make them constant")
             context.check_size(*axis.sizes)
             data = _along(context, data, place, len(axes), axis, kernel)
     if kernel.is_cropping:
@@ -295,6 +303,13 @@ def resize(node: Node, context: Context) -> list[Node] | None:
     return None if _is_native(node, context, axes) else _written_out(node, context, axes)
 
 
+def _resize_deviation(node: Node, context: Context) -> str:
+    axes = _axes(node, context)
+    if axes is not None and not _is_native(node, context, axes) and not context.told:
+        context.tell(_RATIO.sentence)
+    return "; ".join(context.told)
+
+
 def resize_raised(node: Node, context: Context) -> list[Node]:
     """RTen takes an empty tensor for an omitted one, scales before sizes, and has no use for regions."""
     data, scales, sizes = node.input[0], context.optional(2), context.optional(3)
@@ -329,6 +344,7 @@ Resize = OperatorSpec(
     older=(resize_10,),
     rewritings=(resize,),
     faults=(_RATIO, _ONE_CORNER),
+    deviation=_resize_deviation,
     raised=resize_raised,
 )
 
@@ -420,6 +436,7 @@ GridSample = OperatorSpec(
     dims=grid_sample_dims,
     older=(grid_sample_mode,),
     rewritings=(grid_sample,),
+    unspecified=of_floats("of coordinates that are NaN or infinite, RTen and onnxruntime may make different numbers"),
 )
 
 

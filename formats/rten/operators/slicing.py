@@ -64,8 +64,9 @@ def slice_(node: Node, context: Context) -> list[Node] | None:
     if context.optional(3):
         steps = context.scope.ints(context.optional(4)) if context.optional(4) else None
         held = context.scope.ints(context.optional(3))
-        if steps and held and min(steps) < 0 and _is_of_nothing(context, context.input(0), held):
-            return context.changed(with_input(node, 4, context.int64(map(abs, steps))))  # RTen stops at these
+        forwards = _forwards(context, context.input(0), held, steps) if steps and held else steps
+        if steps and forwards and forwards != steps:
+            return context.changed(with_input(node, 4, context.int64(forwards)))
         return _without_least(node, context)
     starts, rank = context.dims(context.input(1)), context.rank(context.input(0))
     count = starts[0] if starts else None
@@ -79,10 +80,13 @@ def slice_(node: Node, context: Context) -> list[Node] | None:
     return context.changed(with_input(node, 3, axes))
 
 
-def _is_of_nothing(context: Context, data: str, axes: tuple[int, ...]) -> bool:
-    """Whether the data are known to have no elements along one of some axes."""
+def _forwards(context: Context, data: str, axes: tuple[int, ...], steps: tuple[int, ...]) -> tuple[int, ...]:
+    """The steps, not backwards along axes that are known to have no elements: RTen stops at these."""
     dims = context.dims(data)
-    return dims is not None and any(dims[normalize(axis, len(dims))] == 0 for axis in axes)
+    if dims is None:
+        return steps
+    sizes = (dims[normalize(axis, len(dims))] for axis in axes)
+    return tuple(abs(step) if size == 0 else step for step, size in zip(steps, sizes, strict=True))
 
 
 def _without_least(node: Node, context: Context) -> list[Node] | None:

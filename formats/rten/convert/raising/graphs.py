@@ -210,11 +210,13 @@ class GraphRaiser:
         context = self._context(made)
         spec = SPECS.get(node.op_type or "")
         if spec is not None:
-            told = None if spec.deviation or spec.raised else spec.told
-            for rule, matters in ((spec.deviation, True), (told, False), (spec.unspecified, False)):
-                if rule is not None and (detail := rule(made, context)):
-                    name = node.name or node.output[0]
-                    self._shared.losses.add("deviation", f"{node.op_type}: {detail}", where, name, matters=matters)
+            told = spec.deviation or (None if spec.raised else spec.told)
+            details = [rule(made, context) for rule in (told, spec.unspecified) if rule is not None]
+            if any(details):
+                sentence = f"{node.op_type}: {'; '.join(filter(None, details))}"
+                matters = spec.deviation is not None and bool(details[0])
+                name = node.name or node.output[0]
+                self._shared.losses.add("deviation", sentence, where, name, matters=matters)
         nodes = [made] if spec is None or spec.raised is None else spec.raised(made, context)
         nodes[-1].name = made.name
         self._append(*nodes)
