@@ -82,12 +82,13 @@ def reduction(node: Node, context: Context) -> list[Node] | None:
 def reduction_raised(node: Node, context: Context) -> list[Node]:
     """The axes are an input; where there already is one, RTen looks at nothing else.
 
-    They are counted from the front, since onnxruntime does not reduce empty tensors along others.
+    Of what may be empty they are counted from the front, since onnxruntime does not reduce it along others.
     """
-    axes, rank = get_ints(node, "axes"), context.rank(node.input[0])
+    axes, dims = get_ints(node, "axes"), context.dims(node.input[0])
     given = context.scope.ints(node.input[1]) if context.optional(1) else axes
-    if given and rank is not None and min(given) < 0:
-        axes = [normalize(axis, rank) for axis in given]
+    may_be_empty = dims is not None and not all(isinstance(dim, int) and dim > 0 for dim in dims)
+    if given and dims is not None and may_be_empty and min(given) < 0:
+        axes = [normalize(axis, len(dims)) for axis in given]
     elif not axes or context.optional(1):
         return context.changed(without=["axes"])
     return context.changed([node.input[0], context.int64(axes or ())], without=["axes"])
