@@ -13,9 +13,10 @@ from math import isinf
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import EncodeError
-from formats.ir.dtypes import BOOL, type_name
+from formats.ir.dtypes import type_name
 from formats.ir.model import Dimension, Graph, Model, Node, OperatorSetId, TensorShape, TensorType, Type, ValueInfo
 from formats.rten.convert.context import NEWEST, Constants, Context, ValueNames
+from formats.rten.convert.distinct_outputs import with_distinct_outputs
 from formats.rten.convert.functions import expand, expanded_size, functions_of, key_of
 from formats.rten.convert.loss_report import Losses
 from formats.rten.convert.precedents import Precedents
@@ -24,13 +25,12 @@ from formats.rten.convert.scope import MALFORMED, Scope
 from formats.rten.convert.shadowing import unshadowed
 from formats.rten.convert.shape_names import ShapeNames
 from formats.rten.convert.value_types import UNKNOWN, ValueType, declared_type
-from formats.rten.graph.attributes import make_node
 from formats.rten.graph.constants import constant_tensor, densify
 from formats.rten.graph.ordering import graphs, topological
-from formats.rten.operators import SPECS, comparison, creation, elementwise, spec_of
+from formats.rten.operators import SPECS, creation, spec_of
 from formats.rten.operators.spec import STANDARD_DOMAINS
 from formats.rten.target import ALL_RELEASES
-from formats.rten.types import INTS, NOT_NUMBERS
+from formats.rten.types import NOT_NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -163,7 +163,7 @@ class _Legalizer:
             if len(self.refusals) == refused:
                 self._precedents.add(likeness, node, made, scope)
             nodes += made
-        nodes = _with_distinct_outputs(graph, nodes, scope, self._names)
+        nodes = with_distinct_outputs(graph, nodes, scope, self._names)
         outputs = graph.output if outer is None else [_typed(value, scope) for value in graph.output]
         legal = replace(
             graph, node=nodes, initializer=[*tensors, *constants.tensors], sparse_initializer=[], output=outputs
@@ -342,46 +342,6 @@ def _all_graphs(model: Model) -> Iterator[Graph]:
     """All graphs of a model; the nodes of a function as a graph too."""
     outermost = [model.graph or Graph(), *(Graph(node=function.node) for function in model.functions)]
     return (found for graph in outermost for _, found in graphs(graph))
-
-
-def _with_distinct_outputs(graph: Graph, nodes: list[Node], scope: Scope, names: ValueNames) -> list[Node]:
-    """The nodes, changed so that RTen folds no two outputs of integers to one constant, which it does not load.
-
-    It infers small integers and shares equal ones. The largest of one number is that number, and is not inferred.
-    """
-    places = {name: index for index, node in enumerate(nodes) for name in node.output}
-    doubtful, seen = [], set[object]()
-    for value in graph.output:
-        name = value.name or ""
-        elem_type, dims = scope.type_of(name)
-        if (
-            name not in places
-            or scope.is_sequence(name)
-            or elem_type not in INTS
-            or (dims is not None and len(dims) > 1)
-        ):
-            continue
-        held = scope.ints(name) or (None if elem_type == BOOL else scope.contents_of(name))
-        if held is not None and not all(isinstance(item, int) for item in held):
-            continue  # RTen does not know sizes that have names either
-        if held is None or held in seen:
-            doubtful.append(name)
-        seen.add(held)
-    if len(seen) < 2 and len(doubtful) < 2 and not (doubtful and seen - {None}):
-        return nodes
-    for name in doubtful:
-        if scope.type_of(name).elem_type == BOOL:
-            operator, count = comparison.And, 2
-        else:
-            operator, count = elementwise.Max, 1
-        made = nodes[places[name]]
-        inner = names.new(f"{name}/folded")
-        scope.types[inner] = scope.type_of(name)
-        nodes[places[name]] = replace(made, output=[inner if output == name else output for output in made.output])
-        nodes.append(make_node(operator.name, [inner] * count, [name]))
-    if not doubtful:
-        return nodes
-    return [nodes[index] for index in topological(nodes)]
 
 
 def _body_types(node: Node, scope: Scope) -> list[ValueType]:
