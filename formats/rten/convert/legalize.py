@@ -22,7 +22,6 @@ from formats.rten.convert.loss_report import Losses
 from formats.rten.convert.precedents import Precedents
 from formats.rten.convert.refusal import Refusal, Refused
 from formats.rten.convert.scope import MALFORMED, Scope
-from formats.rten.convert.shadowing import unshadowed
 from formats.rten.convert.shape_names import ShapeNames
 from formats.rten.convert.value_types import UNKNOWN, ValueType, declared_type
 from formats.rten.graph.constants import constant_tensor, densify
@@ -80,7 +79,7 @@ def legalize(model: Model, exact: bool = False, target: Target = ALL_RELEASES) -
     if (model.ir_version or 0) < 4:
         constants = {tensor.name for tensor in graph.initializer}
         graph = replace(graph, input=[value for value in graph.input if value.name not in constants])
-    legal = legalizer.graph(legalizer.unshadowed(graph), versions, None, "graph", ())
+    legal = legalizer.graph(graph, versions, None, "graph", ())
     imports = [OperatorSetId(domain="", version=max(version, NEWEST))]
     imports += [entry for entry in model.opset_import if entry.domain not in STANDARD_DOMAINS]
     result = replace(
@@ -170,10 +169,6 @@ class _Legalizer:
         )
         self.types[id(legal)] = scope.types
         return legal
-
-    def unshadowed(self, graph: Graph) -> Graph:
-        """The graph, no value of whose subgraphs is called like one around it."""
-        return unshadowed(graph, self._names)
 
     def _order(self, graph: Graph, where: str) -> Sequence[int]:
         """The indices of the nodes in an order in which each comes after those that it uses."""

@@ -2,8 +2,8 @@
 
 `SPECS` has them all. A family's module has its operators as `OperatorSpec`s, each behind the functions that it uses.
 Families use each other's operators as symbols, such as `shape.Reshape`, inside of functions: so they import modules.
-Modules that are no families: `spec.py` says what a spec is, `rules.py`, `ranges.py`, `rewritings.py`, `window.py` and
-`recurrent_loop.py` have what several families share, and `interpolation.py` the numbers of resizing.
+Modules that are no families: `spec.py` says what a spec is, `rules.py`, `ranges.py`, `deviations.py`, `rewritings.py`,
+`window.py` and `recurrent_loop.py` have what several families share, and `interpolation.py` the numbers of resizing.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from formats.rten.operators import (
     control_flow,
     convolution,
     creation,
+    cumulative,
     elementwise,
     indexing,
     losses,
@@ -58,6 +59,7 @@ FAMILIES: Final = (
     control_flow,
     convolution,
     creation,
+    cumulative,
     elementwise,
     indexing,
     losses,

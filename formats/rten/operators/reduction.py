@@ -1,4 +1,4 @@
-"""Operators that reduce an axis, add up along one, or find the largest elements of one."""
+"""Operators that reduce an axis, or find the largest elements of one."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from formats.ir.dtypes import BOOL, INT32, INT64
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import UNKNOWN, Dims, Interval, ValueType
 from formats.rten.graph.attributes import find, get_int, get_ints
-from formats.rten.operators import comparison, creation, elementwise, indexing, ranges, shape, slicing
+from formats.rten.operators import comparison, creation, cumulative, elementwise, indexing, ranges, shape
 from formats.rten.operators.deviations import NAN_ORDER
 from formats.rten.operators.rewritings import promoted, widened
-from formats.rten.operators.rules import always, multiply, normalize, reduced, same, same_contents
+from formats.rten.operators.rules import always, multiply, normalize, reduced, same_contents
 from formats.rten.operators.spec import (
     ANY,
     KEEP_DIMS,
@@ -23,7 +23,7 @@ from formats.rten.operators.spec import (
     axis_field,
     of_input,
 )
-from formats.rten.target import RELEASES, RTEN_0_26, Fault, Release
+from formats.rten.target import RELEASES, RTEN_0_26, Release
 from formats.rten.types import INT32_LIMITS
 
 if TYPE_CHECKING:
@@ -279,7 +279,7 @@ def arg_extreme_raised(node: Node, context: Context) -> list[Node]:
             places = context.op(shape.Reshape, places, context.int64([-1] + [1] * after))
     else:
         ones = context.op(shape.Expand, one, context.op(shape.Shape, data))
-        places = context.op(elementwise.Sub, context.op(CumSum, ones, context.int64_scalar(axis)), one)
+        places = context.op(elementwise.Sub, context.op(cumulative.CumSum, ones, context.int64_scalar(axis)), one)
     extreme = context.op(
         ReduceMax if node.op_type == ArgMax.name else ReduceMin, data, context.int64([axis]), keepdims=1
     )
@@ -348,73 +348,6 @@ TopK = OperatorSpec(
     narrow=widened((0,)),
     unspecified=NAN_ORDER,
 )
-
-
-_FORWARDS = Fault("sums forwards and inclusively only", until=RTEN_0_26)
-
-
-def _moved_on(context: Context, data: str, axis: int) -> str:
-    """The data moved on by one along an axis, after a zero; no more elements than before, even if those were none."""
-    rank = context.known_rank(data)
-    pads = [int(place == axis) for place in range(rank)] + [0] * rank
-    longer = context.op(slicing.Pad, data, context.int64(pads))
-    end = shape.sizes_of(context, data, axis, axis + 1)
-    return context.op(slicing.Slice, longer, context.int64([0]), end, context.int64([axis]))
-
-
-def cum_sum(node: Node, context: Context) -> list[Node] | None:
-    """Where the sum only goes forwards and includes: the data are reversed before and after, or moved on by one."""
-    data, axis = context.input(0), context.input(1)
-    reverse, exclusive = get_int(node, "reverse"), get_int(node, "exclusive")
-    if not (reverse or exclusive) or not context.target.deviates(_FORWARDS):
-        return None
-    data = slicing.flipped(context, data, axis) if reverse else data
-    if exclusive:
-        data = _moved_on(context, data, normalize(context.static_ints(axis)[0], context.known_rank(data)))
-    total = context.op(CumSum, data, axis)
-    return context.replace(slicing.flipped(context, total, axis) if reverse else total)
-
-
-CumSum = OperatorSpec(
-    "CumSum",
-    Row(
-        2,
-        1,
-        "CumSumAttrs",
-        (Field("exclusive", FieldKind.BOOL, 0, since=RTEN_0_26), Field("reverse", FieldKind.BOOL, 0, since=RTEN_0_26)),
-        optional=True,
-    ),
-    signature=Signature("Ni", "N"),
-    ranks={1: 0},
-    dims=same,
-    rewritings=(cum_sum,),
-    faults=(_FORWARDS,),
-    range=ranges.running_totals,
-)
-MAX_STEPS = 1024  # of a product that is written out
-
-
-def cumulative_product(node: Node, context: Context) -> list[Node] | None:
-    """Slices multiplied one after the other, for an axis of known length."""
-    data = context.input(0)
-    rank = context.known_rank(data)
-    axis = normalize(context.static_ints(context.input(1))[0], rank)
-    length = context.static_dims(data)[axis]
-    if length > MAX_STEPS:
-        raise Refused(f"multiplies {length} elements, more than {MAX_STEPS}")
-    order = range(length - 1, -1, -1) if get_int(node, "reverse") else range(length)
-    slices = {place: context.op(indexing.Gather, data, context.int64([place]), axis=axis) for place in order}
-    if not length:
-        return context.replace(context.op(shape.Identity, data))
-    ones = context.op(shape.Expand, context.scalar(1, like=data), shape.sizes_of(context, slices[0], 0, rank))
-    found, product = {}, ones
-    for place in order:
-        before, product = product, context.op(elementwise.Mul, product, slices[place])
-        found[place] = before if get_int(node, "exclusive") else product
-    return context.replace(context.op(slicing.Concat, *(found[place] for place in range(length)), axis=axis))
-
-
-CumProd = OperatorSpec("CumProd", dims=same, rewritings=(cumulative_product,))
 
 
 def norm(context: Context, data: str, axes: list[int], power: int) -> str:
