@@ -19,9 +19,8 @@ import atheris
 
 sys.path.insert(0, str(Path(__file__).parent))  # where OSS-Fuzz has put everything into one file, it is there already
 with atheris.instrument_imports(include=["formats"]):
-    import readers
-
     import formats
+    import readers
 
     for found in pkgutil.walk_packages(formats.__path__, "formats."):  # what is imported later would not be seen
         if not found.name.startswith(("formats.testing", "formats.__main__", "formats.bridge")):

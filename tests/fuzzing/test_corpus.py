@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-import readers
 
+import readers
 from formats.onnxpb import crypt
 
 HERE = Path(__file__).parent

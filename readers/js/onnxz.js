@@ -1,0 +1,1330 @@
+/**
+ * Reads `.onnxz` archives: ONNX models in one file, whose weights lie in it as they lie in memory.
+ *
+ * One module without dependencies, for Node and browsers. `open` takes bytes, a Blob or File, a path or file handle of
+ * Node, or an HTTP address, of which it fetches only what is asked for. `Archive.model` gives what `InferenceSession.create`
+ * of onnxruntime-node and onnxruntime-web takes.
+ *
+ * The specification is docs/onnxz.md; an archive that it wants refused ends in an `ArchiveError` with the number of the
+ * requirement. Sizes are in bytes, and offsets are from the start of the archive.
+ *
+ * @module onnxz
+ */
+
+/**
+ * What an archive can be opened from. A string is an HTTP address if it begins with `http://` or `https://`, else a path
+ * in Node, and in a browser an address relative to the page.
+ * @typedef {Uint8Array | ArrayBuffer | Blob | URL | string | NodeFileHandle} Source
+ */
+
+/**
+ * What is used of a `FileHandle` of `node:fs/promises`.
+ * @typedef {object} NodeFileHandle
+ * @property {(buffer: Uint8Array, offset: number, length: number, position: number) => Promise<{ bytesRead: number }>} read
+ * @property {(options: { bigint: true }) => Promise<{ size: bigint, mtimeNs: bigint, ino: bigint }>} stat
+ * @property {() => Promise<void>} close
+ */
+
+/**
+ * How an HTTP address is read. Other sources heed none of it.
+ * @typedef {object} OpenOptions
+ * @property {HeadersInit} [headers] sent with every request, such as `Authorization`
+ * @property {AbortSignal} [signal] ends requests
+ * @property {typeof globalThis.fetch} [fetch] used instead of the global one
+ */
+
+/**
+ * A file in the archive.
+ * @typedef {object} Entry
+ * @property {string} name
+ * @property {number} offset where its bytes begin
+ * @property {number} size
+ * @property {number} crc32
+ */
+
+/**
+ * A tensor of the graph whose bytes are an entry.
+ * @typedef {object} Tensor
+ * @property {string} name of the tensor; several can have the same, in different graphs of a model
+ * @property {bigint[]} dims
+ * @property {number} dataType a value of `TensorProto.DataType`
+ * @property {string} location the name of the entry
+ * @property {number} offset where its bytes begin
+ * @property {number} size
+ */
+
+/**
+ * What `InferenceSession.create(model, { externalData })` takes.
+ * @typedef {object} Model
+ * @property {Uint8Array} model the graph, a serialised ModelProto
+ * @property {{ path: string, data: Uint8Array }[]} externalData its weights, in the order of the archive
+ */
+
+/** The name of the entry that is the graph. */
+export const GRAPH_NAME = "__MODEL_PROTO";
+
+/** The archive is not what the specification demands, so no reader may take it. */
+export class ArchiveError extends Error {
+  /**
+   * @param {string} requirement
+   * @param {string} message
+   */
+  constructor(requirement, message) {
+    super(`${message} (${requirement})`);
+    this.name = "ArchiveError";
+    /** The number of the requirement in docs/onnxz.md that the archive does not meet. */
+    this.requirement = requirement;
+  }
+}
+
+/** The bytes of the archive cannot be had: a file changed, a server does not serve ranges, too much for memory. */
+export class SourceError extends Error {
+  /**
+   * @param {string} message
+   * @param {{ cause?: unknown }} [options]
+   */
+  constructor(message, options) {
+    super(message, options);
+    this.name = "SourceError";
+  }
+}
+
+/**
+ * A place that bytes are read from.
+ * @typedef {object} ByteSource
+ * @property {number} size
+ * @property {boolean} remote whether each read is a request, so that nothing is read unasked
+ * @property {number} rangeBytes as much is read at once where payloads are wanted that lie together
+ * @property {(offset: number, length: number) => Promise<Uint8Array>} read of a range within the size
+ * @property {() => Promise<void>} close
+ */
+
+const REQUEST_BYTES = 64 * 2 ** 20;
+const READ_BYTES = 2 ** 20;
+const REQUESTS_AT_ONCE = 4;
+/** What the first request asks for, to learn the size, and the second, for the directory. */
+const HEAD_BYTES = 1024;
+const TAIL_BYTES = 256 * 1024;
+/** Local headers are read together where no more bytes lie between them, and as long as it is no more in all. */
+const HEADERS_APART_BYTES = 16 * 1024;
+const HEADERS_BYTES = 2 ** 20;
+
+/**
+ * @param {number} length
+ * @returns {Uint8Array}
+ */
+function allocate(length) {
+  try {
+    return new Uint8Array(length);
+  } catch (cause) {
+    throw new SourceError(`there is no memory for ${length} bytes at once`, { cause });
+  }
+}
+
+/**
+ * Bytes in memory. What is read is a view of them, not a copy.
+ * @param {Uint8Array} bytes
+ * @returns {ByteSource}
+ */
+function bytesSource(bytes) {
+  return {
+    size: bytes.length,
+    remote: false,
+    rangeBytes: 0,
+    read: async (offset, length) => bytes.subarray(offset, offset + length),
+    close: async () => {},
+  };
+}
+
+/**
+ * @param {Blob} blob
+ * @returns {ByteSource}
+ */
+function blobSource(blob) {
+  /** @type {ByteSource["read"]} */
+  async function read(offset, length) {
+    let buffer;
+    try {
+      buffer = await blob.slice(offset, offset + length).arrayBuffer();
+    } catch (cause) {
+      throw new SourceError(`${length} bytes at ${offset} cannot be read; has the file changed, or is memory short?`, {
+        cause,
+      });
+    }
+    if (buffer.byteLength !== length) throw new SourceError("the file became shorter while it was read");
+    return new Uint8Array(buffer);
+  }
+  return { size: blob.size, remote: false, rangeBytes: READ_BYTES, read, close: async () => {} };
+}
+
+/**
+ * A file of Node, which must stay as it is.
+ * @param {NodeFileHandle} handle
+ * @param {boolean} owned whether closing the archive closes the handle
+ * @returns {Promise<ByteSource>}
+ */
+async function fileSource(handle, owned) {
+  const first = await handle.stat({ bigint: true });
+  if (first.size > BigInt(Number.MAX_SAFE_INTEGER)) throw new SourceError(`a file of ${first.size} bytes is too large`);
+  /** @type {ByteSource["read"]} */
+  async function read(offset, length) {
+    const bytes = allocate(length);
+    for (let done = 0; done < length;) {
+      // Node reads at most 2 GiB - 1 at once.
+      const step = Math.min(length - done, 2 ** 30);
+      const { bytesRead } = await handle.read(bytes, done, step, offset + done);
+      if (bytesRead === 0) throw new SourceError("the file became shorter while it was read");
+      done += bytesRead;
+    }
+    const now = await handle.stat({ bigint: true });
+    if (now.size !== first.size || now.mtimeNs !== first.mtimeNs) {
+      throw new SourceError("the file has changed since it was opened; open it again");
+    }
+    return bytes;
+  }
+  const close = async () => (owned ? handle.close() : undefined);
+  return { size: Number(first.size), remote: false, rangeBytes: READ_BYTES, read, close };
+}
+
+/**
+ * What a server has at an address, by requests of ranges.
+ *
+ * The first asks for the beginning, since its answer tells the size, and since browsers send a range that counts from the
+ * end to other origins only after asking these first. The second asks for the end, where the directory is, and often the
+ * graph. The two stay in memory.
+ * @param {string} address
+ * @param {OpenOptions} options
+ * @returns {Promise<ByteSource>}
+ */
+async function httpSource(address, options) {
+  const fetch = options.fetch ?? globalThis.fetch;
+  /** @param {Headers} headers */
+  const identify = (headers) => headers.get("etag") ?? headers.get("last-modified");
+  /** @type {string | null} */
+  let identity = null;
+  /** @type {number | undefined} */
+  let size;
+
+  /**
+   * @param {string} method
+   * @param {string} [range]
+   */
+  async function request(method, range) {
+    const headers = new Headers(options.headers);
+    if (range !== undefined) headers.set("Range", range);
+    try {
+      return await fetch(address, { method, headers, signal: options.signal ?? null });
+    } catch (cause) {
+      if (options.signal?.aborted) throw cause;
+      throw new SourceError(`${address} cannot be fetched: ${cause instanceof Error ? cause.message : cause}`, {
+        cause,
+      });
+    }
+  }
+
+  /**
+   * @param {Response} response
+   * @param {string} message
+   * @returns {Promise<never>}
+   */
+  async function refuse(response, message) {
+    await response.body?.cancel().catch(() => {});
+    throw new SourceError(`${address}: ${message}`);
+  }
+
+  /**
+   * The bytes from `offset`, at most `length` of them where the size is not known yet.
+   * @param {number} offset
+   * @param {number} length
+   * @returns {Promise<Uint8Array>}
+   */
+  async function fetchRange(offset, length) {
+    const response = await request("GET", `bytes=${offset}-${offset + length - 1}`);
+    if (response.status === 200) {
+      return refuse(response, "the server does not serve ranges; fetch the whole file and open its bytes");
+    }
+    if (response.status === 416) {
+      return refuse(response, size === undefined ? "the file is empty" : "the file became shorter while it was read");
+    }
+    if (response.status !== 206)
+      return refuse(response, `the server answers ${response.status} ${response.statusText}`);
+    const encoding = response.headers.get("content-encoding");
+    if (encoding !== null && encoding !== "identity") {
+      return refuse(response, `the server sends ranges of the file encoded as ${encoding}, not of the file`);
+    }
+
+    // Servers of other origins have to allow pages to see Content-Range, and ETag.
+    const contentRange = response.headers.get("content-range");
+    let last = offset + length - 1;
+    if (contentRange !== null) {
+      const match = /^bytes (\d+)-(\d+)\/(\d+)$/.exec(contentRange);
+      if (match === null) return refuse(response, `the server's answer has no size: Content-Range: ${contentRange}`);
+      const total = Number(match[3]);
+      if (total > Number.MAX_SAFE_INTEGER) return refuse(response, `a file of ${match[3]} bytes is too large`);
+      if (size !== undefined && total !== size) {
+        return refuse(response, `the file has changed: it had ${size} bytes and has ${total} now; open it again`);
+      }
+      last = Math.min(last, total - 1);
+      if (Number(match[1]) !== offset || Number(match[2]) !== last) {
+        return refuse(response, `the server answers bytes ${match[1]} to ${match[2]}, not ${offset} to ${last}`);
+      }
+      size = total;
+    }
+    if (identity !== null && identify(response.headers) !== identity) {
+      return refuse(
+        response,
+        `the file has changed: it was ${identity} and is ${identify(response.headers)} now; open it again`,
+      );
+    }
+    identity = identify(response.headers);
+    if (size === undefined) {
+      const head = await request("HEAD");
+      const total = head.headers.get("content-length");
+      if (!head.ok || total === null || !Number.isSafeInteger(Number(total))) {
+        return refuse(
+          response,
+          "the server does not tell the size; let it expose Content-Range to pages of other origins",
+        );
+      }
+      size = Number(total);
+      last = Math.min(last, size - 1);
+    }
+    return receive(response, last + 1 - offset);
+  }
+
+  /**
+   * The body, which has this length, or else an error; never more of it in memory.
+   * @param {Response} response
+   * @param {number} length
+   */
+  async function receive(response, length) {
+    const bytes = allocate(length);
+    let done = 0;
+    const reader = response.body?.getReader();
+    for (;;) {
+      let chunk;
+      try {
+        chunk = await reader?.read();
+      } catch (cause) {
+        if (options.signal?.aborted) throw cause;
+        throw new SourceError(`${address}: the answer ended after ${done} of ${length} bytes`, { cause });
+      }
+      if (chunk === undefined || chunk.done) break;
+      if (chunk.value.length > length - done) {
+        await reader?.cancel().catch(() => {});
+        throw new SourceError(`${address}: the answer has more than the ${length} bytes asked for`);
+      }
+      bytes.set(chunk.value, done);
+      done += chunk.value.length;
+    }
+    if (done !== length) throw new SourceError(`${address}: the answer has ${done} of ${length} bytes`);
+    return bytes;
+  }
+
+  const head = await fetchRange(0, HEAD_BYTES);
+  const fileSize = /** @type {number} */ (/** @type {unknown} */ (size));
+  const tailOffset = Math.max(head.length, fileSize - TAIL_BYTES);
+  const tail = tailOffset < fileSize ? await fetchRange(tailOffset, fileSize - tailOffset) : new Uint8Array();
+
+  /** @type {ByteSource["read"]} */
+  async function read(offset, length) {
+    const end = offset + length;
+    if (end <= head.length) return head.slice(offset, end);
+    if (offset >= tailOffset) return tail.slice(offset - tailOffset, end - tailOffset);
+    const start = Math.max(offset, offset < head.length ? head.length : 0);
+    const stop = Math.min(end, tailOffset);
+    const bytes = start < stop ? await fetchRange(start, stop - start) : new Uint8Array();
+    if (start === offset && stop === end) return bytes;
+    const joined = allocate(length);
+    if (start > offset) joined.set(head.subarray(offset), 0);
+    joined.set(bytes, start - offset);
+    if (end > stop) joined.set(tail.subarray(0, end - tailOffset), stop - offset);
+    return joined;
+  }
+  return { size: fileSize, remote: true, rangeBytes: REQUEST_BYTES, read, close: async () => {} };
+}
+
+/**
+ * @param {Source} source
+ * @param {OpenOptions} options
+ * @returns {Promise<ByteSource>}
+ */
+async function openSource(source, options) {
+  if (source instanceof Uint8Array) return bytesSource(source);
+  if (source instanceof ArrayBuffer) return bytesSource(new Uint8Array(source));
+  if (source instanceof Blob) return blobSource(source);
+  const inNode = typeof process !== "undefined" && typeof process.versions?.node === "string";
+  if (typeof source === "string" || source instanceof URL) {
+    const protocol = source instanceof URL ? source.protocol : /^https?:\/\//i.test(source) ? "http:" : "";
+    if (protocol === "http:" || protocol === "https:") return httpSource(String(source), options);
+    if (inNode && (protocol === "" || protocol === "file:")) {
+      // Bundlers for browsers leave an import alone whose name they cannot see.
+      const promises = "node:fs/promises";
+      const handle = await (await import(/* webpackIgnore: true */ /* @vite-ignore */ promises)).open(source, "r");
+      try {
+        return await fileSource(handle, true);
+      } catch (error) {
+        await handle.close();
+        throw error;
+      }
+    }
+    if (!inNode && protocol === "") return httpSource(String(source), options);
+    throw new TypeError(`an archive cannot be opened from an address that begins with ${protocol}`);
+  }
+  if (typeof source?.read === "function" && typeof source.stat === "function") return fileSource(source, false);
+  throw new TypeError("an archive is opened from bytes, a Blob or File, a path, a file handle or an HTTP address");
+}
+
+const LOCAL_HEADER = 0x04034b50;
+const DIRECTORY_ENTRY = 0x02014b50;
+const ZIP64_END = 0x06064b50;
+const ZIP64_LOCATOR = 0x07064b50;
+const END = 0x06054b50;
+const LOCAL_HEADER_BYTES = 30;
+const DIRECTORY_ENTRY_BYTES = 46;
+const ZIP64_END_BYTES = 56;
+const ZIP64_LOCATOR_BYTES = 20;
+const END_BYTES = 22;
+const PADDING_ID = 0x5a4f;
+const ZIP64_ID = 0x0001;
+const FULL_16 = 0xffff;
+const FULL_32 = 0xffffffff;
+const NAME_CHARACTERS = 255;
+const EXTRA_FIELD_BYTES = 0xffff;
+
+/** Of ASCII; other bytes become other characters than those of ASCII. */
+const ASCII = new TextDecoder("latin1");
+const UTF_8 = new TextDecoder();
+
+/** @param {Uint8Array} bytes */
+const viewOf = (bytes) => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+
+/**
+ * A number of 64 bits, as a Number. A place or size beyond 2^53 lies outside of any file that there is.
+ * @param {DataView} view
+ * @param {number} at
+ * @param {string} requirement which such a number breaks
+ */
+function wide(view, at, requirement) {
+  const value = view.getBigUint64(at, true);
+  if (value > BigInt(Number.MAX_SAFE_INTEGER)) {
+    throw new ArchiveError(
+      requirement,
+      `a size, place or number in the archive is ${value}, which is outside of any file`,
+    );
+  }
+  return Number(value);
+}
+
+/**
+ * An entry and where its structures are.
+ * @typedef {object} PlacedEntry
+ * @property {Entry} entry
+ * @property {number} headerOffset of the local header
+ * @property {Uint8Array} fields those that the local header repeats, from version needed to the length of the name
+ * @property {boolean} zip64 whether the fields of the sizes are full
+ * @property {boolean} checked whether the local header is known to be right
+ */
+
+/**
+ * What the last bytes of an archive say about its directory.
+ * @param {Uint8Array} tail the last 98 bytes, or all where the archive has fewer
+ * @param {number} size of the archive
+ * @returns {{ count: number, offset: number, size: number }}
+ */
+function readEnd(tail, size) {
+  const view = viewOf(tail);
+  const at = tail.length - END_BYTES;
+  if (at < 0 || view.getUint32(at, true) !== END) {
+    throw new ArchiveError(
+      "Z-2.1",
+      "the last 22 bytes are no end record of a zip archive: this is no .onnxz, or not all of it",
+    );
+  }
+  if (view.getUint16(at + 20, true) !== 0) throw new ArchiveError("Z-2.1", "the end record has a comment");
+  if (view.getUint16(at + 4, true) !== 0 || view.getUint16(at + 6, true) !== 0) {
+    throw new ArchiveError("Z-5.7", "the archive is one of several disks");
+  }
+  const fields = {
+    countOnDisk: view.getUint16(at + 8, true),
+    count: view.getUint16(at + 10, true),
+    size: view.getUint32(at + 12, true),
+    offset: view.getUint32(at + 16, true),
+  };
+  const full = { countOnDisk: FULL_16, count: FULL_16, size: FULL_32, offset: FULL_32 };
+  const keys = /** @type {(keyof typeof fields)[]} */ (Object.keys(fields));
+  const values = { ...fields };
+  let directoryEnd = size - END_BYTES;
+  if (keys.some((key) => fields[key] === full[key])) {
+    const locator = at - ZIP64_LOCATOR_BYTES;
+    const end = locator - ZIP64_END_BYTES;
+    if (end < 0) throw new ArchiveError("Z-5.8", "the end record needs zip64, and there is no room for it before");
+    if (view.getUint32(locator, true) !== ZIP64_LOCATOR)
+      throw new ArchiveError("Z-5.9", "the zip64 locator is missing");
+    if (view.getUint32(end, true) !== ZIP64_END) throw new ArchiveError("Z-5.9", "the zip64 end record is missing");
+    directoryEnd -= ZIP64_LOCATOR_BYTES + ZIP64_END_BYTES;
+    if (view.getUint32(locator + 4, true) !== 0 || view.getUint32(locator + 16, true) !== 1) {
+      throw new ArchiveError("Z-5.11", "the zip64 locator tells of several disks");
+    }
+    if (wide(view, locator + 8, "Z-5.11") !== directoryEnd) {
+      throw new ArchiveError("Z-5.11", "the zip64 end record is not where its locator says");
+    }
+    if (wide(view, end + 4, "Z-5.10") !== ZIP64_END_BYTES - 12) {
+      throw new ArchiveError("Z-5.10", "the zip64 end record has another size than 44");
+    }
+    if (view.getUint32(end + 16, true) !== 0 || view.getUint32(end + 20, true) !== 0) {
+      throw new ArchiveError("Z-5.10", "the zip64 end record tells of several disks");
+    }
+    values.countOnDisk = wide(view, end + 24, "Z-5.1");
+    values.count = wide(view, end + 32, "Z-5.1");
+    values.size = wide(view, end + 40, "Z-2.4");
+    values.offset = wide(view, end + 48, "Z-2.3");
+    for (const key of keys) {
+      if (fields[key] !== Math.min(values[key], full[key])) {
+        throw new ArchiveError("Z-5.9", "the end record and the zip64 end record disagree");
+      }
+    }
+    if (keys.every((key) => values[key] < full[key])) throw new ArchiveError("Z-5.8", "zip64 is not needed");
+  }
+  if (values.countOnDisk !== values.count) throw new ArchiveError("Z-5.7", "some entries are on another disk");
+  if (values.offset + values.size !== directoryEnd) {
+    throw new ArchiveError("Z-2.4", "the directory does not end where the end records begin");
+  }
+  const entryBytes = DIRECTORY_ENTRY_BYTES + NAME_CHARACTERS + 28;
+  if (values.size < values.count * DIRECTORY_ENTRY_BYTES || values.size > values.count * entryBytes) {
+    throw new ArchiveError("Z-5.1", `a directory of ${values.size} bytes cannot have ${values.count} entries`);
+  }
+  return { count: values.count, offset: values.offset, size: values.size };
+}
+
+/**
+ * The entries that a directory lists.
+ * @param {Uint8Array} directory
+ * @param {number} count
+ * @param {number} directoryOffset
+ * @returns {PlacedEntry[]}
+ */
+function readDirectory(directory, count, directoryOffset) {
+  const view = viewOf(directory);
+  /** @type {PlacedEntry[]} */
+  const entries = [];
+  /** @type {Map<string, string>} */
+  const names = new Map();
+  let at = 0;
+  for (let index = 0; index < count; index++) {
+    if (directory.length - at < DIRECTORY_ENTRY_BYTES || view.getUint32(at, true) !== DIRECTORY_ENTRY) {
+      throw new ArchiveError("Z-5.1", `the directory has no entry ${index} of ${count}`);
+    }
+    const nameBytes = view.getUint16(at + 28, true);
+    const extraBytes = view.getUint16(at + 30, true);
+    const nameAt = at + DIRECTORY_ENTRY_BYTES;
+    const end = nameAt + nameBytes + extraBytes;
+    if (end > directory.length) throw new ArchiveError("Z-5.1", `entry ${index} reaches beyond the directory`);
+    const name = ASCII.decode(directory.subarray(nameAt, nameAt + nameBytes));
+    checkName(name, index === count - 1);
+    const key = name.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
+    const other = names.get(key);
+    if (other !== undefined) throw new ArchiveError("Z-4.6", `the names ${other} and ${name} differ at most in case`);
+    names.set(key, name);
+
+    /**
+     * @param {string} requirement
+     * @param {string} message
+     * @param {boolean} holds
+     */
+    const demand = (requirement, message, holds) => {
+      if (!holds) throw new ArchiveError(requirement, `entry ${name}: ${message}`);
+    };
+    demand("Z-3.5", "it needs a later version of zip than 4.5", view.getUint16(at + 6, true) <= 45);
+    demand("Z-3.3", "it has flags: it is encrypted, or has sizes behind the data", view.getUint16(at + 8, true) === 0);
+    demand("Z-3.4", "it is compressed", view.getUint16(at + 10, true) === 0);
+    demand("Z-5.2", "it has a comment", view.getUint16(at + 32, true) === 0);
+    demand("Z-5.3", "it is on another disk", view.getUint16(at + 34, true) === 0);
+    const attributes = view.getUint32(at + 38, true);
+    const fileType = attributes >>> 28;
+    demand("Z-5.4", "it is marked as a directory or a volume label", (attributes & 0x18) === 0);
+    demand("Z-5.4", "it is marked as something else than a file", fileType === 0 || fileType === 8);
+
+    const extra = nameAt + nameBytes;
+    let next = extra + 4;
+    if (extraBytes > 0) {
+      demand(
+        "Z-5.5",
+        "its extra field is no zip64 record",
+        extraBytes >= 4 && view.getUint16(extra, true) === ZIP64_ID,
+      );
+      demand(
+        "Z-5.5",
+        "its zip64 record does not fill the extra field",
+        view.getUint16(extra + 2, true) === extraBytes - 4,
+      );
+    }
+    /**
+     * @param {number} field
+     * @param {string} requirement
+     */
+    const inFull = (field, requirement) => {
+      const value = view.getUint32(field, true);
+      if (value !== FULL_32) return value;
+      demand("Z-5.6", "a size or offset needs zip64, and is not there", next + 8 <= end);
+      const fullValue = wide(view, next, requirement);
+      demand("Z-5.6", "a size or offset is in zip64 and does not need it", fullValue >= FULL_32);
+      next += 8;
+      return fullValue;
+    };
+    const size = inFull(at + 24, "Z-2.5");
+    const compressed = inFull(at + 20, "Z-2.5");
+    const headerOffset = inFull(at + 42, "Z-2.2");
+    demand(
+      "Z-5.6",
+      "its zip64 record has values that no field needs",
+      extraBytes === 0 || (next > extra + 4 && next === end),
+    );
+    demand(
+      "Z-3.6",
+      "its compressed size is not its size",
+      compressed === size && view.getUint32(at + 20, true) === view.getUint32(at + 24, true),
+    );
+    entries.push({
+      entry: { name, offset: -1, size, crc32: view.getUint32(at + 16, true) },
+      headerOffset,
+      fields: directory.subarray(at + 6, at + 30),
+      zip64: view.getUint32(at + 24, true) === FULL_32,
+      checked: false,
+    });
+    at = end;
+  }
+  if (at !== directory.length) throw new ArchiveError("Z-5.1", "the directory has bytes behind its last entry");
+  if (count === 0) throw new ArchiveError("Z-4.1", `the archive is empty: it has no ${GRAPH_NAME}`);
+
+  // Where an entry ends the next one begins, so that each payload is known without its local header.
+  if (entries[0]?.headerOffset !== 0) throw new ArchiveError("Z-2.2", "the first entry does not begin at 0");
+  for (const [index, { entry, headerOffset }] of entries.entries()) {
+    const end = entries[index + 1]?.headerOffset ?? directoryOffset;
+    const header = end - entry.size - headerOffset;
+    const smallest = LOCAL_HEADER_BYTES + entry.name.length;
+    if (header < smallest || header > smallest + EXTRA_FIELD_BYTES) {
+      const requirement = index < count - 1 ? "Z-2.2" : "Z-2.3";
+      throw new ArchiveError(requirement, `entry ${entry.name} does not end at ${end}, where what follows it begins`);
+    }
+    entry.offset = end - entry.size;
+  }
+  return entries;
+}
+
+/**
+ * @param {string} name
+ * @param {boolean} last
+ */
+function checkName(name, last) {
+  if (last && name !== GRAPH_NAME) throw new ArchiveError("Z-4.1", `the last entry is not called ${GRAPH_NAME}`);
+  if (last) return;
+  if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
+    throw new ArchiveError("Z-4.2", `the name ${JSON.stringify(name)} has other characters than letters, digits and _`);
+  }
+  if (name.length > NAME_CHARACTERS) throw new ArchiveError("Z-4.3", "a name has more than 255 characters");
+  if (name.startsWith("__")) {
+    throw new ArchiveError(
+      "Z-4.4",
+      `the name ${name} begins with __; the archive may be of a later version of the format`,
+    );
+  }
+  if (/^(con|prn|aux|nul|com[0-9]|lpt[0-9])$/i.test(name)) {
+    throw new ArchiveError("Z-4.5", `the name ${name} is one of Windows' devices`);
+  }
+}
+
+/**
+ * Checks a local header, its name and its extra field.
+ * @param {PlacedEntry} placed
+ * @param {Uint8Array} header all bytes between the entry before and the payload
+ */
+function checkLocalHeader(placed, header) {
+  const view = viewOf(header);
+  const { name } = placed.entry;
+  /**
+   * @param {string} requirement
+   * @param {string} message
+   * @param {boolean} holds
+   */
+  const demand = (requirement, message, holds) => {
+    if (!holds) throw new ArchiveError(requirement, `entry ${name}: ${message}`);
+  };
+  demand("Z-3.1", "it does not begin with a local header", view.getUint32(0, true) === LOCAL_HEADER);
+  const sameFields = placed.fields.every((byte, index) => byte === header[4 + index]);
+  demand("Z-3.2", "its local header differs from the directory", sameFields);
+  const nameEnd = LOCAL_HEADER_BYTES + name.length;
+  const sameName = ASCII.decode(header.subarray(LOCAL_HEADER_BYTES, nameEnd)) === name;
+  demand("Z-3.2", "its local header has another name", sameName);
+  const end = nameEnd + view.getUint16(28, true);
+  demand("Z-2.2", "its payload does not end where what follows it begins", end === header.length);
+
+  let padding = false;
+  let zip64 = false;
+  for (let at = nameEnd; at < end;) {
+    demand("Z-3.7", "its extra field ends inside a record", end - at >= 4);
+    const id = view.getUint16(at, true);
+    const start = at + 4;
+    at = start + view.getUint16(at + 2, true);
+    demand("Z-3.7", "its extra field ends inside a record", at <= end);
+    if (id === PADDING_ID) {
+      demand("Z-3.7", "it has two padding records", !padding);
+      demand(
+        "Z-3.8",
+        "its padding is not all zeros",
+        header.subarray(start, at).every((byte) => byte === 0),
+      );
+      padding = true;
+    } else {
+      demand("Z-3.7", "its extra field has another record than padding and zip64", id === ZIP64_ID);
+      demand("Z-3.7", "it has two zip64 records", !zip64);
+      demand("Z-3.9", "its local header has a zip64 record and needs none", placed.zip64);
+      demand("Z-3.9", "the zip64 record of its local header has not 16 bytes", at - start === 16);
+      const same = [start, start + 8].every((value) => wide(view, value, "Z-3.9") === placed.entry.size);
+      demand("Z-3.9", "its local header has another size in zip64 than the directory", same);
+      zip64 = true;
+    }
+  }
+  demand("Z-3.9", "its local header lacks a zip64 record", zip64 || !placed.zip64);
+  placed.checked = true;
+}
+
+const MAX_DEPTH = 100;
+const VARINT = 0;
+const FIXED_64 = 1;
+const LENGTH = 2;
+const GROUP_START = 3;
+const GROUP_END = 4;
+const FIXED_32 = 5;
+
+/**
+ * The messages in which tensors lie: for each the numbers of fields, the message in the field, and whether it is repeated.
+ * @type {Record<string, Record<number, [message: string, repeated: boolean]>>}
+ */
+const MESSAGES = {
+  ModelProto: { 7: ["GraphProto", false], 20: ["TrainingInfoProto", true], 25: ["FunctionProto", true] },
+  TrainingInfoProto: { 1: ["GraphProto", false], 2: ["GraphProto", false] },
+  FunctionProto: { 7: ["NodeProto", true], 11: ["AttributeProto", true] },
+  GraphProto: { 1: ["NodeProto", true], 5: ["TensorProto", true], 15: ["SparseTensorProto", true] },
+  NodeProto: { 5: ["AttributeProto", true] },
+  AttributeProto: {
+    5: ["TensorProto", false],
+    6: ["GraphProto", false],
+    10: ["TensorProto", true],
+    11: ["GraphProto", true],
+    22: ["SparseTensorProto", false],
+    23: ["SparseTensorProto", true],
+  },
+  SparseTensorProto: { 1: ["TensorProto", false], 2: ["TensorProto", false] },
+};
+
+/** Bits of an element, by `TensorProto.DataType`; 0 where ONNX has no raw form. */
+const ELEMENT_BITS = [
+  0, 32, 8, 8, 16, 16, 32, 64, 0, 8, 16, 64, 32, 64, 64, 128, 16, 8, 8, 8, 8, 4, 4, 4, 8, 2, 2, 6, 6,
+];
+
+/**
+ * A part of the graph's bytes.
+ * @typedef {[start: number, end: number]} Span
+ */
+
+/** A pass over the bytes of a graph, for the tensors in it. */
+class GraphReader {
+  /**
+   * @param {Uint8Array} bytes
+   * @param {Map<string, Entry>} entries
+   */
+  constructor(bytes, entries) {
+    this.bytes = bytes;
+    this.entries = entries;
+    /** @type {Tensor[]} */
+    this.tensors = [];
+    this.at = 0;
+    /** The value of the varint that was read last, in two halves of 32 bits. */
+    this.low = 0;
+    this.high = 0;
+    /** The field that was read last: its number, its wire type, and its value if that has a length. */
+    this.number = 0;
+    this.wireType = 0;
+    this.start = 0;
+  }
+
+  /** @returns {Tensor[]} */
+  read() {
+    const before = this.seen("ModelProto", [[0, this.bytes.length]], 0);
+    if (!before.has(7)) throw new ArchiveError("Z-6.5", "the graph's ModelProto has no graph");
+    const referred = new Set(this.tensors.map((tensor) => tensor.location));
+    for (const name of this.entries.keys()) {
+      if (name !== GRAPH_NAME && !referred.has(name))
+        throw new ArchiveError("Z-7.11", `no tensor refers to entry ${name}`);
+    }
+    return this.tensors;
+  }
+
+  /** @param {number} end */
+  varint(end) {
+    const { bytes } = this;
+    let low = 0;
+    let high = 0;
+    for (let shift = 0; ; shift += 7) {
+      if (this.at >= end) throw this.malformed("Z-6.1", "a number reaches beyond its message");
+      const byte = /** @type {number} */ (bytes[this.at++]);
+      if (shift === 63 && byte > 1)
+        throw this.malformed("Z-6.2", "a number has more than 64 bits or more than 10 bytes");
+      if (shift < 28) low |= (byte & 0x7f) << shift;
+      else if (shift === 28) {
+        low |= (byte & 0x0f) << 28;
+        high = (byte & 0x7f) >> 4;
+      } else high |= (byte & 0x7f) << (shift - 32);
+      if (byte < 0x80) break;
+    }
+    this.low = low >>> 0;
+    this.high = high >>> 0;
+  }
+
+  /**
+   * @param {string} requirement
+   * @param {string} message
+   */
+  malformed(requirement, message) {
+    return new ArchiveError(
+      requirement,
+      `the graph is no ModelProto: ${message}, at ${this.at} of ${this.bytes.length}`,
+    );
+  }
+
+  /** @param {number} end */
+  tag(end) {
+    this.varint(end);
+    this.number = this.low >>> 3;
+    this.wireType = this.low & 7;
+    if (this.high !== 0 || this.number === 0) throw this.malformed("Z-6.1", "a field has an impossible number");
+  }
+
+  /**
+   * Reads a field: a varint into `low` and `high`, what has a length up to `at`, from `start`.
+   * @param {number} end
+   */
+  field(end) {
+    this.tag(end);
+    if (this.wireType === GROUP_START) {
+      const { number } = this;
+      this.group(end, 1);
+      this.number = number;
+      this.wireType = GROUP_START;
+    } else this.value(end);
+  }
+
+  /** @param {number} end */
+  value(end) {
+    if (this.wireType === VARINT) return this.varint(end);
+    if (this.wireType === LENGTH) this.varint(end);
+    else if (this.wireType !== FIXED_64 && this.wireType !== FIXED_32) {
+      throw this.malformed("Z-6.1", `a field has wire type ${this.wireType}`);
+    }
+    const length = this.wireType === LENGTH ? this.high * 2 ** 32 + this.low : this.wireType === FIXED_64 ? 8 : 4;
+    if (length > end - this.at) throw this.malformed("Z-6.1", "a field reaches beyond its message");
+    this.start = this.at;
+    this.at += length;
+  }
+
+  /**
+   * Passes over a group, behind its first tag.
+   * @param {number} end
+   * @param {number} depth
+   */
+  group(end, depth) {
+    const { number } = this;
+    if (depth > MAX_DEPTH) throw this.malformed("Z-6.3", `groups lie more than ${MAX_DEPTH} deep`);
+    for (;;) {
+      if (this.at >= end) throw this.malformed("Z-6.3", "a group does not end inside its message");
+      this.tag(end);
+      if (this.wireType === GROUP_END) {
+        if (this.number !== number) throw this.malformed("Z-6.3", "a group ends with another number");
+        return;
+      }
+      if (this.wireType === GROUP_START) this.group(end, depth + 1);
+      else this.value(end);
+    }
+  }
+
+  /**
+   * Reads a message, and those in it in which tensors can lie.
+   * @param {string} message
+   * @param {Span[]} spans its parts: a field that is there twice is one message
+   * @param {number} depth
+   * @returns {Set<number>} the fields of the table that it has
+   */
+  seen(message, spans, depth) {
+    if (depth > MAX_DEPTH) throw this.malformed("Z-6.4", `messages lie more than ${MAX_DEPTH} deep`);
+    const seen = new Set();
+    if (message === "TensorProto") {
+      this.tensor(spans, depth);
+      return seen;
+    }
+    const table = MESSAGES[message] ?? {};
+    /** @type {Map<number, Span[]>} */
+    const single = new Map();
+    for (const [start, end] of spans) {
+      this.at = start;
+      while (this.at < end) {
+        this.field(end);
+        const row = this.wireType === LENGTH ? table[this.number] : undefined;
+        if (row === undefined) continue;
+        seen.add(this.number);
+        /** @type {Span} */
+        const span = [this.start, this.at];
+        if (row[1]) {
+          this.seen(row[0], [span], depth + 1);
+          this.at = span[1];
+        } else single.set(this.number, [...(single.get(this.number) ?? []), span]);
+      }
+    }
+    for (const [number, parts] of single)
+      this.seen(/** @type {[string, boolean]} */ (table[number])[0], parts, depth + 1);
+    return seen;
+  }
+
+  /**
+   * @param {Span[]} spans
+   * @param {number} depth
+   */
+  tensor(spans, depth) {
+    /** @type {Span | undefined} */
+    let name;
+    let dataType = 0;
+    let dataLocation = 0;
+    let hasData = false;
+    let hasSegment = false;
+    /** @type {Span[]} */
+    const externalData = [];
+    /** @type {Span[]} */
+    const packedDims = [];
+    /** @type {bigint[]} */
+    const dims = [];
+    for (const [start, end] of spans) {
+      this.at = start;
+      while (this.at < end) {
+        this.field(end);
+        const { number, wireType } = this;
+        if (wireType === LENGTH) {
+          /** @type {Span} */
+          const span = [this.start, this.at];
+          if (number === 1) packedDims.push(span);
+          else if (number === 8) name = span;
+          else if (number === 13) externalData.push(span);
+        } else if (wireType === VARINT) {
+          if (number === 1) packedDims.push([-1, dims.push(this.signed())]);
+          else if (number === 2) dataType = this.low;
+          else if (number === 14) dataLocation = this.low;
+        }
+        if (number === 3) hasSegment = true;
+        if ((number >= 4 && number <= 7) || (number >= 9 && number <= 11)) hasData = true;
+      }
+    }
+    if (dataLocation !== 1) return;
+
+    const label = name === undefined ? "" : UTF_8.decode(this.bytes.subarray(...name));
+    /**
+     * @param {string} requirement
+     * @param {string} message
+     * @param {boolean} holds
+     */
+    const demand = (requirement, message, holds) => {
+      if (!holds) throw new ArchiveError(requirement, `tensor ${JSON.stringify(label)}: ${message}`);
+    };
+    demand("Z-7.6", "it has data of its own beside external data", !hasData);
+    demand("Z-7.7", "it has a segment", !hasSegment);
+    const keys = this.externalData(externalData, depth + 1, demand);
+    const location = keys.get("location");
+    const entry = location === undefined ? undefined : this.entries.get(location);
+    demand("Z-7.2", "its external data have no location", location !== undefined);
+    demand("Z-7.3", "it refers to the graph", location !== GRAPH_NAME);
+    if (entry === undefined)
+      throw new ArchiveError(
+        "Z-7.3",
+        `tensor ${JSON.stringify(label)}: it refers to no entry, but ${JSON.stringify(location)}`,
+      );
+    demand("Z-7.4", "it begins inside an entry", (keys.get("offset") ?? "0") === "0");
+    demand(
+      "Z-7.5",
+      `its length is not ${entry.size}, the size of the entry`,
+      (keys.get("length") ?? `${entry.size}`) === `${entry.size}`,
+    );
+
+    const allDims = this.dims(packedDims, dims);
+    const bits = ELEMENT_BITS[dataType] ?? 0;
+    demand("Z-7.8", `its data type, ${dataType}, has no known size`, bits !== 0);
+    demand(
+      "Z-7.9",
+      "it has a negative dim",
+      allDims.every((dim) => dim >= 0n),
+    );
+    demand(
+      "Z-7.10",
+      `its type and dims do not make ${entry.size} bytes`,
+      elementBytes(allDims, bits) === BigInt(entry.size),
+    );
+    this.tensors.push({
+      name: label,
+      dims: allDims,
+      dataType,
+      location: entry.name,
+      offset: entry.offset,
+      size: entry.size,
+    });
+  }
+
+  signed() {
+    return BigInt.asIntN(64, (BigInt(this.high) << 32n) | BigInt(this.low));
+  }
+
+  /**
+   * All dims in the order of the file.
+   * @param {Span[]} spans those that are packed; [-1, n] stands for the n-th of the others
+   * @param {bigint[]} plain
+   */
+  dims(spans, plain) {
+    const dims = [];
+    for (const [start, end] of spans) {
+      if (start < 0) {
+        dims.push(/** @type {bigint} */ (plain[end - 1]));
+        continue;
+      }
+      this.at = start;
+      while (this.at < end) {
+        this.varint(end);
+        dims.push(this.signed());
+      }
+    }
+    return dims;
+  }
+
+  /**
+   * @param {Span[]} spans
+   * @param {number} depth
+   * @param {(requirement: string, message: string, holds: boolean) => void} demand
+   */
+  externalData(spans, depth, demand) {
+    if (spans.length > 0 && depth > MAX_DEPTH)
+      throw this.malformed("Z-6.4", `messages lie more than ${MAX_DEPTH} deep`);
+    /** @type {Map<string, string>} */
+    const keys = new Map();
+    for (const [start, end] of spans) {
+      const texts = ["", "", ""];
+      this.at = start;
+      while (this.at < end) {
+        this.field(end);
+        if (this.wireType === LENGTH && (this.number === 1 || this.number === 2)) {
+          texts[this.number] = ASCII.decode(this.bytes.subarray(this.start, this.at));
+        }
+      }
+      const [, key = "", value = ""] = texts;
+      const known = key === "location" || key === "offset" || key === "length";
+      demand("Z-7.2", `its external data have the key ${JSON.stringify(key)}`, known);
+      demand("Z-7.2", `its external data have the key ${key} twice`, !keys.has(key));
+      keys.set(key, value);
+    }
+    return keys;
+  }
+}
+
+/**
+ * What elements of so many bits take, in bytes; some other large number where it is beyond 2^64.
+ * @param {bigint[]} dims
+ * @param {number} bits
+ */
+function elementBytes(dims, bits) {
+  if (dims.includes(0n)) return 0n;
+  let elements = 1n;
+  for (const dim of dims) {
+    elements *= dim;
+    if (elements >= 2n ** 68n) break;
+  }
+  return (elements * BigInt(bits) + 7n) / 8n;
+}
+
+/** Tables for the CRC-32 of eight bytes at a time, one after the other. Made when they are first needed. */
+const crcTables = () => {
+  const tables = new Uint32Array(8 * 256);
+  for (let byte = 0; byte < 256; byte++) {
+    let value = byte;
+    for (let bit = 0; bit < 8; bit++) value = value & 1 ? (value >>> 1) ^ 0xedb88320 : value >>> 1;
+    tables[byte] = value;
+  }
+  for (let index = 256; index < tables.length; index++) {
+    const before = tables[index - 256] ?? 0;
+    tables[index] = (before >>> 8) ^ (tables[before & 0xff] ?? 0);
+  }
+  return tables;
+};
+
+/**
+ * The CRC-32 of bytes, continued from that of the ones before.
+ * @param {Uint32Array} tables
+ * @param {Uint8Array} bytes
+ * @param {number} crc
+ */
+function crc32(tables, bytes, crc) {
+  // Every index is in range, which the type checker cannot see.
+  const [t, b] = /** @type {[any, any]} */ ([tables, bytes]);
+  let value = ~crc;
+  let at = 0;
+  for (; at + 8 <= bytes.length; at += 8) {
+    value ^= b[at] | (b[at + 1] << 8) | (b[at + 2] << 16) | (b[at + 3] << 24);
+    value =
+      t[1792 + (value & 0xff)] ^
+      t[1536 + ((value >>> 8) & 0xff)] ^
+      t[1280 + ((value >>> 16) & 0xff)] ^
+      t[1024 + (value >>> 24)] ^
+      t[768 + b[at + 4]] ^
+      t[512 + b[at + 5]] ^
+      t[256 + b[at + 6]] ^
+      t[b[at + 7]];
+  }
+  for (; at < bytes.length; at++) value = (value >>> 8) ^ t[(value ^ b[at]) & 0xff];
+  return ~value >>> 0;
+}
+
+/**
+ * Opens an archive, and checks that it is one.
+ *
+ * Of an HTTP address it reads the directory and the graph, in two to four requests, and checks the local header of a
+ * weight when it reads that weight; `Archive.check` checks them all. Of everything else it checks all but the checksums.
+ * @param {Source} source
+ * @param {OpenOptions} [options]
+ * @returns {Promise<Archive>}
+ * @throws {ArchiveError} what the specification demands does not hold
+ * @throws {SourceError} the bytes cannot be had; errors of the file system are those of Node
+ */
+export async function open(source, options = {}) {
+  const bytes = await openSource(source, options);
+  try {
+    const tailBytes = Math.min(bytes.size, END_BYTES + ZIP64_LOCATOR_BYTES + ZIP64_END_BYTES);
+    const { count, offset, size } = readEnd(await bytes.read(bytes.size - tailBytes, tailBytes), bytes.size);
+    const placed = readDirectory(await bytes.read(offset, size), count, offset);
+    if (!bytes.remote) await checkLocalHeaders(bytes, placed);
+    const graph = await readPayload(bytes, /** @type {PlacedEntry} */ (placed.at(-1)));
+    const tensors = new GraphReader(graph, new Map(placed.map(({ entry }) => [entry.name, entry]))).read();
+    return new Archive(bytes, placed, tensors, bytes.remote ? graph : undefined);
+  } catch (error) {
+    await bytes.close();
+    throw error;
+  }
+}
+
+/** An archive that `open` opened. */
+export class Archive {
+  /** @type {ByteSource} */
+  #source;
+  /** @type {PlacedEntry[]} */
+  #placed;
+  /** The graph of a remote archive, which is not fetched twice.
+   * @type {Uint8Array | undefined} */
+  #graph;
+
+  /**
+   * @param {ByteSource} source
+   * @param {PlacedEntry[]} placed
+   * @param {Tensor[]} tensors
+   * @param {Uint8Array | undefined} graph
+   * @internal
+   */
+  constructor(source, placed, tensors, graph) {
+    this.#source = source;
+    this.#placed = placed;
+    this.#graph = graph;
+    /** The size of the archive. */
+    this.size = source.size;
+    /**
+     * All entries, in the order of the archive; the last is the graph.
+     * @type {readonly Entry[]}
+     */
+    this.entries = placed.map(({ entry }) => entry);
+    /**
+     * The tensors whose bytes are entries, wherever they are in the graph.
+     * @type {readonly Tensor[]}
+     */
+    this.tensors = tensors;
+  }
+
+  /**
+   * The graph: a serialised ModelProto, whose external data are the entries.
+   *
+   * Of an archive in memory it is a view, else bytes of its own.
+   * @returns {Promise<Uint8Array>}
+   */
+  async graph() {
+    return this.#graph?.slice() ?? readPayload(this.#source, /** @type {PlacedEntry} */ (this.#placed.at(-1)));
+  }
+
+  /**
+   * The bytes of an entry. Of an archive in memory they are a view, else bytes of their own.
+   * @param {string} name
+   * @returns {Promise<Uint8Array>}
+   * @throws {RangeError} there is no such entry
+   */
+  async read(name) {
+    const placed = this.#placed.find(({ entry }) => entry.name === name);
+    if (placed === undefined) throw new RangeError(`the archive has no entry ${JSON.stringify(name)}`);
+    return name === GRAPH_NAME ? this.graph() : readPayload(this.#source, placed);
+  }
+
+  /**
+   * The whole model, as `InferenceSession.create(model, { externalData })` of onnxruntime takes it.
+   *
+   * Of an HTTP address, entries that lie together are fetched together, and four ranges at once.
+   * @returns {Promise<Model>}
+   */
+  async model() {
+    const weights = this.#placed.slice(0, -1);
+    const { rangeBytes } = this.#source;
+    /** @type {Map<PlacedEntry, Uint8Array>} */
+    const data = new Map();
+    await inParallel(together(weights, endOf, { bytes: rangeBytes, between: rangeBytes }), async (group) => {
+      const [first, last] = /** @type {[PlacedEntry, PlacedEntry]} */ ([group[0], group.at(-1)]);
+      if (first === last) return void data.set(first, await readPayload(this.#source, first));
+      const bytes = await this.#source.read(first.headerOffset, endOf(last) - first.headerOffset);
+      for (const placed of group) data.set(placed, payloadIn(bytes, first.headerOffset, placed).slice());
+    });
+    return {
+      model: await this.graph(),
+      externalData: weights.map((placed) => ({
+        path: placed.entry.name,
+        data: /** @type {Uint8Array} */ (data.get(placed)),
+      })),
+    };
+  }
+
+  /**
+   * Checks what was not checked yet: the local headers of weights that were not read, which only an HTTP address has.
+   *
+   * It reads all these headers, those in one request that lie together.
+   * @returns {Promise<void>}
+   */
+  async check() {
+    await checkLocalHeaders(this.#source, this.#placed);
+  }
+
+  /**
+   * Reads everything, and compares it with its checksums.
+   * @returns {Promise<void>}
+   * @throws {ArchiveError} an entry is damaged
+   */
+  async verify() {
+    await this.check();
+    const tables = crcTables();
+    for (const { entry } of this.#placed) {
+      let crc = 0;
+      for (let done = 0; done < entry.size;) {
+        const step = Math.min(entry.size - done, REQUEST_BYTES);
+        crc = crc32(tables, await this.#source.read(entry.offset + done, step), crc);
+        done += step;
+      }
+      if (crc !== entry.crc32) throw new ArchiveError("Z-9.1", `entry ${entry.name} is damaged: its CRC-32 is another`);
+    }
+  }
+
+  /**
+   * Closes the file that `open` opened. A file handle that was given to it stays open.
+   * @returns {Promise<void>}
+   */
+  async close() {
+    this.#graph = undefined;
+    await this.#source.close();
+  }
+}
+
+/** @param {PlacedEntry} placed */
+const endOf = ({ entry }) => entry.offset + entry.size;
+
+/** @param {PlacedEntry} placed */
+const payloadOf = ({ entry }) => entry.offset;
+
+/**
+ * The payload of an entry, and where it was not done yet, the check of its local header.
+ * @param {ByteSource} source
+ * @param {PlacedEntry} placed
+ * @returns {Promise<Uint8Array>}
+ */
+async function readPayload(source, placed) {
+  const { offset, size } = placed.entry;
+  if (placed.checked) return source.read(offset, size);
+  const bytes = await source.read(placed.headerOffset, offset + size - placed.headerOffset);
+  return payloadIn(bytes, placed.headerOffset, placed);
+}
+
+/**
+ * The same of an entry that lies in a range that was read.
+ * @param {Uint8Array} bytes
+ * @param {number} bytesOffset where in the archive they begin
+ * @param {PlacedEntry} placed
+ */
+function payloadIn(bytes, bytesOffset, placed) {
+  const start = placed.entry.offset - bytesOffset;
+  if (!placed.checked) checkLocalHeader(placed, bytes.subarray(placed.headerOffset - bytesOffset, start));
+  return bytes.subarray(start, start + placed.entry.size);
+}
+
+/**
+ * Checks the local headers that were not checked yet.
+ * @param {ByteSource} source
+ * @param {PlacedEntry[]} placed
+ */
+async function checkLocalHeaders(source, placed) {
+  const unchecked = placed.filter(({ checked }) => !checked);
+  const apart = { bytes: HEADERS_BYTES, between: HEADERS_APART_BYTES };
+  await inParallel(together(unchecked, payloadOf, apart), async (group) => {
+    const [first, last] = /** @type {[PlacedEntry, PlacedEntry]} */ ([group[0], group.at(-1)]);
+    const bytes = await source.read(first.headerOffset, last.entry.offset - first.headerOffset);
+    for (const each of group) {
+      const start = each.headerOffset - first.headerOffset;
+      checkLocalHeader(each, bytes.subarray(start, each.entry.offset - first.headerOffset));
+    }
+  });
+}
+
+/**
+ * Entries in groups that are read at once: no more bytes lie between those that are wanted, and no more are read.
+ * @param {PlacedEntry[]} placed in the order of the archive
+ * @param {(placed: PlacedEntry) => number} wantedEnd up to where an entry is wanted, from its header on
+ * @param {{ bytes: number, between: number }} atMost
+ */
+function together(placed, wantedEnd, atMost) {
+  /** @type {PlacedEntry[][]} */
+  const groups = [];
+  for (const next of placed) {
+    const group = groups.at(-1) ?? [];
+    const [first, last] = [group[0], group.at(-1)];
+    const fits =
+      first !== undefined &&
+      last !== undefined &&
+      next.headerOffset - wantedEnd(last) <= atMost.between &&
+      wantedEnd(next) - first.headerOffset <= atMost.bytes;
+    if (fits) group.push(next);
+    else groups.push([next]);
+  }
+  return groups;
+}
+
+/**
+ * Calls a function for each value, for some at a time. The first error ends it.
+ * @template T
+ * @param {readonly T[]} values
+ * @param {(value: T) => Promise<void>} call
+ */
+async function inParallel(values, call) {
+  let next = 0;
+  const work = async () => {
+    while (next < values.length) {
+      const value = /** @type {T} */ (values[next++]);
+      try {
+        await call(value);
+      } catch (error) {
+        next = values.length;
+        throw error;
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: REQUESTS_AT_ONCE }, work));
+}

@@ -1,0 +1,36 @@
+/**
+ * Prints what the reader says of archives: for each path, one a line on stdin, a line of JSON.
+ *
+ * Either `{"ok":true,"graph":SHA-256 of its bytes,"entries":[[name,file_offset,nbytes],...],"tensors":[[location,file_offset,nbytes],...]}`
+ * or `{"ok":false,"requirement":number in docs/onnxz.md,"message":text}`; what the system refuses has an empty requirement.
+ */
+
+import { createHash } from "node:crypto";
+import { createInterface } from "node:readline";
+
+import { ArchiveError, open } from "../onnxz.js";
+
+/** @param {string} path */
+async function verdict(path) {
+  let archive;
+  try {
+    archive = await open(path);
+    return {
+      ok: true,
+      graph: createHash("sha256")
+        .update(await archive.graph())
+        .digest("hex"),
+      entries: archive.entries.map(({ name, offset, size }) => [name, offset, size]),
+      tensors: archive.tensors.map(({ location, offset, size }) => [location, offset, size]),
+    };
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    return { ok: false, requirement: error instanceof ArchiveError ? error.requirement : "", message: error.message };
+  } finally {
+    await archive?.close();
+  }
+}
+
+for await (const path of createInterface({ input: process.stdin })) {
+  process.stdout.write(`${JSON.stringify(await verdict(path))}\n`);
+}
