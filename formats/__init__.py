@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from formats.adoption import from_onnx, from_onnx_ir
     from formats.bridge import onnxruntime_session, to_onnx, to_onnx_ir
     from formats.choices import RaisingOptions
+    from formats.companions import ModelFiles, Relocation, copy_model, model_files, move_model, remove_model
     from formats.conversion import ConversionReport, WrittenFile, convert, dumps, load, loads, raise_model, save
     from formats.difference import Comparison, Difference, compare
     from formats.errors import (
@@ -97,6 +98,7 @@ _MODULES = (
     "verification",
     "difference",
     "restoration",
+    "companions",
     "bridge",
     "adoption",
     "onnxpb.keys",
@@ -136,6 +138,7 @@ __all__ = [
     "MapType",
     "MissingPackageError",
     "Model",
+    "ModelFiles",
     "Node",
     "NodeDeviceConfiguration",
     "OnnxOptions",
@@ -145,6 +148,7 @@ __all__ = [
     "OptionalType",
     "RaisingOptions",
     "ReadOptions",
+    "Relocation",
     "Repair",
     "RtenOptions",
     "SequenceType",
@@ -174,6 +178,7 @@ __all__ = [
     "__version__",
     "compare",
     "convert",
+    "copy_model",
     "dumps",
     "from_numpy",
     "from_onnx",
@@ -182,8 +187,11 @@ __all__ = [
     "link",
     "load",
     "loads",
+    "model_files",
+    "move_model",
     "onnxruntime_session",
     "raise_model",
+    "remove_model",
     "repair",
     "save",
     "to_onnx",

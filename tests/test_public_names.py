@@ -70,6 +70,8 @@ def public_names(folder: Path) -> dict[str, Any]:
             "inspect": report("inspect", digits, folder=folder),
             "verify": report("verify", digits, folder=folder),
             "diff": report("diff", digits, "digits.onnxz", folder=folder),
+            "files": report("files", digits, folder=folder),
+            "cp": report("cp", digits, "copied.onnx", folder=folder),
             "error": report("inspect", "missing.onnx", folder=folder),
         },
     }

@@ -40,3 +40,8 @@ def printable(lines: Iterable[str]) -> str:
         for line in lines
     )
     return "\n".join(shown).encode(encoding, "backslashreplace").decode(encoding)
+
+
+def show(report: dict[str, Any] | Iterable[str]) -> None:
+    """A report for programs is printed as JSON, one for people as lines."""
+    say(json_text(report) if isinstance(report, dict) else printable(report))

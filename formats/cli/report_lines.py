@@ -9,6 +9,7 @@ from formats.units import in_units
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from formats.companions import ModelFiles, Relocation
     from formats.conversion import ConversionReport
     from formats.difference import Comparison
     from formats.inspection import Inspection, TensorEntry
@@ -138,3 +139,25 @@ def _table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Iterator[
             for cell, width, is_number in zip(row, widths, numeric, strict=True)
         )
         yield f"  {'  '.join(cells)}".rstrip()
+
+
+def files_lines(found: ModelFiles) -> Iterator[str]:
+    """The files of a model, one a line."""
+    rows = [("file", "bytes", "")]
+    for file in found.files:
+        remark = f"stays: {file.stays}" if file.stays else f"leads to {file.leads_to}" if file.leads_to else ""
+        rows.append((str(file.path), f"{file.nbytes:,}", remark))
+    widths = [max(len(row[column]) for row in rows) for column in range(2)]
+    for path, nbytes, remark in rows:
+        yield f"{path:{widths[0]}}  {nbytes:>{widths[1]}}  {remark}".rstrip()
+
+
+def relocation_lines(done: Relocation) -> Iterator[str]:
+    """What became of the files of a model, and what stays."""
+    *companions, last = [*done.written] or [*reversed(done.removed)] or [done.source]
+    data = f" + {len(companions)} data file{'s' * (len(companions) != 1)}" if companions else ""
+    if done.destination is not None:
+        yield f"{done.source} -> {last}{data}"
+    else:
+        yield f"removed {last}{data}" if done.removed else f"nothing of {done.source} was removed"
+    yield from (f"note: {path} stays: {reason}" for path, reason in done.kept)

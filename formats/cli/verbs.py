@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from formats.cli.command_line import Group, Verb, ask_key, flags_of
 from formats.cli.error_text import in_flags
-from formats.cli.printing import json_text, printable, say
+from formats.cli.file_verbs import FILE_VERBS
+from formats.cli.printing import json_text, printable, say, show
 from formats.cli.progress_bar import Progress
+from formats.cli.shared_options import FileOptions, OutputOptions, QuietOptions, groups
 from formats.errors import OptionError
 from formats.options import SWITCH, Kind, count, option, settle
-from formats.registry import FORMAT, ReadOptions
+from formats.registry import ReadOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from formats.cli.command_line import Request
     from formats.registry import Codec
@@ -55,28 +57,6 @@ def _any_path(name: str) -> Path:
 
 PICTURE = Kind("a file name that ends in .svg or .html", lambda value: value, "OUT.svg|OUT.html", _picture)
 PATH = Kind("the name of a file", lambda value: value, "MODEL.onnx", _any_path)
-
-
-@dataclass(frozen=True, slots=True)
-class QuietOptions:
-    """Whether `convert` says what it did."""
-
-    quiet: bool = option(False, SWITCH, "Print nothing but errors.", aliases=("-q",))
-
-
-@dataclass(frozen=True, slots=True)
-class OutputOptions:
-    """How a verb says what it did or found."""
-
-    json: bool = option(False, SWITCH, "Print one JSON report, also of an error.")
-    debug: bool = option(False, SWITCH, "Print the traceback of an error.")
-
-
-@dataclass(frozen=True, slots=True)
-class FileOptions:
-    """The format of a file that is looked at."""
-
-    format: str | None = option(None, FORMAT, "Read FILE as FORMAT: {formats}.", aliases=("--from",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,11 +197,6 @@ def repair(request: Request) -> int:
     return 0
 
 
-def show(report: dict[str, Any] | Iterable[str]) -> None:
-    """A report for programs is printed as JSON, one for people as lines."""
-    say(json_text(report) if isinstance(report, dict) else printable(report))
-
-
 @contextmanager
 def progress(*, wanted: bool) -> Iterator[Progress | None]:
     """A bar, where it is wanted and somebody can see it."""
@@ -247,10 +222,6 @@ def draw(file: Path, picture: Path, overwrite: bool, reading: dict[str, Any]) ->
     execute(plan, EngineOptions(overwrite=overwrite))
 
 
-def _groups(*options: type) -> Callable[[bool], Sequence[Group]]:
-    return lambda of_all_packages: [*map(Group, options)]
-
-
 VERBS = (
     Verb(
         "convert",
@@ -267,7 +238,7 @@ VERBS = (
         "inspect",
         "Print what is in the model FILE; no weight is read.",
         ("FILE",),
-        _groups(FileOptions, InspectOptions, OutputOptions, ReadOptions),
+        groups(FileOptions, InspectOptions, OutputOptions, ReadOptions),
         inspect,
     ),
     Verb(
@@ -278,7 +249,7 @@ VERBS = (
         checksums.
         """,
         ("FILE",),
-        _groups(FileOptions, VerifyOptions, OutputOptions, ReadOptions),
+        groups(FileOptions, VerifyOptions, OutputOptions, ReadOptions),
         verify,
     ),
     Verb(
@@ -289,7 +260,7 @@ VERBS = (
         become as such a file. Where models cannot be compared, the exit code is 2.
         """,
         ("A", "B"),
-        _groups(DiffOptions, OutputOptions, ReadOptions),
+        groups(DiffOptions, OutputOptions, ReadOptions),
         diff,
         failure=EXIT_TROUBLE,
     ),
@@ -297,7 +268,8 @@ VERBS = (
         "repair",
         "Complete or undo what was interrupted while the model FILE was written, and remove what is left of it.",
         ("FILE",),
-        _groups(OutputOptions),
+        groups(OutputOptions),
         repair,
     ),
+    *FILE_VERBS,
 )

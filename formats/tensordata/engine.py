@@ -14,9 +14,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.options import ANY, SWITCH, count, option, settle, size
 from formats.tensordata.digest import new_digester
+from formats.tensordata.further_name import FurtherName
 from formats.tensordata.osio import SYSTEM, Capabilities, processors
 from formats.tensordata.output import OutputFile, destination_of
-from formats.tensordata.plan import OWNER_ACCESS, FilePlan, LateWrite, Permissions, PlacedWrite, WritePlan, check_plan
+from formats.tensordata.plan import (
+    OWNER_ACCESS,
+    FilePlan,
+    LateWrite,
+    Permissions,
+    PlacedWrite,
+    Renamed,
+    WritePlan,
+    check_plan,
+)
 from formats.tensordata.publication import finish_interrupted, publish
 from formats.tensordata.tasks import carry_out, tasks_of
 
@@ -88,22 +98,27 @@ class Memory:
         return nbytes
 
 
-def execute(plan: WritePlan, options: EngineOptions | None = None, replaced: File | None = None) -> Result:
+def execute(
+    plan: WritePlan, options: EngineOptions | None = None, replaced: File | None = None, renamed: Sequence[Renamed] = ()
+) -> Result:
     """What was done, when every file of the plan is in its place, complete.
 
     On any failure no file is, what was there before is untouched, and nothing else is left. The plan may read from
-    the files that it replaces. `replaced` is what the last of them must still be then, if it matters.
+    the files that it replaces. `replaced` is what the last of them must still be then, if it matters. Files that are
+    `renamed` come before those of the plan; they keep their old names, too.
 
     Raises: the first error of reading, transforming or writing, as it was; FileExistsError where a file is in the
-    way and not to be overwritten; TensorDataError where a source, or what is replaced, was changed meanwhile;
+    way and not to be overwritten; OneNameError where a file that is `renamed` cannot have two names; TensorDataError
+    where a source, or what is replaced, was changed meanwhile;
     BlockingIOError where another process writes the same model for long.
     """
     options = options or EngineOptions()
     check_plan(plan)
-    if not plan.files:
+    paths = [*(file.path for file in renamed), *(file.path for file in plan.files)]
+    if not paths:
         return Result(0, transfer(plan, [], options))
-    model = plan.files[-1].path
-    is_one = len(plan.files) == 1
+    model = paths[-1]
+    is_one = len(paths) == 1
     # Whoever asked for the model may not know of the others: only its own link is followed, and not to another folder.
     follow_link = is_one or Path(os.path.realpath(model)).parent == Path(os.path.realpath(model.parent))
     owner = destination_of(model, follow_link, options.capabilities)
@@ -111,7 +126,13 @@ def execute(plan: WritePlan, options: EngineOptions | None = None, replaced: Fil
     source_files = {found for source in _sources(plan) for found in source.files()}
     permissions = _permissions(plan, source_files)
     outputs: list[OutputFile] = []
+    names: list[FurtherName] = []
     with ExitStack() as ending:
+        for found in renamed:
+            names.append(
+                FurtherName(found, overwrite=options.overwrite, owner=owner, capabilities=options.capabilities)
+            )
+            ending.callback(names[-1].discard)
         for file in plan.files:
             outputs.append(
                 OutputFile(
@@ -128,7 +149,7 @@ def execute(plan: WritePlan, options: EngineOptions | None = None, replaced: Fil
         digests = transfer(plan, outputs, options)
         for source_file in source_files:
             source_file.check_unchanged()
-        publish(outputs, overwrite=options.overwrite, fsync=options.fsync, replaced=replaced)
+        publish([*names, *outputs], overwrite=options.overwrite, fsync=options.fsync, replaced=replaced)
     return Result(plan.nbytes, digests)
 
 

@@ -86,6 +86,13 @@ class FilePlan(NamedTuple):
     late_writes: tuple[LateWrite, ...] = ()
 
 
+class Renamed(NamedTuple):
+    """A complete file at `old` that gets the name `path` as well; its bytes are not touched."""
+
+    path: Path
+    old: Path
+
+
 OWNER_ACCESS = 0o600  # who owns a new file can read and write it, also where it was made from a write-protected one
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from formats.tensordata.further_name import FurtherName
     from formats.tensordata.osio import File
 
 
@@ -49,7 +50,11 @@ class Repair(NamedTuple):
 
 
 def publish(
-    outputs: Sequence[OutputFile], *, overwrite: bool, fsync: bool | None = None, replaced: File | None = None
+    outputs: Sequence[OutputFile | FurtherName],
+    *,
+    overwrite: bool,
+    fsync: bool | None = None,
+    replaced: File | None = None,
 ) -> None:
     """The files, the model last, are in their places, all of them or none.
 
@@ -227,7 +232,7 @@ class _Steps:
             unlink(place, self.capabilities)
 
 
-def _put_on_disk(outputs: Sequence[OutputFile]) -> list[str | None]:
+def _put_on_disk(outputs: Sequence[OutputFile | FurtherName]) -> list[str | None]:
     """The SHA-256 of each file, when all are on the disk; they are computed in the meantime."""
     from concurrent.futures import ThreadPoolExecutor
 
@@ -245,7 +250,12 @@ def _digest_of(path: Path) -> str | None:
 
 
 def _publish_several(
-    outputs: Sequence[OutputFile], digests: Sequence[str | None], *, overwrite: bool, syncs: bool, lock: ModelLock
+    outputs: Sequence[OutputFile | FurtherName],
+    digests: Sequence[str | None],
+    *,
+    overwrite: bool,
+    syncs: bool,
+    lock: ModelLock,
 ) -> None:
     """The files are in their places, the model, which is the last and has that lock, after the others.
 
@@ -270,7 +280,7 @@ def _publish_several(
         raise
 
 
-def _staged(output: OutputFile, digest: str | None, model: Path, overwrite: bool) -> Move:
+def _staged(output: OutputFile | FurtherName, digest: str | None, model: Path, overwrite: bool) -> Move:
     """The move of a file that has a hidden name now."""
     before = stamp(output.destination)
     if before is not None and not overwrite:

@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,7 @@ class Scenario:
     in_place: bool = False  # only our own readers see the old model while it is changed
     result: str = "new"  # what is found when the work was done
     goes_on: bool = False  # the work was begun by a process that was killed
+    source: str = ""  # where the new model is before, until it is at `file`
 
 
 def write(file: str, seed: int, name: str, **options: Any) -> Callable[[Path], object]:
@@ -122,6 +123,21 @@ def both(file: str, new: bool, **options: Any) -> Scenario:
     return Scenario(name, file, work, old, replaces=True, several=several)
 
 
+def moved(replaces: bool) -> Scenario:
+    """A model in two files moves to another name, where there may be one."""
+
+    def prepare(folder: Path) -> None:
+        write("s.onnx", 2, "new", **ONE)(folder)
+        if replaces:
+            write("m.onnx", 1, "old", **ONE)(folder)
+
+    def work(folder: Path) -> object:
+        return formats.move_model(folder / "s.onnx", folder / "m.onnx", overwrite=True, fsync=True)
+
+    name = f"moved {'over another' if replaces else 'away'}"
+    return Scenario(name, "m.onnx", work, prepare, replaces=replaces, several=True, source="s.onnx")
+
+
 SPLIT = {"external_data": True, "max_external_file_size": 30_000}
 EACH = {"external_data": True, "one_file_per_tensor": True, "checksum": True}
 ONE = {"external_data": True}
@@ -168,6 +184,8 @@ SCENARIOS = [
         goes_on=True,
     ),
     Scenario("update", "m.onnxz", update, write("m.onnxz", 1, "old"), replaces=True, in_place=True),
+    moved(replaces=False),
+    moved(replaces=True),
 ]
 # What the imagined power cuts must find wrong, or they find nothing.
 UNSYNCED = Scenario(
@@ -254,10 +272,12 @@ def problems(scenario: Scenario, folder: Path, *, plain: bool = True) -> list[st
     found = []
     before = {name: (folder / name).read_bytes() for name in os.listdir(folder)}
     if plain and not scenario.in_place and (state := plain_state_of(scenario, folder)) not in allowed(scenario):
-        found.append(f"another program finds: {state}")
+        found += [] if scenario.source and "multiple hard links" in state else [f"another program finds: {state}"]
     state = state_of(scenario, folder)
     if state not in allowed(scenario):
         found.append(f"found: {state}")
+    if scenario.source and state != "new" and state_of(replace(scenario, file=scenario.source), folder) != "new":
+        found.append(f"found: {state}, and the model is no longer where it was")
     if before != {name: (folder / name).read_bytes() for name in os.listdir(folder)}:
         found.append("a reader wrote something")
     try:
@@ -267,12 +287,31 @@ def problems(scenario: Scenario, folder: Path, *, plain: bool = True) -> list[st
             found.append("nothing to repair, and no model")
     except (OSError, FormatError) as error:
         return [*found, f"repair: {error}"]
+    with suppress(FileNotFoundError):
+        formats.repair(folder / (scenario.source or scenario.file))
     after = state_of(scenario, folder)
     if after not in allowed(scenario) or (after == "none" and scenario.replaces) or (state == "new" and after != "new"):
         found.append(f"found before the repair: {state}, and after it: {after}")
     if hidden_files(folder):
         found.append(f"left behind: {hidden_files(folder)}")
+    if scenario.source:
+        found += _problems_again(scenario, folder)
     return found
+
+
+def _problems_again(scenario: Scenario, folder: Path) -> list[str]:
+    """What is not as promised when a model that was interrupted on its way is sent there once more.
+
+    Where only its old data files were left, they are removed.
+    """
+    if (folder / scenario.source).exists():
+        scenario.work(folder)
+    else:
+        (folder / f"{scenario.source}.data").unlink(missing_ok=True)
+    data = folder / f"{scenario.file}.data"
+    whole = (plain_state_of(scenario, folder), data.stat().st_nlink) == ("new", 1)
+    found = f"{plain_state_of(scenario, folder)} {sorted(os.listdir(folder))} {data.stat().st_nlink}"
+    return [] if whole and not (folder / scenario.source).exists() else [f"moved once more: {found}"]
 
 
 def fresh(template: Path, folder: Path) -> None:

@@ -1,0 +1,128 @@
+"""The verbs for the files of a model: what belongs together is listed, copied, moved and removed together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from formats.cli.command_line import Verb
+from formats.cli.printing import show
+from formats.cli.shared_options import FileOptions, OutputOptions, QuietOptions, groups
+from formats.errors import OptionError
+from formats.options import SWITCH, option
+from formats.registry import ReadOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from formats.cli.command_line import Request
+    from formats.companions import Relocation
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceOptions:
+    """How a model is put into another place."""
+
+    overwrite: bool = option(
+        False, SWITCH, "Replace the model at DST and its data files, but no other file.", aliases=("-f", "--force")
+    )
+    fsync: bool | None = option(
+        None, SWITCH, "Wait until files are on the disk; by default those that replace others, before these go."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalOptions:
+    """What is removed."""
+
+    all_data: bool = option(False, SWITCH, "Remove data files that are not named after the model, too.")
+
+
+def files(request: Request) -> int:
+    """Print which files belong to a model."""
+    from formats import companions
+    from formats.cli.report_lines import files_lines
+
+    found = companions.model_files(Path(request.arguments[0]), **request.of(ReadOptions, FileOptions))
+    show(found.to_json() if request.of(OutputOptions).get("json") else files_lines(found))
+    return 0
+
+
+def copy(request: Request) -> int:
+    """Copy a model with its data files, and print what was written."""
+    from formats import companions
+
+    return _told(request, lambda given: companions.copy_model(*request.arguments, **given), PlaceOptions)
+
+
+def move(request: Request) -> int:
+    """Move a model with its data files, and print what was done."""
+    from formats import companions
+
+    return _told(request, lambda given: companions.move_model(*request.arguments, **given), PlaceOptions)
+
+
+def remove(request: Request) -> int:
+    """Remove a model with its data files, and print what is gone."""
+    from formats import companions
+
+    return _told(request, lambda given: companions.remove_model(*request.arguments, **given), RemovalOptions)
+
+
+def _told(request: Request, act: Callable[[dict[str, Any]], Relocation], options: type) -> int:
+    from formats.cli.report_lines import relocation_lines
+
+    output = request.of(QuietOptions, OutputOptions)
+    if output.get("quiet") and output.get("json"):
+        raise OptionError("`quiet` and `json` exclude each other")
+    done = act(request.of(options))
+    if not output.get("quiet"):
+        show(done.to_json() if output.get("json") else relocation_lines(done))
+    return 0
+
+
+FILE_VERBS = (
+    Verb(
+        "files",
+        """List the files that belong to the model FILE.
+
+        These are the file itself and its data files. A data file that another graph in the folder refers to is marked.
+        """,
+        ("FILE",),
+        groups(FileOptions, OutputOptions, ReadOptions),
+        files,
+    ),
+    Verb(
+        "cp",
+        """Copy the model SRC with its data files to DST, a path or a folder.
+
+        Data files that are named after the model are named after the new one.
+        """,
+        ("SRC", "DST"),
+        groups(PlaceOptions, QuietOptions, OutputOptions),
+        copy,
+    ),
+    Verb(
+        "mv",
+        """Move or rename the model SRC with its data files; DST is a path or a folder.
+
+        Within a filesystem no weight is copied. What another graph in the folder refers to stays, and so does what a
+        link leads to; the new model then has a copy, if it is in another folder.
+        """,
+        ("SRC", "DST"),
+        groups(PlaceOptions, QuietOptions, OutputOptions),
+        move,
+    ),
+    Verb(
+        "rm",
+        """Remove the model FILE with its data files.
+
+        What another graph in the folder refers to stays, what a link leads to, and without --all-data what is not named
+        after the model.
+        """,
+        ("FILE",),
+        groups(RemovalOptions, QuietOptions, OutputOptions),
+        remove,
+    ),
+)

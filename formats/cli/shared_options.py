@@ -1,0 +1,40 @@
+"""The options that several verbs have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from formats.cli.command_line import Group
+from formats.options import SWITCH, option
+from formats.registry import FORMAT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class QuietOptions:
+    """Whether `convert` says what it did."""
+
+    quiet: bool = option(False, SWITCH, "Print nothing but errors.", aliases=("-q",))
+
+
+@dataclass(frozen=True, slots=True)
+class OutputOptions:
+    """How a verb says what it did or found."""
+
+    json: bool = option(False, SWITCH, "Print one JSON report, also of an error.")
+    debug: bool = option(False, SWITCH, "Print the traceback of an error.")
+
+
+@dataclass(frozen=True, slots=True)
+class FileOptions:
+    """The format of a file that is looked at."""
+
+    format: str | None = option(None, FORMAT, "Read FILE as FORMAT: {formats}.", aliases=("--from",))
+
+
+def groups(*options: type) -> Callable[[bool], Sequence[Group]]:
+    """What a verb with these classes of options gives as its groups."""
+    return lambda of_all_packages: [*map(Group, options)]

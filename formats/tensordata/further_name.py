@@ -1,0 +1,123 @@
+"""Files that are there and get a further name: a model moves without a byte of its weights being copied."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING
+
+from formats.tensordata.directory import link, move, move_to_free, sync_directory, sync_file, unlink
+from formats.tensordata.hidden import temporary_path
+from formats.tensordata.lock import lock_descriptor
+from formats.tensordata.osio import OPEN_FLAGS, SYSTEM, Capabilities, Located, is_windows_name, system_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from formats.tensordata.plan import Renamed
+
+
+class OneNameError(Exception):
+    """A file cannot have two names: the other one is on another filesystem, or the filesystem has no hard links."""
+
+
+class FurtherName:
+    """A file that takes the place of its destination as an `OutputFile` does, and keeps its old name.
+
+    From the start on it has a hidden name beside the destination.
+    """
+
+    __slots__ = ("_descriptor", "_hidden", "_overwrite", "capabilities", "destination", "has_name", "path")
+
+    def __init__(self, renamed: Renamed, *, overwrite: bool, owner: Path, capabilities: Capabilities = SYSTEM) -> None:
+        """The file at `renamed.old` on its way to `renamed.path`, as a companion of the model `owner`, or as that.
+
+        Raises: OneNameError where it cannot have two names; FileExistsError where there is something at
+        `renamed.path`, and not `overwrite`; other OSErrors.
+        """
+        self.path = renamed.path
+        self.destination = system_path(renamed.path, capabilities)
+        self.capabilities = capabilities
+        self.has_name = True
+        self._overwrite = overwrite
+        if capabilities.windows_paths and not is_windows_name(self.path.name):
+            raise OSError(errno.EINVAL, "Windows has no files of this name", str(self.path))
+        if not overwrite and os.path.lexists(self.destination):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.path))
+        self._hidden: Path | None = self.destination.with_name(temporary_path(owner).name)
+        self._descriptor: int | None = None
+        try:
+            with Located(self.path):
+                _link(renamed.old, self._hidden, capabilities)
+                self._descriptor = _open(self._hidden)
+                lock_descriptor(self._descriptor)  # which tells others that somebody needs the name
+        except BaseException:
+            self.discard()
+            raise
+
+    @property
+    def descriptor(self) -> int:
+        """The descriptor of the file."""
+        assert self._descriptor is not None, "the file is open until it is published or discarded"
+        return self._descriptor
+
+    @property
+    def readable_path(self) -> Path:
+        """A path to the file, until it has its place."""
+        assert self._hidden is not None, "the file has a hidden name until it is published or discarded"
+        return self._hidden
+
+    def publish(self, *, fsync: bool = False) -> None:
+        """Give the file its place, atomically; with `fsync` its content and name have reached the disk.
+
+        Raises: FileExistsError where something is there by now and nothing was to be overwritten.
+        """
+        with Located(self.path):
+            if fsync:
+                sync_file(self.descriptor)
+            hidden = self.readable_path
+            self.close()
+            (move if self._overwrite else move_to_free)(hidden, self.destination, self.capabilities)
+            unlink(hidden, self.capabilities)  # which renaming to another name of the same file leaves
+            self._hidden = None
+        if fsync:
+            sync_directory(self.destination.parent)
+
+    def stage(self, path: Path) -> tuple[Path, os.stat_result]:
+        """The hidden name of the file, and its status; from now on it is for the caller to move or to remove."""
+        hidden = self.readable_path
+        self.close()
+        self._hidden = None
+        return hidden, hidden.stat()
+
+    def close(self) -> None:
+        """The file is closed."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def discard(self) -> None:
+        """The hidden name is gone."""
+        self.close()
+        if self._hidden is not None:
+            unlink(self._hidden, self.capabilities)
+            self._hidden = None
+
+
+def _link(path: Path, name: Path, capabilities: Capabilities) -> None:
+    """The file has that name, too. Raises: OneNameError where it cannot."""
+    try:
+        done = link(path, name, capabilities)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        done = False
+    if not done:
+        raise OneNameError(path)
+
+
+def _open(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | OPEN_FLAGS)  # some systems do not put a file on the disk that is only read
+    except PermissionError:
+        return os.open(path, os.O_RDONLY | OPEN_FLAGS)

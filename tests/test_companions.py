@@ -1,0 +1,266 @@
+"""The files of a model are listed, copied, moved and removed together, and nothing else is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import formats
+from formats import Graph, Model, Node, OperatorSetId, TensorShape, TensorType, Type, ValueInfo
+from formats.errors import FormatError
+from formats.tensordata import further_name
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def model(seed: int = 1, count: int = 2) -> Model:
+    """A sum with some weights of 8 KiB."""
+    state = np.random.default_rng(seed)
+    weights = [formats.from_numpy(state.random(2048, "float32"), f"w{index}") for index in range(count)]
+    nodes = [Node(op_type="Add", input=[f"y{n}", f"w{n}"], output=[f"y{n + 1}"]) for n in range(count)]
+    ends = [
+        ValueInfo(name=name, type=Type(tensor_type=TensorType(elem_type=1, shape=TensorShape([]))))
+        for name in ("y0", f"y{count}")
+    ]
+    graph = Graph(name="g", node=nodes, initializer=weights, input=ends[:1], output=ends[1:])
+    return Model(ir_version=10, producer_name=f"seed {seed}", opset_import=[OperatorSetId("", 17)], graph=graph)
+
+
+def names(folder: Path) -> list[str]:
+    """What is in a folder, hidden files included."""
+    return sorted(os.listdir(folder))
+
+
+def weights(path: Path) -> list[bytes]:
+    """The weights that `onnx` reads."""
+    found = onnx.load(path).graph.initializer
+    return [onnx.numpy_helper.to_array(tensor).tobytes() for tensor in found]
+
+
+@pytest.fixture
+def split(tmp_path: Path) -> Path:
+    """A model with two data files that are named after it."""
+    formats.save(model(), tmp_path / "a.onnx", external_data=True, max_external_file_size=10_000)
+    assert names(tmp_path) == ["a-00001-of-00002.data", "a-00002-of-00002.data", "a.onnx"]
+    return tmp_path / "a.onnx"
+
+
+def shared(folder: Path) -> None:
+    """Two models, a.onnx and b.onnx, that refer to one data file, common.bin."""
+    formats.save(model(), folder / "a.onnx", external_data="common.bin")
+    (folder / "b.onnx").write_bytes((folder / "a.onnx").read_bytes())
+
+
+@pytest.mark.parametrize("extension", ["onnx", "onnxz", "rten", "onnxc"])
+def test_files_of_one_file_are_that_file(tmp_path: Path, extension: str) -> None:
+    """A model in one file has one file, in every format."""
+    path = tmp_path / f"a.{extension}"
+    key = {"key": "secret"} if extension == "onnxc" else {}
+    formats.save(model(), path, **key)
+    found = formats.model_files(path, **key)
+    assert [(path, path.stat().st_size)] == [(file.path, file.nbytes) for file in found.files]
+
+
+def test_files_are_listed_with_locations(split: Path) -> None:
+    """The model comes first, then its data files with their sizes and with what the graph calls them."""
+    found = formats.model_files(split)
+    assert ["", "a-00001-of-00002.data", "a-00002-of-00002.data"] == [file.location for file in found.files]
+    assert found.nbytes == sum(os.path.getsize(split.parent / name) for name in names(split.parent))
+    assert not [file for file in found.files if file.stays or file.leads_to]
+
+
+def test_copies_are_named_after_the_new_model(split: Path) -> None:
+    """A copy has data files of its own, named after it, with the same weights; the original is as it was."""
+    before = {name: (split.parent / name).read_bytes() for name in names(split.parent)}
+    done = formats.copy_model(split, split.parent / "b.onnx")
+    assert ["b-00001-of-00002.data", "b-00002-of-00002.data", "b.onnx"] == [path.name for path in done.written]
+    assert weights(split) == weights(split.parent / "b.onnx")
+    assert before == {name: (split.parent / name).read_bytes() for name in before}
+    assert len(names(split.parent)) == 6
+
+
+def test_weights_are_not_rewritten_by_a_move(split: Path) -> None:
+    """Data files that move are the same files, by their inodes, and have one name."""
+    inodes = sorted(path.stat().st_ino for path in split.parent.glob("*.data"))
+    expected = weights(split)
+    (split.parent / "sub").mkdir()
+    for target in ("b.onnx", "sub"):
+        source = next(split.parent.glob("*.onnx"))
+        formats.move_model(source, split.parent / target)
+    folder = split.parent / "sub"
+    assert names(folder) == ["b-00001-of-00002.data", "b-00002-of-00002.data", "b.onnx"]
+    assert inodes == sorted(path.stat().st_ino for path in folder.glob("*.data"))
+    assert {1} == {path.stat().st_nlink for path in folder.iterdir()}
+    assert names(split.parent) == ["sub"]
+    assert expected == weights(folder / "b.onnx")
+
+
+@pytest.mark.parametrize("extension", ["onnxz", "rten", "onnx"])
+def test_one_file_moves_as_it_is(tmp_path: Path, extension: str) -> None:
+    """A model in one file is renamed, byte for byte, with its inode."""
+    path = tmp_path / f"a.{extension}"
+    formats.save(model(), path)
+    content, inode = path.read_bytes(), path.stat().st_ino
+    formats.move_model(path, tmp_path / f"b.{extension}")
+    assert [f"b.{extension}"] == names(tmp_path)
+    moved = tmp_path / f"b.{extension}"
+    assert (content, inode) == (moved.read_bytes(), moved.stat().st_ino)
+
+
+def test_without_two_names_for_a_file_moves_are_copies(split: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a file cannot have two names, as on another filesystem, its bytes are copied and the old ones go."""
+    expected = weights(split)
+    monkeypatch.setattr(further_name, "link", lambda *_: False)
+    formats.move_model(split, split.parent / "b.onnx")
+    assert names(split.parent) == ["b-00001-of-00002.data", "b-00002-of-00002.data", "b.onnx"]
+    assert expected == weights(split.parent / "b.onnx")
+
+
+def test_moving_over_a_model_replaces_it(split: Path) -> None:
+    """With `overwrite` the model that was there goes with what it shares a name with; without, nothing happens."""
+    other = split.parent / "b.onnx"
+    formats.save(model(2), other, external_data=True, max_external_file_size=10_000)
+    expected, before = weights(split), {name: (split.parent / name).read_bytes() for name in names(split.parent)}
+    with pytest.raises(FileExistsError):
+        formats.move_model(split, other)
+    assert before == {name: (split.parent / name).read_bytes() for name in names(split.parent)}
+    formats.move_model(split, other, overwrite=True)
+    assert expected == weights(other)
+    assert names(split.parent) == ["b-00001-of-00002.data", "b-00002-of-00002.data", "b.onnx"]
+
+
+def test_shared_data_stay(tmp_path: Path) -> None:
+    """A data file that another graph refers to is neither removed nor renamed, and the report says why."""
+    shared(tmp_path)
+    assert ["", "b.onnx refers to it, too"] == [file.stays for file in formats.model_files(tmp_path / "a.onnx").files]
+    expected = weights(tmp_path / "b.onnx")
+    formats.move_model(tmp_path / "a.onnx", tmp_path / "c.onnx")
+    assert ["b.onnx", "c.onnx", "common.bin"] == names(tmp_path)
+    done = formats.remove_model(tmp_path / "c.onnx", all_data=True)
+    assert ((tmp_path / "common.bin", "b.onnx refers to it, too"),) == done.kept
+    assert ["b.onnx", "common.bin"] == names(tmp_path)
+    assert expected == weights(tmp_path / "b.onnx")
+
+
+def test_shared_data_are_copied_into_another_folder(tmp_path: Path) -> None:
+    """A model that moves elsewhere takes a copy of what it shares."""
+    shared(tmp_path)
+    (tmp_path / "sub").mkdir()
+    formats.move_model(tmp_path / "a.onnx", tmp_path / "sub")
+    assert ["b.onnx", "common.bin", "sub"] == names(tmp_path)
+    assert weights(tmp_path / "b.onnx") == weights(tmp_path / "sub" / "a.onnx")
+
+
+def test_a_graph_that_cannot_be_read_may_share(tmp_path: Path) -> None:
+    """Beside a broken graph no data file is removed, since it may be that graph's, too."""
+    formats.save(model(), tmp_path / "a.onnx", external_data=True)
+    (tmp_path / "broken.onnx").write_bytes(b"\x0a\xff")
+    done = formats.remove_model(tmp_path / "a.onnx")
+    assert ["a.onnx.data", "broken.onnx"] == names(tmp_path)
+    assert "broken.onnx cannot be read" in done.kept[0][1]
+
+
+def test_a_model_cannot_name_any_file_for_removal(tmp_path: Path) -> None:
+    """A file that is not named after the model is removed on request only: whoever made the model chose its name."""
+    formats.save(model(), tmp_path / "a.onnx", external_data="taxes.pdf")
+    done = formats.remove_model(tmp_path / "a.onnx")
+    assert ["taxes.pdf"] == names(tmp_path)
+    assert "not named after the model" in done.kept[0][1]
+    formats.save(model(), tmp_path / "a.onnx", external_data="taxes.pdf", overwrite=True)
+    formats.remove_model(tmp_path / "a.onnx", all_data=True)
+    assert [] == names(tmp_path)
+
+
+def test_a_model_cannot_replace_any_file(tmp_path: Path) -> None:
+    """Even with `overwrite`, a data file replaces only what belongs to the model that is replaced."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "taxes.pdf").write_bytes(b"mine")
+    formats.save(model(), tmp_path / "a.onnx", external_data="taxes.pdf")
+    for act in (formats.copy_model, formats.move_model):
+        with pytest.raises(FileExistsError, match="does not belong"):
+            act(tmp_path / "a.onnx", tmp_path / "home" / "a.onnx", overwrite=True)
+    assert ["taxes.pdf"] == names(tmp_path / "home")
+    assert b"mine" == (tmp_path / "home" / "taxes.pdf").read_bytes()
+
+
+@pytest.mark.skipif(not hasattr(os, "symlink"), reason="needs links")
+def test_what_links_lead_to_stays(tmp_path: Path) -> None:
+    """In a cache of links, links go and blobs stay; a model that moves away takes a copy."""
+    (tmp_path / "blobs").mkdir()
+    (tmp_path / "snapshot").mkdir()
+    formats.save(model(), tmp_path / "blobs" / "a.onnx", external_data=True)
+    for name, blob in (("a.onnx", "1234"), ("a.onnx.data", "5678")):
+        (tmp_path / "blobs" / name).rename(tmp_path / "blobs" / blob)
+        (tmp_path / "snapshot" / name).symlink_to(f"../blobs/{blob}")
+    blobs = {path: path.read_bytes() for path in (tmp_path / "blobs").iterdir()}
+    (tmp_path / "out").mkdir()
+    done = formats.move_model(tmp_path / "snapshot" / "a.onnx", tmp_path / "out" / "b.onnx")
+    assert [] == names(tmp_path / "snapshot")
+    assert sorted(blobs) == sorted(path for path, _ in done.kept)
+    assert blobs == {path: path.read_bytes() for path in (tmp_path / "blobs").iterdir()}
+    assert not any(path.is_symlink() for path in (tmp_path / "out").iterdir())
+    assert 2 == len(weights(tmp_path / "out" / "b.onnx"))
+
+
+def test_folders_of_data_become_files_beside_the_copy(tmp_path: Path) -> None:
+    """A location in a folder below becomes a name beside the new model."""
+    (tmp_path / "w").mkdir()
+    formats.save(model(), tmp_path / "a.onnx", external_data="a.data")
+    (tmp_path / "a.data").rename(tmp_path / "w" / "a.data")
+    changed = onnx.load(tmp_path / "a.onnx", load_external_data=False)
+    for tensor in changed.graph.initializer:
+        tensor.external_data[0].value = "w/a.data"
+    onnx.save(changed, tmp_path / "a.onnx")
+    formats.copy_model(tmp_path / "a.onnx", tmp_path / "b.onnx")
+    assert ["a.onnx", "b.data", "b.onnx", "w"] == names(tmp_path)
+    assert weights(tmp_path / "a.onnx") == weights(tmp_path / "b.onnx")
+
+
+@pytest.mark.parametrize(
+    ("dst", "reason"),
+    [("b.rten", "use `formats convert`"), ("a.onnx", "the model itself"), ("none/b.onnx", "no such directory")],
+)
+def test_what_cannot_be_is_refused(split: Path, dst: str, reason: str) -> None:
+    """Another format, the model itself and a folder that does not exist are refused, and nothing changes."""
+    before = names(split.parent)
+    for act in (formats.copy_model, formats.move_model):
+        with pytest.raises((FormatError, OSError), match=reason):
+            act(split, split.parent / dst, overwrite=True)
+    assert before == names(split.parent)
+
+
+def test_copies_in_one_folder_have_their_own_data(tmp_path: Path) -> None:
+    """A data file that is not named after the model gets a new name beside a copy in the same folder."""
+    formats.save(model(), tmp_path / "a.onnx", external_data="common.bin")
+    formats.copy_model(tmp_path / "a.onnx", tmp_path / "b.onnx")
+    assert ["a.onnx", "b.common.bin", "b.onnx", "common.bin"] == names(tmp_path)
+    assert weights(tmp_path / "a.onnx") == weights(tmp_path / "b.onnx")
+
+
+def test_verbs_do_the_same(split: Path, python: Command) -> None:
+    """The verbs print what was done, as lines or as JSON, and say with one line and exit code 1 what is refused."""
+
+    def run(*arguments: str, code: int = 0) -> str:
+        done = python("-m", "formats", *arguments)
+        assert code == done.returncode, done.stderr
+        return done.stdout or done.stderr
+
+    assert "a-00001-of-00002.data" in run("files", "a.onnx")
+    assert "a.onnx -> b.onnx + 2 data files\n" == run("cp", "a.onnx", "b.onnx")
+    assert "" == run("mv", "b.onnx", "c.onnx", "--quiet")
+    assert '"destination": null' in run("rm", "c.onnx", "--json")
+    assert "removed a.onnx + 2 data files\n" == run("rm", "a.onnx")
+    assert [] == names(split.parent)
+    assert 1 == len(run("mv", "a.onnx", "b.onnx", code=1).splitlines())
+
+
+def test_moves_need_no_hard_links_to_stay_closed(split: Path) -> None:
+    """After a move the files are readable where hard links are refused."""
+    formats.move_model(split, split.parent / "b.onnx")
+    formats.load(split.parent / "b.onnx", hard_links=False).close()
