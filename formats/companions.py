@@ -187,8 +187,8 @@ def _open(path: Path, format_name: str | None, reading: ReadOptions, replaced: P
         found = next(tensor.external_source.files(), None) if tensor.external_source is not None else None
         if found is not None and found != file:
             data[location] = found
-    others = _other_graphs(path, data, replaced)
-    files = [_listed(path, file, "", "")]
+    others = _other_graphs(path, {"": file, **data}, replaced)
+    files = [_listed(path, file, "", others.get("", ""))]
     files += [
         _listed(path.parent / location, found, location, others.get(location, ""))
         for location, found in sorted(data.items())
@@ -204,15 +204,18 @@ def _listed(path: Path, file: File, location: str, stays: str) -> ModelFile:
 
 
 def _other_graphs(path: Path, data: Mapping[str, File], replaced: Path | None) -> dict[str, str]:
-    """Why data files stay, by location: other graphs in the folder that refer to them, or may."""
+    """Why files stay, by location: other graphs in the folder that refer to them, or may.
+
+    The location of the model itself is empty: a graph can be linked to an archive.
+    """
     reasons: dict[str, str] = {}
-    for other in sorted(path.parent.glob(_GRAPHS)) if data else ():
+    for other in sorted(path.parent.glob(_GRAPHS)):
         if other in (path, replaced):
             continue
         try:
             _, _, model = read_model(other)
         except (FormatError, OSError):
-            found, reason = set(data), f"{other.name} cannot be read, and may refer to it, too"
+            found, reason = set(data) - {""}, f"{other.name} cannot be read, and may refer to it, too"
         else:
             inner = (tensor.external_source for _, tensor in walk.external_tensors(model))
             used = {file.path for source in inner if source is not None for file in source.files()}
@@ -323,10 +326,11 @@ def _write(
     data = {location: place for location, place in data.items() if location not in here}
     plain = [location for location in data if not (files[location].stays or files[location].leads_to)]
     renamed = [Renamed(data[location][0], files[location].path) for location in plain] if may_rename else []
-    if renamed or (may_rename and not changed and not files[""].leads_to):
+    as_it_is = not (changed or files[""].leads_to or files[""].stays)
+    if renamed or (may_rename and as_it_is):
         opened.file.check_in_place()
         copied = [_whole(*data[location]) for location in data if location not in plain]
-        whole = not changed and not files[""].leads_to and not copied
+        whole = as_it_is and not copied
         last = [Renamed(dst, files[""].path)] if whole else []
         try:
             execute(WritePlan((*copied, *(() if whole else (model,)))), options, renamed=[*renamed, *last])

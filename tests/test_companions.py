@@ -157,6 +157,26 @@ def test_shared_data_are_copied_into_another_folder(tmp_path: Path) -> None:
     assert weights(tmp_path / "b.onnx") == weights(tmp_path / "sub" / "a.onnx")
 
 
+def test_an_archive_behind_a_linked_graph_stays(tmp_path: Path) -> None:
+    """An archive to which a graph is linked is copied, not moved or removed; the graph does not go without it."""
+    formats.save(model(), tmp_path / "a.onnxz")
+    formats.link(tmp_path / "a.onnxz", tmp_path / "link.onnx")
+    expected = weights(tmp_path / "link.onnx")
+    assert ["a.onnxz"] == [path.name for path, _ in formats.remove_model(tmp_path / "a.onnxz").kept]
+    assert ["a.onnxz"] == [path.name for path, _ in formats.move_model(tmp_path / "a.onnxz", tmp_path / "b.onnxz").kept]
+    assert ["a.onnxz"] == [
+        path.name for path, _ in formats.move_model(tmp_path / "link.onnx", tmp_path / "l.onnx").kept
+    ]
+    assert ["a.onnxz", "b.onnxz", "l.onnx"] == names(tmp_path)
+    assert expected == weights(tmp_path / "l.onnx")
+    (tmp_path / "sub").mkdir()
+    with pytest.raises(FormatError, match="cannot go to another folder"):
+        formats.move_model(tmp_path / "l.onnx", tmp_path / "sub")
+    formats.remove_model(tmp_path / "l.onnx")
+    formats.remove_model(tmp_path / "a.onnxz")
+    assert ["b.onnxz", "sub"] == names(tmp_path)
+
+
 def test_a_graph_that_cannot_be_read_may_share(tmp_path: Path) -> None:
     """Beside a broken graph no data file is removed, since it may be that graph's, too."""
     formats.save(model(), tmp_path / "a.onnx", external_data=True)
