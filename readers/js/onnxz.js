@@ -400,6 +400,26 @@ const UTF_8 = new TextDecoder();
 const viewOf = (bytes) => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
 /**
+ * A name as errors show it.
+ * @param {string} name
+ */
+const quote = (name) => JSON.stringify(name.length > 100 ? `${name.slice(0, 100)}...` : name);
+
+/**
+ * What throws where something does not hold of an entry or a tensor.
+ * @param {string} kind
+ * @param {string} name
+ */
+function demandOf(kind, name) {
+  /** @type {Demand} */
+  return (requirement, message, holds) => {
+    if (!holds) throw new ArchiveError(requirement, `${kind} ${quote(name)}: ${message}`);
+  };
+}
+
+/** @typedef {(requirement: string, message: string, holds: boolean) => void} Demand */
+
+/**
  * A number of 64 bits, as a Number. A place or size beyond 2^53 lies outside of any file that there is.
  * @param {DataView} view
  * @param {number} at
@@ -527,14 +547,7 @@ function readDirectory(directory, count, directoryOffset) {
     if (other !== undefined) throw new ArchiveError("Z-4.6", `the names ${other} and ${name} differ at most in case`);
     names.set(key, name);
 
-    /**
-     * @param {string} requirement
-     * @param {string} message
-     * @param {boolean} holds
-     */
-    const demand = (requirement, message, holds) => {
-      if (!holds) throw new ArchiveError(requirement, `entry ${name}: ${message}`);
-    };
+    const demand = demandOf("entry", name);
     demand("Z-3.5", "it needs a later version of zip than 4.5", view.getUint16(at + 6, true) <= 45);
     demand("Z-3.3", "it has flags: it is encrypted, or has sizes behind the data", view.getUint16(at + 8, true) === 0);
     demand("Z-3.4", "it is compressed", view.getUint16(at + 10, true) === 0);
@@ -620,7 +633,7 @@ function checkName(name, last) {
   if (last && name !== GRAPH_NAME) throw new ArchiveError("Z-4.1", `the last entry is not called ${GRAPH_NAME}`);
   if (last) return;
   if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
-    throw new ArchiveError("Z-4.2", `the name ${JSON.stringify(name)} has other characters than letters, digits and _`);
+    throw new ArchiveError("Z-4.2", `the name ${quote(name)} has other characters than letters, digits and _`);
   }
   if (name.length > NAME_CHARACTERS) throw new ArchiveError("Z-4.3", "a name has more than 255 characters");
   if (name.startsWith("__")) {
@@ -642,14 +655,7 @@ function checkName(name, last) {
 function checkLocalHeader(placed, header) {
   const view = viewOf(header);
   const { name } = placed.entry;
-  /**
-   * @param {string} requirement
-   * @param {string} message
-   * @param {boolean} holds
-   */
-  const demand = (requirement, message, holds) => {
-    if (!holds) throw new ArchiveError(requirement, `entry ${name}: ${message}`);
-  };
+  const demand = demandOf("entry", name);
   demand("Z-3.1", "it does not begin with a local header", view.getUint32(0, true) === LOCAL_HEADER);
   const sameFields = placed.fields.every((byte, index) => byte === header[4 + index]);
   demand("Z-3.2", "its local header differs from the directory", sameFields);
@@ -743,7 +749,7 @@ class GraphReader {
     /** The value of the varint that was read last, in two halves of 32 bits. */
     this.low = 0;
     this.high = 0;
-    /** The field that was read last: its number, its wire type, and its value if that has a length. */
+    /** The field that was read last: its number, its wire type, and where its value begins. */
     this.number = 0;
     this.wireType = 0;
     this.start = 0;
@@ -751,8 +757,8 @@ class GraphReader {
 
   /** @returns {Tensor[]} */
   read() {
-    const before = this.seen("ModelProto", [[0, this.bytes.length]], 0);
-    if (!before.has(7)) throw new ArchiveError("Z-6.5", "the graph's ModelProto has no graph");
+    const fields = this.enter("ModelProto", [[0, this.bytes.length]], 0);
+    if (!fields.has(7)) throw new ArchiveError("Z-6.5", "the graph's ModelProto has no graph");
     const referred = new Set(this.tensors.map((tensor) => tensor.location));
     for (const name of this.entries.keys()) {
       if (name !== GRAPH_NAME && !referred.has(name))
@@ -802,7 +808,7 @@ class GraphReader {
   }
 
   /**
-   * Reads a field: a varint into `low` and `high`, what has a length up to `at`, from `start`.
+   * Reads a field. Its value lies from `start` to `at`; of a varint it is in `low` and `high`, too.
    * @param {number} end
    */
   field(end) {
@@ -817,6 +823,7 @@ class GraphReader {
 
   /** @param {number} end */
   value(end) {
+    this.start = this.at;
     if (this.wireType === VARINT) return this.varint(end);
     if (this.wireType === LENGTH) this.varint(end);
     else if (this.wireType !== FIXED_64 && this.wireType !== FIXED_32) {
@@ -855,12 +862,12 @@ class GraphReader {
    * @param {number} depth
    * @returns {Set<number>} the fields of the table that it has
    */
-  seen(message, spans, depth) {
+  enter(message, spans, depth) {
     if (depth > MAX_DEPTH) throw this.malformed("Z-6.4", `messages lie more than ${MAX_DEPTH} deep`);
-    const seen = new Set();
+    const fields = new Set();
     if (message === "TensorProto") {
       this.tensor(spans, depth);
-      return seen;
+      return fields;
     }
     const table = MESSAGES[message] ?? {};
     /** @type {Map<number, Span[]>} */
@@ -871,18 +878,18 @@ class GraphReader {
         this.field(end);
         const row = this.wireType === LENGTH ? table[this.number] : undefined;
         if (row === undefined) continue;
-        seen.add(this.number);
+        fields.add(this.number);
         /** @type {Span} */
         const span = [this.start, this.at];
         if (row[1]) {
-          this.seen(row[0], [span], depth + 1);
+          this.enter(row[0], [span], depth + 1);
           this.at = span[1];
-        } else single.set(this.number, [...(single.get(this.number) ?? []), span]);
+        } else if (single.get(this.number)?.push(span) === undefined) single.set(this.number, [span]);
       }
     }
     for (const [number, parts] of single)
-      this.seen(/** @type {[string, boolean]} */ (table[number])[0], parts, depth + 1);
-    return seen;
+      this.enter(/** @type {[string, boolean]} */ (table[number])[0], parts, depth + 1);
+    return fields;
   }
 
   /**
@@ -899,23 +906,20 @@ class GraphReader {
     /** @type {Span[]} */
     const externalData = [];
     /** @type {Span[]} */
-    const packedDims = [];
-    /** @type {bigint[]} */
     const dims = [];
     for (const [start, end] of spans) {
       this.at = start;
       while (this.at < end) {
         this.field(end);
         const { number, wireType } = this;
+        /** @type {Span} */
+        const span = [this.start, this.at];
+        if (number === 1 && (wireType === LENGTH || wireType === VARINT)) dims.push(span);
         if (wireType === LENGTH) {
-          /** @type {Span} */
-          const span = [this.start, this.at];
-          if (number === 1) packedDims.push(span);
-          else if (number === 8) name = span;
+          if (number === 8) name = span;
           else if (number === 13) externalData.push(span);
         } else if (wireType === VARINT) {
-          if (number === 1) packedDims.push([-1, dims.push(this.signed())]);
-          else if (number === 2) dataType = this.low;
+          if (number === 2) dataType = this.low;
           else if (number === 14) dataLocation = this.low;
         }
         if (number === 3) hasSegment = true;
@@ -925,14 +929,7 @@ class GraphReader {
     if (dataLocation !== 1) return;
 
     const label = name === undefined ? "" : UTF_8.decode(this.bytes.subarray(...name));
-    /**
-     * @param {string} requirement
-     * @param {string} message
-     * @param {boolean} holds
-     */
-    const demand = (requirement, message, holds) => {
-      if (!holds) throw new ArchiveError(requirement, `tensor ${JSON.stringify(label)}: ${message}`);
-    };
+    const demand = demandOf("tensor", label);
     demand("Z-7.6", "it has data of its own beside external data", !hasData);
     demand("Z-7.7", "it has a segment", !hasSegment);
     const keys = this.externalData(externalData, depth + 1, demand);
@@ -943,7 +940,7 @@ class GraphReader {
     if (entry === undefined)
       throw new ArchiveError(
         "Z-7.3",
-        `tensor ${JSON.stringify(label)}: it refers to no entry, but ${JSON.stringify(location)}`,
+        `tensor ${quote(label)}: it refers to ${quote(location ?? "")}, which is no entry`,
       );
     demand("Z-7.4", "it begins inside an entry", (keys.get("offset") ?? "0") === "0");
     demand(
@@ -952,7 +949,7 @@ class GraphReader {
       (keys.get("length") ?? `${entry.size}`) === `${entry.size}`,
     );
 
-    const allDims = this.dims(packedDims, dims);
+    const allDims = this.dims(dims);
     const bits = ELEMENT_BITS[dataType] ?? 0;
     demand("Z-7.8", `its data type, ${dataType}, has no known size`, bits !== 0);
     demand(
@@ -975,26 +972,17 @@ class GraphReader {
     });
   }
 
-  signed() {
-    return BigInt.asIntN(64, (BigInt(this.high) << 32n) | BigInt(this.low));
-  }
-
   /**
-   * All dims in the order of the file.
-   * @param {Span[]} spans those that are packed; [-1, n] stands for the n-th of the others
-   * @param {bigint[]} plain
+   * All dims: a varint each, or packed.
+   * @param {Span[]} spans
    */
-  dims(spans, plain) {
+  dims(spans) {
     const dims = [];
     for (const [start, end] of spans) {
-      if (start < 0) {
-        dims.push(/** @type {bigint} */ (plain[end - 1]));
-        continue;
-      }
       this.at = start;
       while (this.at < end) {
         this.varint(end);
-        dims.push(this.signed());
+        dims.push(BigInt.asIntN(64, (BigInt(this.high) << 32n) | BigInt(this.low)));
       }
     }
     return dims;
@@ -1003,7 +991,7 @@ class GraphReader {
   /**
    * @param {Span[]} spans
    * @param {number} depth
-   * @param {(requirement: string, message: string, holds: boolean) => void} demand
+   * @param {Demand} demand
    */
   externalData(spans, depth, demand) {
     if (spans.length > 0 && depth > MAX_DEPTH)
@@ -1021,7 +1009,7 @@ class GraphReader {
       }
       const [, key = "", value = ""] = texts;
       const known = key === "location" || key === "offset" || key === "length";
-      demand("Z-7.2", `its external data have the key ${JSON.stringify(key)}`, known);
+      demand("Z-7.2", `its external data have the key ${quote(key)}`, known);
       demand("Z-7.2", `its external data have the key ${key} twice`, !keys.has(key));
       keys.set(key, value);
     }

@@ -21,9 +21,6 @@ const PACKAGE = fileURLToPath(new URL("..", import.meta.url));
 const BROWSER = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync);
 if (BROWSER === undefined && process.env.CI) throw new Error("Chromium is missing");
 const skip = missingFormats() ?? (BROWSER === undefined ? "Chromium is missing" : false);
-/** Models of which one has no weights apart, one has float16, and one has integers as input. */
-const COMPARED = ["digits", "resnet.dyn", "bert.dyn", "unet.ts17.fp16", "misc.dyn"];
-
 /** @type {import("playwright-core").Browser} */
 let browser;
 /** @type {import("playwright-core").Page} */
@@ -197,10 +194,9 @@ test("Of a file over 4 GiB only what is asked for is read.", { skip }, async () 
 
 test("Models give in onnxruntime-web what their references say, from the .onnxz.", { skip }, async (context) => {
   await page.reload();
-  for (const name of COMPARED) {
-    const model = modelOf(name);
-    if (model?.npz === undefined) continue; // the example of the repository is compared above
-    const arrays = [...readNpz(model.npz)].map(([key, { dtype, dims, bytes }]) => ({
+  for (const { name, npz } of converted.models) {
+    if (npz === undefined) continue; // the example of the repository is compared above
+    const arrays = [...readNpz(npz)].map(([key, { dtype, dims, bytes }]) => ({
       key,
       dims,
       type: TYPES.get(dtype) ?? "",

@@ -102,7 +102,9 @@ test("A program in TypeScript gets its types.", async () => {
 test("The examples of the READMEs run.", { skip }, async () => {
   const paths = [join(PACKAGE, "README.md"), join(ROOT, "README.md")];
   const texts = await Promise.all(paths.map((path) => readFile(path, "utf8")));
-  const blocks = texts.flatMap((text) => [...text.matchAll(/^```javascript\n(.*?)^```$/gms)].map(([, block]) => block ?? ""));
+  const blocks = texts.flatMap((text) =>
+    [...text.matchAll(/^```javascript\n(.*?)^```$/gms)].map(([, block]) => block ?? ""),
+  );
   // What begins with an import stands alone; the others show a part.
   const programs = blocks.filter((block) => block.startsWith("import "));
   assert.ok(programs.length >= 3);
