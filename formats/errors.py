@@ -26,8 +26,9 @@ class FormatError(Exception):
     """A model file, or a model in memory, is not what an operation needs.
 
     `path` is in the filesystem, `file_offset` counts bytes from the start of that file, and `where` is a dotted place
-    in the model (`graph.node[3].attribute["body"].g`). Each is `None` where it is not known, and may be filled in by
-    a caller that knows it.
+    in the model (`graph.node[3].attribute["body"].g`). `requirement` is the number of what a specification demands and
+    the file breaks, such as `Z-3.4` of docs/onnxz.md. Each is `None` where it is not known, and may be filled in by a
+    caller that knows it.
     """
 
     def __init__(
@@ -37,12 +38,14 @@ class FormatError(Exception):
         path: str | os.PathLike[str] | None = None,
         file_offset: int | None = None,
         where: str | None = None,
+        requirement: str | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.path = path
         self.file_offset = file_offset
         self.where = where
+        self.requirement = requirement
 
     def __str__(self) -> str:
         place = []

@@ -102,9 +102,10 @@ READERS: dict[str, Reader] = {
 
 
 def attacks() -> dict[str, bytes]:
-    """The archives that our reader refuses, by name."""
+    """The archives that our reader refuses for how they use zip, by name."""
     vectors = json.loads((HERE / "golden" / "vectors.json").read_text())
-    return {vector["name"][:40]: bytes.fromhex(vector["refused"]) for vector in vectors}
+    of_zip = (vector for vector in vectors if "refused" in vector and vector["requirement"] < "Z-6")
+    return {vector["name"][:60]: bytes.fromhex(vector["refused"]) for vector in of_zip}
 
 
 def outcomes(readers: dict[str, Reader]) -> dict[str, dict[str, str]]:

@@ -57,7 +57,7 @@ def visit(
     message: Any,
     wanted: type[T],
     where: str = "",
-    enter: Callable[[Undecoded], bool] | None = None,
+    enter: Callable[[Undecoded], object] | None = None,
     only: Callable[[T], bool] = lambda _: True,
 ) -> Iterator[tuple[str, T]]:
     """Every message of class `wanted` in `message`, itself included, as (where, message).
@@ -86,7 +86,7 @@ def _inner(
     outer: Any,
     message: Any,
     wanted: type[T],
-    enter: Callable[[Undecoded], bool] | None,
+    enter: Callable[[Undecoded], object] | None,
     only: Callable[[T], bool],
 ) -> Iterator[tuple[Any, Any]]:
     """What is right in a message and wanted, or may have in it what is, each with its place as `_dotted` takes it."""
@@ -158,17 +158,25 @@ def tensor_named(model: Model, name: str) -> Tensor:
     raise LookupError(f"no tensor is called {name!r}{'; there is ' if near else ''}{', '.join(near)}")
 
 
-def external_tensors(message: Any) -> Iterator[tuple[str, Tensor]]:
-    """Every tensor that has external data; lists where none has any stay undecoded."""
-    return visit(message, Tensor, enter=lambda left: left.has_references, only=_is_external)
+def external_tensors(
+    message: Any, passed_over: Callable[[Undecoded], object] = lambda _: None
+) -> Iterator[tuple[str, Tensor]]:
+    """Every tensor that has external data; lists where none has any stay undecoded, and `passed_over` sees them."""
+    return visit(message, Tensor, enter=lambda left: left.has_references or passed_over(left), only=_is_external)
 
 
-def movable_tensors(message: Any, least_nbytes: float = inf) -> Iterator[tuple[str, Tensor]]:
+def movable_tensors(
+    message: Any, least_nbytes: float = inf, passed_over: Callable[[Undecoded], object] = lambda _: None
+) -> Iterator[tuple[str, Tensor]]:
     """Every tensor that has external data or `least_nbytes` of its own, in bytes, and maybe others.
 
-    Lists that are still undecoded stay so, unless there can be such a tensor in them.
+    Lists that are still undecoded stay so, unless there can be such a tensor in them; `passed_over` sees these.
     """
-    return visit(message, Tensor, enter=lambda left: left.has_references or left.largest_nbytes >= least_nbytes)
+
+    def enter(left: Undecoded) -> object:
+        return left.has_references or left.largest_nbytes >= least_nbytes or passed_over(left)
+
+    return visit(message, Tensor, enter=enter)
 
 
 def _is_deep(left: Undecoded) -> bool:

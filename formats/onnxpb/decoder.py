@@ -87,8 +87,11 @@ def decode(source: Source, message_class: type[T], max_depth: int = MAX_DEPTH, *
     return message
 
 
-class _Undecoded:
-    """The elements of a repeated field as they are in the source: ranges of whole fields, in their order."""
+class FieldsInSource:
+    """The elements of a repeated field as they are in the source, undecoded: ranges of whole fields, in their order.
+
+    They are those of the field `name` of a message `message` at `depth`.
+    """
 
     is_flat = False  # for all that is known
 
@@ -270,17 +273,17 @@ class _Decoder:
 
     def undecoded(
         self, values: dict[str, Any], table: MessageTable, row: FieldRow, sizes: tuple[int, int], depth: int
-    ) -> _Undecoded | None:
+    ) -> FieldsInSource | None:
         """Where to leave elements of a field for later, if they are to be left.
 
         `sizes` are that of all and that of the largest, in bytes.
         """
         if self.at_once or row.action != BULK:
             return None
-        left: dict[str, _Undecoded] = values.get("undecoded", {})
+        left: dict[str, FieldsInSource] = values.get("undecoded", {})
         moved = row.inner.message_class is Tensor and sizes[1] >= MOVED_BYTES
         if row.name not in left and row.name not in values and sizes[0] >= BULK_BYTES and not moved:
-            left = values["undecoded"] = {**left, row.name: _Undecoded(self, table, row.name, depth)}
+            left = values["undecoded"] = {**left, row.name: FieldsInSource(self, table, row.name, depth)}
         return left.get(row.name)
 
     def leave(

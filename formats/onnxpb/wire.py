@@ -22,6 +22,18 @@ MAX_GROUP_DEPTH = 100
 _ONE_BYTE = tuple(bytes((value,)) for value in range(0x80))
 
 
+class VarintError(WireError):
+    """A varint is too long, or its value too large."""
+
+
+class GroupError(WireError):
+    """A group does not end where it must."""
+
+
+class UnclosedGroupError(GroupError, TruncatedError):
+    """A group does not end."""
+
+
 class WireType(IntEnum):
     """The low three bits of a tag."""
 
@@ -61,10 +73,10 @@ def decode_varint(data: Buffer, position: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             if value >> 64:
-                raise WireError("a varint exceeds 64 bits")
+                raise VarintError("a varint exceeds 64 bits")
             return value, index + 1
         shift += 7
-    raise WireError(f"a varint is longer than {MAX_VARINT_BYTES} bytes")
+    raise VarintError(f"a varint is longer than {MAX_VARINT_BYTES} bytes")
 
 
 def make_tag(number: int, wire_type: int) -> int:
@@ -98,14 +110,16 @@ def skip_field(data: Buffer, position: int, tag: int) -> int:
                 raise LimitError(f"groups are nested deeper than {MAX_GROUP_DEPTH}")
             groups.append(number)
         elif wire_type == WireType.EGROUP:
-            if not groups or groups.pop() != number:
+            if not groups:
                 raise WireError(f"group {number} ends without having begun")
+            if groups.pop() != number:
+                raise GroupError(f"group {number} ends where another one must")
         else:
             raise WireError(f"wire type {wire_type} does not exist")
         if not groups:
             return position
         if position >= len(data):
-            raise TruncatedError("the data end inside a group")
+            raise UnclosedGroupError("the data end inside a group")
         tag, position = decode_varint(data, position)
 
 

@@ -62,6 +62,16 @@ def read(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS
     return read_model(source, options.max_depth)
 
 
+def check(source: Source) -> None:
+    """Nothing, where `source` is an `.onnxz` archive; whether its graph is a valid ONNX model makes no difference.
+
+    Raises: DecodeError or ExternalDataError; `requirement` is the number in docs/onnxz.md of what the file breaks.
+    """
+    from formats.onnxzip.archive import check
+
+    check(source)
+
+
 def read_lenient(
     source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS
 ) -> tuple[Model, tuple[Loss, ...]]:

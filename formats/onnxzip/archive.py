@@ -13,7 +13,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from formats.errors import DecodeError, EncodeError, ExternalDataError, TensorDataError
+from formats.errors import DecodeError, EncodeError, ExternalDataError, FormatError, TensorDataError
 from formats.ir import walk
 from formats.ir.dtypes import TYPED_FIELDS
 from formats.ir.model import DEFAULT, EXTERNAL, Model, Tensor
@@ -24,6 +24,9 @@ from formats.onnxpb.references import referring
 from formats.onnxzip import records
 from formats.onnxzip.duplicates import Duplicates
 from formats.onnxzip.entry_groups import Checksums, EntryGroup, grouped
+from formats.onnxzip.external_tensors import KEYS, external_tensor
+from formats.onnxzip.external_tensors import check as check_external
+from formats.onnxzip.graph_scan import check_undecoded, scan
 from formats.onnxzip.lenient import KIND as LENIENT
 from formats.onnxzip.lenient import model_entry, read_loose_entries
 from formats.onnxzip.names import MODEL_NAME, EntryNames
@@ -33,17 +36,17 @@ from formats.tensordata.plan import SMALL_BYTES, Digest, FilePlan, LateWrite, Lo
 from formats.tensordata.source import Concat, place_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from formats.onnxzip import ArchiveOptions
+    from formats.onnxzip.lenient import LooseEntry
     from formats.onnxzip.records import Entry
     from formats.tensordata.source import Source
 
 MODEL_ALIGNMENT = 64  # at most: nobody maps the graph
 MAX_DIGITS = 20
 _TYPED_FIELDS = frozenset(TYPED_FIELDS)
-_PLACE_KEYS = dict.fromkeys(("location", "offset", "length"))
 _OFFSET = {"offset": "0"}
 
 
@@ -85,7 +88,7 @@ class Packing:
 
     def pack(self, model: Model) -> None:
         """Add the tensors of the model that get an entry, and the model itself."""
-        tensors = walk.movable_tensors(model, self.options.size_threshold)
+        tensors = walk.movable_tensors(model, self.options.size_threshold, check_undecoded)
         places = {id(tensor): self.store(tensor, where) for where, tensor in tensors}
 
         def stored(tensor: Tensor) -> Tensor:
@@ -162,7 +165,7 @@ class Packing:
 
     def _report(self, tensor: Tensor, where: str) -> None:
         """Note what the references of external data said beyond the place."""
-        keys = {entry.key for entry in tensor.external_data}.difference(_PLACE_KEYS)
+        keys = {entry.key for entry in tensor.external_data}.difference(KEYS)
         if "checksum" in keys:
             detail = "the checksum of the external data file does not hold for an archive"
             self.losses.append(Loss("checksum", where, detail, matters=False))
@@ -217,16 +220,78 @@ def read_model(source: Source, max_depth: int = MAX_DEPTH) -> Model:
     """The model of the archive in `source`; tensors stay there, and only small ones are read, along with headers.
 
     Raises: DecodeError with the reason for which the archive is refused; ExternalDataError where the graph and the
-    entries don't fit.
+    entries don't fit; either with the requirement that is broken. A DecodeError without one is about the graph: it is
+    no model, though the archive is one.
     """
     *entries, graph = read_entries(source)
-    model = _decode(source, graph.payload_offset, graph.nbytes, max_depth)
-    payloads = {entry.name: source.slice(entry.payload_offset, entry.nbytes) for entry in entries}
-    unused = _attach_all(model, payloads, _whole_entry)
-    if unused:
-        names = ", ".join(unused[:3])
-        raise DecodeError(f"{len(unused)} entries belong to no tensor ({names}): unexplained data are not allowed")
+    message = source.slice(graph.payload_offset, graph.nbytes)
+    try:
+        try:
+            model = decode(message, Model, max_depth)
+            unused = _attach_entries(model, entries, source, max_depth)
+        except DecodeError as error:
+            if error.requirement is None:
+                _check_graph(message, entries, max_depth)
+            raise
+        if model.graph is None:
+            raise _without_graph()
+    except DecodeError as error:
+        if error.file_offset is not None:
+            error.file_offset += graph.payload_offset
+        raise
+    _check_unused(unused)
     return model
+
+
+def check(source: Source, max_depth: int = MAX_DEPTH) -> None:
+    """Nothing, where `source` is an archive, whatever the graph in it is besides.
+
+    Raises: DecodeError or ExternalDataError with the requirement that is broken.
+    """
+    *entries, graph = read_entries(source)
+    try:
+        unused = _check_graph(source.slice(graph.payload_offset, graph.nbytes), entries, max_depth)
+    except FormatError as error:
+        if error.file_offset is not None:
+            error.file_offset += graph.payload_offset
+        raise
+    _check_unused(unused)
+
+
+def _check_graph(message: Source, entries: Sequence[Entry], max_depth: int) -> list[str]:
+    """The names of the entries that no tensor has, of the ModelProto in `message`."""
+    sizes = {entry.name: entry.nbytes for entry in entries}
+    unused = dict.fromkeys(sizes)
+    if not scan(message, lambda tensor: unused.pop(check_external(tensor, sizes), None), max_depth):
+        raise _without_graph()
+    return list(unused)
+
+
+def _without_graph() -> DecodeError:
+    message = "the message has no graph, so it is not an ONNX model"
+    return DecodeError(message, file_offset=0, requirement="Z-6.5")
+
+
+def _check_unused(names: Sequence[str]) -> None:
+    if names:
+        message = f"{len(names)} entries belong to no tensor ({', '.join(names[:3])}): unexplained data are not allowed"
+        raise DecodeError(message, requirement="Z-7.11")
+
+
+def _attach_entries(model: Model, entries: Sequence[Entry], source: Source, max_depth: int) -> list[str]:
+    """The names of the entries that no tensor has, after each tensor got the entry that it refers to."""
+    sizes = {entry.name: entry.nbytes for entry in entries}
+    payloads = {entry.name: source.slice(entry.payload_offset, entry.nbytes) for entry in entries}
+    unused = dict.fromkeys(payloads)
+    for where, tensor in walk.external_tensors(model, lambda left: check_undecoded(left, max_depth)):
+        try:
+            location = check_external(external_tensor(tensor), sizes)
+        except ExternalDataError as error:
+            error.where = where
+            raise
+        _restore(tensor, payloads[location])
+        unused.pop(location, None)
+    return list(unused)
 
 
 def read_loose_model(source: Source, max_depth: int = MAX_DEPTH) -> tuple[Model, tuple[Loss, ...]]:
@@ -238,14 +303,14 @@ def read_loose_model(source: Source, max_depth: int = MAX_DEPTH) -> tuple[Model,
     """
     entries, notes = read_loose_entries(source)
     graph = model_entry(entries)
-    model = _decode(source, graph.payload_offset, graph.nbytes, max_depth)
+    model = _decode_loose(source, graph, max_depth)
     directory = graph.name.removesuffix(MODEL_NAME)
     payloads = {
         entry.name.removeprefix(directory): source.slice(entry.payload_offset, entry.nbytes)
         for entry in entries
         if entry is not graph
     }
-    unused = _attach_all(model, payloads, _part_of_entry)
+    unused = _attach_parts(model, payloads)
     if directory:
         notes.append(Loss(LENIENT, "", f"the model is in the directory {directory!r:.80}"))
     if unused:
@@ -253,24 +318,20 @@ def read_loose_model(source: Source, max_depth: int = MAX_DEPTH) -> tuple[Model,
     return model, tuple(notes)
 
 
-def _decode(source: Source, file_offset: int, nbytes: int, max_depth: int) -> Model:
-    """The model in a range of the archive, its tensors not yet with their data."""
+def _decode_loose(source: Source, graph: LooseEntry, max_depth: int) -> Model:
+    """The model in the archive, its tensors not yet with their data."""
     try:
-        model = decode(source.slice(file_offset, nbytes), Model, max_depth)
+        model = decode(source.slice(graph.payload_offset, graph.nbytes), Model, max_depth)
+        if model.graph is None:
+            raise _without_graph()
     except DecodeError as error:
         if error.file_offset is not None:
-            error.file_offset += file_offset
+            error.file_offset += graph.payload_offset
         raise
-    if model.graph is None:
-        raise DecodeError("the message has no graph, so it is not an ONNX model", file_offset=file_offset)
     return model
 
 
-def _attach_all(
-    model: Model,
-    payloads: Mapping[str, Source],
-    find: Callable[[Mapping[str, str], Mapping[str, Source]], Source],
-) -> list[str]:
+def _attach_parts(model: Model, payloads: Mapping[str, Source]) -> list[str]:
     """The names of the entries that no tensor has, after each tensor got the bytes that it refers to."""
     unused = dict.fromkeys(payloads)
     for where, tensor in walk.external_tensors(model):
@@ -278,36 +339,14 @@ def _attach_all(
         try:
             if len(places) != len(tensor.external_data):
                 raise ExternalDataError("external data have a key twice; allowed is each once")
-            _attach(tensor, find(places, payloads))
+            tensor.external_source = _part_of_entry(places, payloads)
+            if _has_typed_data(tensor):
+                raise ExternalDataError("the tensor has data in an entry and in the graph as well")
+            _restore(tensor, raw_source(tensor))
         except TensorDataError as error:
             raise ExternalDataError(error.message, where=where) from None
         unused.pop(places["location"], None)
     return list(unused)
-
-
-def _entry_at(places: Mapping[str, str], payloads: Mapping[str, Source]) -> Source:
-    location = places.get("location", "")
-    payload = payloads.get(location)
-    if payload is None:
-        raise ExternalDataError(f"the data are in {location!r:.80}, which is no entry of the archive")
-    return payload
-
-
-def _whole_entry(places: Mapping[str, str], payloads: Mapping[str, Source]) -> Source:
-    """The entry that external data name, where they name nothing else.
-
-    Raises: ExternalDataError.
-    """
-    if not places.keys() <= _PLACE_KEYS.keys():
-        keys = ", ".join(places)
-        raise ExternalDataError(f"external data have the keys {keys}; allowed are {', '.join(_PLACE_KEYS)}, each once")
-    payload = _entry_at(places, payloads)
-    if places.get("offset", "0") != "0":
-        raise ExternalDataError(f"offset is {places['offset']!r:.40}: a tensor has an entry from its first byte on")
-    if places.get("length", str(payload.nbytes)) != str(payload.nbytes):
-        location, length = places["location"], places["length"]
-        raise ExternalDataError(f"length is {length!r:.40}, entry {location} has {payload.nbytes} bytes")
-    return payload
 
 
 def _part_of_entry(places: Mapping[str, str], payloads: Mapping[str, Source]) -> Source:
@@ -315,29 +354,29 @@ def _part_of_entry(places: Mapping[str, str], payloads: Mapping[str, Source]) ->
 
     Raises: ExternalDataError.
     """
-    payload = _entry_at(places, payloads)
+    location = places.get("location", "")
+    payload = payloads.get(location)
+    if payload is None:
+        raise ExternalDataError(f"the data are in {location!r:.80}, which is no entry of the archive")
     offset, length = places.get("offset") or "0", places.get("length") or ""
     for number in (offset, length or "0"):
         if not (number.isascii() and number.isdecimal()) or len(number) > MAX_DIGITS:
             raise ExternalDataError(f"{number!r:.40} is no number of bytes")
     nbytes = int(length) if length else max(payload.nbytes - int(offset), 0)
     if int(offset) + nbytes > payload.nbytes:
-        message = f"{nbytes} bytes from {offset} on are not in entry {places['location']} of {payload.nbytes} bytes"
+        message = f"{nbytes} bytes from {offset} on are not in entry {location} of {payload.nbytes} bytes"
         raise ExternalDataError(message)
     return payload.slice(int(offset), nbytes)
 
 
-def _attach(tensor: Tensor, source: Source) -> None:
-    """Make `source` the tensor's raw data, where that is what its type and shape demand.
+def _restore(tensor: Tensor, source: Source) -> None:
+    """Make `source` the tensor's raw data, and `data_location` what it was: the order of the keys tells it.
 
-    Raises: TensorDataError.
+    Spec: docs/onnxz.md, Z-9.2.
     """
-    if tensor.raw_data is not None or _has_typed_data(tensor):
-        raise TensorDataError("the tensor has data in an entry and in the graph as well")
-    tensor.external_source = source
-    raw_source(tensor)
     keys = [entry.key for entry in tensor.external_data]
     is_told = "offset" in keys and "length" not in keys[keys.index("offset") :]
     tensor.data_location = DEFAULT if is_told else None
-    del tensor.external_data, tensor.external_source
+    for name in ("external_data", "external_source"):
+        vars(tensor).pop(name, None)
     tensor.raw_data = source

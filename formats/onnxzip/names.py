@@ -17,7 +17,8 @@ MODEL_NAME = "__MODEL_PROTO"
 MAX_NAME_BYTES = 255  # what file systems allow
 CUT_BYTES = 128  # where the writer cuts; the rest is for suffixes
 
-_ALLOWED = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]*")
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ALLOWED = re.compile(r"(?!__)" + _IDENTIFIER.pattern)
 _REPLACED = re.compile(r"[^A-Za-z0-9]+")
 
 
@@ -26,6 +27,17 @@ def is_entry_name(name: str) -> bool:
     if name == MODEL_NAME:
         return True
     return len(name) <= MAX_NAME_BYTES and bool(_ALLOWED.fullmatch(name)) and name.lower() not in DEVICE_NAMES
+
+
+def broken_by_name(name: str) -> str | None:
+    """The requirement of docs/onnxz.md that a name breaks, if it breaks one."""
+    if is_entry_name(name):
+        return None
+    if not _IDENTIFIER.fullmatch(name):
+        return "Z-4.2"
+    if len(name) > MAX_NAME_BYTES:
+        return "Z-4.3"
+    return "Z-4.4" if name.startswith("__") else "Z-4.5"
 
 
 class EntryNames:

@@ -17,7 +17,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError, LimitError, TruncatedError
-from formats.onnxzip.names import MAX_NAME_BYTES, MODEL_NAME, is_entry_name
+from formats.onnxzip.names import MAX_NAME_BYTES, MODEL_NAME, broken_by_name, is_entry_name
 from formats.onnxzip.records import (
     DIRECTORY_ENTRY,
     END,
@@ -44,22 +44,28 @@ if TYPE_CHECKING:
 
     from formats.tensordata.source import Source
 
-# The fields that can have one value only, and what another would mean.
+# The fields that can have one value only, what another would mean, and which requirement says so.
+_DISKS = "archives of several disks are not allowed"
+_COMMENTS = "comments are not allowed"
 _ENTRY_RULES = (
-    ("flags", 0, "encryption, sizes after the data and names that are not ASCII are not allowed"),
-    ("method", STORED, "it is compressed, which is not allowed"),
-    ("comment_length", 0, "comments are not allowed"),
-    ("disk_start", 0, "archives of several disks are not allowed"),
+    ("flags", 0, "encryption, sizes after the data and names that are not ASCII are not allowed", "Z-3.3"),
+    ("method", STORED, "it is compressed, which is not allowed", "Z-3.4"),
+    ("comment_length", 0, _COMMENTS, "Z-5.2"),
+    ("disk_start", 0, _DISKS, "Z-5.3"),
 )
 _END_RULES = (
-    ("disk", 0, "archives of several disks are not allowed"),
-    ("directory_disk", 0, "archives of several disks are not allowed"),
-    ("comment_length", 0, "comments are not allowed"),
+    ("disk", 0, _DISKS, "Z-5.7"),
+    ("directory_disk", 0, _DISKS, "Z-5.7"),
+    ("comment_length", 0, _COMMENTS, "Z-2.1"),
 )
-_ZIP64_END_RULES = (*_END_RULES[:2], ("record_size", ZIP64_RECORD_SIZE, "extensible data are not allowed"))
+_ZIP64_END_RULES = (
+    ("disk", 0, _DISKS, "Z-5.10"),
+    ("directory_disk", 0, _DISKS, "Z-5.10"),
+    ("record_size", ZIP64_RECORD_SIZE, "extensible data are not allowed", "Z-5.10"),
+)
 _ZIP64_LOCATOR_RULES = (
-    ("record_disk", 0, "archives of several disks are not allowed"),
-    ("disks", 1, "archives of several disks are not allowed"),
+    ("record_disk", 0, _DISKS, "Z-5.11"),
+    ("disks", 1, _DISKS, "Z-5.11"),
 )
 _SPECIAL_FILE = 0x18  # FAT: a directory or a volume label
 _REGULAR_FILE = (0, 8)  # the file type in the top four bits: none told, or Unix's own word for a regular file
@@ -142,7 +148,8 @@ def read_entries(source: Source) -> list[Entry]:
     data = source.read(directory.file_offset, directory.nbytes)
     listed = list(_listed(data, directory))
     if len(listed) != directory.entries:
-        raise DecodeError(f"the directory has {len(listed)} entries, the end record says {directory.entries}")
+        message = f"the directory has {len(listed)} entries, the end record says {directory.entries}"
+        raise DecodeError(message, requirement="Z-5.1")
     _check_names([entry.name for entry in listed])
     window = _Window(source, directory.file_offset)
     entries, position = [], 0
@@ -154,46 +161,47 @@ def read_entries(source: Source) -> list[Entry]:
         entries.append(entry)
         position = entry.end
     if position != directory.file_offset:
-        raise DecodeError(
-            f"{directory.file_offset - position} bytes before the directory belong to no entry", file_offset=position
-        )
+        message = f"{directory.file_offset - position} bytes before the directory belong to no entry"
+        raise DecodeError(message, file_offset=position, requirement="Z-2.3")
     return entries
 
 
 def _read_end(source: Source) -> _Directory:
     """What the end records, which must be the last bytes of the file, say of the directory."""
     end_offset = source.nbytes - END.nbytes
-    end = _read(END, source, end_offset)
+    end = _read(END, source, end_offset, "Z-2.1")
     _check_rules(END.title, end, _END_RULES, end_offset)
     names = ("entries_on_disk", "entries", "directory_size", "directory_offset")
     if any(end[name] == sentinel(name) for name in names):
         locator_offset = end_offset - ZIP64_LOCATOR.nbytes
-        locator = _read(ZIP64_LOCATOR, source, locator_offset)
+        locator = _read(ZIP64_LOCATOR, source, locator_offset, "Z-5.8")
         _check_rules(ZIP64_LOCATOR.title, locator, _ZIP64_LOCATOR_RULES, locator_offset)
         directory_end = locator_offset - ZIP64_END.nbytes
         if locator["record_offset"] != directory_end:
-            raise DecodeError(
-                f"the zip64 locator points to byte {locator['record_offset']}; the record must end where it begins",
-                file_offset=locator_offset,
+            message = (
+                f"the zip64 locator points to byte {locator['record_offset']}; the record must end where it begins"
             )
-        full = _read(ZIP64_END, source, directory_end)
+            raise DecodeError(message, file_offset=locator_offset, requirement="Z-5.11")
+        full = _read(ZIP64_END, source, directory_end, "Z-5.9")
         _check_rules(ZIP64_END.title, full, _ZIP64_END_RULES, directory_end)
+        is_needed = any(full[name] >= sentinel(name) for name in names)
         for name in names:
             if end[name] != min(full[name], sentinel(name)):
                 message = f"{name} is {end[name]} in the end record and {full[name]} in the zip64 one"
-                raise DecodeError(message, file_offset=end_offset)
+                raise DecodeError(message, file_offset=end_offset, requirement="Z-5.9" if is_needed else "Z-5.8")
     else:
         directory_end, full = end_offset, end
     directory = _Directory(full["directory_offset"], full["directory_size"], full["entries"])
     if full["entries_on_disk"] != directory.entries:
-        raise DecodeError(f"{full['entries_on_disk']} of {directory.entries} entries are on this disk: all must be")
+        message = f"{full['entries_on_disk']} of {directory.entries} entries are on this disk: all must be"
+        raise DecodeError(message, file_offset=end_offset, requirement="Z-5.7")
     if directory.end != directory_end:
         message = f"the directory ends at byte {directory.end}, but the end records begin at {directory_end}"
-        raise DecodeError(message, file_offset=end_offset)
+        raise DecodeError(message, file_offset=end_offset, requirement="Z-2.4")
     least, most = (directory.entries * n for n in (DIRECTORY_ENTRY.nbytes, _MAX_DIRECTORY_ENTRY_BYTES))
     if not least <= directory.nbytes <= most:
         message = f"the directory has {directory.nbytes} bytes; {directory.entries} entries need {least} to {most}"
-        raise LimitError(message, file_offset=end_offset)
+        raise LimitError(message, file_offset=end_offset, requirement="Z-5.1")
     return directory
 
 
@@ -243,24 +251,26 @@ def _fields(data: bytes, position: int, directory_offset: int) -> _Fields:
     Raises: DecodeError where it cannot be one of ours.
     """
     file_offset = directory_offset + position
-    fields = DIRECTORY_ENTRY.unpack(data, position, file_offset=directory_offset)
+    fields = DIRECTORY_ENTRY.unpack(data, position, file_offset=directory_offset, requirement="Z-5.1")
     extra_position = position + DIRECTORY_ENTRY.nbytes + fields["name_length"]
     name = _name(data[position + DIRECTORY_ENTRY.nbytes : extra_position], file_offset)
     _check_rules(f"directory entry of {name}", fields, _ENTRY_RULES, file_offset)
     if fields["version_needed"] > VERSION_ZIP64:
         message = f"entry {name} needs version {fields['version_needed']} of zip, the newest allowed is 45"
-        raise DecodeError(message, file_offset=file_offset)
+        raise DecodeError(message, file_offset=file_offset, requirement="Z-3.5")
     attributes = fields["external_attributes"]
     if attributes & _SPECIAL_FILE or attributes >> 28 not in _REGULAR_FILE:
-        raise DecodeError(f"entry {name} is a directory, a link or a device", file_offset=file_offset)
+        message = f"entry {name} is a directory, a link or a device"
+        raise DecodeError(message, file_offset=file_offset, requirement="Z-5.4")
     end = extra_position + fields["extra_length"]
     if end > len(data):
-        raise TruncatedError(f"the directory ends inside the entry of {name}", file_offset=file_offset)
-    extra = _extra(data[extra_position:end], fields["extra_length"], (ZIP64_ID,), name, file_offset)
-    full = _full(fields, ("size", "compressed_size", "header_offset"), extra, name, file_offset)
+        message = f"the directory ends inside the entry of {name}"
+        raise TruncatedError(message, file_offset=file_offset, requirement="Z-5.1")
+    extra = _extra(data[extra_position:end], (ZIP64_ID,), name, file_offset, "Z-5.5")
+    full = _full(fields, ("size", "compressed_size", "header_offset"), extra, name, file_offset, "Z-5.6")
     if full["compressed_size"] != full["size"]:
         message = f"entry {name} is stored, but {full['size']} bytes take {full['compressed_size']}"
-        raise DecodeError(message, file_offset=file_offset)
+        raise DecodeError(message, file_offset=file_offset, requirement="Z-3.6")
     return _Fields(name, fields, full, end)
 
 
@@ -269,50 +279,66 @@ def _local_entry(source: Source, listed: _Fields, position: int, limit: int) -> 
     name = listed.name
     if listed.full["header_offset"] != position:
         message = f"entry {name} begins at byte {listed.full['header_offset']}, not where the one before it ends"
-        raise DecodeError(message, file_offset=position)
+        raise DecodeError(message, file_offset=position, requirement="Z-2.2")
     fixed = source.read(position, min(LOCAL_HEADER.nbytes + len(name), limit - position))
-    fields = LOCAL_HEADER.unpack(fixed, file_offset=position)
+    if len(fixed) < LOCAL_HEADER.nbytes + len(name):
+        raise _beyond(name, limit, position)
+    fields = LOCAL_HEADER.unpack(fixed, file_offset=position, requirement="Z-3.1")
     for field, _ in SHARED_ROWS:
         if fields[field] != listed.fields[field]:
             message = f"{field} of entry {name} is {fields[field]}, in the directory {listed.fields[field]}"
-            raise DecodeError(message, file_offset=position)
+            raise DecodeError(message, file_offset=position, requirement="Z-3.2")
     if fixed[LOCAL_HEADER.nbytes :] != name.encode():
-        raise DecodeError(f"entry {name} of the directory has another name in its header", file_offset=position)
+        message = f"entry {name} of the directory has another name in its header"
+        raise DecodeError(message, file_offset=position, requirement="Z-3.2")
     extra_offset = position + len(fixed)
-    data = source.read(extra_offset, min(fields["extra_length"], limit - extra_offset))
-    extra = _extra(data, fields["extra_length"], (ZIP64_ID, PADDING_ID), name, extra_offset)
-    full = _full(fields, ("size", "compressed_size"), extra, name, extra_offset)
+    if extra_offset + fields["extra_length"] > limit:
+        raise _beyond(name, limit, position)
+    data = source.read(extra_offset, fields["extra_length"])
+    extra = _extra(data, (ZIP64_ID, PADDING_ID), name, extra_offset, "Z-3.7")
+    full = _full(fields, ("size", "compressed_size"), extra, name, extra_offset, "Z-3.9")
     if any(full[field] != listed.full[field] for field in ("size", "compressed_size")):
-        raise DecodeError(f"the sizes of entry {name} differ from those in the directory", file_offset=position)
+        message = f"the sizes of entry {name} differ from those in the directory"
+        raise DecodeError(message, file_offset=position, requirement="Z-3.9")
     padding = extra.get(PADDING_ID)
     if padding and any(padding):
-        raise DecodeError(f"the padding of entry {name} is not all zeros", file_offset=extra_offset)
+        message = f"the padding of entry {name} is not all zeros"
+        raise DecodeError(message, file_offset=extra_offset, requirement="Z-3.8")
     padding_nbytes = 0 if padding is None else EXTRA.nbytes + len(padding)
     entry = Entry(name, position, full["size"], padding_nbytes, fields["crc32"])
     if entry.end > limit:
-        message = f"entry {name} of {entry.nbytes} bytes reaches beyond byte {limit}, where the directory begins"
-        raise LimitError(message, file_offset=position)
+        raise _beyond(name, limit, position)
     return entry
 
 
-def _read(structure: Structure, source: Source, file_offset: int) -> dict[str, int]:
+def _beyond(name: str, limit: int, position: int) -> LimitError:
+    message = f"entry {name} reaches beyond byte {limit}, where the directory begins"
+    return LimitError(message, file_offset=position, requirement="Z-2.5")
+
+
+def _read(structure: Structure, source: Source, file_offset: int, requirement: str) -> dict[str, int]:
     """The fields of the structure that must be at `file_offset`, which can be before the file's first byte."""
     file_offset = max(0, file_offset)
     data = source.read(file_offset, min(structure.nbytes, source.nbytes - file_offset))
-    return structure.unpack(data, file_offset=file_offset)
+    return structure.unpack(data, file_offset=file_offset, requirement=requirement)
 
 
-def _check_rules(title: str, fields: dict[str, int], rules: tuple[tuple[str, int, str], ...], file_offset: int) -> None:
-    for field, value, reason in rules:
+def _check_rules(
+    title: str, fields: dict[str, int], rules: tuple[tuple[str, int, str, str], ...], file_offset: int
+) -> None:
+    for field, value, reason, requirement in rules:
         if fields[field] != value:
             message = f"{field} of the {title} is {fields[field]}, not {value}: {reason}"
-            raise DecodeError(message, file_offset=file_offset)
+            raise DecodeError(message, file_offset=file_offset, requirement=requirement)
 
 
 def _name(data: bytes, file_offset: int) -> str:
     name = data.decode("ascii", "replace")
-    if not is_entry_name(name):
-        raise DecodeError(f"an entry is called {data!r:.80}, which is not an allowed name", file_offset=file_offset)
+    requirement = broken_by_name(name)
+    if requirement:
+        later = "; the archive may be of a later version of the format" if name.startswith("__") else ""
+        message = f"an entry is called {data!r:.80}, which is not an allowed name{later}"
+        raise DecodeError(message, file_offset=file_offset, requirement=requirement)
     return name
 
 
@@ -322,31 +348,39 @@ def _check_names(names: list[str]) -> None:
     for name in names:
         other = seen.get(name.lower())
         if other is not None:
-            raise DecodeError(f"two entries are called {other} and {name}, which not every system can tell apart")
+            message = f"two entries are called {other} and {name}, which not every system can tell apart"
+            raise DecodeError(message, requirement="Z-4.6")
         seen[name.lower()] = name
     if not names or names[-1] != MODEL_NAME:
-        raise DecodeError(f"the last entry is not {MODEL_NAME}, so this is not an .onnxz archive")
+        message = f"the last entry is not {MODEL_NAME}, so this is not an .onnxz archive"
+        raise DecodeError(message, requirement="Z-4.1")
 
 
-def _extra(data: bytes, length: int, allowed: tuple[int, ...], name: str, file_offset: int) -> dict[int, bytes]:
-    """The records of an extra field of `length` bytes by their id; each of the `allowed` ones at most once."""
+def _extra(data: bytes, allowed: tuple[int, ...], name: str, file_offset: int, requirement: str) -> dict[int, bytes]:
+    """The records of an extra field by their id; each of the `allowed` ones at most once."""
     records: dict[int, bytes] = {}
     position = 0
-    while position < length:
-        record = EXTRA.unpack(data, position, file_offset=file_offset)
+    while position < len(data):
+        record = EXTRA.unpack(data, position, file_offset=file_offset, requirement=requirement)
         begin = position + EXTRA.nbytes
         position = begin + record["data_length"]
         if position > len(data):
-            raise LimitError(f"the extra field of entry {name} is cut short", file_offset=file_offset)
+            message = f"the extra field of entry {name} is cut short"
+            raise LimitError(message, file_offset=file_offset, requirement=requirement)
         if record["id"] not in allowed or record["id"] in records:
             message = f"entry {name} has an extra record {record['id']:#06x}, which is not allowed here"
-            raise DecodeError(message, file_offset=file_offset)
+            raise DecodeError(message, file_offset=file_offset, requirement=requirement)
         records[record["id"]] = data[begin:position]
     return records
 
 
 def _full(
-    fields: dict[str, int], names: tuple[str, ...], extra: dict[int, bytes], entry: str, file_offset: int
+    fields: dict[str, int],
+    names: tuple[str, ...],
+    extra: dict[int, bytes],
+    entry: str,
+    file_offset: int,
+    requirement: str,
 ) -> dict[str, int]:
     """The fields, those of `names` that 32 bits cannot hold from the zip64 record."""
     large = [name for name in names if fields[name] == SENTINEL_32]
@@ -355,10 +389,10 @@ def _full(
         return fields
     if (data is None) != (not large) or (data is not None and len(data) != 8 * len(large)):
         message = f"the zip64 record of entry {entry} does not hold {len(large)} values, as many as need it"
-        raise DecodeError(message, file_offset=file_offset)
+        raise DecodeError(message, file_offset=file_offset, requirement=requirement)
     values: tuple[int, ...] = struct.unpack(f"<{len(large)}Q", data or b"")
     full = fields | dict(zip(large, values, strict=True))
     if any(full[name] < SENTINEL_32 for name in large):
         message = f"the zip64 record of entry {entry} holds a value that needs no zip64"
-        raise DecodeError(message, file_offset=file_offset)
+        raise DecodeError(message, file_offset=file_offset, requirement=requirement)
     return full

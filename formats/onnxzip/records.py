@@ -52,19 +52,21 @@ class Structure:
         """Where a field is, in bytes from the start of the structure."""
         return len(self.signature) + struct.calcsize("<" + "".join(self._codes[: self.fields.index(field)]))
 
-    def unpack(self, data: bytes, offset: int = 0, *, file_offset: int = 0) -> dict[str, int]:
+    def unpack(
+        self, data: bytes, offset: int = 0, *, file_offset: int = 0, requirement: str | None = None
+    ) -> dict[str, int]:
         """The fields of the structure at `offset` of `data`, which starts at `file_offset` of the file.
 
-        Raises: TruncatedError where it is cut short; DecodeError where the signature is another.
+        Raises: TruncatedError where it is cut short; DecodeError where the signature is another; with `requirement`.
         """
         left = len(data) - offset
         if left < self.nbytes:
             message = f"needed {self.nbytes} bytes for the {self.title}, {left} left"
-            raise TruncatedError(message, file_offset=file_offset + offset)
+            raise TruncatedError(message, file_offset=file_offset + offset, requirement=requirement)
         if not data.startswith(self.signature, offset):
             found = data[offset : offset + len(self.signature)]
             message = f"found {found!r} where the {self.title} ({self.signature!r}) must be"
-            raise DecodeError(message, file_offset=file_offset + offset)
+            raise DecodeError(message, file_offset=file_offset + offset, requirement=requirement)
         return dict(zip(self.fields, self.unpack_row(data, offset), strict=True))
 
     def unpack_row(self, data: bytes, offset: int) -> tuple[int, ...]:

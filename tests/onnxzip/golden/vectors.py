@@ -1,44 +1,61 @@
-"""Writes vectors.json: archives that a reader must take or refuse, for readers by others.
+"""Writes vectors.json and large.json: archives that a reader must take or refuse, for readers by others.
 
 Run it as `python tests/onnxzip/golden/vectors.py` when the specification changes. The archives are those of the tests
-of our own reader, put together field by field.
+of our own reader, `tests/archives.py`; README.md here says what the files hold.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).parents[2]))  # where what the tests share is
+
+from archives import LARGE_ROWS, ROWS, bytes_of
+
 PATH = Path(__file__).with_name("vectors.json")
+LARGE_PATH = Path(__file__).with_name("large.json")
 
 
 def vectors() -> str:
-    """Return the vectors as JSON: for each refusal the archive, why it is refused, and the closest one that is not."""
-    reader, archive = loaded("test_reader"), loaded("test_archive")
-    rows = [(name, attack.bytes(), reason, near_miss.bytes()) for name, attack, reason, near_miss in reader.ATTACKS]
-    right = archive.archived(archive.graph_with())
-    rows += ((f"tensor: {name}", archive.archived(tensor), reason, right) for name, tensor, reason in archive.REFUSED)
-    rows.append(("unused entry", *archive.UNUSED, right))
-    records = [
-        {"name": name, "refused": refused.hex(), "reason": reason, "taken": taken.hex()}
-        for name, refused, reason, taken in rows
-    ]
-    return json.dumps(records, indent=1) + "\n"
+    """Return the vectors as JSON."""
+    records = []
+    for row in ROWS:
+        record: dict[str, Any] = {"requirement": row.requirement, "name": f"{row.requirement} {row.name}"}
+        if row.refused is not None:
+            record |= {"breaks": row.breaks or row.requirement, "refused": bytes_of(row.refused).hex()}
+        if row.taken is not None:
+            record["taken"] = bytes_of(row.taken).hex()
+        if not row.is_model:
+            record["model"] = False
+        records.append(record)
+    return as_json(records)
 
 
-def loaded(name: str) -> Any:
-    """Return a module of the tests."""
-    spec = importlib.util.spec_from_file_location(f"vectors_of_{name}", Path(__file__).parents[1] / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def large_vectors() -> str:
+    """Return the vectors in parts as JSON."""
+    records = []
+    for row in LARGE_ROWS:
+        record: dict[str, Any] = {"requirement": row.requirement, "name": f"{row.requirement} {row.name}"}
+        if row.refused is not None:
+            record |= {
+                "breaks": row.breaks or row.requirement,
+                "refused": [part.to_json() for part in row.refused],
+            }
+        if row.taken is not None:
+            record["taken"] = [part.to_json() for part in row.taken]
+        records.append(record)
+    return as_json(records)
+
+
+def as_json(records: list[dict[str, Any]]) -> str:
+    """Return a list with a line for each field of a record."""
+    lines = (",\n  ".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in each.items()) for each in records)
+    return "[\n" + ",\n".join(f" {{\n  {line}\n }}" for line in lines) + "\n]\n"
 
 
 if __name__ == "__main__":
-    sys.path.append(str(Path(__file__).parents[2]))  # where what the tests share is
     PATH.write_text(vectors(), encoding="utf-8")
+    LARGE_PATH.write_text(large_vectors(), encoding="utf-8")

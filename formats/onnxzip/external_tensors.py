@@ -1,0 +1,118 @@
+"""What an external tensor of an archive has to say: one judgement, of tensors in memory and of those in bytes.
+
+Spec: docs/onnxz.md, section 7; onnx.proto, `TensorProto.external_data`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from formats.errors import ExternalDataError
+from formats.ir.dtypes import BY_NUMBER, TYPED_FIELDS, type_name
+from formats.onnxpb.schema import MESSAGES
+from formats.onnxpb.wire import decode_varint, skip_field
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from formats.ir.model import Tensor
+
+KEYS = ("location", "offset", "length")
+SEGMENT = next(field.number for field in MESSAGES["TensorProto"] if field.name == "segment")
+OWN_DATA = {field.number: field.name for field in MESSAGES["TensorProto"] if field.name in ("raw_data", *TYPED_FIELDS)}
+_TYPED_FIELDS = frozenset(TYPED_FIELDS)
+
+
+class ExternalTensor(NamedTuple):
+    """What a tensor with `data_location` EXTERNAL says: its entries of external data, its elements, and other data."""
+
+    places: Sequence[tuple[str, str]]
+    data_type: int
+    dims: Sequence[int]
+    others: frozenset[int] = frozenset()  # the numbers of the fields that it may not have, and has
+
+    @property
+    def location(self) -> str:
+        """The entry that it names last."""
+        return dict(self.places).get("location", "")
+
+
+def external_tensor(tensor: Tensor) -> ExternalTensor:
+    """What a tensor says that was decoded."""
+    values = vars(tensor)
+    places = [(str(entry.key or ""), entry.value or "") for entry in tensor.external_data]
+    others = _others(tensor) if "unknown_fields" in values or not values.keys().isdisjoint(_REFUSED) else frozenset()
+    return ExternalTensor(places, tensor.data_type or 0, tensor.dims, others)
+
+
+_REFUSED = {"raw_data", "segment", *TYPED_FIELDS}
+_NUMBERS = {name: number for number, name in OWN_DATA.items()} | {"segment": SEGMENT}
+
+
+def _others(tensor: Tensor) -> frozenset[int]:
+    values = vars(tensor)
+    found = {number for name, number in _NUMBERS.items() if values.get(name) not in (None, [])}
+    unknown, position = tensor.unknown_fields, 0
+    while position < len(unknown):  # such a field with a wire type that is not its own
+        tag, position = decode_varint(unknown, position)
+        position = skip_field(unknown, position, tag)
+        found.add(tag >> 3)
+    return frozenset(found.intersection(_NUMBERS.values()))
+
+
+def check(tensor: ExternalTensor, entry_nbytes: Mapping[str, int]) -> str:
+    """The entry that a tensor refers to, of those with these sizes in bytes, where all is as it must be.
+
+    Raises: ExternalDataError.
+    """
+    places = dict(tensor.places)
+    location = _location(tensor, places, entry_nbytes)
+    nbytes = entry_nbytes[location]
+    if places.get("offset", "0") != "0":
+        message = f"offset is {places['offset']!r:.40}: a tensor has an entry from its first byte on, so it must be '0'"
+        raise ExternalDataError(message, requirement="Z-7.4")
+    if places.get("length", str(nbytes)) != str(nbytes):
+        message = f"length is {places['length']!r:.40}, entry {location} has {nbytes} bytes"
+        raise ExternalDataError(message, requirement="Z-7.5")
+    if tensor.others:
+        if own := [name for number, name in OWN_DATA.items() if number in tensor.others]:
+            message = f"the tensor has data in an entry and in the graph as well ({', '.join(own)})"
+            raise ExternalDataError(message, requirement="Z-7.6")
+        raise ExternalDataError("the tensor is a segment of a larger one", requirement="Z-7.7")
+    row = BY_NUMBER.get(tensor.data_type)
+    if row is None or not row.bits:
+        message = f"element type {type_name(tensor.data_type)} has no size in bytes that is known, so it has no entry"
+        raise ExternalDataError(message, requirement="Z-7.8")
+    if min(tensor.dims, default=0) < 0:
+        message = f"the tensor has a negative dimension: {_shortened(tensor.dims)}"
+        raise ExternalDataError(message, requirement="Z-7.9")
+    if row.nbytes(tensor.dims) != nbytes:
+        message = (
+            f"entry {location} has {nbytes} bytes of data; "
+            f"dims {_shortened(tensor.dims)} of {row.name} need {row.nbytes(tensor.dims)}"
+        )
+        raise ExternalDataError(message, requirement="Z-7.10")
+    return location
+
+
+def _location(tensor: ExternalTensor, places: Mapping[str, str], entries: Mapping[str, int]) -> str:
+    """The entry that the tensor names.
+
+    Raises: ExternalDataError where its keys are not those that they must be, or there is no such entry.
+    """
+    keys = [key for key, _ in tensor.places]
+    if len(places) != len(keys) or not places.keys() <= set(KEYS) or "location" not in places:
+        message = (
+            f"external data have the keys {', '.join(map(repr, keys[:9])) or 'of none'}; "
+            f"there must be location, and may be offset and length, each once"
+        )
+        raise ExternalDataError(message, requirement="Z-7.2")
+    location = places["location"]
+    if location not in entries:
+        message = f"the data are in {location!r:.80}, which is no entry of the archive"
+        raise ExternalDataError(message, requirement="Z-7.3")
+    return location
+
+
+def _shortened(dims: Sequence[int]) -> str:
+    return str(list(dims)) if len(dims) < 10 else f"{list(dims[:8])} and {len(dims) - 8} more"

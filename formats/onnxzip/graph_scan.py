@@ -1,0 +1,331 @@
+"""The graph of an archive as a reader of archives sees it: one pass over its bytes, in which nothing is decoded.
+
+What has no tensor in it is passed over, so whether a graph is a valid model of ONNX makes no difference here. The
+table of what is entered belongs to the format: it does not grow with ONNX.
+
+Spec: docs/onnxz.md, section 6; Protocol Buffers, "Encoding".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from formats.errors import FormatError, LimitError, TruncatedError
+from formats.ir.model import EXTERNAL
+from formats.onnxpb.decoder import WHOLE_BYTES, WINDOW_BYTES, FieldsInSource
+from formats.onnxpb.wire import (
+    MAX_FIELD_NUMBER,
+    GroupError,
+    VarintError,
+    WireType,
+    decode_varint,
+    end_of_whole_fields,
+    make_tag,
+    signed,
+    skip_field,
+)
+from formats.onnxzip.external_tensors import OWN_DATA, SEGMENT, ExternalTensor
+from formats.registry import DEEPEST, MAX_DEPTH
+from formats.tensordata.source import Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from formats.ir.model import Undecoded
+    from formats.tensordata.source import Source
+
+ENTERED = {  # message -> the number of a field -> the message in it
+    "ModelProto": {7: "GraphProto", 20: "TrainingInfoProto", 25: "FunctionProto"},
+    "TrainingInfoProto": {1: "GraphProto", 2: "GraphProto"},
+    "FunctionProto": {7: "NodeProto", 11: "AttributeProto"},
+    "GraphProto": {1: "NodeProto", 5: "TensorProto", 15: "SparseTensorProto"},
+    "NodeProto": {5: "AttributeProto"},
+    "AttributeProto": {
+        5: "TensorProto",
+        6: "GraphProto",
+        10: "TensorProto",
+        11: "GraphProto",
+        22: "SparseTensorProto",
+        23: "SparseTensorProto",
+    },
+    "SparseTensorProto": {1: "TensorProto", 2: "TensorProto"},
+    "TensorProto": {},
+}
+_MERGED = (("AttributeProto", 5), ("AttributeProto", 22), ("SparseTensorProto", 1), ("SparseTensorProto", 2))
+
+_GRAPH_TAG = make_tag(7, WireType.LEN)
+_NAME_TAGS = tuple(make_tag(number, WireType.LEN) for number in (1, 2, 3))  # input, output and name of a node
+_DIM_TAG, _DIMS_TAG = make_tag(1, WireType.VARINT), make_tag(1, WireType.LEN)
+_TYPE_TAG, _LOCATION_TAG = make_tag(2, WireType.VARINT), make_tag(14, WireType.VARINT)
+_EXTERNAL_TAG = make_tag(13, WireType.LEN)
+_KEY_TAG, _VALUE_TAG = _NAME_TAGS[:2]
+_REFUSED = frozenset((SEGMENT, *OWN_DATA))
+_INT32, _INT64 = (32, True), (64, True)
+_NODE_BYTES = 1 << 9  # the rest of a node this small is looked up: in a large graph there was one like it
+_MAX_NODES = 1 << 14
+
+
+class _Message:
+    """What a message has for a reader of archives, by tag: messages to enter, and those of them that are merged."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.entered: dict[int, _Message] = {}
+        self.merged = frozenset(make_tag(number, WireType.LEN) for message, number in _MERGED if message == name)
+
+
+_MESSAGES = {name: _Message(name) for name in ENTERED}
+for _name, _fields in ENTERED.items():
+    _MESSAGES[_name].entered.update(
+        {make_tag(number, WireType.LEN): _MESSAGES[inner] for number, inner in _fields.items()}
+    )
+_MODEL, _NODE, _TENSOR = (_MESSAGES[name] for name in ("ModelProto", "NodeProto", "TensorProto"))
+
+
+def scan(source: Source, judge: Callable[[ExternalTensor], object], max_depth: int = MAX_DEPTH) -> bool:
+    """Whether there is a graph in the ModelProto in `source`; `judge` has seen every external tensor in it.
+
+    Raises: DecodeError with the file offset in `source`; what `judge` raises.
+    """
+    scanner = _Scanner(source, judge, max_depth)
+    scanner.message(_MODEL, 0, source.nbytes, 0, {})
+    return scanner.has_graph
+
+
+def check_undecoded(fields: Undecoded, max_depth: int = MAX_DEPTH) -> None:
+    """Elements that are left undecoded, in which no external tensor is, are fit to be in an archive.
+
+    Raises: DecodeError with the file offset in the source of the fields.
+    """
+    if isinstance(fields, FieldsInSource):  # others are copies of what was decoded
+        scanner = _Scanner(fields.source, lambda _: None, max_depth)
+        for start, stop in fields.ranges:
+            scanner.message(_MESSAGES[fields.message], start, stop, fields.depth, {})
+
+
+class _Tensor:
+    """What was seen of a tensor, whose fields may come in several parts."""
+
+    __slots__ = ("data_type", "dims", "external_data", "location", "others")
+
+    def __init__(self) -> None:
+        self.location = self.data_type = 0
+        self.dims: list[bytes] = []  # varints
+        self.external_data: list[bytes] = []
+        self.others: set[int] = set()
+
+    def add(self, data: bytes, position: int, tag: int) -> int:
+        """Take in the field whose tag ends at `position`; the position after it."""
+        stop = skip_field(data, position, tag)
+        if tag == _LOCATION_TAG:
+            self.location, _ = decode_varint(data, position)
+        elif tag == _TYPE_TAG:
+            self.data_type, _ = decode_varint(data, position)
+        elif tag == _DIM_TAG:
+            self.dims.append(data[position:stop])
+        elif tag in (_DIMS_TAG, _EXTERNAL_TAG):
+            _, begin = decode_varint(data, position)
+            (self.dims if tag == _DIMS_TAG else self.external_data).append(data[begin:stop])
+        elif tag >> 3 in _REFUSED:
+            self.others.add(tag >> 3)
+        return stop
+
+
+# What several fields of a message add to: a tensor under 0, and the same for messages in it under their tags.
+_Parts: TypeAlias = "dict[int, Any]"
+
+
+class _Scanner:
+    """A source in which external tensors are looked for."""
+
+    def __init__(self, source: Source, judge: Callable[[ExternalTensor], object], max_depth: int) -> None:
+        self.source = source
+        self.judge = judge
+        self.max_depth = max_depth
+        self.has_graph = False
+        self.external_tensors = 0
+        self.nodes: set[tuple[int, bytes]] = set()  # by depth and bytes, those in which no external tensor is
+
+    def message(self, message: _Message, start: int, end: int, depth: int, parts: _Parts) -> None:
+        """Look at the fields in a range of the source."""
+        if isinstance(self.source, Literal) and isinstance(self.source.data, bytes):
+            self.fields(message, self.source.data, start, end, 0, depth, parts)
+        elif end - start <= WHOLE_BYTES:
+            self.fields(message, self.source.read(start, end - start), 0, end - start, start, depth, parts)
+        else:
+            self.large(message, start, end, depth, parts)
+
+    def fields(
+        self, message: _Message, data: bytes, position: int, end: int, origin: int, depth: int, parts: _Parts
+    ) -> None:
+        """Look at the fields in `data[position:end]`; `data` starts at `origin` of the source."""
+        entered, tensor = message.entered, parts.get(0)
+        start = position
+        try:
+            while position < end:
+                start = position
+                tag = data[position]
+                position += 1
+                if tag >= 0x80:
+                    tag, position = decode_varint(data, start)
+                inner = entered.get(tag)
+                if inner is None:
+                    position = tensor.add(data, position, tag) if tensor else skip_field(data, position, tag)
+                    continue
+                size = data[position]
+                position += 1
+                if size >= 0x80:
+                    size, position = decode_varint(data, position - 1)
+                begin, position = position, position + size
+                if position > end:
+                    raise TruncatedError(f"needed {size} bytes, {end - begin} left")
+                if inner is _NODE:
+                    self.node(data, begin, position, origin, depth + 1)
+                else:
+                    self.enter(message, tag, inner, data, begin, position, origin, depth + 1, parts)
+            if position > end:
+                raise TruncatedError("the message ends inside a field")
+        except (IndexError, FormatError) as error:
+            raise _told(error, origin + start) from None
+
+    def node(self, data: bytes, begin: int, end: int, origin: int, depth: int) -> None:
+        """Look at a node; what is behind its names is looked at once, however many nodes have the same."""
+        position = begin
+        while position < end - 1 and data[position] in _NAME_TAGS and data[position + 1] < 0x80:
+            position += 2 + data[position + 1]
+        rest = depth, data[position:end]
+        if position <= end and rest in self.nodes:
+            return
+        found = self.external_tensors
+        self.check_depth(depth)
+        self.fields(_NODE, data, begin, end, origin, depth, {})
+        if end - position <= _NODE_BYTES and found == self.external_tensors and len(self.nodes) < _MAX_NODES:
+            self.nodes.add(rest)
+
+    def large(self, message: _Message, start: int, end: int, depth: int, parts: _Parts) -> None:
+        """Look at the fields in a large range of the source, without reading what is passed over."""
+        position = start
+        while position < end:
+            window = self.source.read(position, min(WINDOW_BYTES, end - position))
+            stop = end_of_whole_fields(window)
+            if stop:
+                self.fields(message, window, 0, stop, position, depth, parts)
+                position += stop
+                continue
+            try:
+                position = self.large_field(message, window, position, end, depth, parts)
+            except (IndexError, FormatError) as error:
+                raise _told(error, position) from None
+
+    def large_field(self, message: _Message, window: bytes, position: int, end: int, depth: int, parts: _Parts) -> int:
+        """Look at the field at `position` of the source, of which `window` is the beginning; the position after it."""
+        tag, after = decode_varint(window, 0)
+        if tag & 7 != WireType.LEN:  # a group, or a field that is not whole
+            data = self.source.read(position, end - position)
+            stop = skip_field(data, after, tag)
+            self.fields(message, data, 0, min(stop, len(data)), position, depth, parts)
+            if stop > len(data):
+                raise TruncatedError("the message ends inside a field")
+            return position + stop
+        size, after = decode_varint(window, after)
+        begin, stop = position + after, position + after + size
+        if stop > end:
+            raise TruncatedError(f"needed {size} bytes, {end - begin} left")
+        inner, tensor = message.entered.get(tag), parts.get(0)
+        if inner is not None:
+            self.enter(message, tag, inner, None, begin, stop, 0, depth + 1, parts)
+        elif tensor and tag >> 3 in _REFUSED:
+            tensor.others.add(tag >> 3)
+        elif tensor and tag in (_DIMS_TAG, _EXTERNAL_TAG):
+            (tensor.dims if tag == _DIMS_TAG else tensor.external_data).append(self.source.read(begin, size))
+        elif not 0 < tag >> 3 <= MAX_FIELD_NUMBER:
+            skip_field(window, after, tag)
+        return stop
+
+    def enter(
+        self,
+        outer: _Message,
+        tag: int,
+        message: _Message,
+        data: bytes | None,
+        begin: int,
+        end: int,
+        origin: int,
+        depth: int,
+        parts: _Parts,
+    ) -> None:
+        """Look at a message in a message, in `data`, which starts at `origin` of the source, or in the source."""
+        self.check_depth(depth)
+        if outer is _MODEL and tag == _GRAPH_TAG:
+            self.has_graph = True
+        is_merged = tag in outer.merged
+        inner: _Parts | None = parts.get(tag) if is_merged else None
+        if inner is None:
+            inner = {0: _Tensor()} if message is _TENSOR else {}
+            if is_merged:
+                parts[tag] = inner
+        if data is None:
+            self.message(message, begin, end, depth, inner)
+        else:
+            self.fields(message, data, begin, end, origin, depth, inner)
+        if not is_merged:
+            self.finish(inner, depth)
+
+    def check_depth(self, depth: int) -> None:
+        """Nothing, where a message may be at that depth."""
+        if depth > self.max_depth:
+            message = f"messages are nested deeper than {self.max_depth}; `max_depth` allows up to {DEEPEST}"
+            raise LimitError(message, requirement="Z-6.4")
+
+    def finish(self, parts: _Parts, depth: int) -> None:
+        """Judge the tensors of a message whose fields are all there."""
+        for tag, part in parts.items():
+            if tag:
+                self.finish(part, depth + 1)
+            elif signed(part.location, _INT32) == EXTERNAL:
+                self.external_tensors += 1
+                if part.external_data:
+                    self.check_depth(depth + 1)
+                places = [_place(entry) for entry in part.external_data]
+                dims = [signed(value, _INT64) for varints in part.dims for value in _dims(varints)]
+                data_type = signed(part.data_type, _INT32)
+                self.judge(ExternalTensor(places, data_type, dims, frozenset(part.others)))
+
+
+def _place(entry: bytes) -> tuple[str, str]:
+    """The key and the value of a StringStringEntryProto."""
+    found = {_KEY_TAG: b"", _VALUE_TAG: b""}
+    position = 0
+    while position < len(entry):
+        tag, begin = decode_varint(entry, position)
+        position = skip_field(entry, begin, tag)
+        if tag in found:
+            _, begin = decode_varint(entry, begin)
+            found[tag] = entry[begin:position]
+    if position > len(entry):
+        raise TruncatedError("the message ends inside a field")
+    key, value = (text.decode("utf-8", "surrogateescape") for text in found.values())
+    return key, value
+
+
+def _dims(data: bytes) -> Iterator[int]:
+    """The numbers of a packed field."""
+    position = 0
+    try:
+        while position < len(data):
+            value, position = decode_varint(data, position)
+            yield value
+    except (IndexError, FormatError):
+        raise TruncatedError("the numbers of dims do not fill their field", requirement="Z-6.7") from None
+
+
+def _told(error: IndexError | FormatError, file_offset: int) -> FormatError:
+    """The error with the requirement that is broken and, where it is not known better, the place."""
+    if isinstance(error, IndexError):
+        return TruncatedError("the data end inside a field", file_offset=file_offset, requirement="Z-6.1")
+    if error.requirement is None:
+        in_group = isinstance(error, GroupError | LimitError)
+        error.requirement = "Z-6.3" if in_group else "Z-6.2" if isinstance(error, VarintError) else "Z-6.1"
+    if error.file_offset is None:
+        error.file_offset = file_offset
+    return error
