@@ -59,6 +59,7 @@ ALLOWED = {
         "formats.onnxpb.decoder",
         "formats.onnxpb.encoder",
         "formats.onnxpb.references",
+        "formats.onnxpb.wire",
     ),
     "formats.rten": (*FOUNDATION, "formats.rten", "formats.registry"),
     "formats.registry": (*FOUNDATION, "formats.onnxpb", "formats.onnxzip", "formats.rten"),
@@ -110,7 +111,7 @@ ALLOWED = {
 }
 # Which names of another codec a codec may use; everything else of that module is out of reach.
 ONLY_NAMES = {
-    ("formats.onnxzip", "formats.onnxpb.decoder"): {"decode"},
+    ("formats.onnxzip", "formats.onnxpb.decoder"): {"decode", "FieldsInSource"},
     ("formats.onnxzip", "formats.onnxpb.encoder"): {"encode"},
     ("formats.onnxzip", "formats.onnxpb.references"): {"referring"},
     ("formats.onnxpb", "formats.onnxzip.reader"): {"read_entries"},

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import ExternalDataError
-from formats.ir.dtypes import BY_NUMBER, TYPED_FIELDS, type_name
-from formats.onnxpb.schema import MESSAGES
+from formats.ir.dtypes import BY_NUMBER, type_name
 from formats.onnxpb.wire import decode_varint, skip_field
 
 if TYPE_CHECKING:
@@ -18,9 +17,17 @@ if TYPE_CHECKING:
     from formats.ir.model import Tensor
 
 KEYS = ("location", "offset", "length")
-SEGMENT = next(field.number for field in MESSAGES["TensorProto"] if field.name == "segment")
-OWN_DATA = {field.number: field.name for field in MESSAGES["TensorProto"] if field.name in ("raw_data", *TYPED_FIELDS)}
-_TYPED_FIELDS = frozenset(TYPED_FIELDS)
+SEGMENT = 3
+OWN_DATA = {
+    4: "float_data",
+    5: "int32_data",
+    6: "string_data",
+    7: "int64_data",
+    9: "raw_data",
+    10: "double_data",
+    11: "uint64_data",
+}
+_NUMBERS = {name: number for number, name in OWN_DATA.items()} | {"segment": SEGMENT}
 
 
 class ExternalTensor(NamedTuple):
@@ -31,22 +38,13 @@ class ExternalTensor(NamedTuple):
     dims: Sequence[int]
     others: frozenset[int] = frozenset()  # the numbers of the fields that it may not have, and has
 
-    @property
-    def location(self) -> str:
-        """The entry that it names last."""
-        return dict(self.places).get("location", "")
-
 
 def external_tensor(tensor: Tensor) -> ExternalTensor:
     """What a tensor says that was decoded."""
     values = vars(tensor)
     places = [(str(entry.key or ""), entry.value or "") for entry in tensor.external_data]
-    others = _others(tensor) if "unknown_fields" in values or not values.keys().isdisjoint(_REFUSED) else frozenset()
+    others = _others(tensor) if "unknown_fields" in values or not values.keys().isdisjoint(_NUMBERS) else frozenset()
     return ExternalTensor(places, tensor.data_type or 0, tensor.dims, others)
-
-
-_REFUSED = {"raw_data", "segment", *TYPED_FIELDS}
-_NUMBERS = {name: number for number, name in OWN_DATA.items()} | {"segment": SEGMENT}
 
 
 def _others(tensor: Tensor) -> frozenset[int]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from formats.errors import FormatError, LimitError, TruncatedError
 from formats.ir.model import EXTERNAL
-from formats.onnxpb.decoder import WHOLE_BYTES, WINDOW_BYTES, FieldsInSource
+from formats.onnxpb.decoder import FieldsInSource
 from formats.onnxpb.wire import (
     MAX_FIELD_NUMBER,
     GroupError,
@@ -59,6 +59,8 @@ _DIM_TAG, _DIMS_TAG = make_tag(1, WireType.VARINT), make_tag(1, WireType.LEN)
 _TYPE_TAG, _LOCATION_TAG = make_tag(2, WireType.VARINT), make_tag(14, WireType.VARINT)
 _EXTERNAL_TAG = make_tag(13, WireType.LEN)
 _KEY_TAG, _VALUE_TAG = _NAME_TAGS[:2]
+WHOLE_BYTES = 1 << 24  # a message up to this size is read in one piece
+WINDOW_BYTES = 1 << 16  # of a larger one, only fields up to this size are
 _REFUSED = frozenset((SEGMENT, *OWN_DATA))
 _INT32, _INT64 = (32, True), (64, True)
 _NODE_BYTES = 1 << 9  # the rest of a node this small is looked up: in a large graph there was one like it
@@ -182,7 +184,7 @@ class _Scanner:
                 if inner is _NODE:
                     self.node(data, begin, position, origin, depth + 1)
                 else:
-                    self.enter(message, tag, inner, data, begin, position, origin, depth + 1, parts)
+                    self.enter(message, tag, data, (begin, position, origin), depth + 1, parts)
             if position > end:
                 raise TruncatedError("the message ends inside a field")
         except (IndexError, FormatError) as error:
@@ -231,9 +233,9 @@ class _Scanner:
         begin, stop = position + after, position + after + size
         if stop > end:
             raise TruncatedError(f"needed {size} bytes, {end - begin} left")
-        inner, tensor = message.entered.get(tag), parts.get(0)
-        if inner is not None:
-            self.enter(message, tag, inner, None, begin, stop, 0, depth + 1, parts)
+        tensor = parts.get(0)
+        if tag in message.entered:
+            self.enter(message, tag, None, (begin, stop, 0), depth + 1, parts)
         elif tensor and tag >> 3 in _REFUSED:
             tensor.others.add(tag >> 3)
         elif tensor and tag in (_DIMS_TAG, _EXTERNAL_TAG):
@@ -243,19 +245,14 @@ class _Scanner:
         return stop
 
     def enter(
-        self,
-        outer: _Message,
-        tag: int,
-        message: _Message,
-        data: bytes | None,
-        begin: int,
-        end: int,
-        origin: int,
-        depth: int,
-        parts: _Parts,
+        self, outer: _Message, tag: int, data: bytes | None, place: tuple[int, int, int], depth: int, parts: _Parts
     ) -> None:
-        """Look at a message in a message, in `data`, which starts at `origin` of the source, or in the source."""
+        """Look at a message in a message, in `data` or in the source.
+
+        `place` says where it begins and ends, and where in the source `data` starts.
+        """
         self.check_depth(depth)
+        message, (begin, end, origin) = outer.entered[tag], place
         if outer is _MODEL and tag == _GRAPH_TAG:
             self.has_graph = True
         is_merged = tag in outer.merged

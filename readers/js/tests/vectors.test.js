@@ -36,6 +36,7 @@ test("Each vector is refused or taken, from bytes, from a Blob, from a file and 
       [refused, false],
       [taken, true],
     ]) {
+      if (hex === undefined) continue; // what is free has no archive that is refused
       const bytes = Buffer.from(hex, "hex");
       const path = join(folder, "vector.onnxz");
       await writeFile(path, bytes);
@@ -44,6 +45,7 @@ test("Each vector is refused or taken, from bytes, from a Blob, from a file and 
       if (verdict !== undefined) assert.ok(specification.includes(`- **${verdict}** `), `${verdict} is no requirement`);
       assert.equal(await broken(new Blob([bytes])), verdict, name);
       assert.equal(await broken(path), verdict, name);
+      if (bytes.length === 0) continue; // no server has a range of it
       const server = await serve(path);
       const remote = await broken(server.address);
       await server.close();
