@@ -20,7 +20,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from formats.adoption import from_onnx, from_onnx_ir
     from formats.bridge import onnxruntime_session, to_onnx, to_onnx_ir
-    from formats.choices import RaisingOptions
+    from formats.choices import RaisingOptions, RuntimeOptions
     from formats.companions import ModelFiles, Relocation, copy_model, model_files, move_model, remove_model
     from formats.conversion import ConversionReport, WrittenFile, convert, dumps, load, loads, raise_model, save
     from formats.difference import Comparison, Difference, compare
@@ -151,6 +151,7 @@ __all__ = [
     "Relocation",
     "Repair",
     "RtenOptions",
+    "RuntimeOptions",
     "SequenceType",
     "ShardedDim",
     "ShardingSpec",

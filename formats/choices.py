@@ -9,7 +9,7 @@ from formats import registry
 from formats.errors import OptionError
 from formats.ir import dtypes
 from formats.options import SWITCH, made, names_of, option, pairs, rows_of, settle, unknown_options
-from formats.registry import FORMAT, READING, ReadOptions
+from formats.registry import FORMAT, READING, RUNTIME, ReadOptions
 from formats.tensordata.engine import EngineOptions
 
 if TYPE_CHECKING:
@@ -62,22 +62,39 @@ class RaisingOptions:
                 raise OptionError(f"`pin` gives {name!r:.100} the type {type_name!r:.100}, which does not exist")
 
 
+@dataclass(frozen=True, slots=True)
+class RuntimeOptions:
+    """By what a model in ONNX is to be run.
+
+    `runtime`: the name of a program whose own loader reads ONNX, such as "rten"; what that refuses or computes
+    otherwise than ONNX says is rewritten.
+
+    Raises: OptionError for a value that is not possible.
+    """
+
+    runtime: str | None = option(None, RUNTIME, "Write ONNX that RTen's own loader runs with ONNX's results.")
+
+    def __post_init__(self) -> None:
+        settle(self)
+
+
 class Choice(NamedTuple):
     """What a caller has chosen, by who it is for."""
 
     engine: EngineOptions
     target: Any
     raising: RaisingOptions
+    runtime: RuntimeOptions
     reading: ReadOptions
 
 
 def choose(target: Codec, options: object, given: Mapping[str, Any], *, reads: bool = False) -> Choice:
-    """The options of the engine, of the target format, of raising and, where a file is read too, of that.
+    """The options of the engine, the target format, of raising, of the runtime and, where a file is read too, of that.
 
     Raises: OptionError where one is not known or not possible, is given twice, or is needed and missing.
     """
-    kinds: list[type] = [EngineOptions, target.options, RaisingOptions, ReadOptions]
-    known = set().union(*map(names_of, kinds if reads else kinds[:3]))
+    kinds: list[type] = [EngineOptions, target.options, RaisingOptions, RuntimeOptions, ReadOptions]
+    known = set().union(*map(names_of, kinds if reads else kinds[:-1]))
     if unknown := [name for name in given if name not in known]:
         raise _no_use(unknown, known, target)
     groups = [{name: given[name] for name in given.keys() & names_of(kind)} for kind in kinds]
@@ -87,12 +104,18 @@ def choose(target: Codec, options: object, given: Mapping[str, Any], *, reads: b
             raise OptionError(f"`options` is a {names[0]}, and must be a {names[1]} for {target.title}")
         if groups[1]:
             raise OptionError(f"`{min(groups[1])}` is given twice: `options` has it, too")
-    engine, raising = made(EngineOptions, groups[0]), made(RaisingOptions, groups[2])
+    engine, raising, runtime = (
+        made(EngineOptions, groups[0]),
+        made(RaisingOptions, groups[2]),
+        made(RuntimeOptions, groups[3]),
+    )
+    if runtime.runtime is not None and target.domain is not None:
+        raise OptionError(f"`runtime` is for formats of ONNX, which {target.title} is not")
     of_target = made(target.options, groups[1]) if options is None else options
     for row in rows_of(target.options):
         if row.required and getattr(of_target, row.name) is None:
             raise OptionError(f"`{row.name}` is needed to write {target.title}")
-    return Choice(engine, of_target, raising, made(ReadOptions, groups[3]))
+    return Choice(engine, of_target, raising, runtime, made(ReadOptions, groups[4]))
 
 
 def _no_use(names: list[str], known: set[str], target: Codec) -> OptionError:

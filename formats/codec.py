@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     from formats.registry import (
         HEAD_BYTES,
         READ_DEFAULTS,
+        Change,
         Checksum,
         Codec,
         Match,
         ReadOptions,
         Region,
+        Runnable,
+        Runtime,
     )
     from formats.tensordata.osio import File
     from formats.tensordata.plan import (
@@ -42,7 +45,10 @@ if TYPE_CHECKING:
 
 # Where the names are defined.
 _MODULES = {
-    "formats.registry": ("HEAD_BYTES", "READ_DEFAULTS", "Checksum", "Codec", "Match", "ReadOptions", "Region"),
+    "formats.registry": (
+        *("HEAD_BYTES", "READ_DEFAULTS", "Change", "Checksum", "Codec", "Match", "ReadOptions", "Region", "Runnable"),
+        "Runtime",
+    ),
     "formats.tensordata.plan": (
         *("SMALL_BYTES", "Align", "Digest", "FilePlan", "LateWrite", "Loss", "PlacedWrite", "Segment", "WritePlan"),
         "lay_out",
@@ -68,6 +74,7 @@ __all__ = [
     "READ_DEFAULTS",
     "SMALL_BYTES",
     "Align",
+    "Change",
     "Checksum",
     "Codec",
     "Concat",
@@ -83,6 +90,8 @@ __all__ = [
     "PlacedWrite",
     "ReadOptions",
     "Region",
+    "Runnable",
+    "Runtime",
     "Segment",
     "Source",
     "Transform",

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from formats.arguments import AnyModel
     from formats.ir.model import Model
     from formats.keywords import ConvertKeywords, RaiseKeywords, ReadKeywords, WriteKeywords
-    from formats.registry import Codec
+    from formats.registry import Change, Codec
     from formats.tensordata.osio import File
     from formats.tensordata.plan import Loss, WritePlan
     from formats.tensordata.source import Source
@@ -80,6 +80,7 @@ class ConversionReport:
     seconds: float
     losses: tuple[Loss, ...] = ()
     notes: tuple[Loss, ...] = ()  # what a lenient reader passed over
+    changes: tuple[Change, ...] = ()  # what was rewritten for a runtime
 
     @property
     def nbytes(self) -> int:
@@ -98,6 +99,7 @@ class ConversionReport:
             "seconds": round(self.seconds, 6),
             "losses": [loss._asdict() for loss in self.losses],
             "notes": [note._asdict() for note in self.notes],
+            "changes": [{**change._asdict(), "became": list(change.became)} for change in self.changes],
         }
 
 
@@ -149,7 +151,7 @@ def save(
     extension unless `format` names one. Keywords are the options of the format (`OnnxOptions`, ...) and of the engine
     (`threads`, `overwrite`, ...); `options`, an object, has those of the format instead. Where a loss matters, `strict`
     refuses instead. A model that was read from a `.rten` file is written to other formats in ONNX's operators, with
-    `RaisingOptions`.
+    `RaisingOptions`. With `runtime`, the ONNX that is written is such that this runtime runs it (`RuntimeOptions`).
 
     Raises: OptionError for an option that the format does not have, or a value that is not possible; UnsupportedError
     and other FormatErrors for a model that it cannot hold; OSError where the files cannot be written. Nothing was
@@ -159,9 +161,9 @@ def save(
     destination = path_of(path)
     target = _target(destination, format)
     chosen = choose(target, options, keywords)
-    plan = _plan(model_of(model), target, destination, chosen)
+    plan, changes = _plan(model_of(model), target, destination, chosen)
     plan = _write(plan, target, chosen.engine, strict)
-    return _report(plan, target, destination, started)
+    return _report(plan, target, destination, started, changes)
 
 
 def dumps(model: AnyModel, format: str, *, options: object = None, **keywords: Unpack[WriteKeywords]) -> bytes:
@@ -176,7 +178,7 @@ def dumps(model: AnyModel, format: str, *, options: object = None, **keywords: U
     if options is None and "external_data" in names_of(target.options):
         given.setdefault("external_data", False)
     chosen = choose(target, options, given)
-    plan = _plan(model_of(model), target, Path("model").with_suffix(target.extensions[0]), chosen)
+    plan, _ = _plan(model_of(model), target, Path("model").with_suffix(target.extensions[0]), chosen)
     if len(plan.files) > 1:
         raise EncodeError(f"these options make {len(plan.files)} files; bytes are of one")
     return to_bytes(plan, chosen.engine)
@@ -212,11 +214,11 @@ def convert(
         chosen = chosen._replace(target=replace(chosen.target, source_hash=opened.source))
     with _located(path):
         with collector_paused():
-            plan = _plan(opened.model, target, destination, chosen)
+            plan, changes = _plan(opened.model, target, destination, chosen)
         losses = (*opened.cautions(), *plan.losses)
         plan = plan._replace(losses=losses, permissions=permissions(opened.source, opened.codec, target))
         plan = _write(plan, target, chosen.engine, strict)
-    report = _report(plan, target, destination, started)
+    report = _report(plan, target, destination, started, changes)
     return replace(report, source=path, source_format=opened.codec.name, notes=opened.notes)
 
 
@@ -327,16 +329,27 @@ def _target(destination: Path, name: str | None, called: str = "format") -> Code
     return registry.for_writing(destination, called) if name is None else registry.by_name(name)
 
 
-def _plan(model: Model, target: Codec, destination: Path, chosen: Choice) -> WritePlan:
+def _plan(model: Model, target: Codec, destination: Path, chosen: Choice) -> tuple[WritePlan, tuple[Change, ...]]:
+    """How to write a model, and what is rewritten for the runtime that it is for."""
     if not getattr(chosen.target, "keeps_references", False):
         model = without_link(model)
-    if _own_codec(model) in (None, target):
-        if chosen.raising.pin:
-            raise OptionError("`pin` is for models in other operators than the target's, such as those of .rten files")
-        return target.plan(model, destination, chosen.target)
-    raised, losses = raise_model(model, pin=chosen.raising.pin)
-    plan = target.plan(raised, destination, chosen.target)
-    return plan._replace(losses=(*losses, *plan.losses))
+    losses: tuple[Loss, ...] = ()
+    changes: tuple[Change, ...] = ()
+    if _own_codec(model) not in (None, target):
+        model, losses = raise_model(model, pin=chosen.raising.pin)
+    elif chosen.raising.pin:
+        raise OptionError("`pin` is for models in other operators than the target's, such as those of .rten files")
+    runtime = None if chosen.runtime.runtime is None else registry.runtime(chosen.runtime.runtime)
+    if runtime is not None:
+        found = runtime.runnable(model)
+        if found.error is not None:
+            raise found.error
+        model, changes = found.model, found.changes
+        losses += found.losses
+    plan = target.plan(model, destination, chosen.target)
+    if runtime is not None:
+        runtime.check_data_files(plan, getattr(chosen.target, "alignment", runtime.data_alignment))
+    return plan._replace(losses=(*losses, *plan.losses)), changes
 
 
 def _own_codec(model: Model) -> Codec | None:
@@ -361,7 +374,9 @@ def _listed(losses: tuple[Loss, ...]) -> str:
     return f"{shown}; and {more} more" if more > 0 else shown
 
 
-def _report(plan: WritePlan, target: Codec, destination: Path, started: float) -> ConversionReport:
+def _report(
+    plan: WritePlan, target: Codec, destination: Path, started: float, changes: tuple[Change, ...]
+) -> ConversionReport:
     return ConversionReport(
         source=None,
         destination=destination,
@@ -370,6 +385,7 @@ def _report(plan: WritePlan, target: Codec, destination: Path, started: float) -
         files=tuple(WrittenFile(file.path, file.nbytes) for file in plan.files),
         seconds=perf_counter() - started,
         losses=plan.losses,
+        changes=changes,
     )
 
 

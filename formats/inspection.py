@@ -8,8 +8,10 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from formats import registry
 from formats.arguments import path_of
-from formats.conversion import read_model
+from formats.choices import RuntimeOptions
+from formats.conversion import raise_model, read_model
 from formats.ir import dtypes, walk
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.summary import type_text
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Model, Tensor, ValueInfo
     from formats.keywords import ReadKeywords
+    from formats.registry import Change
+    from formats.tensordata.plan import Loss
     from formats.tensordata.source import Source
 
 
@@ -69,6 +73,41 @@ class Total(NamedTuple):
     nbytes: int
 
 
+class RuntimeFindings(NamedTuple):
+    """Whether a runtime runs a model with ONNX's results.
+
+    As it is, it runs it where there is nothing to rewrite and nothing that stops it; it does not even load it where a
+    change is one that `is_refused`. `stops` says what cannot be rewritten. `losses` is what a conversion would tell.
+    """
+
+    name: str
+    changes: tuple[Change, ...]
+    stops: tuple[str, ...]
+    losses: tuple[Loss, ...]
+
+    @property
+    def runs(self) -> bool:
+        """Whether it runs the model as it is."""
+        return not (self.changes or self.stops)
+
+    @property
+    def loads(self) -> bool:
+        """Whether it loads the model as it is, as far as is known."""
+        return not self.stops and not any(change.is_refused for change in self.changes)
+
+    def to_json(self) -> dict[str, Any]:
+        """The findings in strings, truth values, lists and dictionaries."""
+        return {
+            "name": self.name,
+            "runs": self.runs,
+            "loads": self.loads,
+            "can_be_rewritten": not self.stops,
+            "stops": list(self.stops),
+            "changes": [{**change._asdict(), "became": list(change.became)} for change in self.changes],
+            "losses": [loss._asdict() for loss in self.losses],
+        }
+
+
 @dataclass(frozen=True, slots=True)
 class Inspection:
     """What is in a model file.
@@ -91,6 +130,7 @@ class Inspection:
     data_types: Mapping[str, Total]
     tensors: tuple[TensorEntry, ...]
     archive: Path | None = None  # to which the graph is linked
+    runtime: RuntimeFindings | None = None  # where one was asked for
 
     @property
     def nbytes(self) -> int:
@@ -126,15 +166,24 @@ class Inspection:
                 for entry in self.tensors
             ],
             "archive": None if self.archive is None else str(self.archive),
+            **({} if self.runtime is None else {"runtime": self.runtime.to_json()}),
         }
 
 
-def inspect(path: str | os.PathLike[str], *, format: str | None = None, **options: Unpack[ReadKeywords]) -> Inspection:  # noqa: A002 - as in `load`
+def inspect(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,  # noqa: A002 - as in `load`
+    runtime: str | None = None,
+    **options: Unpack[ReadKeywords],
+) -> Inspection:
     """What is in the model file at `path`, without reading a weight; `options` are those of `load`.
+
+    With `runtime`, such as "rten", also whether that runs the model, and what would be rewritten for it.
 
     Raises: FormatError where it cannot be read; OSError where the file cannot.
     """
-    path, reading = path_of(path), made(ReadOptions, options)
+    path, reading, chosen = path_of(path), made(ReadOptions, options), RuntimeOptions(runtime)
     codec, source, model = read_model(path, format, reading)
     graph_inputs, graph_outputs, constants = _interface(model)
     found = list(walk.tensors(model))  # once: it takes as long as reading the model
@@ -155,7 +204,15 @@ def inspect(path: str | os.PathLike[str], *, format: str | None = None, **option
         data_types=_totals(tensors),
         tensors=tensors,
         archive=None if link is None else path.with_name(link.archive),
+        runtime=None if chosen.runtime is None else _findings(model, chosen.runtime),
     )
+
+
+def _findings(model: Model, name: str) -> RuntimeFindings:
+    """Whether a runtime runs a model, in ONNX's operators or in those of its format."""
+    model, losses = raise_model(model)
+    found = registry.runtime(name).runnable(model)
+    return RuntimeFindings(name, found.changes, found.stops, (*losses, *found.losses))
 
 
 def span_of(tensor: Tensor) -> FileSpan | None:

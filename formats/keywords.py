@@ -30,7 +30,7 @@ class RaiseKeywords(TypedDict, total=False):
 
 
 class WriteKeywords(TypedDict, total=False):
-    """The options of `formats.save`: of the engine, of raising, and of the format that is written."""
+    """The options of `formats.save`: of the engine, of raising, of a runtime, and of the format that is written."""
 
     threads: int
     chunk_bytes: int | str
@@ -39,6 +39,7 @@ class WriteKeywords(TypedDict, total=False):
     fsync: bool | None
     progress: Callable[[int, int], None] | None
     pin: Mapping[str, str] | None
+    runtime: str | None
     external_data: str | bool | None
     size_threshold: int | str
     alignment: int | str
@@ -71,6 +72,7 @@ class ConvertKeywords(TypedDict, total=False):
     fsync: bool | None
     progress: Callable[[int, int], None] | None
     pin: Mapping[str, str] | None
+    runtime: str | None
     external_data: str | bool | None
     size_threshold: int | str
     alignment: int | str

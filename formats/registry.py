@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
     from importlib.metadata import EntryPoint
 
+    from formats.errors import UnsupportedError
     from formats.ir.model import Model
     from formats.onnxpb.keys import Key
     from formats.tensordata.plan import Loss, WritePlan
@@ -135,6 +136,49 @@ class Checksum(NamedTuple):
     source: Source
 
 
+class Change(NamedTuple):
+    """What of a model was rewritten for a runtime, and why."""
+
+    where: str  # a dotted place in the given model
+    name: str  # of the node or tensor
+    operator: str  # with its domain, where that is not ONNX's own; empty for what is no node
+    became: tuple[str, ...]  # operators, each once
+    reason: str  # for people
+    is_refused: bool  # the runtime does not load it as it is; else it computes something else than ONNX says
+
+
+class Runnable(NamedTuple):
+    """A model that a runtime runs with ONNX's results, unless there is an `error`; `stops` are its single reasons."""
+
+    model: Model
+    losses: tuple[Loss, ...]
+    changes: tuple[Change, ...]
+    error: UnsupportedError | None = None
+    stops: tuple[str, ...] = ()
+
+
+class Runtime(NamedTuple):
+    """A program that reads `.onnx` files.
+
+    `runnable` gives a model in ONNX's operators in a form that it runs. `reads_data_file` tells whether it takes
+    external data from a file of that name, and `data_alignment` is what it asks for there, in bytes.
+    """
+
+    runnable: Callable[[Model], Runnable]
+    reads_data_file: Callable[[str], bool]
+    data_alignment: int
+
+    def check_data_files(self, plan: WritePlan, alignment: int) -> None:
+        """Raises OptionError where the runtime would not read the files of external data of a plan."""
+        *data_files, _ = plan.files
+        for file in data_files:
+            if not self.reads_data_file(file.path.name):
+                message = f"`external_data` is {file.path.name!r}, where RTen wants a name such as model.onnx.data"
+                raise OptionError(message)
+        if data_files and alignment % self.data_alignment:
+            raise OptionError(f"`alignment` is {alignment}, and must be a multiple of {self.data_alignment} for RTen")
+
+
 class Codec(NamedTuple):
     """One format.
 
@@ -153,7 +197,7 @@ class Codec(NamedTuple):
     extension must be encrypted: otherwise whoever can replace the file could put one there that anybody can make.
     `shared_data` tells which other models have other weights when a plan was carried out, or refuses it where nothing
     may be overwritten. `settled` gives what a file was before somebody began to change it where it is and was
-    interrupted, or the file as it is.
+    interrupted, or the file as it is. `runtime` is that of the format where it reads ONNX, too.
     """
 
     name: str
@@ -172,6 +216,7 @@ class Codec(NamedTuple):
     encrypted: bool = False
     settled: Callable[[Source, Path], Source] | None = None
     shared_data: Callable[[WritePlan, bool], Iterable[Loss]] | None = None
+    runtime: Runtime | None = None
 
 
 @cache
@@ -245,6 +290,25 @@ def by_name(name: str) -> Codec:
 
 
 FORMAT = Kind("the name of a format", lambda value: by_name(value).name, "FORMAT")
+
+
+def runtime(name: str) -> Runtime:
+    """The runtime of the format of that name.
+
+    Raises: OptionError naming the ones there are.
+    """
+    found = {codec.name: codec.runtime for codec in codecs() if codec.runtime is not None}
+    if name not in found:
+        raise OptionError(f"no runtime is called {name!r:.100}; there is {', '.join(found)}")
+    return found[name]
+
+
+def _runtime_name(value: str) -> str:
+    runtime(value)
+    return value
+
+
+RUNTIME = Kind("the name of a runtime: rten", _runtime_name, "RUNTIME")
 
 
 def for_writing(path: Path, option: str = "format") -> Codec:

@@ -11,7 +11,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from formats import registry
-from formats.choices import RaisingOptions
+from formats.choices import RaisingOptions, RuntimeOptions
 from formats.cli.command_line import GENERAL, panels
 from formats.cli.verbs import VERBS
 from formats.options import names_of, rows_of
@@ -35,13 +35,13 @@ KEYWORDS = (
     ("RaiseKeywords", "The options of `formats.raise_model`.", (RaisingOptions,)),
     (
         "WriteKeywords",
-        "The options of `formats.save`: of the engine, of raising, and of the format that is written.",
-        (EngineOptions, RaisingOptions, *TARGETS),
+        "The options of `formats.save`: of the engine, of raising, of a runtime, and of the format that is written.",
+        (EngineOptions, RaisingOptions, RuntimeOptions, *TARGETS),
     ),
     (
         "ConvertKeywords",
         "The options of `formats.convert`: those of `load` and of `save`.",
-        (ReadOptions, EngineOptions, RaisingOptions, *TARGETS),
+        (ReadOptions, EngineOptions, RaisingOptions, RuntimeOptions, *TARGETS),
     ),
 )
 REFERENCE = """\

@@ -11,14 +11,14 @@ import pytest
 
 import formats
 from formats import registry
-from formats.choices import ConversionOptions, RaisingOptions
+from formats.choices import ConversionOptions, RaisingOptions, RuntimeOptions
 from formats.errors import OptionError
 from formats.options import Row, names_of, rows_of
 from formats.registry import ReadOptions
 from formats.tensordata.engine import EngineOptions
 
 TARGETS = tuple(dict.fromkeys(codec.options for codec in registry.built_in()))
-CLASSES = (ConversionOptions, RaisingOptions, ReadOptions, EngineOptions, *TARGETS)
+CLASSES = (ConversionOptions, RaisingOptions, RuntimeOptions, ReadOptions, EngineOptions, *TARGETS)
 ROWS = [pytest.param(each, row, id=f"{each.__name__}.{row.name}") for each in CLASSES for row in rows_of(each)]
 KEY = formats.Key.of("secret")
 GOOD: dict[str, list[Any]] = {  # values that are possible
@@ -27,6 +27,7 @@ GOOD: dict[str, list[Any]] = {  # values that are possible
     "pin": [{"x": "float16"}],
     "key": [KEY, "secret", b"secret"],
     "allow_encryption": [1],
+    "runtime": ["rten"],
     "max_depth": [1, 250],
     "external_data": [True, False, "w.data"],
     "metadata": [{}, {"license": "MIT"}],
@@ -48,6 +49,7 @@ BAD: dict[str, list[Any]] = {
     "pin": ["x=int64", {"x": 1}, {"x": "int65"}, [("x", "int64")]],
     "key": ["", b"", 5, ["secret"]],
     "allow_encryption": [0, 2, "1", True],
+    "runtime": ["", "onnx", 3],
     "max_depth": [0, 251, 1 << 40, "9", 1.5, True],
     "external_data": [1, "", "../w", "sub/w", "/w", ".", b"w"],
     "metadata": ["MIT", {"author": "me"}, {"license": 1}],
@@ -96,7 +98,7 @@ def test_other_values_are_refused(options: type, row: Row) -> None:
         with pytest.raises(OptionError) as caught:
             options(**{row.name: value})
         message = str(caught.value)
-        assert f"`{row.name}`" in message or "no format is called" in message
+        assert f"`{row.name}`" in message or "no format is called" in message or "no runtime is called" in message
         assert row.name != "key" or "secret" not in message
 
 

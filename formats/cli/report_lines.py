@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from formats.units import in_units
@@ -12,13 +13,14 @@ if TYPE_CHECKING:
     from formats.companions import ModelFiles, Relocation
     from formats.conversion import ConversionReport
     from formats.difference import Comparison
-    from formats.inspection import Inspection, TensorEntry
+    from formats.inspection import Inspection, RuntimeFindings, TensorEntry
     from formats.restoration import Repair
     from formats.verification import Verification
 
 RATE_FROM_BYTES = 1_000_000  # below, a rate says more about the machine than about the conversion
 COMPANIONS_IN_SUMMARY = 2
 LOSSES_IN_SUMMARY = 3
+CHANGES_IN_SUMMARY = 6
 MAX_FINDINGS = 20
 MAX_CELL = 48
 
@@ -39,6 +41,11 @@ def summary(report: ConversionReport) -> list[str]:
             details = "; ".join(loss.detail for loss in losses[:LOSSES_IN_SUMMARY])
             more = len(losses) - LOSSES_IN_SUMMARY
             lines.append(f"{title}: {details}{f'; and {more} more (--json lists all)' if more > 0 else ''}")
+    if report.changes:
+        counts = Counter(change.operator or "tensor" for change in report.changes)
+        shown = _counts(dict(counts.most_common(CHANGES_IN_SUMMARY)), " x ")
+        others = ", ..." if len(counts) > CHANGES_IN_SUMMARY else ""
+        lines.append(f"note: rewritten for the runtime: {shown}{others} (--json says why)")
     if report.notes:
         details = "; ".join(note.detail for note in report.notes)
         lines.append(f"note: passed over: {details}")
@@ -62,6 +69,9 @@ def inspection_lines(seen: Inspection, tensors: int) -> Iterator[str]:
     width = max(map(len, facts))
     yield from (f"  {name:{width}}  {value}" for name, value in facts.items() if value)
     yield ""
+    if seen.runtime is not None:
+        yield from runtime_lines(seen.runtime)
+        yield ""
     yield from _table(("file", "bytes"), [(str(file.path), f"{file.nbytes:,}") for file in seen.files])
     yield ""
     totals = [(name, f"{total.tensors:,}", f"{total.nbytes:,}") for name, total in seen.data_types.items()]
@@ -75,6 +85,25 @@ def inspection_lines(seen: Inspection, tensors: int) -> Iterator[str]:
         )
         if count > tensors:
             yield f"  and {count - tensors:,} more (--tensors {count} or --json lists all)"
+
+
+def runtime_lines(found: RuntimeFindings) -> Iterator[str]:
+    """Whether a runtime runs a model, what stops it, and what would be rewritten, a line a reason."""
+    count = len(found.changes)
+    if found.runs:
+        yield f"{found.name} runs the model as it is"
+    elif found.stops:
+        yield f"{found.name} does not run the model, and these cannot be rewritten:"
+        yield from (f"  {reason}" for reason in found.stops)
+    else:
+        loads = "loads the model as it is, but computes something else than ONNX says"
+        yield f"{found.name} {loads if found.loads else 'does not load the model as it is'}"
+    if count:
+        yield f"--runtime {found.name} rewrites {count} of its parts:"
+        groups = Counter((change.operator or "tensor", change.became, change.reason) for change in found.changes)
+        for (operator, became, reason), number in groups.most_common():
+            yield f"  {number} x {operator}{' -> ' if became else ''}{', '.join(became)}: {reason}"
+    yield from (f"note: {loss.detail}" for loss in found.losses)
 
 
 def repair_lines(done: Repair) -> Iterator[str]:

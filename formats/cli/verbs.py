@@ -17,7 +17,7 @@ from formats.cli.progress_bar import Progress
 from formats.cli.shared_options import FileOptions, OutputOptions, QuietOptions, groups
 from formats.errors import OptionError
 from formats.options import SWITCH, Kind, count, option, settle
-from formats.registry import ReadOptions
+from formats.registry import RUNTIME, ReadOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -74,6 +74,13 @@ class InspectOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class RuntimeQuestion:
+    """What `inspect` is asked about a runtime."""
+
+    runtime: str | None = option(None, RUNTIME, "Say whether RTen's own ONNX loader runs FILE, and what stops it.")
+
+
+@dataclass(frozen=True, slots=True)
 class VerifyOptions:
     """What `verify` checks."""
 
@@ -95,14 +102,14 @@ class DiffOptions:
 def convert_groups(of_all_packages: bool) -> list[Group]:
     """The options of `convert`: of every conversion, of reading, and of the formats."""
     from formats import registry
-    from formats.choices import ConversionOptions, RaisingOptions
+    from formats.choices import ConversionOptions, RaisingOptions, RuntimeOptions
     from formats.tensordata.engine import EngineOptions
 
     codecs = registry.codecs() if of_all_packages else registry.built_in()
     extensions: dict[type, tuple[str, ...]] = {}
     for codec in codecs:
         extensions[codec.options] = (*extensions.get(codec.options, ()), codec.extensions[0])
-    own = (ConversionOptions, EngineOptions, QuietOptions, OutputOptions, ReadOptions)
+    own = (ConversionOptions, RuntimeOptions, EngineOptions, QuietOptions, OutputOptions, ReadOptions)
     _check_names(own, codecs)
     return [*map(Group, own), *(Group(*item) for item in extensions.items()), Group(RaisingOptions)]
 
@@ -118,14 +125,14 @@ def _check_names(own: Sequence[type], codecs: Iterable[Codec]) -> None:
 def convert(request: Request) -> int:
     """Convert, and print what was done."""
     from formats import conversion, registry
-    from formats.choices import ConversionOptions, RaisingOptions
+    from formats.choices import ConversionOptions, RaisingOptions, RuntimeOptions
     from formats.tensordata.engine import EngineOptions
 
     src, dst = map(Path, request.arguments)
     output = request.of(QuietOptions, OutputOptions)
     if output.get("quiet") and output.get("json"):
         raise OptionError("`quiet` and `json` exclude each other")
-    general = (ConversionOptions, EngineOptions, RaisingOptions)
+    general = (ConversionOptions, RuntimeOptions, EngineOptions, RaisingOptions)
     given = request.of(*general)
     to_format = given.get("to_format")
     target = registry.for_writing(dst, "to_format") if to_format is None else registry.by_name(to_format)
@@ -156,7 +163,7 @@ def inspect(request: Request) -> int:
         raise OptionError("`tensors` is not of use with `json`, which lists all")
     chosen = InspectOptions(**given)
     reading = request.of(ReadOptions, FileOptions)
-    seen = inspection.inspect(file, **reading)
+    seen = inspection.inspect(file, **request.of(RuntimeQuestion), **reading)
     if chosen.layout is not None:
         draw(file, chosen.layout, chosen.overwrite, reading)
     show(seen.to_json() if as_json else inspection_lines(seen, chosen.tensors))
@@ -238,7 +245,7 @@ VERBS = (
         "inspect",
         "Print what is in the model FILE; no weight is read.",
         ("FILE",),
-        groups(FileOptions, InspectOptions, OutputOptions, ReadOptions),
+        groups(FileOptions, RuntimeQuestion, InspectOptions, OutputOptions, ReadOptions),
         inspect,
     ),
     Verb(

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from formats.errors import OptionError
 from formats.options import ANY, SWITCH, Kind, choice, option, settle, texts_in_file
-from formats.registry import READ_DEFAULTS, Codec, Match
+from formats.registry import READ_DEFAULTS, Codec, Match, Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from formats.ir.model import Model
-    from formats.registry import Checksum, ReadOptions, Region
+    from formats.registry import Checksum, ReadOptions, Region, Runnable
     from formats.tensordata.plan import Loss, WritePlan
     from formats.tensordata.source import Source
 
@@ -105,6 +105,21 @@ def raise_model(model: Model, pin_types: Mapping[str, str]) -> tuple[Model, tupl
     return raise_model(model, pin_types)
 
 
+def runnable(model: Model) -> Runnable:
+    """The model, in ONNX's operators, as ONNX that RTen's own loader runs."""
+    from formats.rten.convert.runnable import runnable
+
+    return runnable(model)
+
+
+def reads_data_file(name: str) -> bool:
+    """Whether RTen takes external data from a file of that name: one whose extension begins with "data" or "onnx_data".
+
+    Spec: RTen, model/external_data.rs.
+    """
+    return name.rpartition(".")[2].startswith(("data", "onnx_data")) and not name.startswith(".data")
+
+
 def regions(source: Source) -> Iterator[Region]:
     """The header and the model of the file in `source`."""
     from formats.rten.file.regions import regions_of
@@ -131,4 +146,5 @@ CODEC = Codec(
     raise_model=raise_model,
     regions=regions,
     checksums=checksums,
+    runtime=Runtime(runnable, reads_data_file, data_alignment=4),
 )

@@ -55,9 +55,15 @@ class _Dated(Protocol):
 
 
 class Target(NamedTuple):
-    """What a conversion writes for: a release, and all later ones that are known."""
+    """What a conversion writes for: a release, and all later ones that are known.
+
+    They read it with their .rten loader, or with their ONNX loader if it `is_onnx`; `version` is the operator set of
+    that model, 0 for the one that it has.
+    """
 
     oldest: Release = RTEN_0_25
+    is_onnx: bool = False
+    version: int = 0
 
     def has(self, item: _Dated) -> bool:
         """Whether all these releases have an operator or a field: one that says since when it is there."""
@@ -74,6 +80,7 @@ class Target(NamedTuple):
 TARGETS: Final[Mapping[str, Target]] = {str(release): Target(release) for release in RELEASES}
 ALL_RELEASES: Final = Target()
 NEWEST_RELEASE: Final = Target(RELEASES[-1])
+ONNX_LOADER: Final = Target(RELEASES[-1], is_onnx=True)  # what `runtime="rten"` writes for
 
 
 def parse_target(text: str) -> Target:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from formats.ir.dtypes import BOOL, BY_NUMBER, DATA_TYPES, FLOAT, INT8, INT32, UINT8
+from formats.ir.dtypes import BOOL, BY_NUMBER, DATA_TYPES, DOUBLE, FLOAT, FLOAT16, INT8, INT32, INT64, UINT8
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,6 +59,7 @@ HOLDERS: Final[Mapping[int, Element]] = {
 VALUE_TYPES: Final[Mapping[int, str]] = {number: element.value_type for number, element in HOLDERS.items()}
 
 _HELD: Final = tuple(row for row in DATA_TYPES if row.number in HOLDERS)
+READ_TYPES: Final = frozenset((*(element.number for element in ELEMENTS), FLOAT16, DOUBLE, INT64, BOOL))  # in ONNX
 FLOATS: Final = frozenset(row.number for row in _HELD if row.kind == "f" and row.bits >= 16)  # what RTen computes with
 INTS: Final = frozenset(row.number for row in _HELD if HOLDERS[row.number] is RTEN_INT32)
 BYTES: Final = frozenset(row.number for row in _HELD if HOLDERS[row.number] in (RTEN_INT8, RTEN_UINT8))

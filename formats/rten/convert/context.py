@@ -106,7 +106,7 @@ class Context:
 
     def has(self, operator: OperatorSpec) -> bool:
         """Whether all releases that are written for have an operator."""
-        return operator.row is not None and self.target.has(operator.row)
+        return operator.row_for(self.target) is not None
 
     @property
     def operator(self) -> OperatorSpec:

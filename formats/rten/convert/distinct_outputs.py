@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from formats.ir.dtypes import BOOL
 from formats.rten.graph.attributes import make_node
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from formats.ir.model import Graph, Node
     from formats.rten.convert.context import ValueNames
     from formats.rten.convert.scope import Scope
+
+
+KEEPING_APART: Final = (comparison.And.name, elementwise.Max.name)  # what is put behind such outputs
 
 
 def with_distinct_outputs(graph: Graph, nodes: list[Node], scope: Scope, names: ValueNames) -> list[Node]:

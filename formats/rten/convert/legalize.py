@@ -16,16 +16,18 @@ from formats.errors import EncodeError
 from formats.ir.dtypes import type_name
 from formats.ir.model import Dimension, Graph, Model, Node, OperatorSetId, TensorShape, TensorType, Type, ValueInfo
 from formats.rten.convert.context import NEWEST, Constants, Context, ValueNames
-from formats.rten.convert.distinct_outputs import with_distinct_outputs
+from formats.rten.convert.distinct_outputs import KEEPING_APART, with_distinct_outputs
 from formats.rten.convert.functions import expand, expanded_size, functions_of, key_of
+from formats.rten.convert.kept import Applied, Kept
 from formats.rten.convert.loss_report import Losses
+from formats.rten.convert.onnx_reading import is_readable_constant
 from formats.rten.convert.precedents import Precedents
 from formats.rten.convert.refusal import Refusal, Refused
 from formats.rten.convert.scope import MALFORMED, Scope
 from formats.rten.convert.shape_names import ShapeNames
 from formats.rten.convert.value_types import UNKNOWN, ValueType, declared_type
 from formats.rten.graph.constants import constant_tensor, densify
-from formats.rten.graph.ordering import graphs, topological
+from formats.rten.graph.ordering import graphs, mentioned, topological
 from formats.rten.operators import SPECS, creation, spec_of
 from formats.rten.operators.spec import STANDARD_DOMAINS
 from formats.rten.target import ALL_RELEASES
@@ -45,7 +47,8 @@ MAX_STEPS = 32  # of rewriting what a rewriting made, which no operator comes ne
 MAX_NESTING = 14  # subgraphs in subgraphs that RTen's verifier accepts
 MAX_CALLS = 64  # functions in functions, which no exporter comes near
 MAX_NODES = 500_000  # nodes that it accepts, a bound for functions that multiply
-IR_VERSION = 10  # of the result; before 4, all initialisers had to be inputs
+IR_VERSION = 10  # of the result
+FIRST_IR_WITH_DEFAULTS = 4  # before, all initialisers had to be inputs
 
 
 class Legalized(NamedTuple):
@@ -58,35 +61,39 @@ class Legalized(NamedTuple):
     refusals: tuple[Refusal, ...]
     types: Mapping[str, Mapping[str, ValueType]]
     losses: Losses  # what RTen computes otherwise, once an operator
+    kept: Kept | None = None  # for an ONNX loader: what was rewritten
 
 
 def legalize(model: Model, exact: bool = False, target: Target = ALL_RELEASES) -> Legalized:
     """The model in forms that RTen runs; the given one is not changed, and weights are shared.
 
     `exact` rewrites operators that RTen computes otherwise than ONNX says, where there is a way. The result is right in
-    all releases of the `target`.
+    all releases of the `target`. Where that reads ONNX, nodes that it reads as what they were rewritten to stay as they
+    are.
 
     Raises: TensorDataError where a constant that decides a form cannot be read.
     """
     versions = {entry.domain or "": entry.version or 1 for entry in model.opset_import}
-    versions[""] = versions.get("", versions.pop("ai.onnx", 1))
-    legalizer = _Legalizer(model, exact, target)
-    version = versions[""]
+    version = versions[""] = versions.get("", versions.pop("ai.onnx", 1))
+    if target.is_onnx:
+        target = target._replace(version=target.version or version)
+    legalizer = _Legalizer(model, exact, target, version)
     if version > NEWEST_KNOWN:
         reason = f"the model is of operator set {version}, newer than {NEWEST_KNOWN}, the newest that is known"
         legalizer.refusals.append(Refusal("", "", None, "opset_import", reason, "convert the model to an older one"))
     graph = model.graph or Graph()
-    if (model.ir_version or 0) < 4:
+    if (model.ir_version or 0) < FIRST_IR_WITH_DEFAULTS:
         constants = {tensor.name for tensor in graph.initializer}
         graph = replace(graph, input=[value for value in graph.input if value.name not in constants])
     legal = legalizer.graph(graph, versions, None, "graph", ())
-    imports = [OperatorSetId(domain="", version=max(version, NEWEST))]
+    imports = [OperatorSetId(domain="", version=target.version or max(version, NEWEST))]
     imports += [entry for entry in model.opset_import if entry.domain not in STANDARD_DOMAINS]
+    least = FIRST_IR_WITH_DEFAULTS if target.is_onnx else IR_VERSION
     result = replace(
-        model, graph=legal, opset_import=imports, functions=[], ir_version=max(model.ir_version or 0, IR_VERSION)
+        model, graph=legal, opset_import=imports, functions=[], ir_version=max(model.ir_version or 0, least)
     )
     types = {where: legalizer.types.get(id(found), {}) for where, found in graphs(legal, "graph")}
-    return Legalized(result, tuple(legalizer.refusals), types, legalizer.losses)
+    return Legalized(result, tuple(legalizer.refusals), types, legalizer.losses, legalizer.kept)
 
 
 class _Place(NamedTuple):
@@ -98,6 +105,7 @@ class _Place(NamedTuple):
     is_inlined: bool = False  # the node is of a function, whose size has been looked at
     step: int = 0
     given: Node | None = None  # the node of the model; those that are made in its place stand where it stood
+    applied: list[Applied] | None = None  # the rewritings that were, where that is asked for
 
 
 class _Surroundings(NamedTuple):
@@ -116,10 +124,11 @@ class _Surroundings(NamedTuple):
 class _Legalizer:
     """What is shared by all graphs of one model."""
 
-    def __init__(self, model: Model, exact: bool, target: Target) -> None:
+    def __init__(self, model: Model, exact: bool, target: Target, version: int) -> None:
         self.refusals: list[Refusal] = []
         self.losses = Losses()
         self.types: dict[int, Mapping[str, ValueType]] = {}
+        self.kept = Kept(target, version if version == target.version else None) if target.is_onnx else None
         self._exact = exact
         self._target = target
         self._functions = functions_of(model.functions)
@@ -156,17 +165,25 @@ class _Legalizer:
             if legal_node is not None:
                 nodes.append(legal_node)
                 self._tell(legal_node, SPECS[legal_node.op_type or ""], place._replace(given=node))
+                if self.kept is not None and legal_node is not node:
+                    self.kept.repeat(likeness, node, place.where)
                 continue
-            refused = len(self.refusals)
-            made = self._node(node, place)
+            refused, changed = len(self.refusals), len(self.kept.changes) if self.kept else 0
+            made = self._given(node, place)
             if len(self.refusals) == refused:
                 self._precedents.add(likeness, node, made, scope)
+                if self.kept is not None:
+                    self.kept.remember(likeness, changed)
             nodes += made
+        known = set(map(id, nodes))
         nodes = with_distinct_outputs(graph, nodes, scope, self._names)
         outputs = graph.output if outer is None else [_typed(value, scope) for value in graph.output]
-        legal = replace(
-            graph, node=nodes, initializer=[*tensors, *constants.tensors], sparse_initializer=[], output=outputs
-        )
+        made_tensors = constants.tensors
+        if self.kept is not None:
+            self.kept.note_needs(node for node in nodes if node.op_type in KEEPING_APART and id(node) not in known)
+            used = {name for node in nodes for name in mentioned(node)} | {value.name or "" for value in outputs}
+            made_tensors = [tensor for tensor in made_tensors if tensor.name in used]
+        legal = replace(graph, node=nodes, initializer=[*tensors, *made_tensors], sparse_initializer=[], output=outputs)
         self.types[id(legal)] = scope.types
         return legal
 
@@ -185,6 +202,20 @@ class _Legalizer:
             return None
         return self._precedents.likeness(node, versions.get("", NEWEST), scope)
 
+    def _given(self, node: Node, place: _Place) -> list[Node]:
+        """The legal nodes that compute what a node of the model does; itself where an ONNX loader reads it so."""
+        if self.kept is None:
+            return self._node(node, place)
+        if self._functions and key_of(node.domain, node.op_type, node.overload) in self._functions:
+            self.kept.inline(node, place.where)
+            return self._node(node, place)
+        refused, applied = len(self.refusals), list[Applied]()
+        made = self._node(node, place._replace(applied=applied))
+        if len(self.refusals) > refused or (not made and node.op_type == creation.Constant.name):
+            return made
+        version = place.versions.get("", NEWEST)
+        return self.kept.settle(node, made, applied, version, place.where, place.surroundings.scope)
+
     def _node(self, node: Node, place: _Place) -> list[Node]:
         """The legal nodes that compute what a node does."""
         domain = "" if node.domain in STANDARD_DOMAINS else node.domain or ""
@@ -196,6 +227,9 @@ class _Legalizer:
                 return self._call(node, place)
             if domain == "" and node.op_type == creation.Constant.name:
                 tensor = replace(constant_tensor(node), name=node.output[0])
+                if self.kept is not None and is_readable_constant(node):
+                    place.surroundings.scope.add_tensor(tensor)
+                    return [node]
                 place.surroundings.constants.add_tensor(tensor)
                 return []
             node = self._with_legal_subgraphs(node, place)
@@ -223,6 +257,8 @@ class _Legalizer:
         for rewriting in spec.all_rewritings:
             nodes = rewriting(node, context)
             if nodes is not None:
+                if place.applied is not None:
+                    place.applied.append(Applied.of(rewriting, spec))
                 told = context.told
                 break
             context.emitted.clear()
@@ -236,9 +272,11 @@ class _Legalizer:
 
     def _finished(self, node: Node, domain: str, place: _Place) -> Node:
         """A node that is legal as it is; what its outputs are is known from now on."""
-        spec = None if domain else SPECS.get(node.op_type or "")
-        if spec is None or spec.row is None or not self._target.has(spec.row):
+        spec = spec_of(node) if self.kept else None if domain else SPECS.get(node.op_type or "")
+        if spec is None or spec.row_for(self._target) is None:
             raise Refused("is an operator that RTen has not")
+        if self.kept is not None:
+            node = self.kept.readable(node, spec, self._names)
         scope = place.surroundings.scope
         self._tell(node, spec, place)
         scope.infer(node)
@@ -296,7 +334,7 @@ class _Legalizer:
         versions[""] = versions.pop("ai.onnx", versions.get("", NEWEST))
         inner = place._replace(versions=versions, is_inlined=True)
         nodes = expand(node, function, self._names)
-        return [legal for index in topological(nodes) for legal in self._node(nodes[index], inner)]
+        return [legal for index in topological(nodes) for legal in self._given(nodes[index], inner)]
 
     def _with_legal_subgraphs(self, node: Node, place: _Place) -> Node:
         """The node with legal subgraphs, which have the outputs that they had."""

@@ -33,21 +33,21 @@ class Refusal(NamedTuple):
 
 
 class RefusalError(UnsupportedError):
-    """A model needs what RTen has not; `refusals` are all the places where."""
+    """A model needs what RTen has not; `refusals` are all the places where, and `reasons` say so, a text a reason."""
 
     def __init__(self, refusals: Iterable[Refusal]) -> None:
         self.refusals = tuple(refusals)
-        self._reasons = _reasons(self.refusals)
+        self.reasons = _reasons(self.refusals)
         title = f"RTen cannot run {len(self.refusals)} of the model's parts:"
-        separator = " " if len(self._reasons) == 1 else "\n  "
-        super().__init__(separator.join((title, *self._reasons)))
+        separator = " " if len(self.reasons) == 1 else "\n  "
+        super().__init__(separator.join((title, *self.reasons)))
 
     def lines(self) -> list[str]:
         """A line a reason, below what they are reasons for, or all in one where there is only one reason."""
-        if len(self._reasons) == 1:
+        if len(self.reasons) == 1:
             return [str(self)]
-        head = str(self).removesuffix("".join(f"\n  {reason}" for reason in self._reasons))
-        return [head, *(f"  {reason}" for reason in self._reasons)]
+        head = str(self).removesuffix("".join(f"\n  {reason}" for reason in self.reasons))
+        return [head, *(f"  {reason}" for reason in self.reasons)]
 
 
 def _reasons(refusals: tuple[Refusal, ...]) -> list[str]:

@@ -15,7 +15,7 @@ from formats.rten.types import HOLDERS, INT32_LIMITS, INT64_LIMITS, RTEN_FLOAT, 
 from formats.tensordata.source import Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from formats.ir.model import Graph, Node
     from formats.rten.file.fbs import Table
@@ -81,6 +81,25 @@ def encode_attributes(
     `target`, everything is written that a field exists for.
     """
     row = _row(spec)
+    table = encode_fields(row, row.neutral, node, encode_graph, problems, target=target)
+    if not row.attrs or (row.optional and table == _default_table(row, target)):
+        return None
+    return row.attrs, table
+
+
+def encode_fields(
+    row: Row,
+    neutral: Mapping[str, tuple[Any, ...]],
+    node: Node,
+    encode_graph: Callable[[str, Graph], Table],
+    problems: list[Problem],
+    *,
+    target: Target | None = ALL_RELEASES,
+) -> Table:
+    """What the fields of a row hold of the attributes of a node; `neutral` are those without a field.
+
+    The rest is as for `encode_attributes`.
+    """
     given = {attribute.name: attribute for attribute in node.attribute}
     table: Table = {}
     for field in row.fields:
@@ -98,15 +117,13 @@ def encode_attributes(
         if value is not None:
             table[field.name] = value
     for name, attribute in given.items():
-        allowed = row.neutral.get(name or "")
+        allowed = neutral.get(name or "")
         if allowed is ANY:
             continue
         value = attribute_value(attribute)
         if allowed is None or value not in allowed:
             problems.append(Problem(f"the attribute {name} = {_said(value)} has no counterpart in RTen"))
-    if not row.attrs or (row.optional and table == _default_table(row, target)):
-        return None
-    return row.attrs, table
+    return table
 
 
 def attribute_value(attribute: Attribute) -> Any:

@@ -9,8 +9,8 @@ from formats.rten.operators import comparison, elementwise, ranges, shape
 from formats.rten.operators.deviations import of_floats
 from formats.rten.operators.rewritings import dropped
 from formats.rten.operators.rules import broadcast, same, unknown
-from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature
-from formats.rten.target import Fault
+from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
+from formats.rten.target import RTEN_0_27, Fault
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -121,7 +121,7 @@ HardSigmoid = OperatorSpec(
     older=(dropped("consumed_inputs"),),
     is_plain=True,
 )
-HardSwish = OperatorSpec("HardSwish", Row(1), dims=same, is_plain=True)
+HardSwish = OperatorSpec("HardSwish", Row(1), dims=same, is_plain=True, onnx=OnnxForm(version=14))
 
 
 _MAX_CURVED = 64  # beyond, Softplus(x) is x in 24 bits
@@ -167,12 +167,14 @@ Softplus = OperatorSpec(
 
 def softsign(node: Node, context: Context) -> list[Node] | None:
     """The quotient x / (1 + |x|)."""
+    if context.has(Softsign):
+        return None
     data = context.input(0)
     divisor = context.op(elementwise.Add, context.op(elementwise.Abs, data), context.scalar(1, like=data))
     return context.replace(context.op(elementwise.Div, data, divisor))
 
 
-Softsign = OperatorSpec("Softsign", dims=same, rewritings=(softsign,))
+Softsign = OperatorSpec("Softsign", dims=same, rewritings=(softsign,), onnx=OnnxForm(Row(1, since=RTEN_0_27)))
 
 
 def mish(node: Node, context: Context) -> list[Node] | None:
@@ -200,6 +202,7 @@ Gelu = OperatorSpec(
     Row(1, 1, "GeluAttrs", (Field("approximate", FieldKind.CHOICE, "none", choices={"none": "None", "tanh": "Tanh"}),)),
     dims=same,
     is_plain=True,
+    onnx=OnnxForm(version=20),
 )
 
 
@@ -211,10 +214,17 @@ def times_sigmoid(context: Context, data: str, alpha: float) -> str:
 
 def swish(node: Node, context: Context) -> list[Node] | None:
     """The product x * sigmoid(alpha * x)."""
+    if context.has(Swish):
+        return None
     return context.replace(times_sigmoid(context, context.input(0), get_float(node, "alpha", 1.0)))
 
 
-Swish = OperatorSpec("Swish", dims=same, rewritings=(swish,))
+Swish = OperatorSpec(
+    "Swish",
+    dims=same,
+    rewritings=(swish,),
+    onnx=OnnxForm(Row(1, fields=(Field("alpha", FieldKind.FLOAT, 1.0),)), version=24),
+)
 
 
 def swiglu(node: Node, context: Context) -> list[Node] | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from formats.rten.graph.attributes import get_int
 from formats.rten.operators import slicing
 from formats.rten.operators.rules import same
-from formats.rten.operators.spec import ANY, Field, FieldKind, OperatorSpec, Row, Signature
+from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -68,6 +68,7 @@ Attention = OperatorSpec(
     dims=attention_dims,
     rewritings=(attention,),
     raised_version=24,
+    onnx=OnnxForm(takes={"qk_matmul_output_mode": ANY, "softmax_precision": ANY}, version=24),
 )
 RotaryEmbedding = OperatorSpec(
     "RotaryEmbedding",
@@ -84,4 +85,5 @@ RotaryEmbedding = OperatorSpec(
     signature=Signature("xxxl"),
     dims=same,
     raised_version=23,
+    onnx=OnnxForm(version=23),
 )

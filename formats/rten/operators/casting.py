@@ -9,8 +9,8 @@ from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_int
 from formats.rten.operators import bits, comparison, elementwise, ranges, shape
 from formats.rten.operators.rules import INDEX_TYPES, of_attribute, same, same_contents
-from formats.rten.operators.spec import ANY, Field, FieldKind, OperatorSpec, Row, Signature, of_input
-from formats.rten.types import BYTES, FLOATS, INTS, SIGNED, VALUE_TYPES, limits, width
+from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, of_input
+from formats.rten.types import BYTES, FLOATS, INTS, READ_TYPES, SIGNED, VALUE_TYPES, limits, width
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -73,6 +73,8 @@ def cast(node: Node, context: Context) -> list[Node] | None:
     if target not in FLOATS | INTS | BYTES:
         raise Refused(f"casts to {type_name(target)}, which RTen has not")
     source = context.elem_type(data)
+    if target == source == BOOL and context.target.is_onnx:
+        return None
     if target == BOOL:
         return _truth(context, data, source)
     if target in (UINT32, UINT64) and _may_be_negative(context, data):
@@ -114,6 +116,10 @@ Cast = OperatorSpec(
     deviation=_cast_deviation,
     is_copy=True,
     range=ranges.of(0),
+    onnx=OnnxForm(
+        Row(1, fields=(Field("to", FieldKind.CHOICE, choices=dict.fromkeys(READ_TYPES), required=True),)),
+        {"saturate": (1,), "round_mode": ("up",)},
+    ),
 )
 
 
@@ -122,6 +128,8 @@ def cast_like(node: Node, context: Context) -> list[Node] | None:
     target = context.elem_type(context.input(1))
     if target is None:
         raise Refused("casts to a type that is unknown", "infer the model's types first")
+    if context.target.is_onnx and target in READ_TYPES and target != BOOL:
+        return None
     return context.replace(context.op(Cast, context.input(0), to=target))
 
 
@@ -133,4 +141,5 @@ CastLike = OperatorSpec(
     elements=(of_input(1),),
     rewritings=(cast_like,),
     range=ranges.of(0),
+    onnx=OnnxForm(takes={"saturate": (1,), "round_mode": ("up",)}, version=15),
 )

@@ -9,7 +9,7 @@ from formats.rten.graph.attributes import get_int
 from formats.rten.operators import ranges
 from formats.rten.operators.rewritings import broadcast_by_attribute, widened
 from formats.rten.operators.rules import always, broadcast, of_either, pairs, same, stretch
-from formats.rten.operators.spec import OperatorSpec, Row, Signature
+from formats.rten.operators.spec import OnnxForm, OperatorSpec, Row, Signature
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -72,6 +72,7 @@ IsInf = OperatorSpec(
     dims=same,
     elements=(always(BOOL),),
     rewritings=(is_inf,),
+    onnx=OnnxForm(takes={"detect_negative": (1,), "detect_positive": (1,)}),
 )
 IsNaN = OperatorSpec("IsNaN", Row(1), dims=same, elements=(always(BOOL),))
 

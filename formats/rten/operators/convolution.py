@@ -13,7 +13,7 @@ from formats.rten.graph.attributes import find, get_int, get_ints, get_string, m
 from formats.rten.operators import activation, control_flow, elementwise, indexing, matrix, shape, slicing
 from formats.rten.operators.deviations import SPREAD
 from formats.rten.operators.rules import always, unknown
-from formats.rten.operators.spec import ANY, Field, FieldKind, OperatorSpec, Row, sizes_field
+from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, sizes_field
 from formats.rten.operators.window import (
     PADDING,
     VOLUME_AXES,
@@ -122,6 +122,7 @@ Conv = OperatorSpec(
     ),
     raised=convolution_raised,
     is_plain=True,
+    onnx=OnnxForm(takes=_KERNEL_IMPLIED),
 )
 
 
@@ -201,6 +202,7 @@ ConvInteger = OperatorSpec(
     raised=convolution_raised,
     deviation=_conv_integer_deviation,
     faults=(_ZERO_PADDING,),
+    onnx=OnnxForm(takes=_KERNEL_IMPLIED),
 )
 
 
@@ -313,6 +315,7 @@ ConvTranspose = OperatorSpec(
     rewritings=(conv_transpose,),
     faults=(_NO_DILATIONS, _SHARED_BIAS),
     raised=convolution_raised,
+    onnx=OnnxForm(takes=_KERNEL_IMPLIED),
 )
 
 

@@ -10,7 +10,7 @@ from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import find
 from formats.rten.operators import casting, elementwise, ranges, shape
 from formats.rten.operators.rules import INDEX_TYPES, MAX_CONTENTS, of_attribute, same, unknown, unknown_dims
-from formats.rten.operators.spec import ANY, Field, FieldKind, OperatorSpec, Row, Signature
+from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import FLOATS, INTS, VALUE_TYPES
 
@@ -56,6 +56,8 @@ def constant_of_shape(node: Node, context: Context) -> list[Node] | None:
 
     attribute = find(node, "value")
     if attribute is None or attribute.t is None:
+        if context.target.is_onnx:
+            return None
         return context.changed(value=from_numpy(numpy.zeros(1, dtype=numpy.float32)))
     elem_type = attribute.t.data_type
     if elem_type in FLOATS or elem_type in INTS:
@@ -127,6 +129,7 @@ Range = OperatorSpec(
     contents=range_contents,
     rewritings=(arange,),
     range=ranges.numbers_between,
+    onnx=OnnxForm(takes={"stash_type": (1,)}),
 )
 EyeLike = OperatorSpec(
     "EyeLike",

@@ -11,7 +11,7 @@ from formats.rten.operators import comparison, ranges
 from formats.rten.operators.deviations import of_floats
 from formats.rten.operators.rewritings import broadcast_by_attribute, dropped, widened, without_gaps
 from formats.rten.operators.rules import arithmetic, broadcast, multiply, of_any_input, pairs, pairwise, same
-from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature
+from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
 from formats.rten.types import BYTES
 
 if TYPE_CHECKING:
@@ -314,6 +314,7 @@ Clip = OperatorSpec(
     narrow=widened((0, 1, 2)),
     range=ranges.clipped,
     is_bounding=True,
+    onnx=OnnxForm(inputs={"min": 1, "max": 2}),
 )
 Sin = OperatorSpec("Sin", Row(1), dims=same)
 Cos = OperatorSpec("Cos", Row(1), dims=same)

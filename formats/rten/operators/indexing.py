@@ -11,7 +11,7 @@ from formats.rten.graph.attributes import find, get_int
 from formats.rten.operators import casting, ranges, shape
 from formats.rten.operators.rewritings import widened
 from formats.rten.operators.rules import always, like_second, normalize, same, unknown
-from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature, axis_field, of_input
+from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, axis_field, of_input
 from formats.rten.target import RTEN_0_27, Fault
 
 if TYPE_CHECKING:
@@ -157,6 +157,7 @@ Trilu = OperatorSpec(
     narrow=widened((0,), fault=_NO_BYTES),
     faults=(_NO_BYTES,),
     range=ranges.with_zero,
+    onnx=OnnxForm(version=14),
 )
 
 

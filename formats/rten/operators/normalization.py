@@ -10,7 +10,7 @@ from formats.rten.graph.attributes import find, get_float, get_int, get_ints
 from formats.rten.operators import comparison, elementwise, indexing, pooling, reduction, shape
 from formats.rten.operators.rewritings import dropped
 from formats.rten.operators.rules import same, unknown
-from formats.rten.operators.spec import ANY, Field, FieldKind, OperatorSpec, Row, axis_field
+from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, axis_field
 from formats.rten.target import RTEN_0_26
 
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ BatchNormalization = OperatorSpec(
     older=(old_batch_normalization,),
     rewritings=(batch_normalization,),
     is_plain=True,
+    onnx=OnnxForm(takes={"momentum": ANY, "training_mode": (0,), "spatial": (1,)}),
 )
 InstanceNormalization = OperatorSpec(
     "InstanceNormalization",
@@ -139,6 +140,7 @@ LayerNormalization = OperatorSpec(
     dims=same,
     rewritings=(layer_normalization,),
     is_plain=True,
+    onnx=OnnxForm(takes={"stash_type": (1,)}, version=17),
 )
 
 
@@ -179,23 +181,36 @@ def root_mean_square(context: Context, data: str, axes: list[int], epsilon: floa
 
 def rms_normalization(node: Node, context: Context) -> list[Node] | None:
     """The data by their root mean square, times the scale, in the form that RTen fuses."""
+    if context.has(RMSNormalization):
+        return None
     data = context.input(0)
     normal = root_mean_square(context, data, trailing_axes(node, context, data), get_float(node, "epsilon", 1e-5))
     return context.replace(context.op(elementwise.Mul, normal, context.input(1)))
 
 
-RMSNormalization = OperatorSpec("RMSNormalization", dims=same, rewritings=(rms_normalization,))
+RMSNormalization = OperatorSpec(
+    "RMSNormalization",
+    dims=same,
+    rewritings=(rms_normalization,),
+    onnx=OnnxForm(Row(2, fields=(axis_field(-1), _EPSILON)), {"stash_type": (1,)}, version=23),
+)
 
 
 def simplified_layer_normalization(node: Node, context: Context) -> list[Node] | None:
     """The root mean square only."""
+    if context.has(context.operator):
+        return None
     data = context.input(0)
     normal = root_mean_square(context, data, trailing_axes(node, context, data), get_float(node, "epsilon", 1e-5))
     return context.replace(context.op(elementwise.Mul, normal, context.input(1)))
 
 
 SimplifiedLayerNormalization = OperatorSpec(
-    "SimplifiedLayerNormalization", dims=unknown, elements=(), rewritings=(simplified_layer_normalization,)
+    "SimplifiedLayerNormalization",
+    dims=unknown,
+    elements=(),
+    rewritings=(simplified_layer_normalization,),
+    onnx=OnnxForm(Row(2, fields=(axis_field(-1), _EPSILON)), {"stash_type": (1,)}),
 )
 
 

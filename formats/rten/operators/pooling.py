@@ -11,7 +11,7 @@ from formats.rten.graph.attributes import get_int, get_ints
 from formats.rten.operators import elementwise, reduction, scatter, shape, slicing
 from formats.rten.operators.deviations import of_floats
 from formats.rten.operators.rules import always, unknown
-from formats.rten.operators.spec import ANY, ONES, Field, FieldKind, OperatorSpec, Row, of_input, sizes_field
+from formats.rten.operators.spec import ANY, ONES, Field, FieldKind, OnnxForm, OperatorSpec, Row, of_input, sizes_field
 from formats.rten.operators.window import (
     KERNEL,
     PADDING,
@@ -194,6 +194,7 @@ AveragePool = OperatorSpec(
     faults=(_CEIL,),
     raised=window_raised,
     is_plain=True,
+    onnx=OnnxForm(takes={"dilations": ONES}),
 )
 _LEAST = of_floats("of NaN or negative infinity alone, RTen's largest is that, onnxruntime's may be another number")
 MaxPool = OperatorSpec(
@@ -216,6 +217,7 @@ MaxPool = OperatorSpec(
     raised=window_raised,
     is_plain=True,
     unspecified=_LEAST,
+    onnx=OnnxForm(takes={"dilations": ONES, "storage_order": (0,)}),
 )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from formats.ir.dtypes import FLOAT, INT8, INT16, INT32, UINT8, UINT16, type_name
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dims, ValueType
-from formats.rten.graph.attributes import get_int
+from formats.rten.graph.attributes import find, get_int
 from formats.rten.operators import (
     casting,
     comparison,
@@ -21,7 +21,17 @@ from formats.rten.operators import (
     slicing,
 )
 from formats.rten.operators.rules import always, normalize, same, unknown
-from formats.rten.operators.spec import ANY, Field, FieldKind, OperatorSpec, Row, Signature, axis_field, of_input
+from formats.rten.operators.spec import (
+    ANY,
+    Field,
+    FieldKind,
+    OnnxForm,
+    OperatorSpec,
+    Row,
+    Signature,
+    axis_field,
+    of_input,
+)
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import BYTES, FLOAT_TYPES, FLOATS, VALUE_TYPES, limits
 
@@ -148,6 +158,10 @@ def quantize_linear(node: Node, context: Context) -> list[Node] | None:
         return context.changed([context.cast(data, FLOAT), *node.input[1:]])
     scale, zero = _parameters(node, context, target)
     given = [data, scale, zero] if zero else [data, scale]
+    if context.target.is_onnx:  # whose loader takes the last axis where none is named, and the type of the zero point
+        axis = get_int(node, "axis", 1)
+        is_named = find(node, "axis") is not None or context.rank(scale) == 0
+        return None if given == list(node.input) and is_named else context.changed(given, axis=axis)
     if given == list(node.input) and get_int(node, "output_dtype") == target:
         return None
     return context.changed(given, output_dtype=target)
@@ -178,6 +192,11 @@ QuantizeLinear = OperatorSpec(
     deviation=_steps_told,
     told=_steps_told,
     raised=quantize_raised,
+    onnx=OnnxForm(
+        takes={"block_size": (0,), "saturate": (1,), "precision": (0,)},
+        defaults={"axis": -1},
+        versions={"output_dtype": 21},
+    ),
 )
 
 
@@ -233,6 +252,7 @@ DequantizeLinear = OperatorSpec(
     rewritings=(dequantize_linear,),
     faults=(_LONE_SCALE, _SHORT_AXIS),
     raised=dequantize_raised,
+    onnx=OnnxForm(takes={"block_size": (0,), "output_dtype": (0,)}),
 )
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from formats.ir.dtypes import BOOL, FLOAT, INT32, INT64, numpy_dtype
+from formats.ir.dtypes import BOOL, DOUBLE, FLOAT, FLOAT16, INT32, INT64, numpy_dtype
 from formats.ir.storage import from_numpy
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import find, get_float, get_int, get_ints
 from formats.rten.operators import casting, comparison, creation, ranges, shape
 from formats.rten.operators.rules import always, of_attribute, same, same_all, unknown
-from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature, of_input
+from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, of_input
 from formats.rten.types import FLOAT_TYPES
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ RandomNormal = OperatorSpec(
     ),
     dims=random_dims,
     elements=(of_attribute("dtype", FLOAT),),
+    onnx=OnnxForm(takes={"dtype": (FLOAT, FLOAT16, DOUBLE)}),
 )
 
 
@@ -65,6 +66,7 @@ RandomNormalLike = OperatorSpec(
     dims=same,
     elements=(of_attribute("dtype", None),),
     raised=float_like_raised,
+    onnx=OnnxForm(takes={"dtype": (FLOAT, FLOAT16, DOUBLE)}),
 )
 RandomUniform = OperatorSpec(
     "RandomUniform",
@@ -82,6 +84,7 @@ RandomUniform = OperatorSpec(
     ),
     dims=random_dims,
     elements=(of_attribute("dtype", FLOAT),),
+    onnx=OnnxForm(takes={"dtype": (FLOAT, FLOAT16, DOUBLE)}),
 )
 RandomUniformLike = OperatorSpec(
     "RandomUniformLike",
@@ -96,6 +99,7 @@ RandomUniformLike = OperatorSpec(
     dims=same,
     elements=(of_attribute("dtype", None),),
     raised=float_like_raised,
+    onnx=OnnxForm(takes={"dtype": (FLOAT, FLOAT16, DOUBLE)}),
 )
 
 
@@ -124,6 +128,7 @@ Multinomial = OperatorSpec(
     dims=unknown,
     elements=(of_attribute("dtype", INT32),),
     raised=multinomial_raised,
+    onnx=OnnxForm(takes={"dtype": (INT32, INT64)}),
 )
 
 
@@ -156,4 +161,5 @@ Dropout = OperatorSpec(
     elements=(of_input(0), always(BOOL)),
     rewritings=(dropout,),
     range=ranges.of(0),
+    onnx=OnnxForm(inputs={"ratio": 1}),
 )

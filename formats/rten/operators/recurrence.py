@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import FLOAT
 from formats.rten.convert.refusal import Refused
-from formats.rten.graph.attributes import get_float, get_int, get_string, get_strings
+from formats.rten.graph.attributes import find, get_float, get_int, get_string, get_strings
 from formats.rten.operators import activation, elementwise, matrix, recurrent_loop, shape
 from formats.rten.operators.rewritings import dropped
-from formats.rten.operators.spec import ANY, Field, FieldKind, OperatorSpec, Row, Signature
+from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
 from formats.rten.types import FLOATS
 
 if TYPE_CHECKING:
@@ -128,7 +128,8 @@ def recurrent(node: Node, context: Context) -> list[Node] | None:
         inputs[4] = ""
         return context.changed(inputs)
     if _is_native(node, context):
-        return None
+        is_said = not context.target.is_onnx or find(node, "hidden_size") is not None
+        return None if is_said else context.changed(hidden_size=_hidden_size(node, context))
     if sentence := _weights_told(node, context):
         context.tell(sentence)
     cell = CELLS[node.op_type or ""]
@@ -143,6 +144,9 @@ _RNN = (
     Field("hidden_size", FieldKind.INT, 0, minimum=0),
 )
 _RNN_NEUTRAL = {"activation_alpha": ANY, "activation_beta": ANY, "clip": (0.0,), "layout": (0,)}
+_LINEAR = Field("linear_before_reset", FieldKind.BOOL, 0)
+_ONNX_RNN = (_RNN[0], _RNN[1]._replace(required=True))  # for its ONNX loader
+_TAKEN = {"activation_alpha": ((),), "activation_beta": ((),), "clip": (0.0,), "layout": (0,)}
 _GRU_ACTIVATIONS = (activation.Sigmoid.name, elementwise.Tanh.name)
 
 
@@ -166,7 +170,7 @@ GRU = OperatorSpec(
         6,
         2,
         "GRUAttrs",
-        (*_RNN, Field("linear_before_reset", FieldKind.BOOL, 0)),
+        (*_RNN, _LINEAR),
         {**_RNN_NEUTRAL, "activations": (_GRU_ACTIVATIONS, _GRU_ACTIVATIONS * 2)},
     ),
     signature=Signature("xxxxwx"),
@@ -176,6 +180,9 @@ GRU = OperatorSpec(
     raised=recurrence_raised,
     deviation=_recurrence_deviation,
     unspecified=_weights_told,
+    onnx=OnnxForm(
+        Row(6, 2, fields=(*_ONNX_RNN, _LINEAR)), {**_TAKEN, "activations": (_GRU_ACTIVATIONS, _GRU_ACTIVATIONS * 2)}
+    ),
 )
 _LSTM_ACTIVATIONS = (*_GRU_ACTIVATIONS, elementwise.Tanh.name)
 LSTM = OperatorSpec(
@@ -198,4 +205,8 @@ LSTM = OperatorSpec(
     raised=recurrence_raised,
     deviation=_recurrence_deviation,
     unspecified=_weights_told,
+    onnx=OnnxForm(
+        Row(7, 3, fields=_ONNX_RNN),
+        {**_TAKEN, "activations": (_LSTM_ACTIVATIONS, _LSTM_ACTIVATIONS * 2), "input_forget": (0,)},
+    ),
 )

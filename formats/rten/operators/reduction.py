@@ -8,7 +8,7 @@ from formats.ir.dtypes import BOOL, INT32, INT64
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import UNKNOWN, Dims, Interval, ValueType
 from formats.rten.graph.attributes import find, get_int, get_ints
-from formats.rten.operators import comparison, creation, cumulative, elementwise, indexing, ranges, shape
+from formats.rten.operators import comparison, creation, cumulative, elementwise, indexing, ranges, shape, slicing
 from formats.rten.operators.deviations import NAN_ORDER
 from formats.rten.operators.rewritings import promoted, widened
 from formats.rten.operators.rules import always, multiply, normalize, reduced, same_contents
@@ -17,6 +17,7 @@ from formats.rten.operators.spec import (
     KEEP_DIMS,
     Field,
     FieldKind,
+    OnnxForm,
     OperatorSpec,
     Row,
     Signature,
@@ -104,7 +105,9 @@ def _reduction_deviation(node: Node, context: Context) -> str:
 _IN_32_BITS = widened((0,))
 
 
-def _spec(name: str, *rewritings: Rewriting, since: Release = RELEASES[0], **more: Any) -> OperatorSpec:
+def _spec(
+    name: str, *rewritings: Rewriting, since: Release = RELEASES[0], version: int = 18, **more: Any
+) -> OperatorSpec:
     """The spec of a reduction: what all have in common, its own rewritings, and fields that others lack."""
     return OperatorSpec(
         name,
@@ -115,11 +118,12 @@ def _spec(name: str, *rewritings: Rewriting, since: Release = RELEASES[0], **mor
         rewritings=(reduction, *rewritings),
         raised=reduction_raised,
         deviation=_reduction_deviation,
+        onnx=OnnxForm(inputs={"axes": 1}, version=version),
         **more,
     )
 
 
-ReduceSum = _spec("ReduceSum", narrow=_IN_32_BITS, range=ranges.totals)
+ReduceSum = _spec("ReduceSum", version=13, narrow=_IN_32_BITS, range=ranges.totals)
 
 
 def reduce_mean(node: Node, context: Context) -> list[Node] | None:
@@ -242,11 +246,17 @@ def arg_reduce_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Di
 
 def arg_extremum(node: Node, context: Context) -> list[Node] | None:
     """RTen gives the last of equal extrema; TopK, which gives the first, is exact."""
-    if not context.exact or get_int(node, "select_last_index"):
+    is_last = get_int(node, "select_last_index")
+    if not (context.target.is_onnx if is_last else context.exact):
         return None
-    axis = get_int(node, "axis")
+    data, axis = context.input(0), get_int(node, "axis")
     largest = int(node.op_type == ArgMax.name)
-    found = context.op_outputs(TopK, [context.input(0), context.int64([1])], 2, axis=axis, largest=largest)[1]
+    if is_last:  # which the ONNX loader cannot be asked for, and nothing else does unasked
+        data = slicing.flipped(context, data, context.int64_scalar(axis))
+    found = context.op_outputs(TopK, [data, context.int64([1])], 2, axis=axis, largest=largest)[1]
+    if is_last:
+        length = context.op(indexing.Gather, context.op(shape.Shape, data), context.int64_scalar(axis))
+        found = context.op(elementwise.Sub, context.op(elementwise.Sub, length, context.int64_scalar(1)), found)
     if get_int(node, "keepdims", 1):
         return context.replace(found)
     return context.replace(context.op(shape.Squeeze, found, context.int64([axis])))
@@ -310,6 +320,7 @@ ArgMax = OperatorSpec(
     told=_arg_told,
     unspecified=NAN_ORDER,
     range=ranges.sizes,
+    onnx=OnnxForm(takes={"select_last_index": (0,)}),
 )
 ArgMin = OperatorSpec(
     "ArgMin",
@@ -323,6 +334,7 @@ ArgMin = OperatorSpec(
     told=_arg_told,
     unspecified=NAN_ORDER,
     range=ranges.sizes,
+    onnx=OnnxForm(takes={"select_last_index": (0,)}),
 )
 
 
@@ -347,6 +359,7 @@ TopK = OperatorSpec(
     older=(promoted(k=1),),
     narrow=widened((0,)),
     unspecified=NAN_ORDER,
+    onnx=OnnxForm(inputs={"k": 1}),
 )
 
 

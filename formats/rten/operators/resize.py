@@ -18,7 +18,7 @@ from formats.rten.operators import comparison, elementwise, indexing, matrix, sh
 from formats.rten.operators.deviations import SPREAD, of_floats
 from formats.rten.operators.interpolation import Axis, Kernel, indices, inside, weight_matrix
 from formats.rten.operators.rules import normalize, unknown
-from formats.rten.operators.spec import ANY, Field, FieldKind, OperatorSpec, Row, Signature
+from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import BYTES
 
@@ -346,6 +346,15 @@ Resize = OperatorSpec(
     faults=(_RATIO, _ONE_CORNER),
     deviation=_resize_deviation,
     raised=resize_raised,
+    onnx=OnnxForm(
+        takes={
+            "antialias": (0,),
+            "cubic_coeff_a": (-0.75,),
+            "exclude_outside": (0,),
+            "extrapolation_value": (0.0,),
+            "keep_aspect_ratio_policy": ("stretch",),
+        }
+    ),
 )
 
 
@@ -437,6 +446,9 @@ GridSample = OperatorSpec(
     older=(grid_sample_mode,),
     rewritings=(grid_sample,),
     unspecified=of_floats("of coordinates that are NaN or infinite, RTen and onnxruntime may make different numbers"),
+    onnx=OnnxForm(
+        takes={"mode": ("linear", "bilinear"), "padding_mode": ("zeros",)}, version=16, versions={"mode": 20}
+    ),
 )
 
 

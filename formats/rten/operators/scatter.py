@@ -10,7 +10,7 @@ from formats.rten.operators import comparison, creation, elementwise, ranges, sh
 from formats.rten.operators.deviations import NAN_ORDER
 from formats.rten.operators.rewritings import widened
 from formats.rten.operators.rules import normalize, same, unknown
-from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature, axis_field
+from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, axis_field
 from formats.rten.target import RTEN_0_26, RTEN_0_27, Fault
 from formats.rten.types import BYTES
 
@@ -90,6 +90,7 @@ Scatter = OperatorSpec(
     dims=unknown,
     elements=(),
     older=(scatter,),
+    onnx=OnnxForm(Row(3, fields=(axis_field(0),))),
     raised=scatter_raised,
     range=ranges.of(0, 2),
 )
@@ -102,6 +103,7 @@ ScatterElements = OperatorSpec(
     narrow=wrapped,
     unspecified=_order_told,
     range=ranges.accumulated,
+    onnx=OnnxForm(versions={"reduction": 18}),
 )
 _NOT_CONTIGUOUS = Fault("panics where the data are a part cut out of another value", until=RTEN_0_27, since=RTEN_0_26)
 
@@ -128,6 +130,7 @@ ScatterND = OperatorSpec(
     narrow=wrapped,
     unspecified=_order_told,
     range=ranges.accumulated,
+    onnx=OnnxForm(versions={"reduction": 18}),
 )
 
 

@@ -23,7 +23,16 @@ from formats.rten.operators.rules import (
     unknown,
     unknown_dims,
 )
-from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature, axis_field, sizes_field
+from formats.rten.operators.spec import (
+    Field,
+    FieldKind,
+    OnnxForm,
+    OperatorSpec,
+    Row,
+    Signature,
+    axis_field,
+    sizes_field,
+)
 from formats.rten.target import RTEN_0_27, Fault
 
 if TYPE_CHECKING:
@@ -54,6 +63,7 @@ Shape = OperatorSpec(
     elements=(always(INT64),),
     contents=shape_contents,
     range=ranges.sizes,
+    onnx=OnnxForm(versions={"start": 15, "end": 15}),
 )
 
 
@@ -118,6 +128,7 @@ Reshape = OperatorSpec(
     contents=same_contents,
     older=(promoted(shape=1),),
     range=ranges.of(0),
+    onnx=OnnxForm(inputs={"shape": 1}, versions={"allowzero": 14}),
 )
 
 
@@ -177,6 +188,7 @@ Squeeze = OperatorSpec(
     older=(promoted(axes=1),),
     rewritings=(vector_axes,),
     range=ranges.of(0),
+    onnx=OnnxForm(inputs={"axes": 1}),
 )
 
 
@@ -213,6 +225,7 @@ Unsqueeze = OperatorSpec(
     older=(promoted(axes=1),),
     rewritings=(unsqueeze,),
     range=ranges.of(0),
+    onnx=OnnxForm(inputs={"axes": 1}),
 )
 
 

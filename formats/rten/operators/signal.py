@@ -9,7 +9,7 @@ from formats.ir.dtypes import FLOAT
 from formats.rten.graph.attributes import get_int, with_input
 from formats.rten.operators import creation, elementwise
 from formats.rten.operators.rules import unknown
-from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature
+from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -32,6 +32,7 @@ DFT = OperatorSpec(
     ranks={1: 0, 2: 0},
     dims=unknown,
     older=(dft_axis,),
+    onnx=OnnxForm(inputs={"axis": 2}, version=20),
 )
 STFT = OperatorSpec(
     "STFT",
@@ -39,6 +40,7 @@ STFT = OperatorSpec(
     signature=Signature("xIxI"),
     ranks={1: 0, 3: 0},
     dims=unknown,
+    onnx=OnnxForm(version=17),
 )
 
 

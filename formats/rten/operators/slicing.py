@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from formats.ir.dtypes import INT64
+from formats.ir.dtypes import INT32, INT64
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dim, Dims, ValueType
 from formats.rten.graph.attributes import find, get_float, get_int, get_ints, get_string, with_input
 from formats.rten.operators import casting, creation, ranges, shape
 from formats.rten.operators.rewritings import promoted, widened, without_gaps
 from formats.rten.operators.rules import MAX_CONTENTS, MAX_RANK, normalize, of_any_input, same, unknown
-from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature, axis_field
+from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, axis_field
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import INT32_LIMITS, INT64_MAX
 
@@ -77,6 +77,8 @@ def slice_(node: Node, context: Context) -> list[Node] | None:
     else:
         total = context.op(shape.Size, context.input(1))
         axes = context.op(creation.Range, context.int64_scalar(0), total, context.int64_scalar(1))
+    if context.elem_type(context.input(1)) == INT32:  # ONNX wants one type for all
+        axes = context.array(range(count), INT32) if isinstance(count, int) else context.cast(axes, INT32)
     return context.changed(with_input(node, 3, axes))
 
 
@@ -115,6 +117,7 @@ Slice = OperatorSpec(
     deviation=_slice_deviation,
     bounds=(1, 2),
     range=ranges.of(0),
+    onnx=OnnxForm(inputs={"starts": 1, "ends": 2, "axes": 3}),
 )
 
 
@@ -141,6 +144,9 @@ def split_input(node: Node, context: Context) -> list[Node] | None:
     return context.changed(with_input(node, 1, context.int64(map(int, held))))
 
 
+NUMBERED = 18  # the operator set since which a Split says how many parts it makes
+
+
 def split(node: Node, context: Context) -> list[Node] | None:
     """Equal parts are written as their sizes, since RTen makes fewer where the last ones would be empty or small."""
     data, count = context.input(0), get_int(node, "num_outputs") or len(node.output)
@@ -151,8 +157,12 @@ def split(node: Node, context: Context) -> list[Node] | None:
     dims = context.dims(data)
     axis = normalize(get_int(node, "axis"), len(dims)) if dims is not None else 0
     size = dims[axis] if dims is not None else None
+    is_said = find(node, "num_outputs") is not None
+    is_newest = not context.target.is_onnx or context.target.version >= NUMBERED
     if not isinstance(size, int):
-        return None if find(node, "num_outputs") is not None else context.changed(num_outputs=count)
+        return None if is_said or not is_newest else context.changed(num_outputs=count)
+    if context.target.is_onnx and size % count == 0 and is_said == is_newest:
+        return None
     part = -(-size // count)
     sizes = [min(part, max(0, size - part * place)) for place in range(count)]
     return context.changed(with_input(node, 1, context.int64(sizes)), without=("num_outputs",))
@@ -177,6 +187,7 @@ Split = OperatorSpec(
     rewritings=(split,),
     raised=split_raised,
     range=ranges.of(0),
+    onnx=OnnxForm(inputs={"split": 1}, versions={"num_outputs": 18}),
 )
 
 
@@ -259,8 +270,8 @@ def pad_inputs(node: Node, context: Context) -> list[Node] | None:
     if pads is None:
         return None
     data = context.input(0)
-    value = context.scalar(get_float(node, "value"), like=data)
-    return context.changed([data, context.int64(pads), value], without=("pads", "paddings", "value"))
+    value = [context.scalar(get_float(node, "value"), like=data)] if find(node, "value") is not None else []
+    return context.changed([data, context.int64(pads), *value], without=("pads", "paddings", "value"))
 
 
 def _pad_all_axes(node: Node, context: Context, data: str) -> list[Node]:
@@ -323,6 +334,7 @@ Pad = OperatorSpec(
     rewritings=(pad,),
     faults=(_NO_CUTTING,),
     range=ranges.padded,
+    onnx=OnnxForm(inputs={"pads": 1, "value": 2}),
 )
 
 

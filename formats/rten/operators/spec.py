@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
     from formats.rten.convert.value_types import Dims, Interval, ValueType
+    from formats.rten.target import Target
 
 STANDARD_DOMAINS: Final = (None, "", "ai.onnx")
 MICROSOFT: Final = "com.microsoft"
@@ -100,6 +101,25 @@ class Row(NamedTuple):
     since: Release = RELEASES[0]  # the first that has the operator
 
 
+class OnnxForm(NamedTuple):
+    """How RTen's ONNX loader reads an operator, where its row does not say so, and since when ONNX has that form.
+
+    An attribute that the loader does not read, or whose value it does not take, stops it.
+
+    Spec: RTen, op_registry/onnx_registry.rs; ONNX, Changelog.md.
+    """
+
+    row: Row | None = None  # of an operator that only the ONNX loader has
+    takes: Mapping[str, tuple[Any, ...]] = {}  # attributes without a field, and the values that it takes
+    inputs: Mapping[str, int] = {}  # attributes of older operator sets, and the places of the inputs that it makes them
+    defaults: Mapping[str, Any] = {}  # what an absent attribute means to it, where ONNX says something else
+    version: int = 13  # the operator set since which ONNX has what rewritings write, types included
+    versions: Mapping[str, int] = {}  # the same for an attribute
+
+
+PLAIN_FORM: Final = OnnxForm()
+
+
 class Signature(NamedTuple):
     """Which element types the inputs have in ONNX, where RTen has but one type of integer.
 
@@ -168,6 +188,8 @@ class OperatorSpec:
     faults: tuple[Fault, ...] = ()  # that its rewritings avoid, or that its deviation tells
     bounds: tuple[int, ...] = ()  # the inputs in which any large number means "no limit"
 
+    onnx: OnnxForm = PLAIN_FORM  # for RTen's ONNX loader
+
     # On the way back to ONNX.
     signature: Signature = UNTYPED
     ranks: Mapping[int, int] = field(default_factory=dict)  # the axes that an input must have; RTen takes any number
@@ -177,6 +199,11 @@ class OperatorSpec:
     # On the way to RTen: what RTen computes otherwise of a node as we write it, on ties, NaN, signed zero, half steps.
     told: Deviation | None = None
     unspecified: Deviation | None = None  # where ONNX leaves open what comes out, and RTen and onnxruntime differ
+
+    def row_for(self, target: Target) -> Row | None:
+        """How the loader that is written for has the operator; `None` where one of the releases lacks it."""
+        row = self.onnx.row or self.row if target.is_onnx else self.row
+        return row if row is not None and target.has(row) else None
 
     @property
     def all_rewritings(self) -> tuple[Rewriting, ...]:

@@ -61,8 +61,9 @@ def part_of_window(node: Node, geometry: Window, axes: range, fill: int = 0) -> 
     parts: dict[str, Any] = {
         "kernel_shape": [*(geometry.kernel[axis] for axis in axes), *ones],
         "strides": [*(geometry.strides[axis] for axis in axes), *ones],
-        "dilations": [*(geometry.dilations[axis] for axis in axes), *ones],
     }
+    if get_ints(node, "dilations") is not None:
+        parts["dilations"] = [*(geometry.dilations[axis] for axis in axes), *ones]
     if get_ints(node, "pads") is not None:
         begins, ends = ([geometry.pads[start + axis] for axis in axes] + [0] * fill for start in (0, rank))
         parts["pads"] = begins + ends

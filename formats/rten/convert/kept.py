@@ -1,0 +1,116 @@
+"""Which nodes stay as they are for RTen's ONNX loader, and what is told of the others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from formats.registry import Change
+from formats.rten.convert.onnx_reading import is_same, needed_version, problems, without_neutral
+from formats.rten.convert.read_types import node_in_read_types
+from formats.rten.convert.refusal import Refused
+from formats.rten.graph.ordering import subgraphs
+from formats.rten.operators import spec_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from formats.ir.model import Node
+    from formats.rten.convert.context import ValueNames
+    from formats.rten.convert.precedents import Likeness
+    from formats.rten.convert.scope import Scope
+    from formats.rten.operators.spec import OperatorSpec, Rewriting
+    from formats.rten.target import Target
+
+
+class Applied(NamedTuple):
+    """A rewriting that applied to a node: what it says of itself, and whether it is one from an older form."""
+
+    text: str
+    is_older: bool
+
+    @classmethod
+    def of(cls, rewriting: Rewriting, spec: OperatorSpec) -> Applied:
+        """What is told of a rewriting, by the first line of its docstring."""
+        return cls((rewriting.__doc__ or "").partition("\n")[0].rstrip("."), rewriting in spec.older)
+
+
+class Kept:
+    """What was rewritten of one model; `kept_version` is the operator set whose nodes may stay in an older form."""
+
+    def __init__(self, target: Target, kept_version: int | None) -> None:
+        self.changes: list[Change] = []
+        self.needs = 0, ""  # the operator set that nodes are of which were made, and the operator that needs it
+        self._target = target
+        self._kept_version = kept_version
+        self._alike: dict[Likeness, Change] = {}
+
+    def settle(
+        self, node: Node, made: list[Node], applied: Sequence[Applied], version: int, where: str, scope: Scope
+    ) -> list[Node]:
+        """What takes the place of a node of which legal nodes were `made`: those, or the node where it may stay."""
+        if len(made) == 1 and made[0] is node:
+            return made
+        spec, is_older = spec_of(node), any(rewriting.is_older for rewriting in applied)
+        has_graphs = bool(subgraphs((node,)))
+        if spec is not None and len(made) == 1:
+            stays = not has_graphs and (not is_older or version == self._kept_version)
+            if stays and is_same(node, made[0], spec, scope, self._target):
+                return [node]
+            if has_graphs and not applied:  # of which only subgraphs changed
+                return made
+        if len(made) != 1 or is_older or (made[0].op_type, made[0].input) != (node.op_type, node.input):
+            self.note_needs(made)
+        stops = [problem.reason for problem in problems(node, self._target)]
+        because = [*stops, *(rewriting.text for rewriting in applied if rewriting.text), "RTen does not take its form"]
+        became = tuple(dict.fromkeys(new.op_type or "" for new in made))
+        self.changes.append(Change(where, label(node), _operator(node), became, because[0], bool(stops)))
+        return made
+
+    def inline(self, node: Node, where: str) -> None:
+        """A function is put in the place of a call."""
+        self.changes.append(Change(where, label(node), _operator(node), (), "RTen does not read functions", True))
+
+    def remember(self, likeness: Likeness | None, count: int) -> None:
+        """What was told of a node since there were `count` changes holds for those like it."""
+        if likeness is not None and len(self.changes) == count + 1:
+            self._alike[likeness] = self.changes[-1]
+
+    def repeat(self, likeness: Likeness | None, node: Node, where: str) -> None:
+        """A node is rewritten as one like it was."""
+        change = self._alike.get(likeness) if likeness else None
+        if change is not None:
+            self.changes.append(change._replace(where=where, name=label(node)))
+
+    def note_needs(self, nodes: Iterable[Node]) -> None:
+        """Know the operator set that nodes need which were made here, and those in their subgraphs."""
+        for node in nodes:
+            spec = spec_of(node)
+            if spec is not None:
+                self.needs = max(self.needs, (needed_version(node, spec), node.op_type or ""))
+            for _, _, graph in subgraphs((node,)):
+                self.note_needs(graph.node)
+
+    def readable(self, node: Node, spec: OperatorSpec, names: ValueNames) -> Node:
+        """A legal node without what asks for nothing, as the loader reads it.
+
+        Raises: Refused where it does not.
+        """
+        node = without_neutral(node, spec)
+        found = problems(node_in_read_types(node), self._target)
+        if found:
+            raise Refused(found[0].reason, found[0].remedy)
+        row = spec.row_for(self._target)
+        outputs = None if row is None else row.outputs
+        for number, name in enumerate(node.output):
+            if outputs is not None and number >= outputs and names.is_read(name):
+                raise Refused(f"has an output {number} that is used, and RTen gives only those before it")
+        return node
+
+
+def label(node: Node) -> str:
+    """What a node is called in a report."""
+    return node.name or next(filter(None, node.output), "")
+
+
+def _operator(node: Node) -> str:
+    return f"{node.domain}.{node.op_type}" if node.domain else node.op_type or ""

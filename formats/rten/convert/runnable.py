@@ -1,0 +1,108 @@
+"""ONNX that RTen runs with ONNX's results, of a model in ONNX's operators.
+
+Nodes that RTen's ONNX loader reads, and whose kernels compute what ONNX says, stay as they are; the others are
+rewritten as on the way to a .rten file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from formats.ir.dtypes import type_name
+from formats.ir.model import Graph, Model
+from formats.ir.walk import graphs
+from formats.registry import Change, Runnable
+from formats.rten.convert.legalize import legalize
+from formats.rten.convert.read_types import READ_AS, element_type, in_read_types
+from formats.rten.convert.refusal import Refusal, RefusalError
+from formats.rten.target import ONNX_LOADER
+from formats.rten.types import NOT_NUMBERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from formats.rten.convert.kept import Kept
+    from formats.rten.convert.legalize import Legalized
+
+# The IR versions that came with operator sets, which a model of one of these has at least.
+IR_VERSIONS: Final = {8: 3, 9: 4, 10: 5, 11: 6, 12: 7, 15: 8, 19: 9, 21: 10, 23: 11, 24: 12, 25: 13}
+REFERENCE_KEYS: Final = ("location", "offset", "length", "checksum")  # of external data, that the loader takes
+MAX_RAISINGS: Final = 4  # of the operator set, of which each is to a newer one
+
+
+def _version(model: Model) -> int:
+    """The operator set of ONNX's own operators that a model imports."""
+    versions = {entry.domain or "": entry.version or 1 for entry in model.opset_import}
+    return versions.get("", versions.get("ai.onnx", 1))
+
+
+def runnable(model: Model) -> Runnable:
+    """The model as ONNX that RTen runs; the given one is not changed, and weights are shared.
+
+    Raises: TensorDataError where a constant that decides a form cannot be read.
+    """
+    given = version = _version(model)
+    legalized = legalize(model, target=ONNX_LOADER)
+    needed = _kept(legalized).needs
+    for _ in range(MAX_RAISINGS):
+        if _kept(legalized).needs[0] <= version:
+            break
+        needed = _kept(legalized).needs
+        version = needed[0]
+        legalized = legalize(model, target=ONNX_LOADER._replace(version=version))
+    losses = legalized.losses
+    made = legalized.model
+    if version > given:
+        least = max(ir for opset, ir in IR_VERSIONS.items() if opset <= version)
+        made = replace(made, ir_version=max(made.ir_version or 0, least))
+        detail = f"the model is of operator set {version}, before of {given}: what is rewritten needs its {needed[1]}"
+        losses.add("opset_version", detail, "opset_import", "ai.onnx", matters=False)
+    kinds = {found.elem_type for types in legalized.types.values() for found in types.values()}
+    graph = in_read_types(made.graph or Graph(), kinds, losses)
+    graph = _with_plain_references(graph)
+    refusals = [*legalized.refusals, *_unheld_interface(made.graph or Graph())]
+    error = RefusalError(refusals) if refusals else None
+    stops = () if error is None else tuple(error.reasons)
+    return Runnable(replace(made, graph=graph), losses.lines(), tuple(_changes(model, legalized)), error, stops)
+
+
+def _with_plain_references(graph: Graph) -> Graph:
+    """The graph with references to external data that say no more than the loader takes."""
+    tensors = [
+        replace(tensor, external_data=[entry for entry in tensor.external_data if entry.key in REFERENCE_KEYS])
+        if any(entry.key not in REFERENCE_KEYS for entry in vars(tensor).get("external_data") or ())
+        else tensor
+        for tensor in graph.initializer
+    ]
+    return replace(graph, initializer=tensors)
+
+
+def _kept(legalized: Legalized) -> Kept:
+    assert legalized.kept is not None
+    return legalized.kept
+
+
+def _unheld_interface(graph: Graph) -> Iterator[Refusal]:
+    """The inputs and outputs of types that nothing in RTen holds."""
+    for field in ("input", "output"):
+        for index, value in enumerate(getattr(graph, field)):
+            if (number := element_type(value.type)) in NOT_NUMBERS:
+                reason = f"the {field} {value.name!r} has element type {type_name(number)}"
+                yield Refusal("", "", None, f"graph.{field}[{index}]", reason)
+
+
+def _changes(model: Model, legalized: Legalized) -> Iterator[Change]:
+    """What of a model is rewritten; nodes in a subgraph are rewritten more than once where what is around them is."""
+    for where, graph in graphs(model):
+        for index, tensor in enumerate(graph.initializer):
+            if (kind := tensor.data_type or 0) in READ_AS:
+                reason = f"RTen does not read tensors of {type_name(kind)}"
+                place = f"{where}.initializer[{index}]"
+                yield Change(place, tensor.name or "", "", (type_name(READ_AS[kind]),), reason, True)
+        for index, sparse in enumerate(graph.sparse_initializer):
+            name = (sparse.values.name if sparse.values else "") or ""
+            yield Change(
+                f"{where}.sparse_initializer[{index}]", name, "", (), "RTen does not read sparse tensors", True
+            )
+    yield from dict.fromkeys(_kept(legalized).changes)

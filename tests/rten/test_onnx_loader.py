@@ -1,0 +1,101 @@
+"""The registry of RTen's ONNX loader, as the specs of the operators have it, is that of the runtime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx
+import pytest
+from runtime.runner import RELEASES, RunnerError
+
+from formats.rten.operators import ALL_SPECS
+from formats.rten.operators.spec import ANY, FieldKind
+from formats.rten.target import TARGETS
+
+KNOWN = {release: TARGETS[release]._replace(is_onnx=True) for release in RELEASES}
+FEW = 3  # activations of one direction, at most
+SPECS = [spec for spec in ALL_SPECS if not spec.domain and spec.name != "Constant"]
+# What the attributes of fields are, where an operator wants them or a choice has to be made.
+BODY = onnx.parser.parse_graph("g (int64 i, bool c) => (bool c_out) { c_out = Identity(c) }")
+BRANCH = onnx.parser.parse_graph("g () => (float[1] t) { t = Constant<value_floats=[1.0]>() }")
+
+
+def value_of(field: Any) -> Any:
+    """Return a value that an attribute may have."""
+    if field.kind is FieldKind.CHOICE:
+        return next(iter(field.choices))
+    if field.kind is FieldKind.GRAPH:
+        return BODY if field.name == "body" else BRANCH
+    if field.kind is FieldKind.SCALAR:
+        return onnx.helper.make_tensor("value", onnx.TensorProto.FLOAT, [1], [0.0])
+    values = {FieldKind.FLOAT: 0.5, FieldKind.INTS: [1, 1], FieldKind.STRING: "a->a"}
+    return values.get(field.kind, 1)
+
+
+@pytest.fixture
+def stops(runtimes, tmp_path):
+    """Loads a model of one node in a release, and gives the loader's complaint, empty where there is none."""
+
+    def load(release, op_type, inputs, attributes):
+        names = [f"x{number}" for number in range(inputs)]
+        node = onnx.helper.make_node(op_type, names, ["y"], **attributes)
+        values = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in names]
+        result = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.UNDEFINED, None)
+        graph = onnx.helper.make_graph([node], "g", values, [result])
+        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 24)])
+        path = tmp_path / "m.onnx"
+        path.write_bytes(model.SerializeToString())
+        try:
+            runtimes[release].run(path, {}, optimize=False)
+        except RunnerError as error:
+            return error.message if error.stage == "load" else ""
+        return ""
+
+    return load
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_operators(release, stops):
+    """The loader has the operators that the specs say it has, and no other that is known."""
+    if release not in KNOWN:
+        pytest.skip("no such target")
+    found, expected = set(), set()
+    for spec in SPECS:
+        row = spec.row_for(KNOWN[release])
+        required = {field.onnx_name: value_of(field) for field in (row.fields if row else ()) if field.required}
+        if row is not None:
+            expected.add(spec.name)
+        if "not supported" not in stops(release, spec.name, 1, required):
+            found.add(spec.name)
+    assert expected == found
+
+
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.row or spec.onnx.row], ids=lambda spec: spec.name)
+def test_attributes(spec, stops):
+    """The loader takes the attributes that the spec says it takes, needs those that it says, and takes no other."""
+    release = max(RELEASES)
+    row = spec.row_for(KNOWN[release])
+    if row is None:
+        pytest.skip(f"RTen {release} has no such operator")
+    inputs = 1 if row.inputs != 0 else 0
+    required = {field.onnx_name: value_of(field) for field in row.fields if field.required}
+    assert "" == stops(release, spec.name, inputs, required)
+    for field in row.fields:
+        if not field.required:
+            assert "" == stops(release, spec.name, inputs, {**required, field.onnx_name: value_of(field)}), field.name
+    for name, values in spec.onnx.takes.items():
+        for value in values if values is not ANY else [0]:
+            if value == ():  # nothing, of which the type cannot be told
+                continue
+            both = {"direction": "bidirectional"} if name == "activations" and len(value) > FEW else {}
+            assert "" == stops(release, spec.name, inputs, {**required, **both, name: value}), (name, value)
+    for name, place in spec.onnx.inputs.items():
+        value = 1 if name in ("k", "axis") else 0.5 if name in ("min", "max", "value", "ratio") else [1, 1]
+        assert "" == stops(release, spec.name, place, {**required, name: value}), name
+    if not any(field.kind is FieldKind.GRAPH for field in row.fields):  # those it does not look at
+        assert "unsupported" in stops(release, spec.name, inputs, {**required, "no_such_attribute": 1})
+    if spec.row is not None:
+        for name, values in spec.row.neutral.items():
+            taken = spec.onnx.takes.get(name)
+            for value in () if values is ANY or taken is ANY else set(values) - set(taken or ()):
+                assert "" != stops(release, spec.name, inputs, {**required, name: value}), (name, value)

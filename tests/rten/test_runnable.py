@@ -1,0 +1,352 @@
+"""ONNX that is written for RTen: its own loader runs it, onnxruntime agrees, and what it runs anyway stays as it is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import commands
+import numpy as np
+import onnx
+import pytest
+from corpus import backend_cases
+from evaluation import difference, evaluate_in_onnxruntime, held
+from graphs import difference as graph_difference
+from graphs import generate, run_in_onnxruntime, tells
+from graphs import held as held_by_rten
+from rten_tables import DEVIATIONS
+from runtime.runner import Runner, RunnerError
+
+import formats
+from formats.errors import OptionError, UnsupportedError
+from formats.onnxpb import CODEC as ONNX
+from formats.onnxpb import OnnxOptions
+from formats.rten.convert.runnable import runnable
+from formats.tensordata.engine import to_bytes
+from formats.tensordata.source import Literal
+
+RELEASE = "0.27"
+EXPECTED = Path(__file__).parent / "runnable_outcomes.json"
+TOLERANCES = {"fp16": 1e-2, "qdq8": 5e-2, "dynq8": 5e-2}
+RANDOM = "test_bernoulli"
+GRAPHS = 120
+# The first of a generated graph's names is that of a value in a body and around it, which is no valid ONNX.
+NOT_VALID = (146,)
+
+
+@pytest.fixture(scope="module")
+def runner():
+    """The release whose ONNX loader is written for."""
+    found = Runner.find(RELEASE)
+    if found is None:
+        pytest.skip(f"the runner of RTen {RELEASE} is not built")
+    yield found
+    found.close()
+
+
+def rewritten(data):
+    """Return what a model becomes for RTen, and the bytes of that."""
+    found = runnable(ONNX.read(Literal(data), None))
+    if found.error is not None:
+        return found, b""
+    return found, to_bytes(ONNX.plan(found.model, Path("m.onnx"), OnnxOptions()))
+
+
+def of_text(text, opset=17):
+    """Return the bytes of a model of one graph, in ONNX's own notation."""
+    return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> {text}').SerializeToString()
+
+
+def operators(model):
+    """Return the operators of the outermost graph."""
+    return [node.op_type for node in model.graph.node]
+
+
+def test_backend_nodes(runner, tmp_path):
+    """Each operator test of ONNX is right in RTen's ONNX loader, refused, or one of the known deviations.
+
+    What comes out passes the checker of ONNX. What came out is in `outcomes.json` of the test's folder, to take the
+    place of `runnable_outcomes.json` where a change is meant.
+    """
+    path = tmp_path / "m.onnx"
+    outcomes = {"right": [], "deviating": [], "refused": {}}
+    for case in backend_cases():
+        if case.id.startswith(RANDOM):
+            continue
+        found, data = rewritten(case.model)
+        if found.error is not None:
+            outcomes["refused"].setdefault(
+                "; ".join(sorted(reason.split(" [")[0] for reason in found.stops)), []
+            ).append(case.id)
+            continue
+        onnx.checker.check_model(onnx.load_from_string(data), full_check=True)
+        path.write_bytes(data)
+        outputs = runner.run(path, {name: held(value) for name, value in case.inputs.items()})
+        pairs = zip(outputs, case.outputs.values(), strict=True)
+        wrong = next((text for pair in pairs if (text := difference(*pair, 1e-4))), "")
+        assert not wrong or case.id.startswith(tuple(DEVIATIONS)), f"{case.id}: {wrong}"
+        outcomes["deviating" if wrong else "right"].append(case.id)
+    outcomes["right"] = len(outcomes["right"])
+    (tmp_path / "outcomes.json").write_text(json.dumps(outcomes, indent=1, sort_keys=True))
+    assert json.loads(EXPECTED.read_text()) == outcomes
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_backend_nodes_in_onnxruntime(part):
+    """What an operator test of ONNX becomes for RTen gives the same outputs in onnxruntime as the test itself."""
+    compared = 0
+    for case in backend_cases()[part::4]:
+        found, data = rewritten(case.model)
+        if found.error is not None or not found.changes or case.id.startswith(RANDOM):
+            continue
+        try:
+            wanted = evaluate_in_onnxruntime(case.model, case.inputs)
+        except Exception:
+            continue  # which it does not run
+        outputs = evaluate_in_onnxruntime(data, case.inputs)
+        assert [""] * len(wanted) == [difference(*pair, 1e-5) for pair in zip(outputs, wanted, strict=True)], case.id
+        compared += 1
+    assert compared >= 50
+
+
+def test_shared_models(shared_model, runner, tmp_path):
+    """Exported models run in RTen, mapped with their external data, and give what onnxruntime gave of the originals."""
+    reference = np.load(shared_model.with_suffix(".npz"))
+    inputs = {key.removeprefix("in_"): reference[key] for key in reference.files if key.startswith("in_")}
+    wanted = [reference[f"out_{number}"] for number in range(len(reference.files) - len(inputs))]
+    path = tmp_path / "m.onnx"
+    formats.convert(shared_model, path, runtime="rten", external_data=True)
+    tolerance = TOLERANCES.get(shared_model.stem.rpartition(".")[2], 1e-4)
+    for mapped in (False, True):
+        outputs = runner.run(path, inputs, mmap=mapped)
+        assert [""] * len(wanted) == [difference(*pair, tolerance) for pair in zip(outputs, wanted, strict=True)]
+    onnx.checker.check_model(path, full_check=True)
+
+
+@pytest.mark.parametrize("seed", [seed for seed in range(GRAPHS) if seed not in NOT_VALID])
+def test_generated_graphs(seed, runner, tmp_path):
+    """Random graphs give the same in onnxruntime as they were and as they became, and in RTen, unless that is told."""
+    graph = generate(seed)
+    if graph is None:
+        return
+    source, path = tmp_path / "m.onnx", tmp_path / "rten.onnx"
+    source.write_bytes(graph.model.SerializeToString())
+    wanted = run_in_onnxruntime(graph.model, graph.feeds)
+    try:
+        report = formats.convert(source, path, runtime="rten")
+    except UnsupportedError:
+        return
+    model = onnx.load(path)
+    types = {value.name: value.type.tensor_type.elem_type for value in model.graph.input}
+    feeds = {
+        name: held_by_rten(graph.feeds[name]).astype(onnx.helper.tensor_dtype_to_np_dtype(elem_type))
+        for name, elem_type in types.items()
+    }
+    assert "" == graph_difference(wanted, run_in_onnxruntime(model, feeds))
+    found = runner.run(path, {name: held_by_rten(value) for name, value in graph.feeds.items()})
+    assert tells(report, graph.model) or "" == graph_difference(wanted, found)
+
+
+STAYS = {
+    "reduce": ("g (float[2,3] x) => (float[2,1] y) { y = ReduceMean<axes=[1]>(x) }", 13),
+    "unsqueeze": ("g (float[2,3] x) => (float[2,1,3] y) { y = Unsqueeze<axes=[1]>(x) }", 11),
+    "clip": ("g (float[2,3] x) => (float[2,3] y) { y = Clip<min=0.0, max=6.0>(x) }", 6),
+    "slice": ("g (float[2,3] x) => (float[2,1] y) { y = Slice<axes=[1], starts=[0], ends=[1]>(x) }", 9),
+    "pad": ("g (float[2] x) => (float[4] y) { y = Pad<pads=[1,1]>(x) }", 10),
+    "split": ("g (float[4] x) => (float[1] y, float[3] z) { y, z = Split<split=[1,3]>(x) }", 11),
+    "softmax": ("g (float[2,3] x) => (float[2,3] y) { y = Softmax<axis=1>(x) }", 11),
+    "conv": ("g (float[1,1,4,4] x, float[1,1,3,3] w) => (float[1,1,4,4] y) "
+             '{ y = Conv<kernel_shape=[3,3], auto_pad="SAME_UPPER">(x, w) }', 17),
+    "norm": ("g (float[2,3] x, float[3] s) => (float[2,3] y) { y = LayerNormalization<stash_type=1>(x, s) }", 17),
+    "half": ("g (float16[2,3] x) => (float16[2,3] y) <float16[3] w = {15360, 16384, 16896}> { y = Mul(x, w) }", 17),
+    "long": ("g (int64[2,3] x) => (bool[2,3] y) <int64[3] w = {1, 2, 3}> { y = Less(x, w) }", 17),
+    "softsign": ("g (float[2,3] x) => (float[2,3] y) { y = Softsign(x) }", 17),
+    "constant": ("g (float[2,3] x) => (float[2,3] y) { c = Constant<value_float=2.0>() y = Mul(x, c) }", 17),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_what_runs_stays(name, runner, tmp_path):
+    """A node that RTen's ONNX loader reads, in whatever operator set, is not touched, and runs."""
+    text, opset = STAYS[name]
+    data = of_text(text, opset)
+    found, made = rewritten(data)
+    assert () == found.changes
+    assert onnx.load_from_string(data) == onnx.load_from_string(made)
+    rng = np.random.default_rng(0)
+    inputs = {
+        value.name: rng.integers(0, 4, [dim.dim_value for dim in value.type.tensor_type.shape.dim]).astype(
+            onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+        )
+        for value in onnx.load_from_string(data).graph.input
+    }
+    (tmp_path / "m.onnx").write_bytes(made)
+    outputs = runner.run(tmp_path / "m.onnx", {key: held(value) for key, value in inputs.items()})
+    wanted = evaluate_in_onnxruntime(data, inputs)
+    assert [""] * len(wanted) == [difference(*pair, 1e-4) for pair in zip(outputs, wanted, strict=True)]
+
+
+def test_names_and_documents_stay():
+    """A node whose attributes change keeps its name, its documentation and its metadata, and so do the others."""
+    model = onnx.load_from_string(
+        of_text(
+            "g (float[1,1,4,4] x, float[1,1,3,3] w) => (float[1,1,4,4] y) "
+            '{ z = Conv<auto_pad="SAME_LOWER">(x, w) y = Relu(z) }'
+        )
+    )
+    for node in model.graph.node:
+        node.name, node.doc_string = f"the {node.op_type}", "said"
+        node.metadata_props.add(key="k", value="v")
+    found, _ = rewritten(model.SerializeToString())
+    assert ["Conv"] == [change.operator for change in found.changes]
+    assert [("the Conv", "said"), ("the Relu", "said")] == [
+        (node.name, node.doc_string) for node in found.model.graph.node
+    ]
+    assert ["v", "v"] == [node.metadata_props[0].value for node in found.model.graph.node]
+
+
+def test_operator_set_is_raised_as_a_whole():
+    """Where a rewriting needs a newer operator set, all nodes are brought to it, and that is told."""
+    text = ("g (float[2,3] x, float[3] s) => (float[2,3] y, float[2,1] m, float[1,1] z) "
+            "{ y, m, d = LayerNormalization(x, s) z = ReduceMax<axes=[0,1]>(m) }")  # fmt: skip
+    found, data = rewritten(of_text(text, 17))
+    model = onnx.load_from_string(data)
+    onnx.checker.check_model(model, full_check=True)
+    assert 18 == model.opset_import[0].version
+    assert "LayerNormalization" not in operators(model)
+    (told,) = (loss for loss in found.losses if loss.kind == "opset_version")
+    assert not told.matters
+    assert "operator set 18, before of 17" in told.detail
+    (reduction,) = (node for node in model.graph.node if node.op_type == "ReduceMax")
+    assert 2 == len(reduction.input)
+
+
+def test_types_at_the_interface():
+    """Types that RTen lacks become those that hold them, also at the interface, where it is told."""
+    text = (
+        "g (uint16[2] x, bfloat16[2] z) => (uint16[2] y, bfloat16[2] w) <uint16[2] k = {65535, 1}> "
+        "{ y = Add(x, k) w = Neg(z) }"
+    )
+    found, data = rewritten(of_text(text, 21))
+    onnx.checker.check_model(onnx.load_from_string(data), full_check=True)
+    (total, negative) = evaluate_in_onnxruntime(data, {"x": np.array([2, 3]), "z": np.array([1.0, 2.0])})
+    assert [1, 4] == total.tolist()
+    assert [-1.0, -2.0] == negative.tolist()
+    told = {(loss.kind, loss.where, loss.matters) for loss in found.losses}
+    assert {("interface_type", f"graph.{end}[{n}]", True) for end in ("input", "output") for n in (0, 1)} <= told
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("g (string[2] x) => (bool[2] y) { y = Equal(x, x) }", "the input 'x' has element type STRING"),
+        ("g (float[2] x) => (float[2] y) { y = Multinomial<dtype=1>(x) }", "Multinomial"),
+    ],
+)
+def test_what_cannot_be_rewritten_is_refused(text, reason, tmp_path):
+    """What RTen cannot run in any form is refused, and nothing is written."""
+    (tmp_path / "m.onnx").write_bytes(of_text(text))
+    with pytest.raises(UnsupportedError, match=reason):
+        formats.convert(tmp_path / "m.onnx", tmp_path / "n.onnx", runtime="rten")
+    assert [tmp_path / "m.onnx"] == list(tmp_path.iterdir())
+
+
+def external(path, **entries):
+    """Write a model with a weight in another file, and more entries about it."""
+    weight = np.arange(300, dtype=np.float32)
+    model = onnx.load_from_string(
+        of_text("g (float[8,300] x) => (float[8,300] y) <float[300] w = {0}> { y = Mul(x, w) }")
+    )
+    model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(weight, "w"))
+    onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    model = onnx.load(path, load_external_data=False)
+    for key, value in entries.items():
+        model.graph.initializer[0].external_data.add(key=key, value=value)
+    path.write_bytes(model.SerializeToString())
+    return weight
+
+
+def test_external_data(runner, tmp_path):
+    """Weights outside go into a file that RTen takes, without keys that it does not; it runs it read and mapped."""
+    source, path = tmp_path / "m.onnx", tmp_path / "n.onnx"
+    weight = external(source, basepath="/elsewhere", vendor="note")
+    with pytest.raises(RunnerError):
+        runner.run(source, {"x": np.ones((8, 300), np.float32)})
+    formats.convert(source, path, runtime="rten")
+    (tensor,) = onnx.load(path, load_external_data=False).graph.initializer
+    assert {"location": "n.onnx.data", "offset": "0", "length": "1200"} == {
+        entry.key: entry.value for entry in tensor.external_data
+    }
+    for mapped in (False, True):
+        (output,) = runner.run(path, {"x": np.ones((8, 300), np.float32)}, mmap=mapped)
+        assert weight.tolist() == output[7].tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"external_data": "weights.bin"}, "weights.bin"),
+        ({"external_data": True, "alignment": 6}, "multiple of 4"),
+        ({"runtime": "onnx"}, "no runtime is called 'onnx'"),
+        ({"to_format": "rten"}, "formats of ONNX"),
+    ],
+)
+def test_options_that_rten_would_not_read(options, message, tmp_path):
+    """A name or an alignment that its loader refuses is refused before anything is written."""
+    external(tmp_path / "m.onnx")
+    with pytest.raises(OptionError, match=message):
+        formats.convert(tmp_path / "m.onnx", tmp_path / "n.onnx", **{"runtime": "rten", **options})
+    assert not (tmp_path / "n.onnx").exists()
+
+
+def test_archives_and_models_in_memory(tmp_path):
+    """An archive, and a model that is saved or dumped, are rewritten alike."""
+    (tmp_path / "m.onnx").write_bytes(of_text("g (float[2] x) => (float[2] y) { y = Mish(x) }", 18))
+    report = formats.convert(tmp_path / "m.onnx", tmp_path / "m.onnxz", runtime="rten")
+    assert ["Mish"] == [change.operator for change in report.changes]
+    wanted = operators(formats.load(tmp_path / "m.onnxz"))
+    assert "Mish" not in wanted
+    model = formats.load(tmp_path / "m.onnx")
+    formats.save(model, tmp_path / "n.onnx", runtime="rten")
+    for found in (formats.load(tmp_path / "n.onnx"), formats.loads(formats.dumps(model, "onnx", runtime="rten"))):
+        assert wanted == operators(found)
+
+
+def test_report(tmp_path):
+    """The report says of each node that was rewritten where it was, what it became and why."""
+    path = tmp_path / "m.onnx"
+    path.write_bytes(of_text("g (float[2] x) => (float[2] y) { z = Mish(x) y = Mish(z) }", 18))
+    done = commands.run("formats", "convert", path, tmp_path / "n.onnx", "--runtime", "rten", "--json")
+    assert 0 == done.exit_code
+    first, second = json.loads(done.stdout)["changes"]
+    assert ("graph.node[0]", "z", "Mish", True) == tuple(
+        first[key] for key in ("where", "name", "operator", "is_refused")
+    )
+    assert "graph.node[1]" == second["where"]
+    assert "Tanh" in first["became"]
+    assert "no such operator" in first["reason"]
+    done = commands.run("formats", "convert", path, tmp_path / "o.onnx", "--runtime", "rten")
+    assert "rewritten for the runtime: Mish x 2" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "runs", "loads", "lines"),
+    [
+        ("g (float[2] x) => (float[2] y) { y = Neg(x) }", True, True, ["rten runs the model as it is"]),
+        ("g (float[2] x) => (float[2] y) { y = Mish(x) }", False, False, ["does not load", "1 x Mish -> "]),
+        ("g (float[2] x) => (bool[2] y) { y = Cast<to=9>(x) }", False, True, ["computes something else", "1 x Cast"]),
+        ("g (string[2] x) => (bool[2] y) { y = Equal(x, x) }", False, False, ["cannot be rewritten", "STRING"]),
+    ],
+)
+def test_inspection(text, runs, loads, lines, tmp_path):
+    """`inspect` says without converting whether RTen runs a model, what stops it, and what would be rewritten."""
+    path = tmp_path / "m.onnx"
+    path.write_bytes(of_text(text, 18))
+    found = formats.inspect(path, runtime="rten").runtime
+    assert (runs, loads) == (found.runs, found.loads)
+    done = commands.run("formats", "inspect", path, "--runtime", "rten")
+    assert 0 == done.exit_code
+    assert all(line in done.stdout for line in lines), done.stdout
+    told = json.loads(commands.run("formats", "inspect", path, "--runtime", "rten", "--json").stdout)["runtime"]
+    assert (runs, loads) == (told["runs"], told["loads"])
+    assert "runtime" not in formats.inspect(path).to_json()
