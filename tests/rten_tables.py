@@ -13,7 +13,7 @@ from runtime.runner import DEFAULT_RELEASES
 
 from formats.ir import dtypes
 from formats.rten.operators import BY_DOMAIN, HELD, SPECS
-from formats.rten.operators.spec import MICROSOFT
+from formats.rten.operators.spec import MACHINE_LEARNING, MICROSOFT
 from formats.rten.target import RELEASES
 from formats.rten.types import ELEMENTS, HOLDERS
 
@@ -79,6 +79,11 @@ def lowered() -> str:
 def contributed() -> str:
     """The operators of onnxruntime's own domain that are written as others."""
     return _paragraph(sorted(name for domain, name in BY_DOMAIN if domain == MICROSOFT))
+
+
+def learned() -> str:
+    """The operators of classical machine learning that are written as others, which all are but one."""
+    return _paragraph(sorted(name for domain, name in BY_DOMAIN if domain == MACHINE_LEARNING and name != "ZipMap"))
 
 
 _VARIABLE = re.compile(r"'[^']*'|\b[A-Z][A-Z0-9]{2,}\b|(?<== )\S+")
@@ -175,6 +180,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "adapted": adapted,
     "lowered": lowered,
     "contributed": contributed,
+    "learned": learned,
     "additions": additions,
     "faults": faults,
     "outcomes": outcomes,

@@ -3,7 +3,8 @@
 `SPECS` has them all. A family's module has its operators as `OperatorSpec`s, each behind the functions that it uses.
 Families use each other's operators as symbols, such as `shape.Reshape`, inside of functions: so they import modules.
 Modules that are no families: `spec.py` says what a spec is, `rules.py`, `ranges.py`, `deviations.py`, `rewritings.py`,
-`window.py` and `recurrent_loop.py` have what several families share, and `interpolation.py` the numbers of resizing.
+`window.py` and `recurrent_loop.py` have what several families share, `interpolation.py` has the numbers of resizing,
+and `tree_nodes.py` the nodes of decision trees.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from formats.rten.operators import (
     indexing,
     losses,
     matrix,
+    ml,
     normalization,
     pooling,
     quantization,
@@ -39,6 +41,8 @@ from formats.rten.operators import (
     shape,
     signal,
     slicing,
+    support_vectors,
+    trees,
 )
 from formats.rten.operators.spec import STANDARD_DOMAINS, OperatorSpec
 
@@ -64,6 +68,7 @@ FAMILIES: Final = (
     indexing,
     losses,
     matrix,
+    ml,
     normalization,
     pooling,
     quantization,
@@ -76,6 +81,8 @@ FAMILIES: Final = (
     shape,
     signal,
     slicing,
+    support_vectors,
+    trees,
 )
 
 ALL_SPECS: Final = tuple(

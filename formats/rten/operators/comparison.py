@@ -40,7 +40,8 @@ _IN_32_BITS = widened((0, 1), ())
 
 def _spec(name: str, letter: str, **more: Any) -> OperatorSpec:
     """The spec of an operator that makes a truth value of two values: what all have in common, and its own fields."""
-    return OperatorSpec(name, Row(2), signature=Signature(letter), dims=broadcast, elements=(always(BOOL),), **more)
+    common: dict[str, Any] = {"dims": broadcast, "elements": (always(BOOL),), "range": ranges.truths}
+    return OperatorSpec(name, Row(2), signature=Signature(letter), **common, **more)
 
 
 Equal = _spec("Equal", "A", contents=equal_contents, older=_OLD, narrow=_IN_32_BITS)
@@ -51,7 +52,7 @@ LessOrEqual = _spec("LessOrEqual", "N", narrow=_IN_32_BITS)
 And = _spec("And", "b", older=_OLD)
 Or = _spec("Or", "b", older=_OLD)
 Xor = _spec("Xor", "b", older=_OLD)
-Not = OperatorSpec("Not", Row(1), signature=Signature("b"), dims=same, elements=(always(BOOL),))
+Not = OperatorSpec("Not", Row(1), signature=Signature("b"), dims=same, elements=(always(BOOL),), range=ranges.truths)
 
 
 def is_inf(node: Node, context: Context) -> list[Node] | None:

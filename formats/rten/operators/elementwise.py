@@ -20,6 +20,26 @@ if TYPE_CHECKING:
     from formats.rten.convert.scope import Scope
     from formats.rten.convert.value_types import Dims, ValueType
 
+
+def short_bias(node: Node, context: Context) -> list[Node] | None:
+    """RTen takes a constant vector that is added to a product for a number for each column, and stops if it is none.
+
+    So one element becomes a scalar, and a vector that is added to columns of one element a row.
+    """
+    from formats.rten.operators import quantization, shape  # which themselves need this module
+
+    inputs = list(node.input)
+    for place, other in ((0, 1), (1, 0)):
+        dims, wider = context.dims(inputs[place]), context.dims(inputs[other])
+        if dims is None or len(dims) != 1 or not wider or not context.is_float(inputs[place]):
+            continue
+        if dims == (1,) and wider != (1,):
+            inputs[place] = quantization.per_tensor(context, inputs[place])
+        elif dims != (1,) and len(wider) > 1 and wider[-1] == 1:
+            inputs[place] = context.op(shape.Unsqueeze, inputs[place], context.int64([0]))
+    return None if inputs == list(node.input) else context.changed(inputs)
+
+
 Add = OperatorSpec(
     "Add",
     Row(2),
@@ -28,6 +48,7 @@ Add = OperatorSpec(
     elements=(of_any_input,),
     contents=arithmetic(operator.add, 0),
     older=(broadcast_by_attribute,),
+    rewritings=(short_bias,),
     narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
     is_plain=True,
     range=ranges.sums,

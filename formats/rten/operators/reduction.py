@@ -244,10 +244,15 @@ def arg_reduce_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Di
     return [reduced(types[0].dims, [get_int(node, "axis")], get_int(node, "keepdims", 1))]
 
 
+MANY_NUMBERS = 1 << 16  # different ones, of which a few elements hardly are equal
+
+
 def arg_extremum(node: Node, context: Context) -> list[Node] | None:
-    """RTen gives the last of equal extrema; TopK, which gives the first, is exact."""
+    """RTen gives the last of equal extrema; TopK gives the first, and is taken where equal ones are to be expected."""
     is_last = get_int(node, "select_last_index")
-    if not (context.target.is_onnx if is_last else context.exact):
+    least, greatest = context.scope.range_of(context.input(0))
+    are_few = least is not None and greatest is not None and greatest - least <= MANY_NUMBERS
+    if not (context.target.is_onnx if is_last else context.exact or are_few):
         return None
     data, axis = context.input(0), get_int(node, "axis")
     largest = int(node.op_type == ArgMax.name)

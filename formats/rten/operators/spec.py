@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 STANDARD_DOMAINS: Final = (None, "", "ai.onnx")
 MICROSOFT: Final = "com.microsoft"
+MACHINE_LEARNING: Final = "ai.onnx.ml"
 RTEN_DOMAIN: Final = "rten"  # of the nodes of a model that was read from a .rten file
 
 # `(node, context)`: the nodes that compute the same, in order, or `None` to leave the node as it is.

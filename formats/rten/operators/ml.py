@@ -1,0 +1,358 @@
+"""Operators of classical machine learning, of the domain ai.onnx.ml, as standard ones; trees are in `trees.py`.
+
+Spec: ONNX, Operators-ml.md; what it leaves open is as ONNX Runtime computes it.
+"""
+
+from __future__ import annotations
+
+from math import isnan
+from typing import TYPE_CHECKING, Any
+
+from formats.ir.dtypes import FLOAT, INT32, INT64
+from formats.rten.convert.refusal import Refused
+from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_ints, get_string, get_strings
+from formats.rten.operators import (
+    activation,
+    comparison,
+    elementwise,
+    indexing,
+    matrix,
+    normalization,
+    reduction,
+    shape,
+    slicing,
+)
+from formats.rten.operators.spec import MACHINE_LEARNING, OperatorSpec
+from formats.rten.types import NOT_NUMBERS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from formats.ir.model import Node
+    from formats.rten.convert.context import Context
+
+_STRINGS = "has strings, of which RTen has none"
+_STRINGS_REMEDY = "train with numbers in their place"
+
+
+def _of_features(node: Node, context: Context, name: str) -> str:
+    """A constant with one number, or one for each feature, which are along the second axis."""
+    values = get_floats(node, name) or ()
+    if len(values) == 1:
+        return context.array(values[0])
+    rank = context.known_rank(context.input(0))
+    features = context.static_dims(context.input(0), min(rank - 1, 1))[0]
+    if len(values) != features:
+        raise Refused(f"has {len(values)} numbers in {name!r}, and {features} features")
+    return context.op(shape.Reshape, context.array(values), context.int64([-1] + [1] * max(rank - 2, 0)))
+
+
+def scaler(node: Node, context: Context) -> list[Node] | None:
+    """The product (x - offset) * scale."""
+    data = context.cast(context.input(0), FLOAT)
+    shifted = context.op(elementwise.Sub, data, _of_features(node, context, "offset"))
+    return context.replace(context.op(elementwise.Mul, shifted, _of_features(node, context, "scale")))
+
+
+Scaler = OperatorSpec("Scaler", domain=MACHINE_LEARNING, rewritings=(scaler,))
+
+
+def normalizer(node: Node, context: Context) -> list[Node] | None:
+    """Each sample divided by its largest number, or its norm of one or two, where that is not zero."""
+    data = context.cast(context.input(0), FLOAT)
+    reductions = {"MAX": reduction.ReduceMax, "L1": reduction.ReduceL1, "L2": reduction.ReduceL2}
+    name = get_string(node, "norm", "MAX")
+    if name not in reductions:
+        raise Refused(f"has the unknown norm {name!r}")
+    axis = min(context.known_rank(data) - 1, 1)
+    size = context.op(reductions[name], data, context.int64([axis]), keepdims=1)
+    is_zero = context.op(comparison.Equal, size, context.scalar(0.0))
+    divisor = context.op(comparison.Where, is_zero, context.scalar(1.0), size)
+    return context.replace(context.op(elementwise.Div, data, divisor))
+
+
+Normalizer = OperatorSpec("Normalizer", domain=MACHINE_LEARNING, rewritings=(normalizer,))
+
+
+def binarizer(node: Node, context: Context) -> list[Node] | None:
+    """One where a number exceeds the threshold, else zero."""
+    data = context.input(0)
+    limit = context.array(get_float(node, "threshold"), context.elem_type(data) or FLOAT)
+    return context.replace(context.cast(context.op(comparison.Greater, data, limit), context.elem_type(data) or FLOAT))
+
+
+Binarizer = OperatorSpec("Binarizer", domain=MACHINE_LEARNING, rewritings=(binarizer,))
+
+
+def array_feature_extractor(node: Node, context: Context) -> list[Node] | None:
+    """Some columns; of a vector, a row of them."""
+    data = context.input(0)
+    if context.known_rank(data) == 1:
+        data = context.op(shape.Unsqueeze, data, context.int64([0]))
+    places = context.op(shape.Reshape, context.input(1), context.int64([-1]))
+    return context.replace(context.op(indexing.Gather, data, places, axis=-1))
+
+
+ArrayFeatureExtractor = OperatorSpec(
+    "ArrayFeatureExtractor", domain=MACHINE_LEARNING, rewritings=(array_feature_extractor,)
+)
+
+
+def imputer(node: Node, context: Context) -> list[Node] | None:
+    """A number for each feature in the place of one that stands for "missing"."""
+    data = context.input(0)
+    elem_type = context.elem_type(data) or FLOAT
+    is_float = find(node, "imputed_value_floats") is not None
+    values = (get_floats(node, "imputed_value_floats") if is_float else get_ints(node, "imputed_value_int64s")) or []
+    rank = context.known_rank(data)
+    if len(values) > 1:
+        features = context.static_dims(data, min(rank - 1, 1))[0]
+        values = values if features == len(values) else values[:1]  # as ONNX Runtime takes them
+    if not values:
+        raise Refused("has no values to put in the place of others")
+    fill = context.array(values, elem_type)
+    if rank > 2 and len(values) > 1:
+        fill = context.op(shape.Reshape, fill, context.int64([-1] + [1] * (rank - 2)))
+    gone = get_float(node, "replaced_value_float") if is_float else get_int(node, "replaced_value_int64")
+    if isnan(gone):
+        is_gone = context.op(comparison.IsNaN, data)
+    else:
+        is_gone = context.op(comparison.Equal, data, context.array(gone, elem_type))
+    return context.replace(context.op(comparison.Where, is_gone, fill, data))
+
+
+Imputer = OperatorSpec("Imputer", domain=MACHINE_LEARNING, rewritings=(imputer,))
+
+
+def feature_vectorizer(node: Node, context: Context) -> list[Node] | None:
+    """The inputs beside each other, each with as many columns as is said of it."""
+    parts = []
+    for place, width in enumerate(get_ints(node, "inputdimensions") or ()):
+        data = context.cast(context.input(place), FLOAT)
+        rows = context.int64([1]) if context.known_rank(data) == 1 else shape.sizes_of(context, data, 0, 1)
+        matrix_ = context.op(shape.Reshape, data, shape.joined(context, rows, context.int64([-1])))
+        found = context.static_dims(data, min(context.known_rank(data) - 1, 1))
+        columns = 1
+        for dim in found:
+            columns *= dim
+        if columns > width:
+            bounds = (context.int64([number]) for number in (0, width, 1))
+            matrix_ = context.op(slicing.Slice, matrix_, *bounds)
+        elif columns < width:
+            matrix_ = context.op(slicing.Pad, matrix_, context.int64([0, 0, 0, width - columns]))
+        parts.append(matrix_)
+    if len(parts) != len(node.input):
+        raise Refused(f"has {len(node.input)} inputs, and inputdimensions for {len(parts)}")
+    return context.replace(context.op(slicing.Concat, *parts, axis=1))
+
+
+FeatureVectorizer = OperatorSpec("FeatureVectorizer", domain=MACHINE_LEARNING, rewritings=(feature_vectorizer,))
+
+
+def _places(context: Context, data: str, keys: Sequence[Any], elem_type: int) -> str:
+    """The place of each element among the keys counted from one, INT32; zero for one that is not there."""
+    column = context.op(shape.Unsqueeze, data, context.int64([-1]))
+    is_key = context.op(comparison.Equal, column, context.array(keys, elem_type))
+    if any(isinstance(key, float) and isnan(key) for key in keys):
+        nan_key = context.array([isinstance(key, float) and isnan(key) for key in keys], INT32)
+        both = context.op(elementwise.Mul, context.cast(context.op(comparison.IsNaN, column), INT32), nan_key)
+        is_key = context.op(comparison.Or, is_key, context.op(comparison.Equal, both, context.array(1, INT32)))
+    numbers = context.array(range(1, len(keys) + 1), INT32)
+    held = context.op(comparison.Where, is_key, numbers, context.array(0, INT32))
+    return context.op(reduction.ReduceMax, held, context.int64([-1]), keepdims=0)
+
+
+def one_hot_encoder(node: Node, context: Context) -> list[Node] | None:
+    """A one in the place of the category, and zeros; all zeros for what is none."""
+    categories = get_ints(node, "cats_int64s")
+    if categories is None:
+        raise Refused(_STRINGS, _STRINGS_REMEDY)
+    data = context.input(0)
+    elem_type = context.elem_type(data)
+    if elem_type not in (INT32, INT64):
+        data, elem_type = context.cast(data, INT32), INT32
+    column = context.op(shape.Unsqueeze, data, context.int64([-1]))
+    is_category = context.op(comparison.Equal, column, context.array(categories, elem_type))
+    return context.replace(context.cast(is_category, FLOAT))
+
+
+OneHotEncoder = OperatorSpec("OneHotEncoder", domain=MACHINE_LEARNING, rewritings=(one_hot_encoder,))
+
+
+def _table(node: Node, context: Context, what: str) -> tuple[list[Any], int]:
+    """The keys or values of a LabelEncoder, and their element type."""
+    held = find(node, f"{what}_tensor")
+    if held is not None and held.t is not None and held.t.data_type not in NOT_NUMBERS:
+        return list(held.t.numpy().reshape(-1).tolist()), held.t.data_type or FLOAT
+    if find(node, f"{what}_int64s") is not None:
+        return list(get_ints(node, f"{what}_int64s") or ()), INT64
+    if find(node, f"{what}_floats") is not None:
+        return list(get_floats(node, f"{what}_floats") or ()), FLOAT
+    raise Refused(_STRINGS, _STRINGS_REMEDY)
+
+
+def label_encoder(node: Node, context: Context) -> list[Node] | None:
+    """The value that belongs to a key; of equal keys, to the first."""
+    keys, key_type = _table(node, context, "keys")
+    values, value_type = _table(node, context, "values")
+    default: Any = get_int(node, "default_int64", -1) if value_type == INT64 else get_float(node, "default_float", -0.0)
+    held = find(node, "default_tensor")
+    if held is not None and held.t is not None:
+        default = held.t.numpy().reshape(-1).tolist()[0]
+    first: dict[Any, Any] = {}
+    for key, value in zip(keys, values, strict=True):
+        first.setdefault("nan" if key != key else key, value)
+    known = [float("nan") if key == "nan" else key for key in first]
+    places = _places(context, context.input(0), known, key_type)
+    table = context.array([default, *first.values()], value_type)
+    return context.replace(context.op(indexing.Gather, table, places, axis=0))
+
+
+LabelEncoder = OperatorSpec("LabelEncoder", domain=MACHINE_LEARNING, rewritings=(label_encoder,))
+
+
+def zip_map(node: Node, context: Context) -> list[Node] | None:
+    """There is none."""
+    raise Refused(
+        "makes dictionaries, of which RTen has none",
+        "export without it, with skl2onnx by options={'zipmap': False}, or make its input an output",
+    )
+
+
+ZipMap = OperatorSpec("ZipMap", domain=MACHINE_LEARNING, rewritings=(zip_map,))
+
+
+def _probit(context: Context, data: str) -> str:
+    """The inverse of the normal distribution, by the approximation that ONNX Runtime has.
+
+    Spec: ONNX Runtime, ml_common.h, `ErfInv`.
+    """
+    one, unit = context.scalar(1.0), context.scalar(0.147)
+    x = context.op(elementwise.Sub, context.op(elementwise.Mul, data, context.scalar(2.0)), one)
+    inner = context.op(elementwise.Mul, context.op(elementwise.Sub, one, x), context.op(elementwise.Add, one, x))
+    log = context.op(elementwise.Log, inner)
+    half = context.op(elementwise.Mul, log, context.scalar(0.5))
+    first = context.op(elementwise.Add, half, context.scalar(2 / (3.14159 * 0.147)))
+    square = context.op(elementwise.Mul, first, first)
+    root = context.op(elementwise.Sqrt, context.op(elementwise.Sub, square, context.op(elementwise.Div, log, unit)))
+    size = context.op(elementwise.Sqrt, context.op(elementwise.Sub, root, first))
+    is_negative = context.op(comparison.Less, x, context.scalar(0.0))
+    signed = context.op(comparison.Where, is_negative, context.op(elementwise.Neg, size), size)
+    return context.op(elementwise.Mul, signed, context.scalar(2**0.5))
+
+
+def _softmax_zero(context: Context, data: str) -> str:
+    """Softmax of the numbers that are not zero, which stay zero."""
+    largest = context.op(reduction.ReduceMax, data, context.int64([-1]), keepdims=1)
+    grown = context.op(elementwise.Exp, context.op(elementwise.Sub, data, largest))
+    is_something = context.op(comparison.Greater, context.op(elementwise.Abs, data), context.scalar(0.0000001))
+    kept = context.op(comparison.Where, is_something, grown, context.scalar(0.0))
+    small = context.op(elementwise.Mul, data, context.op(elementwise.Exp, context.op(elementwise.Neg, largest)))
+    total = context.op(reduction.ReduceSum, kept, context.int64([-1]), keepdims=1)
+    return context.op(elementwise.Div, context.op(comparison.Where, is_something, grown, small), total)
+
+
+def post_transform(context: Context, scores: str, name: str, count: int) -> str:
+    """Scores, of which each sample has a row of `count`, put through the function that an attribute names.
+
+    Raises: Refused for a single score of which ONNX and ONNX Runtime say different things.
+    """
+    if name in ("", "NONE"):
+        return scores
+    if count == 1 and name != "PROBIT":
+        raise Refused(
+            f"has one score and post_transform = {name!r}, which ONNX Runtime does not apply to one",
+            "set it to NONE, or add a node behind it",
+        )
+    if name == "LOGISTIC":
+        return context.op(activation.Sigmoid, scores)
+    if name == "SOFTMAX":
+        return context.op(normalization.Softmax, scores, axis=-1)
+    if name == "SOFTMAX_ZERO":
+        return _softmax_zero(context, scores)
+    if name == "PROBIT":
+        return _probit(context, scores)
+    raise Refused(f"has the unknown post_transform {name!r}")
+
+
+def samples(context: Context, elem_type: int = FLOAT) -> str:
+    """The first input as a matrix of floats; a vector is one sample."""
+    data = context.cast(context.input(0), elem_type)
+    rank = context.known_rank(data)
+    if rank not in (1, 2):
+        raise Refused(f"has samples of {rank - 1} axes", "flatten them")
+    return data if rank == 2 else context.op(shape.Unsqueeze, data, context.int64([0]))
+
+
+def _linear(node: Node, context: Context, targets: int) -> str:
+    """The product of the samples and the coefficients, and the intercepts."""
+    coefficients, intercepts = get_floats(node, "coefficients") or [], get_floats(node, "intercepts")
+    if not targets or len(coefficients) % targets:
+        raise Refused(f"has {len(coefficients)} coefficients for {targets} targets")
+    import numpy
+
+    weight = numpy.asarray(coefficients, numpy.float32).reshape(targets, -1)
+    inputs = [samples(context), context.array(weight)]
+    if intercepts:
+        inputs.append(context.array(intercepts))
+    return context.op(matrix.Gemm, *inputs, transB=1)
+
+
+def linear_regressor(node: Node, context: Context) -> list[Node] | None:
+    """A sum of products."""
+    targets = get_int(node, "targets", 1)
+    scores = _linear(node, context, targets)
+    return context.replace(post_transform(context, scores, get_string(node, "post_transform"), targets))
+
+
+LinearRegressor = OperatorSpec("LinearRegressor", domain=MACHINE_LEARNING, rewritings=(linear_regressor,))
+
+
+def int_labels(node: Node, context: Context, name: str) -> list[int]:
+    """The labels of classes; of strings, their places where nobody wants the labels themselves."""
+    strings = get_strings(node, "classlabels_strings")
+    if strings and context.wanted(0):
+        raise Refused("has labels that are strings, of which RTen has none", "train with numbers, or drop that output")
+    return list(range(len(strings))) if strings else list(get_ints(node, name) or ())
+
+
+def label_of_largest(context: Context, scores: str, labels: Sequence[int]) -> str:
+    """The label of the largest score of each sample, the first of equal ones."""
+    largest = context.op(reduction.ReduceMax, scores, context.int64([-1]), keepdims=1)
+    is_largest = context.op(comparison.Equal, scores, largest)
+    count = len(labels)
+    places = context.op(comparison.Where, is_largest, context.array(range(count), INT32), context.array(count, INT32))
+    first = context.op(reduction.ReduceMin, places, context.int64([-1]), keepdims=0)
+    return context.op(indexing.Gather, context.int64([*labels, labels[0]]), first, axis=0)
+
+
+def label_above(context: Context, scores: str, limit: float, labels: Sequence[int]) -> str:
+    """The second label where the only score of a sample exceeds a limit, else the first."""
+    column = context.op(shape.Squeeze, scores, context.int64([1]))
+    above = context.op(comparison.Greater, column, context.scalar(limit, like=scores))
+    first, second = (context.int64_scalar(label) for label in labels)
+    return context.op(comparison.Where, above, second, first)
+
+
+def linear_classifier(node: Node, context: Context) -> list[Node] | None:
+    """The label of the largest sum of products, and the sums; one sum can stand for two classes."""
+    labels = int_labels(node, context, "classlabels_ints")
+    count, name = len(get_floats(node, "intercepts") or ()), get_string(node, "post_transform")
+    scores = _linear(node, context, count)
+    if count != 1:
+        if len(labels) != count:
+            raise Refused(f"has {len(labels)} labels for {count} classes")
+        return context.replace(label_of_largest(context, scores, labels), post_transform(context, scores, name, count))
+    label = label_above(context, scores, 0.0, labels if len(labels) == 2 else (0, 1))
+    if len(labels) != 2:
+        return context.replace(label, post_transform(context, scores, name, count))
+    if name == "PROBIT":
+        raise Refused("has a post_transform that is not defined for one score of two classes")
+    if name == "LOGISTIC":
+        scores = context.op(slicing.Concat, context.op(elementwise.Neg, scores), scores, axis=1)
+        return context.replace(label, context.op(activation.Sigmoid, scores))
+    rest = context.op(elementwise.Sub, context.scalar(1.0), scores)
+    return context.replace(label, context.op(slicing.Concat, rest, scores, axis=1))
+
+
+LinearClassifier = OperatorSpec("LinearClassifier", domain=MACHINE_LEARNING, rewritings=(linear_classifier,))

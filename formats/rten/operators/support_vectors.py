@@ -1,0 +1,96 @@
+"""Support vector machines as products of matrices: the kernel of each sample with each vector, and its coefficients.
+
+Spec: ONNX, Operators-ml.md, SVMClassifier and SVMRegressor; what it leaves open is as ONNX Runtime computes it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from formats.ir.dtypes import INT32
+from formats.rten.convert.refusal import Refused
+from formats.rten.graph.attributes import get_floats, get_int, get_ints, get_string
+from formats.rten.operators import comparison, elementwise, matrix, ml, reduction, shape, slicing
+from formats.rten.operators.spec import MACHINE_LEARNING, OperatorSpec
+
+if TYPE_CHECKING:
+    from formats.ir.model import Node
+    from formats.rten.convert.context import Context
+
+
+def _kernels(node: Node, context: Context, count: int) -> str:
+    """The kernel of each sample with each of the vectors."""
+    import numpy
+
+    vectors = numpy.asarray(get_floats(node, "support_vectors") or (), numpy.float32).reshape(count, -1)
+    gamma, offset, degree = (*(get_floats(node, "kernel_params") or ()), 0.0, 0.0, 0.0)[:3]
+    data, kind = ml.samples(context), get_string(node, "kernel_type", "LINEAR")
+    if kind == "RBF":
+        column = context.op(shape.Unsqueeze, data, context.int64([1]))
+        apart = context.op(elementwise.Sub, column, context.array(vectors))
+        square = context.op(reduction.ReduceSumSquare, apart, context.int64([2]), keepdims=0)
+        return context.op(elementwise.Exp, context.op(elementwise.Mul, square, context.scalar(-gamma)))
+    product = context.op(matrix.MatMul, data, context.array(vectors.T))
+    if kind == "LINEAR":
+        return product
+    scaled = context.op(elementwise.Mul, product, context.scalar(gamma))
+    moved = context.op(elementwise.Add, scaled, context.scalar(offset))
+    if kind == "POLY":
+        return context.op(elementwise.Pow, moved, context.scalar(degree))
+    if kind == "SIGMOID":
+        return context.op(elementwise.Tanh, moved)
+    raise Refused(f"has the unknown kernel_type {kind!r}")
+
+
+def regressor(node: Node, context: Context) -> list[Node] | None:
+    """The sum of kernels with their coefficients; of one class, its sign."""
+    import numpy
+
+    if get_string(node, "post_transform", "NONE") != "NONE":
+        raise Refused("has a post_transform, which ONNX Runtime does not apply", "set it to NONE")
+    count = get_int(node, "n_supports")
+    kernels = _kernels(node, context, count) if count else ml.samples(context)
+    coefficients = numpy.asarray(get_floats(node, "coefficients") or (), numpy.float32).reshape(-1, 1)
+    offset = context.scalar((get_floats(node, "rho") or [0.0])[0])
+    total = context.op(elementwise.Add, context.op(matrix.MatMul, kernels, context.array(coefficients)), offset)
+    if get_int(node, "one_class"):
+        is_inside = context.op(comparison.Greater, total, context.scalar(0.0))
+        total = context.op(comparison.Where, is_inside, context.scalar(1.0), context.scalar(-1.0))
+    return context.replace(total)
+
+
+SVMRegressor = OperatorSpec("SVMRegressor", domain=MACHINE_LEARNING, rewritings=(regressor,))
+
+
+def classifier(node: Node, context: Context) -> list[Node] | None:
+    """Each two classes are told apart by a sum of kernels; the label is that of the class that wins most often."""
+    import numpy
+
+    labels, supports = ml.int_labels(node, context, "classlabels_ints"), get_ints(node, "vectors_per_class") or []
+    if get_floats(node, "prob_a"):
+        raise Refused("has probabilities, which are found by steps that end earlier or later", "train without them")
+    if len(labels) < 2 or len(supports) != len(labels) or get_string(node, "post_transform", "NONE") != "NONE":
+        raise Refused("has no support vectors for each class, or a post_transform")
+    count, classes = sum(supports), len(labels)
+    given = numpy.asarray(get_floats(node, "coefficients") or (), numpy.float32).reshape(classes - 1, count)
+    owners = numpy.repeat(numpy.arange(classes), supports)
+    pairs = [(one, other) for one in range(classes) for other in range(one + 1, classes)]
+    coefficients = numpy.zeros((count, len(pairs)), numpy.float32)
+    for place, (one, other) in enumerate(pairs):
+        coefficients[owners == one, place] = given[other - 1, owners == one]
+        coefficients[owners == other, place] = given[one, owners == other]
+    product = context.op(matrix.MatMul, _kernels(node, context, count), context.array(coefficients))
+    scores = context.op(elementwise.Add, product, context.array([(get_floats(node, "rho") or ())[: len(pairs)]]))
+    if classes == 2:
+        both = context.op(slicing.Concat, context.op(elementwise.Neg, scores), scores, axis=1)
+        return context.replace(ml.label_above(context, scores, 0.0, labels[::-1]), both)
+    winners, losers = numpy.asarray(pairs).T
+    wins = context.op(comparison.Greater, scores, context.scalar(0.0))
+    winner = context.op(comparison.Where, wins, context.array(winners, INT32), context.array(losers, INT32))
+    column = context.op(shape.Unsqueeze, winner, context.int64([2]))
+    votes = context.cast(context.op(comparison.Equal, column, context.array(range(classes), INT32)), INT32)
+    total = context.op(reduction.ReduceSum, votes, context.int64([1]), keepdims=0)
+    return context.replace(ml.label_of_largest(context, total, labels), scores)
+
+
+SVMClassifier = OperatorSpec("SVMClassifier", domain=MACHINE_LEARNING, rewritings=(classifier,))

@@ -1,0 +1,269 @@
+"""Ensembles of decision trees as lookups in tables of their nodes, one level of all trees at a time.
+
+A sample has a place in each tree. A level looks up what the nodes at these places ask, and moves on to the child that
+the answer leads to; a leaf leads to itself. The numbers in the leaves are added up in the order of the trees, as ONNX
+Runtime does, so that scores are the same to the last bit, and no label differs.
+
+Spec: ONNX, Operators-ml.md, TreeEnsemble; what it leaves open is as ONNX Runtime computes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from formats.ir.dtypes import DOUBLE, FLOAT, INT32
+from formats.rten.convert.refusal import Refused
+from formats.rten.graph.attributes import get_int, get_string
+from formats.rten.operators import (
+    activation,
+    comparison,
+    cumulative,
+    elementwise,
+    indexing,
+    ml,
+    reduction,
+    shape,
+    slicing,
+)
+from formats.rten.operators.spec import MACHINE_LEARNING, OperatorSpec
+from formats.rten.operators.tree_nodes import MODES, Trees, floats_of, numbered, placed, size_of_attributes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from formats.ir.model import Node
+    from formats.rten.convert.context import Context
+
+SMALL = 1 << 16  # bytes of tables that are written, however small the model is
+# By the numbers of `MODES`.
+CONDITIONS = (
+    comparison.LessOrEqual,
+    comparison.Less,
+    comparison.GreaterOrEqual,
+    comparison.Greater,
+    comparison.Equal,
+    comparison.Equal,
+)
+POST_TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
+
+
+@dataclass
+class Walk:
+    """The leaves that samples come to: one for each of the trees, in columns."""
+
+    context: Context
+    trees: Trees
+    elem_type: int  # of the samples and splits
+    room: int  # bytes that the tables may take
+
+    def __post_init__(self) -> None:
+        self.constants: dict[str, str] = {}
+        self.tree_count = len(self.trees.roots)
+        self.modes = sorted(set(self.trees.modes[: self.trees.leaves].tolist()))
+
+    def table(self, values: NDArray[Any], elem_type: int = INT32) -> str:
+        """A constant that is looked up.
+
+        Raises: Refused where all of them are larger than the model that they are made of.
+        """
+        self.room -= values.size * 4
+        if self.room < 0:
+            raise Refused("has trees whose tables would be larger than the model")
+        return self.context.array(values, elem_type)
+
+    def _met(self, value: str, split: str, place: str) -> str:
+        """Whether values meet the conditions of the nodes at their places."""
+        context, trees = self.context, self.trees
+        met = ""
+        for mode in self.modes:
+            found = context.op(CONDITIONS[mode], value, split)
+            if MODES[mode] == "BRANCH_NEQ":
+                found = context.op(comparison.Not, found)
+            if len(self.modes) > 1:
+                asked = self._truth(context.op(indexing.Gather, self.constants[MODES[mode]], place, axis=0))
+                found = context.op(comparison.And, asked, found)
+            met = context.op(comparison.Or, met, found) if met else found
+        if trees.tracks.any():
+            tracked = self._truth(context.op(indexing.Gather, self.constants["tracks"], place, axis=0))
+            met = context.op(
+                comparison.Or, met, context.op(comparison.And, context.op(comparison.IsNaN, value), tracked)
+            )
+        return met
+
+    def _truth(self, value: str) -> str:
+        return self.context.op(comparison.Equal, value, self.context.array(1, INT32))
+
+    def leaves(self, data: str) -> str:
+        """The places of the leaves that samples come to, counted from the first leaf."""
+        import numpy
+
+        context, trees = self.context, self.trees
+        self.constants = {
+            "features": self.table(trees.features),
+            "splits": self.table(trees.splits, self.elem_type),
+            "true": self.table(trees.true),
+            "false": self.table(trees.false),
+        }
+        for mode in self.modes if len(self.modes) > 1 else ():
+            self.constants[MODES[mode]] = self.table(numpy.where(trees.modes == mode, 1, 0))
+        if trees.tracks.any():
+            self.constants["tracks"] = self.table(numpy.where(trees.tracks, 1, 0))
+        dims = shape.joined(context, shape.sizes_of(context, data, 0, 1), context.int64([len(trees.roots)]))
+        place = context.op(shape.Expand, context.array(trees.roots, INT32), dims)
+        for _ in range(trees.depth):
+            look = {
+                name: context.op(indexing.Gather, self.constants[name], place, axis=0)
+                for name in ("features", "splits", "true", "false")
+            }
+            value = context.op(indexing.GatherElements, data, look["features"], axis=1)
+            met = self._met(value, look["splits"], place)
+            place = context.op(comparison.Where, met, look["true"], look["false"])
+        return context.op(elementwise.Sub, place, context.array(trees.leaves, INT32))
+
+    def total(self, data: str, count: int, aggregate: str) -> str:
+        """What all trees say of each target: a row for each sample."""
+        import numpy
+
+        context, infinity = self.context, numpy.inf
+        if aggregate in ("MIN", "MAX"):
+            empty = infinity if aggregate == "MIN" else -infinity
+            operator = reduction.ReduceMin if aggregate == "MIN" else reduction.ReduceMax
+            values = context.op(indexing.Gather, self._weights(count, empty), self.leaves(data), axis=0)
+            found = context.op(operator, values, context.int64([1]), keepdims=0)
+            is_empty = context.op(comparison.IsInf, found)
+            return context.op(comparison.Where, is_empty, context.scalar(0, elem_type=self.elem_type), found)
+        grouped = self.trees.by_target(count)
+        if grouped is not None:
+            self.trees = grouped
+            table = self.table(grouped.table_of_one(), self.elem_type)
+            values = context.op(indexing.Gather, table, self.leaves(data), axis=0)
+            values = context.op(shape.Reshape, values, context.int64([-1, len(grouped.roots) // count, count]))
+        else:
+            values = context.op(indexing.Gather, self._weights(count, 0.0), self.leaves(data), axis=0)
+        running = context.op(cumulative.CumSum, values, context.int64_scalar(1))
+        total = context.op(indexing.Gather, running, context.int64_scalar(-1), axis=1)
+        if aggregate == "AVERAGE":
+            total = context.op(elementwise.Div, total, context.scalar(self.tree_count, elem_type=self.elem_type))
+        return total
+
+    def _weights(self, count: int, empty: float) -> str:
+        return self.table(self.trees.table(count, empty), self.elem_type)
+
+
+def _walk(node: Node, context: Context, trees: Trees) -> tuple[Walk, str]:
+    """How samples go through the trees, and the samples."""
+    elem_type = DOUBLE if context.elem_type(context.input(0)) == DOUBLE else FLOAT
+    walk = Walk(context, trees, elem_type, max(size_of_attributes(node), SMALL))
+    return walk, ml.samples(context, elem_type)
+
+
+def _with_base(walk: Walk, scores: str, base: Sequence[float]) -> str:
+    if not base:
+        return scores
+    return walk.context.op(elementwise.Add, scores, walk.context.array(base, walk.elem_type))
+
+
+def _regressed(walk: Walk, data: str, count: int, aggregate: str, base: Sequence[float], post_transform: str) -> str:
+    context = walk.context
+    present = walk.trees.always_has(count)
+    if base and None in present:
+        raise Refused("has base values, and targets for which only some leaves have a number")
+    scores = walk.total(data, count, aggregate)
+    if len(base) == count:  # of others, ONNX does not say what they are for
+        scores = _with_base(walk, scores, [number if has else 0.0 for number, has in zip(base, present, strict=True)])
+    return ml.post_transform(context, scores, post_transform, count)
+
+
+def regressor(node: Node, context: Context) -> list[Node] | None:
+    """The sums of what the leaves have, a column for each target."""
+    trees = numbered(node, "target")
+    walk, data = _walk(node, context, trees)
+    base, name = floats_of(node, "base_values"), get_string(node, "aggregate_function", "SUM")
+    if name not in AGGREGATES:
+        raise Refused(f"has the unknown aggregate_function {name!r}")
+    count, given = get_int(node, "n_targets", 1), [] if base is None else base.tolist()
+    scores = _regressed(walk, data, count, name, given, get_string(node, "post_transform"))
+    return context.replace(context.cast(scores, FLOAT))
+
+
+TreeEnsembleRegressor = OperatorSpec("TreeEnsembleRegressor", domain=MACHINE_LEARNING, rewritings=(regressor,))
+
+
+def ensemble(node: Node, context: Context) -> list[Node] | None:
+    """The sums of what the leaves have, a column for each target."""
+    walk, data = _walk(node, context, placed(node))
+    numbers = get_int(node, "aggregate_function", 1), get_int(node, "post_transform")
+    if not (0 <= numbers[0] < len(AGGREGATES) and 0 <= numbers[1] < len(POST_TRANSFORMS)):
+        raise Refused(f"has the unknown aggregate_function or post_transform {numbers}")
+    aggregate, post_transform = AGGREGATES[numbers[0]], POST_TRANSFORMS[numbers[1]]
+    if post_transform in ("SOFTMAX", "LOGISTIC"):
+        raise Refused(
+            f"has post_transform = {numbers[1]}, which is {post_transform} in ONNX and another one in ONNX Runtime",
+            "add a node Softmax or Sigmoid behind it",
+        )
+    return context.replace(_regressed(walk, data, get_int(node, "n_targets"), aggregate, [], post_transform))
+
+
+TreeEnsemble = OperatorSpec("TreeEnsemble", domain=MACHINE_LEARNING, rewritings=(ensemble,))
+
+
+def _one_score(walk: Walk, score: str, post_transform: str, is_positive: bool) -> str:
+    """The scores of two classes, of which the trees have one."""
+    context = walk.context
+    if post_transform == "PROBIT":
+        raise Refused("has a post_transform that is not defined for one score of two classes")
+    if post_transform == "LOGISTIC" or not is_positive:
+        other = context.op(elementwise.Neg, score)
+    else:
+        other = context.op(elementwise.Sub, context.scalar(1, elem_type=walk.elem_type), score)
+    both = context.op(slicing.Concat, other, score, axis=1)
+    return context.op(activation.Sigmoid, both) if post_transform == "LOGISTIC" else both
+
+
+def _two_classes(walk: Walk, data: str, base: list[float], labels: list[int], post_transform: str) -> list[str]:
+    """The labels and the scores of two classes; trees may have numbers for one of them only."""
+    context, trees = walk.context, walk.trees
+    has_first, has_second = trees.always_has(2)
+    if has_first is None or has_second is None:
+        raise Refused("has two classes, and only some leaves have a number for both")
+    is_positive = bool((trees.weights >= 0).all())
+    is_single = len(set(trees.targets.tolist())) == 1
+    total = walk.total(data, 2, "SUM")
+    first, second = (context.op(indexing.Gather, total, context.int64([place]), axis=1) for place in (0, 1))
+    zero = context.op(elementwise.Mul, first, context.scalar(0, elem_type=walk.elem_type))
+    if base:
+        first = _with_base(walk, first, base[:1] if len(base) < 2 or not has_second else base[1:2])
+    if len(base) == 2 and has_second:
+        first, second = context.op(elementwise.Neg, first), first
+    weight = second if has_second else first
+    limit = 0.5 if is_single and is_positive else 0.0
+    label = ml.label_above(context, weight, limit, labels if is_single else (0, 1))
+    if len(base) != 2 and not has_second:
+        return [label, _one_score(walk, first, post_transform, is_positive)]
+    both = context.op(slicing.Concat, first if has_first else zero, second if has_second else zero, axis=1)
+    return [label, ml.post_transform(context, both, post_transform, 2)]
+
+
+def classifier(node: Node, context: Context) -> list[Node] | None:
+    """The label of the class with the largest sum, and the sums."""
+    labels, trees = ml.int_labels(node, context, "classlabels_int64s"), numbered(node, "class")
+    walk, data = _walk(node, context, trees)
+    base_values, post_transform = floats_of(node, "base_values"), get_string(node, "post_transform")
+    base, count = [] if base_values is None else base_values.tolist(), len(labels)
+    if count < 2 or len(base) not in (0, 1, count) or (count > 2 and len(base) == 1):
+        raise Refused(f"has {count} classes and {len(base)} base values")
+    if count == 2:
+        label, scores = _two_classes(walk, data, base, labels, post_transform)
+        return context.replace(label, context.cast(scores, FLOAT))
+    if not base and set(trees.always_has(count)) != {True} and not trees.has_winners():
+        raise Refused("has classes for which only some leaves have a number")
+    scores = _with_base(walk, walk.total(data, count, "SUM"), base)
+    label = ml.label_of_largest(context, scores, labels)
+    return context.replace(label, context.cast(ml.post_transform(context, scores, post_transform, count), FLOAT))
+
+
+TreeEnsembleClassifier = OperatorSpec("TreeEnsembleClassifier", domain=MACHINE_LEARNING, rewritings=(classifier,))

@@ -1,0 +1,135 @@
+"""Operators of ai.onnx.ml compute in RTen what they compute in onnxruntime, in models at random and in real ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from learned import OPERATORS, Learned, is_same, outcome, reference
+from onnx import helper
+
+import formats
+from formats.ir.model import Model
+from formats.onnxpb.decoder import decode
+from formats.rten import CODEC, RtenOptions
+from formats.rten.convert.legalize import legalize
+from formats.tensordata.engine import to_bytes
+from formats.tensordata.source import Literal
+
+SEEDS = 12
+MODELS = sorted((Path(__file__).parent / "learned").glob("*.onnx"))
+
+
+@pytest.mark.parametrize("op_type", OPERATORS)
+def test_random_models(op_type: str, runtimes: dict[str, Any], tmp_path: Path) -> None:
+    """All outputs are those of onnxruntime, or the model is refused; labels are never others."""
+    found = [outcome(Learned(seed, op_type), runtimes, tmp_path / "m.rten") for seed in range(SEEDS)]
+    assert {"right", "refused", "invalid"} >= set(found)
+    assert found.count("right") > SEEDS / 2
+
+
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
+def test_models_of_libraries(path: Path, runtimes: dict[str, Any], tmp_path: Path) -> None:
+    """What scikit-learn, LightGBM and XGBoost learned gives the same labels and scores, and so does the way back."""
+    proto, made, back = onnx.load(path), tmp_path / "m.rten", tmp_path / "back.onnx"
+    (name,) = (value.name for value in proto.graph.input)
+    feeds = {name: np.load(path.parent / "samples.npz")[path.stem.partition(".")[2]]}
+    wanted = reference(proto, feeds)
+    assert wanted is not None
+    formats.convert(path, made)
+    formats.convert(made, back)
+    results = [runtime.run(made, feeds) for runtime in runtimes.values()]
+    for outputs in [*results, reference(onnx.load(back), feeds)]:
+        assert all(is_same(one, other, is_probit=False) for one, other in zip(wanted, outputs, strict=True))
+
+
+def model_of(op_type: str, outputs: tuple[str, ...] = ("y",), **attributes: Any) -> Model:
+    """A model of one operator that takes three samples of two features."""
+    node = helper.make_node(op_type, ["x"], outputs, domain="ai.onnx.ml", **attributes)
+    values = [onnx.ValueInfoProto(name=name) for name in outputs]
+    graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", 1, [3, 2])], values)
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    proto = helper.make_model(graph, opset_imports=imports, ir_version=10)
+    return decode(Literal(proto.SerializeToString()), Model)
+
+
+LINEAR = {"coefficients": [1.0, 2.0], "intercepts": [0.5], "post_transform": "NONE"}
+STUMP = {
+    "nodes_nodeids": [0, 1, 2],
+    "nodes_treeids": [0, 0, 0],
+    "nodes_featureids": [0, 0, 0],
+    "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"],
+    "nodes_values": [0.5, 0.0, 0.0],
+    "nodes_truenodeids": [1, 0, 0],
+    "nodes_falsenodeids": [2, 0, 0],
+    "target_treeids": [0, 0],
+    "target_nodeids": [1, 2],
+    "target_ids": [0, 0],
+    "target_weights": [1.0, 2.0],
+    "n_targets": 1,
+}
+REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
+    "dictionaries": ("ZipMap", {"classlabels_int64s": [0, 1]}, "makes dictionaries, of which RTen has none"),
+    "words": ("LabelEncoder", {"keys_strings": ["a"], "values_int64s": [1]}, "has strings, of which RTen has none"),
+    "labels": ("LinearClassifier", {**LINEAR, "classlabels_strings": ["a", "b"]}, "has labels that are strings"),
+    "scores": ("LinearRegressor", {**LINEAR, "post_transform": "LOGISTIC"}, "has one score and post_transform"),
+    "lost": ("TreeEnsembleRegressor", {**STUMP, "nodes_truenodeids": [7, 0, 0]}, "is not well formed"),
+    "circle": ("TreeEnsembleRegressor", {**STUMP, "nodes_modes": ["BRANCH_LEQ"] * 2 + ["LEAF"],
+                                         "nodes_falsenodeids": [1, 0, 0]}, "has trees of more than 256 levels"),
+    "twice": ("TreeEnsembleRegressor", {**STUMP, "n_targets": 2, "target_nodeids": [1, 1]}, "has leaves with several"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_has_no_counterpart_is_refused(case: str) -> None:
+    """Strings, dictionaries and trees that are none are refused, with what to do where there is something."""
+    op_type, attributes, reason = REFUSED[case]
+    refusals = legalize(
+        model_of(op_type, ("y", "z") if op_type == "LinearClassifier" else ("y",), **attributes)
+    ).refusals
+    assert [found.op_type for found in refusals] == [op_type]
+    assert reason in refusals[0].reason
+    assert refusals[0].remedy or op_type == "TreeEnsembleRegressor"
+
+
+def test_scores_do_without_string_labels() -> None:
+    """Where nobody wants the labels, it does not matter that they are strings."""
+    proto = model_of("LinearClassifier", ("", "z"), **LINEAR, classlabels_strings=["a", "b"])
+    assert legalize(proto).refusals == ()
+
+
+def forest(trees: int) -> dict[str, list[Any]]:
+    """The attributes of as many trees of one split."""
+    return {
+        name: [tree for tree in range(trees) for _ in values] if name.endswith("treeids") else list(values) * trees
+        for name, values in STUMP.items()
+        if name != "n_targets"
+    }
+
+
+def test_tables_are_not_larger_than_the_model() -> None:
+    """A forest whose leaves have few of many classes is refused, since its tables would have all of them."""
+    trees, classes = 100, 400
+    attributes = {name.replace("target_", "class_"): values for name, values in forest(trees).items()}
+    attributes["class_ids"] = [number % classes for number in range(2 * trees)]
+    attributes["classlabels_int64s"] = list(range(classes))
+    (refusal,) = legalize(model_of("TreeEnsembleClassifier", ("y", "z"), **attributes)).refusals
+    assert refusal.reason == "it has trees whose tables would be larger than the model"
+
+
+def test_scores_are_those_of_onnxruntime_to_the_last_bit(runtimes: dict[str, Any], tmp_path: Path) -> None:
+    """Sums over the trees are in their order, so that scores on the brink of a label are the same."""
+    numbers, trees = np.random.default_rng(3), 100
+    attributes = forest(trees)
+    attributes["nodes_values"] = [float(np.float32(number)) for number in numbers.normal(size=3 * trees)]
+    attributes["target_weights"] = [float(np.float32(number)) for number in numbers.uniform(-1, 1, 2 * trees)]
+    model, path = model_of("TreeEnsembleRegressor", **attributes, n_targets=1), tmp_path / "m.rten"
+    feeds = {"x": numbers.normal(size=(3, 2)).astype(np.float32)}
+    wanted = reference(onnx.ModelProto.FromString(formats.dumps(model, format="onnx")), feeds)
+    assert wanted is not None
+    path.write_bytes(to_bytes(CODEC.plan(model, path, RtenOptions())))
+    for runtime in runtimes.values():
+        assert runtime.run(path, feeds)[0].tolist() == wanted[0].tolist()
