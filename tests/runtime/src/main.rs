@@ -1,4 +1,5 @@
-//! Runs models on a release of the RTen runtime: `.rten` files, and `.onnx` files with their external data.
+//! Runs models on a release of the RTen runtime: `.rten` files, `.onnx` files with their external data, and, on the
+//! release that the crate in `readers/rust` is for, `.onnxz` archives.
 //!
 //! `RUNNER [--no-optimize] [--mmap] MODEL OUT_DIR NAME=FILE.npy ...` runs one model and prints its answer.
 //! `RUNNER --batch` answers requests, one JSON object a line, until its standard input ends:
@@ -9,7 +10,9 @@
 //! An answer is one line too. Output i of the graph is in OUT_DIR/out_<i>.npy, element j of a sequence in
 //! OUT_DIR/out_<i>_<j>.npy; `file` is that path, or the list of them:
 //!
-//!     {"ok": true, "inputs": [{"name", "dtype", "shape"}], "outputs": [{"name", "dtype", "shape", "file"}]}
+//!     {"ok": true, "inputs": [{"name", "dtype", "shape"}], "outputs": [{"name", "dtype", "shape", "file"}],
+//!      "load": {"seconds", "anonymous_nbytes": what the process has of its own after that more than before},
+//!      "run": {"seconds"}}
 //!     {"ok": false, "stage": "request" | "load" | "input" | "run" | "output", "error": TEXT}
 //!
 //! A panic in the runtime is caught and answered like an error, with the stage it happened in.
@@ -23,6 +26,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Mutex;
+use std::time::Instant;
 
 use rten::{
     DataType, Dimension, Model, ModelOptions, NodeId, Sequence, Value, ValueOrView, ValueType, ValueView,
@@ -109,20 +113,21 @@ fn run(request: &Json, stage: &Cell<&'static str>) -> Result<Json, String> {
     stage.set("load");
     let mut options = ModelOptions::with_all_ops();
     options.enable_optimization(request["optimize"].as_bool().unwrap_or(true));
-    let model = if request["mmap"] == true {
-        // Sound: who asks leaves the files alone until the answer is there.
-        unsafe { options.load_mmap(path) }
-    } else {
-        options.load_file(path)
-    };
-    let model = model.map_err(in_full)?;
+    let (anonymous_nbytes, start) = (own_nbytes(), Instant::now());
+    let model = load(path, &options, request["mmap"] == true)?;
+    let load = json!({
+        "seconds": start.elapsed().as_secs_f64(),
+        "anonymous_nbytes": own_nbytes().zip(anonymous_nbytes).map(|(after, before)| after - before),
+    });
 
     stage.set("input");
     let inputs =
         files.iter().map(|(name, file)| read_input(&model, name, file)).collect::<Result<Vec<_>, _>>()?;
 
     stage.set("run");
+    let start = Instant::now();
     let values = model.run(inputs, model.output_ids(), None).map_err(in_full)?;
+    let run = json!({"seconds": start.elapsed().as_secs_f64()});
 
     stage.set("output");
     std::fs::create_dir_all(out_dir).map_err(in_full)?;
@@ -133,7 +138,28 @@ fn run(request: &Json, stage: &Cell<&'static str>) -> Result<Json, String> {
         outputs.push(output);
     }
     let inputs: Vec<Json> = model.input_ids().iter().map(|id| describe(&model, *id)).collect();
-    Ok(json!({"ok": true, "inputs": inputs, "outputs": outputs}))
+    Ok(json!({"ok": true, "inputs": inputs, "outputs": outputs, "load": load, "run": run}))
+}
+
+/// The memory of this process that is no map of a file; Linux alone tells.
+fn own_nbytes() -> Option<i64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let kib: i64 = status.split_once("RssAnon:")?.1.split_whitespace().next()?.parse().ok()?;
+    Some(kib * 1024)
+}
+
+fn load(path: &str, options: &ModelOptions, mmap: bool) -> Result<Model, String> {
+    #[cfg(feature = "onnxz")]
+    if path.ends_with(".onnxz") {
+        return onnxz::rten::load_with(path, options).map_err(in_full);
+    }
+    let model = if mmap {
+        // Sound: who asks leaves the files alone until the answer is there.
+        unsafe { options.load_mmap(path) }
+    } else {
+        options.load_file(path)
+    };
+    model.map_err(in_full)
 }
 
 /// An error and all that caused it, on one line.

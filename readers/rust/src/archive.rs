@@ -1,0 +1,265 @@
+//! An archive that was checked: its entries, its graph, and the tensors whose bytes are in the entries.
+
+use std::fmt;
+use std::ops::Range;
+
+use crate::error::{Result, Shown, require};
+use crate::{graph, zip};
+
+/// An `.onnxz` archive that keeps every requirement of the specification.
+///
+/// Nothing of the payloads is read or copied: they are slices of the file.
+pub struct Archive<B> {
+    bytes: B,
+    places: Vec<zip::Place>,
+    /// The places of the tensors' entries, in the order of their names.
+    by_name: Vec<usize>,
+    tensors: Vec<TensorPlace>,
+}
+
+struct TensorPlace {
+    name: Range<usize>,
+    data_type: u32,
+    dims: Box<[i64]>,
+    place: usize,
+}
+
+/// A file that is mapped for reading.
+#[cfg(feature = "mmap")]
+pub struct Map(memmap2::Mmap);
+
+#[cfg(feature = "mmap")]
+impl AsRef<[u8]> for Map {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// An entry of an archive: the bytes of one or more tensors.
+#[derive(Clone, Copy)]
+pub struct Entry<'a> {
+    name: &'a str,
+    offset: u64,
+    bytes: &'a [u8],
+}
+
+impl<'a> Entry<'a> {
+    /// The name, unique in the archive. It is not that of the tensor, but made from it.
+    pub fn name(&self) -> &'a str {
+        self.name
+    }
+
+    /// Where the bytes begin in the file.
+    pub fn file_offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The bytes.
+    ///
+    /// A writer aligns them to 64 in the file, and so in a map of it, but may do otherwise: who looks at them as
+    /// anything but bytes checks the alignment of the slice, and copies where it is not enough.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+}
+
+/// A tensor of the graph, wherever it is in it, whose bytes are an entry.
+#[derive(Clone, Copy)]
+pub struct Tensor<'a> {
+    name: &'a [u8],
+    data_type: u32,
+    dims: &'a [i64],
+    entry: Entry<'a>,
+}
+
+impl<'a> Tensor<'a> {
+    /// The name in the graph, empty if it has none: text, where the graph is valid.
+    pub fn name(&self) -> &'a [u8] {
+        self.name
+    }
+
+    /// The element type, a number of `TensorProto.DataType`.
+    pub fn data_type(&self) -> u32 {
+        self.data_type
+    }
+
+    /// The shape. None of the numbers is negative.
+    pub fn dims(&self) -> &'a [i64] {
+        self.dims
+    }
+
+    /// The entry with the elements, little-endian, in the order of the dims, the last dim the fastest. Its size is
+    /// what type and shape demand; several tensors can have one entry.
+    pub fn entry(&self) -> Entry<'a> {
+        self.entry
+    }
+}
+
+#[cfg(feature = "mmap")]
+impl Archive<Map> {
+    /// Maps the archive at `path` and checks it.
+    ///
+    /// The map is private to no one: as with any map of a file, who shortens the file while it is mapped ends this
+    /// process, and who writes into it changes what the slices hold. Programs that replace an archive by renaming a
+    /// new one are no danger. Where others may write to the file, read it into memory and use [`Archive::parse`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`](crate::Error::Io) if the file cannot be opened or mapped, and
+    /// [`Error::Refused`](crate::Error::Refused) if it breaks a requirement.
+    pub fn open(path: impl AsRef<std::path::Path>) -> Result<Self> {
+        let path = path.as_ref();
+        if !std::fs::metadata(path)?.is_file() {
+            return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "not a regular file").into());
+        }
+        let file = std::fs::File::open(path)?;
+        // SAFETY: the map is read only, and lives as long as what borrows from it. That nobody changes the file
+        // meanwhile is asked of the caller above: no system can promise it.
+        #[allow(unsafe_code)]
+        let map = unsafe { memmap2::Mmap::map(&file)? };
+        // Local headers lie between the weights, and to read 100 bytes costs less than to map their page.
+        let places = zip::places(&map, &|offset, buffer| read_at(&file, &map, offset, buffer))?;
+        Archive::of(Map(map), places)
+    }
+
+    /// Leaves the file mapped until the process ends, for what takes `'static` slices.
+    pub fn leak(self) -> Archive<&'static [u8]> {
+        let map: &'static Map = Box::leak(Box::new(self.bytes));
+        Archive { bytes: map.as_ref(), places: self.places, by_name: self.by_name, tensors: self.tensors }
+    }
+}
+
+impl<B: AsRef<[u8]>> Archive<B> {
+    /// Checks an archive that is in memory.
+    ///
+    /// `bytes` is anything that holds them and gives the same slice each time: a `Vec<u8>`, a `&'static [u8]`, an
+    /// `Arc<[u8]>`, a map.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`](crate::Error::Refused) if the bytes break a requirement.
+    pub fn parse(bytes: B) -> Result<Self> {
+        let file = bytes.as_ref();
+        let places = zip::places(file, &|offset, buffer| copy(file, offset, buffer))?;
+        Archive::of(bytes, places)
+    }
+
+    /// Checks the graph of an archive whose container is right.
+    fn of(bytes: B, places: Vec<zip::Place>) -> Result<Self> {
+        let file = bytes.as_ref();
+        let name = |place: usize| places.get(place).and_then(|place| file.get(place.name.clone()));
+        let mut by_name: Vec<usize> = (0..places.len().saturating_sub(1)).collect();
+        by_name.sort_unstable_by_key(|place| name(*place));
+        let mut is_used = vec![false; by_name.len()];
+        let mut tensors = Vec::new();
+        let graph = places.last().and_then(|place| file.get(place.payload.clone())).unwrap_or_default();
+        graph::externals(graph, &mut |tensor| {
+            let index = find(file, &places, &by_name, tensor.location);
+            let Some((index, place)) = index.and_then(|index| Some((index, places.get(index)?))) else {
+                let location = Shown(tensor.location);
+                return tensor.refuse(
+                    "Z-7.3",
+                    format!("its location is {location}, which is no entry of the archive"),
+                );
+            };
+            tensor.check_nbytes(place.payload.len() as u64)?;
+            if let Some(is_used) = is_used.get_mut(index) {
+                *is_used = true;
+            }
+            tensors.push(TensorPlace {
+                name: zip::range(file, tensor.name),
+                data_type: tensor.data_type,
+                dims: tensor.dims.into_boxed_slice(),
+                place: index,
+            });
+            Ok(())
+        })?;
+        let unused = is_used.iter().position(|is_used| !is_used).and_then(name);
+        require(unused.is_none(), "Z-7.11", || {
+            format!("no tensor refers to entry {}", Shown(unused.unwrap_or_default()))
+        })?;
+        Ok(Archive { bytes, places, by_name, tensors })
+    }
+
+    /// The graph: a serialised ModelProto, whose external tensors have the name of an entry as `location`.
+    pub fn graph(&self) -> Entry<'_> {
+        self.at(self.by_name.len())
+    }
+
+    /// The entries of the tensors, in the order of the file.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = Entry<'_>> + Clone {
+        (0..self.by_name.len()).map(|index| self.at(index))
+    }
+
+    /// The entry of that name, if it is one of a tensor.
+    pub fn entry(&self, name: &str) -> Option<Entry<'_>> {
+        self.named(name.as_bytes())
+    }
+
+    pub(crate) fn named(&self, name: &[u8]) -> Option<Entry<'_>> {
+        let index = find(self.bytes.as_ref(), &self.places, &self.by_name, name)?;
+        Some(self.at(index))
+    }
+
+    /// The tensors whose bytes are in entries.
+    pub fn tensors(&self) -> impl ExactSizeIterator<Item = Tensor<'_>> + Clone {
+        let file = self.bytes.as_ref();
+        self.tensors.iter().map(move |tensor| Tensor {
+            name: file.get(tensor.name.clone()).unwrap_or_default(),
+            data_type: tensor.data_type,
+            dims: &tensor.dims,
+            entry: self.at(tensor.place),
+        })
+    }
+
+    /// What the archive is read from.
+    pub fn get_ref(&self) -> &B {
+        &self.bytes
+    }
+
+    fn at(&self, index: usize) -> Entry<'_> {
+        let file = self.bytes.as_ref();
+        let place = self.places.get(index);
+        let slice = |range: Option<&Range<usize>>| {
+            range.and_then(|range| file.get(range.clone())).unwrap_or_default()
+        };
+        Entry {
+            name: std::str::from_utf8(slice(place.map(|place| &place.name))).unwrap_or_default(),
+            offset: place.map_or(0, |place| place.payload.start as u64),
+            bytes: slice(place.map(|place| &place.payload)),
+        }
+    }
+}
+
+impl<B> fmt::Debug for Archive<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Archive")
+            .field("entries", &self.by_name.len())
+            .field("tensors", &self.tensors.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The place with that name.
+fn find(file: &[u8], places: &[zip::Place], by_name: &[usize], name: &[u8]) -> Option<usize> {
+    let name_of = |index: &usize| file.get(places.get(*index)?.name.clone());
+    let found = by_name.binary_search_by_key(&Some(name), name_of);
+    by_name.get(found.ok()?).copied()
+}
+
+/// Copies bytes at an offset, which are there.
+fn copy(file: &[u8], offset: u64, buffer: &mut [u8]) -> std::io::Result<()> {
+    let bytes = usize::try_from(offset).ok().and_then(|offset| file.get(offset..)?.get(..buffer.len()));
+    buffer.copy_from_slice(bytes.ok_or(std::io::ErrorKind::UnexpectedEof)?);
+    Ok(())
+}
+
+#[cfg(all(feature = "mmap", unix))]
+fn read_at(file: &std::fs::File, _map: &[u8], offset: u64, buffer: &mut [u8]) -> std::io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, buffer, offset)
+}
+
+#[cfg(all(feature = "mmap", not(unix)))]
+fn read_at(_file: &std::fs::File, map: &[u8], offset: u64, buffer: &mut [u8]) -> std::io::Result<()> {
+    copy(map, offset, buffer)
+}

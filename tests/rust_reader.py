@@ -1,0 +1,24 @@
+"""The programs of the Rust reader, in `readers/rust/examples`, which are built beside the runners of RTen.
+
+    cargo build --release --locked --manifest-path readers/rust/Cargo.toml --target-dir tests/runtime/target \
+        --examples --features rten,rten/all-ops,rten/mmap,rten/rten_format
+
+With these features, RTen is the one that the runners have built already.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+def program(name: str) -> Path:
+    """Return where a program is; skip the test where it is not built, unless the environment variable `CI` is set."""
+    folder = Path(__file__).parent / "runtime" / "target" / "release" / "examples"
+    path = folder / (f"{name}.exe" if os.name == "nt" else name)
+    if not path.exists():
+        assert not os.environ.get("CI"), f"{path} is not built; see {Path(__file__).name}"
+        pytest.skip(f"the Rust reader is not built; see {Path(__file__).name}")
+    return path
