@@ -480,7 +480,7 @@ function readEnd(tail, size) {
     const end = locator - ZIP64_END_BYTES;
     if (end < 0) throw new ArchiveError("Z-5.8", "the end record needs zip64, and there is no room for it before");
     if (view.getUint32(locator, true) !== ZIP64_LOCATOR)
-      throw new ArchiveError("Z-5.9", "the zip64 locator is missing");
+      throw new ArchiveError("Z-5.8", "the zip64 locator is missing");
     if (view.getUint32(end, true) !== ZIP64_END) throw new ArchiveError("Z-5.9", "the zip64 end record is missing");
     directoryEnd -= ZIP64_LOCATOR_BYTES + ZIP64_END_BYTES;
     if (view.getUint32(locator + 4, true) !== 0 || view.getUint32(locator + 16, true) !== 1) {
@@ -499,12 +499,12 @@ function readEnd(tail, size) {
     values.count = wide(view, end + 32, "Z-5.1");
     values.size = wide(view, end + 40, "Z-2.4");
     values.offset = wide(view, end + 48, "Z-2.3");
+    if (keys.every((key) => values[key] < full[key])) throw new ArchiveError("Z-5.8", "zip64 is not needed");
     for (const key of keys) {
       if (fields[key] !== Math.min(values[key], full[key])) {
         throw new ArchiveError("Z-5.9", "the end record and the zip64 end record disagree");
       }
     }
-    if (keys.every((key) => values[key] < full[key])) throw new ArchiveError("Z-5.8", "zip64 is not needed");
   }
   if (values.countOnDisk !== values.count) throw new ArchiveError("Z-5.7", "some entries are on another disk");
   if (values.offset + values.size !== directoryEnd) {
@@ -630,7 +630,8 @@ function readDirectory(directory, count, directoryOffset) {
  * @param {boolean} last
  */
 function checkName(name, last) {
-  if (last && name !== GRAPH_NAME) throw new ArchiveError("Z-4.1", `the last entry is not called ${GRAPH_NAME}`);
+  if (last !== (name === GRAPH_NAME))
+    throw new ArchiveError("Z-4.1", `the last entry, and no other, is called ${GRAPH_NAME}`);
   if (last) return;
   if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
     throw new ArchiveError("Z-4.2", `the name ${quote(name)} has other characters than letters, digits and _`);
@@ -1009,7 +1010,7 @@ class GraphReader {
       }
       const [, key = "", value = ""] = texts;
       const known = key === "location" || key === "offset" || key === "length";
-      demand("Z-7.2", `its external data have the key ${quote(key)}`, known);
+      if (!known) demand("Z-7.2", `its external data have the key ${quote(key)}`, false);
       demand("Z-7.2", `its external data have the key ${key} twice`, !keys.has(key));
       keys.set(key, value);
     }

@@ -31,6 +31,13 @@ async function verdict(path) {
   }
 }
 
+/**
+ * JSON in ASCII, so that a line ends where everyone thinks it does.
+ * @param {unknown} value
+ */
+const asciiJson = (value) =>
+  JSON.stringify(value).replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
 for await (const path of createInterface({ input: process.stdin })) {
-  process.stdout.write(`${JSON.stringify(await verdict(path))}\n`);
+  process.stdout.write(`${asciiJson(await verdict(path))}\n`);
 }
