@@ -231,7 +231,7 @@ def read_model(source: Source, max_depth: int = MAX_DEPTH) -> Model:
             unused = _attach_entries(model, entries, source, max_depth)
         except DecodeError as error:
             if error.requirement is None:
-                _check_graph(message, entries, max_depth)
+                _check_unused(_check_graph(message, entries, max_depth))
             raise
         if model.graph is None:
             raise _without_graph()

@@ -1,0 +1,243 @@
+"""The readers in Python, Rust and JavaScript give one verdict on each file: the same taken, with the same places in it.
+
+Which requirement a refused file breaks may differ between readers, where it breaks several.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import random
+import struct
+import subprocess
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rust_reader
+from archives import LARGE_ROWS
+from programs import need
+
+import formats
+from formats import onnxzip
+from formats.errors import FormatError
+from formats.onnxzip.external_tensors import check as check_external
+from formats.onnxzip.graph_scan import scan
+from formats.onnxzip.reader import read_entries
+from formats.tensordata.source import Literal
+
+GOLDEN = Path(__file__).with_name("golden")
+ROOT = Path(__file__).parents[2]
+SETTINGS: tuple[dict[str, Any], ...] = (
+    {},
+    {"size_threshold": 1},
+    {"alignment": 1},
+    {"alignment": 4096},
+    {"size_threshold": 100_000, "dedup": True},
+)
+CONTAINER_MUTANTS, GRAPH_MUTANTS = 3000, 3000
+TELLING = (0x00, 0x01, 0x02, 0x07, 0x08, 0x0D, 0x10, 0x2A, 0x39, 0x45, 0x6A, 0x70, 0x7F, 0x80, 0xFE, 0xFF)
+"""Bytes with a meaning in zip or in Protocol Buffers."""
+Verdict = dict[str, Any]
+
+
+def of_python(path: Path) -> Verdict:
+    """Return what our own reader says, in the form of the others."""
+    source = Literal(path.read_bytes())
+    refusals = [refusal(lambda: onnxzip.check(source)), refusal(lambda: onnxzip.read(source, None))]
+    if refusals != ["", ""]:
+        assert all(refusals), f"{path.name}: to check it and to read its model differ: {refusals}"
+        return {"ok": False, "requirement": refusals[0]}
+    places = {entry.name: [entry.name, entry.payload_offset, entry.nbytes] for entry in read_entries(source)}
+    _, offset, nbytes = places["__MODEL_PROTO"]
+    graph = source.slice(offset, nbytes)
+    sizes = {name: nbytes for name, _, nbytes in places.values()}
+    tensors: list[list[Any]] = []
+    scan(graph, lambda tensor: tensors.append(places[check_external(tensor, sizes)]))
+    digest = hashlib.sha256(path.read_bytes()[offset : offset + nbytes]).hexdigest()
+    return {"ok": True, "graph": digest, "entries": [*places.values()], "tensors": tensors}
+
+
+def refusal(read: Callable[[], object]) -> str:
+    """Return the requirement that a file breaks, by its number; none is broken by a graph that is no model of ONNX."""
+    try:
+        read()
+    except FormatError as error:
+        return error.requirement or ""
+    return ""
+
+
+def of_program(command: list[str | Path], paths: list[Path]) -> list[Verdict]:
+    """Return what another reader says of each file."""
+    lines = "".join(f"{path}\n" for path in paths)
+    done = subprocess.run(command, input=lines, capture_output=True, encoding="utf-8", timeout=300, check=True)
+    verdicts = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(verdicts) == len(paths)
+    return verdicts
+
+
+def comparable(verdict: Verdict) -> Verdict:
+    """Return the part of a verdict on which readers must agree; the order in which they find tensors is their own."""
+    if not verdict["ok"]:
+        return {"ok": False}
+    return {**verdict, "tensors": sorted(verdict["tensors"])}
+
+
+@pytest.fixture
+def programs() -> dict[str, list[str | Path]]:
+    """The commands of the other readers, which answer a path on a line with a verdict on a line."""
+    need("node")
+    javascript = ROOT / "readers" / "js" / "tests" / "verdicts.js"
+    return {"Rust": [rust_reader.program("verdicts")], "JavaScript": ["node", javascript]}
+
+
+@pytest.fixture
+def compare(programs: dict[str, list[str | Path]]) -> Callable[[list[Path]], list[Verdict]]:
+    """Compares the verdicts of the readers on files, and returns them."""
+
+    def compare(paths: list[Path]) -> list[Verdict]:
+        ours = [of_python(path) for path in paths]
+        for language, command in programs.items():
+            theirs = of_program(command, paths)
+            for path, our, their in zip(paths, ours, theirs, strict=True):
+                assert their["ok"] or their["requirement"], f"{language}, {path.name}: {their}"
+                assert comparable(our) == comparable(their), f"{language}, {path.name}: {our} and {their}"
+        return ours
+
+    return compare
+
+
+def vectors() -> Iterator[tuple[str, bytes]]:
+    """Yield the test vectors, each with `taken` or `refused`."""
+    for vector in json.loads((GOLDEN / "vectors.json").read_text(encoding="utf-8")):
+        for kind in vector.keys() & {"taken", "refused"}:
+            yield kind, bytes.fromhex(vector[kind])
+
+
+def seeds() -> list[bytes]:
+    """Return small archives that are taken, each once."""
+    found = {data for kind, data in vectors() if kind == "taken" and len(data) < 2000}
+    return sorted(found | {(GOLDEN / "small.onnxz").read_bytes()})
+
+
+def written(contents: list[bytes], folder: Path) -> list[Path]:
+    """Return new files with the contents."""
+    paths = [folder / f"{number}.onnxz" for number in range(len(contents))]
+    for path, content in zip(paths, contents, strict=True):
+        path.write_bytes(content)
+    return paths
+
+
+def mutant(rng: random.Random, data: bytes, foreign: bytes) -> bytes:
+    """Return bytes that are changed in one to four places, among them by pieces of others."""
+    changed = bytearray(data)
+    for _ in range(rng.choice((1, 1, 1, 2, 4))):
+        at = rng.randrange(len(changed) + 1)
+        kind = rng.randrange(8)
+        if kind == 0 and at < len(changed):
+            changed[at] ^= 1 << rng.randrange(8)
+        elif kind == 1 and at < len(changed):
+            changed[at] = rng.choice(TELLING)
+        elif kind == 2 and at < len(changed):
+            changed[at] = (changed[at] + rng.choice((-1, 1))) % 256
+        elif kind == 3:
+            del changed[at : at + rng.choice((1, 2, 4, 20))]
+        elif kind == 4:
+            changed[at:at] = bytes(rng.choice(TELLING) for _ in range(rng.choice((1, 2, 4))))
+        elif kind == 5:
+            start = rng.randrange(len(foreign))
+            piece = foreign[start : start + rng.choice((2, 8, 30, 46))]
+            changed[at : at + rng.choice((0, len(piece)))] = piece
+        elif kind == 6:
+            value = rng.choice((0, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFE, 1 << 31, len(changed)))
+            changed[at : at + 4] = struct.pack("<I", value)
+        else:
+            end = rng.randrange(at, len(changed) + 1)
+            changed[at:at] = changed[at : min(end, at + 64)]
+    return bytes(changed)
+
+
+def with_graph(archive: bytes, graph: bytes) -> bytes:
+    """Return an archive with the entries of another one and this graph, as Python's `zipfile` writes it."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as target:
+        for entry in read_entries(Literal(archive)):
+            name, start = entry.name, entry.payload_offset
+            payload = graph if name == "__MODEL_PROTO" else archive[start : start + entry.nbytes]
+            target.writestr(zipfile.ZipInfo(name), payload)
+    return made.getvalue()
+
+
+def test_vectors(compare: Callable[..., list[Verdict]], tmp_path: Path) -> None:
+    """Each test vector is taken or refused by all, as it says."""
+    kinds, contents = zip(*vectors(), strict=True)
+    verdicts = compare(written([*contents], tmp_path))
+    assert [verdict["ok"] for verdict in verdicts] == [kind == "taken" for kind in kinds]
+
+
+def test_large_vectors(programs: dict[str, list[str | Path]], tmp_path: Path) -> None:
+    """So are those of more than 4 GiB, or 65,535 entries, which are mostly holes; `test_reader.py` has ours."""
+    paths, taken = [], []
+    for row in LARGE_ROWS:
+        for is_taken, parts in ((False, row.refused), (True, row.taken)):
+            if parts is not None:
+                paths.append(tmp_path / f"{len(paths)}.onnxz")
+                taken.append(is_taken)
+                with paths[-1].open("wb") as file:
+                    for part in parts:
+                        if part.zeros:
+                            file.truncate(file.seek(part.zeros, io.SEEK_CUR))
+                        else:
+                            file.write(part.made())
+    for language, command in programs.items():
+        verdicts = of_program(command, paths)
+        assert [verdict["ok"] for verdict in verdicts] == taken, language
+
+
+def test_archives_of_models(compare: Callable[..., list[Verdict]], shared_models: list[Path], tmp_path: Path) -> None:
+    """What we write is taken by all, with the same entries, tensors and graph."""
+    paths = []
+    for model in (*shared_models, ROOT / "examples" / "digits.onnx"):
+        for number, options in enumerate(SETTINGS):
+            paths.append(tmp_path / f"{model.stem}.{number}.onnxz")
+            formats.convert(model, paths[-1], **options)
+    verdicts = compare(paths)
+    assert all(verdict["ok"] for verdict in verdicts)
+    assert sum(len(verdict["tensors"]) for verdict in verdicts) > 10 * len(paths)
+
+
+def test_mutants_of_containers(compare: Callable[..., list[Verdict]], tmp_path: Path) -> None:
+    """All agree on archives that are changed anywhere."""
+    rng = random.Random(1)
+    originals = seeds()
+    contents = [mutant(rng, rng.choice(originals), rng.choice(originals)) for _ in range(CONTAINER_MUTANTS)]
+    verdicts = compare(written(contents, tmp_path))
+    broken = {verdict["requirement"].split(".")[0] for verdict in verdicts if not verdict["ok"]}
+    assert broken >= {"Z-2", "Z-3", "Z-4", "Z-5", "Z-6", "Z-7"}
+    assert sum(verdict["ok"] for verdict in verdicts) > CONTAINER_MUTANTS / 50
+
+
+def test_mutants_of_graphs(compare: Callable[..., list[Verdict]], shared_models: list[Path], tmp_path: Path) -> None:
+    """All agree on archives whose container is right, and whose graph is changed anywhere."""
+    rng = random.Random(2)
+    originals = seeds()
+    for model in shared_models[::6]:  # of each exporter one or two, in which a change seldom hits what counts
+        formats.convert(model, tmp_path / "m.onnxz", overwrite=True)
+        originals.append((tmp_path / "m.onnxz").read_bytes())
+    graphs = {archive: graph_of(archive) for archive in originals}
+    contents = []
+    for _ in range(GRAPH_MUTANTS):
+        archive = rng.choice(originals)
+        contents.append(with_graph(archive, mutant(rng, graphs[archive], rng.choice([*graphs.values()]))))
+    verdicts = compare(written(contents, tmp_path))
+    assert {verdict["requirement"][:3] for verdict in verdicts if not verdict["ok"]} == {"Z-6", "Z-7"}
+    assert sum(verdict["ok"] for verdict in verdicts) > GRAPH_MUTANTS / 20
+
+
+def graph_of(archive: bytes) -> bytes:
+    """Return the bytes of the graph of an archive."""
+    entry = read_entries(Literal(archive))[-1]
+    return archive[entry.payload_offset : entry.payload_offset + entry.nbytes]
