@@ -61,12 +61,12 @@ function shapeFields({ name, shape }) {
 }
 
 /**
- * Opens an archive and shows it.
+ * Opens an archive and shows it. Of an address this takes only the directory and the graph.
  * @param {File | string} source
  * @param {string} name
  */
 async function show(source, name) {
-  element("model").hidden = true;
+  for (const id of ["model", "load", "run", "results"]) element(id).hidden = true;
   element("error").textContent = "";
   await session?.release();
   session = undefined;
@@ -93,14 +93,22 @@ async function show(source, name) {
       ),
     ),
   );
+  element("model").hidden = false;
+  element("load").hidden = typeof source !== "string";
+  if (typeof source !== "string") await load();
+}
+
+/** Reads the weights, and asks for inputs. */
+async function load() {
+  element("error").textContent = "";
   const { model, externalData } = await archive.model();
   session = await ort.InferenceSession.create(model, { externalData });
   element("inputs").replaceChildren(
     ...session.inputMetadata.map((input) => row([input.name, input.type, input.isTensor ? shapeFields(input) : ""])),
   );
-  element("outputs").replaceChildren();
   element("time").textContent = "";
-  element("model").hidden = false;
+  element("load").hidden = true;
+  element("run").hidden = false;
 }
 
 /** An input of the model, filled as asked for. */
@@ -144,11 +152,13 @@ async function run() {
       return row([name, type, dims.join(" × "), values.join(", ") + (data.length > SHOWN_VALUES ? ", ..." : "")]);
     }),
   );
+  element("results").hidden = false;
   element("time").textContent = `${took.toFixed(1)} ms`;
 }
 
-/** Does something, and says on the page what went wrong. */
+/** Does something, unless something is being done, and says on the page what went wrong. */
 async function attempt(action) {
+  if (document.body.ariaBusy === "true") return;
   document.body.ariaBusy = "true";
   try {
     await action();
@@ -180,6 +190,7 @@ element("fetch").addEventListener("submit", (event) => {
   const address = element("address").value;
   attempt(() => show(address, address));
 });
+element("load").addEventListener("click", () => attempt(load));
 element("run").addEventListener("submit", (event) => {
   event.preventDefault();
   attempt(run);

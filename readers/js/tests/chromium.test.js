@@ -143,7 +143,13 @@ test("An address is opened by ranges.", { skip }, async () => {
   await page.click("#fetch button");
   await settled();
   assert.deepEqual(await texts("#error"), [""]);
+  assert.equal(await page.locator("#tensors tr").count(), 2);
+  const before = ranges.length;
+  await page.click("#load");
+  await page.waitForFunction("!run.hidden || error.textContent");
+  assert.deepEqual(await texts("#error"), [""]);
   assert.equal(await page.locator("#inputs tr").count(), 1);
+  assert.ok(before >= 2 && before <= 4, `${before}`);
   assert.ok(ranges.length >= 2 && ranges.every((range) => range?.startsWith("bytes=")), `${ranges}`);
 });
 
