@@ -19,10 +19,11 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from formats.adoption import from_onnx, from_onnx_ir
+    from formats.batches import convert_many
     from formats.bridge import onnxruntime_session, to_onnx, to_onnx_ir
     from formats.choices import RaisingOptions, RuntimeOptions
     from formats.companions import ModelFiles, Relocation, copy_model, model_files, move_model, remove_model
-    from formats.conversion import ConversionReport, WrittenFile, convert, dumps, load, loads, raise_model, save
+    from formats.conversion import convert, dumps, load, loads, raise_model, save
     from formats.difference import Comparison, Difference, compare
     from formats.errors import (
         CryptError,
@@ -72,11 +73,13 @@ if TYPE_CHECKING:
         ValueInfo,
     )
     from formats.ir.storage import from_numpy
+    from formats.jobs import Job, JobResult
     from formats.linking import link
     from formats.onnxpb import CryptOptions, OnnxOptions, TextOptions
     from formats.onnxpb.keys import Key
     from formats.onnxzip import ArchiveOptions
     from formats.registry import ReadOptions
+    from formats.reports import ConversionReport, WrittenFile
     from formats.restoration import Repair, repair
     from formats.rten import RtenOptions
     from formats.tensordata.engine import EngineOptions
@@ -92,8 +95,11 @@ _MODULES = (
     "ir.storage",
     "tensordata.plan",
     "tensordata.source",
+    "reports",
     "conversion",
     "linking",
+    "batches",
+    "jobs",
     "inspection",
     "verification",
     "difference",
@@ -132,6 +138,8 @@ __all__ = [
     "Graph",
     "Inspection",
     "IntIntListEntry",
+    "Job",
+    "JobResult",
     "Key",
     "LimitError",
     "Loss",
@@ -179,6 +187,7 @@ __all__ = [
     "__version__",
     "compare",
     "convert",
+    "convert_many",
     "copy_model",
     "dumps",
     "from_numpy",

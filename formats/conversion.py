@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,6 +26,7 @@ from formats.ir import walk
 from formats.ir.archive_link import without_link
 from formats.options import made, names_of
 from formats.registry import READ_DEFAULTS, ReadOptions
+from formats.reports import ConversionReport, WrittenFile
 from formats.tensordata.engine import EngineOptions, execute, to_bytes
 from formats.tensordata.journal import read_steadily
 from formats.tensordata.source import Literal
@@ -48,13 +49,6 @@ if TYPE_CHECKING:
 LOSSES_IN_MESSAGE = 10
 
 
-class WrittenFile(NamedTuple):
-    """One file that is now there."""
-
-    path: Path
-    nbytes: int
-
-
 class Opened(NamedTuple):
     """A model, the whole file that it was read from, and what a lenient reader passed over."""
 
@@ -63,44 +57,15 @@ class Opened(NamedTuple):
     model: Model
     notes: tuple[Loss, ...] = ()
 
+    def files(self, path: Path) -> tuple[Path, ...]:
+        """What the model at `path` consists of, itself first."""
+        sources = (tensor.external_source for _, tensor in walk.external_tensors(self.model))
+        found = {file.path for source in sources if source is not None for file in source.files()}
+        return (path, *sorted(found - {path}))
+
     def cautions(self) -> Iterable[Loss]:
         """For what in the file nothing vouches, though its format promises something."""
         return self.codec.cautions(self.source, self.model) if self.codec.cautions else ()
-
-
-@dataclass(frozen=True, slots=True)
-class ConversionReport:
-    """What was written, and what the target could not hold; `source` is absent for a model saved from memory."""
-
-    source: Path | None
-    destination: Path
-    source_format: str | None
-    target_format: str
-    files: tuple[WrittenFile, ...]  # the model last
-    seconds: float
-    losses: tuple[Loss, ...] = ()
-    notes: tuple[Loss, ...] = ()  # what a lenient reader passed over
-    changes: tuple[Change, ...] = ()  # what was rewritten for a runtime
-
-    @property
-    def nbytes(self) -> int:
-        """The size of all files together, in bytes."""
-        return sum(file.nbytes for file in self.files)
-
-    def to_json(self) -> dict[str, Any]:
-        """The report in strings, numbers, lists and dictionaries."""
-        return {
-            "source": None if self.source is None else str(self.source),
-            "destination": str(self.destination),
-            "source_format": self.source_format,
-            "target_format": self.target_format,
-            "files": [{"path": str(file.path), "nbytes": file.nbytes} for file in self.files],
-            "nbytes": self.nbytes,
-            "seconds": round(self.seconds, 6),
-            "losses": [loss._asdict() for loss in self.losses],
-            "notes": [note._asdict() for note in self.notes],
-            "changes": [{**change._asdict(), "became": list(change.became)} for change in self.changes],
-        }
 
 
 def load(
@@ -219,7 +184,9 @@ def convert(
         plan = plan._replace(losses=losses, permissions=permissions(opened.source, opened.codec, target))
         plan = _write(plan, target, chosen.engine, strict)
     report = _report(plan, target, destination, started, changes)
-    return replace(report, source=path, source_format=opened.codec.name, notes=opened.notes)
+    return replace(
+        report, source=path, source_format=opened.codec.name, notes=opened.notes, source_files=opened.files(path)
+    )
 
 
 def raise_model(model: AnyModel, **options: Unpack[RaiseKeywords]) -> tuple[Model, tuple[Loss, ...]]:

@@ -113,6 +113,6 @@ class CryptError(FormatError):
 class MissingPackageError(FormatError, ModuleNotFoundError):  # type: ignore[misc]  # `path` of both
     """A package that is optional is needed, and not installed; `name` is what is imported."""
 
-    def __init__(self, message: str, name: str) -> None:
+    def __init__(self, message: str, name: str | None = None) -> None:  # absent while it is unpickled
         super().__init__(message)
         self.name = name

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from formats.conversion import ConversionReport
     from formats.keywords import ReadKeywords
+    from formats.reports import ConversionReport
 
 
 def link(

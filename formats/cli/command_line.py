@@ -7,6 +7,7 @@ model to convert.
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import OptionError
@@ -30,7 +31,8 @@ class Group(NamedTuple):
 class Verb(NamedTuple):
     """Something that the commands do.
 
-    `arguments` are as the help names them. `groups` gives the options; with `True` those of other packages, too, which
+    `arguments` are as the help names them: one that ends in dots stands for any number of them, and is not needed where
+    it is in brackets. `groups` gives the options; with `True` those of other packages, too, which
     takes longer to find. `run` gets what was asked for and gives the exit code; `failure` is the one of errors.
     """
 
@@ -41,6 +43,16 @@ class Verb(NamedTuple):
     run: Callable[[Request], int]
     epilog: str = ""
     failure: int = 1
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The arguments that must be there."""
+        return tuple(name.removesuffix("...") for name in self.arguments if not name.startswith("["))
+
+    @property
+    def takes_more(self) -> bool:
+        """Whether there may be more arguments than names of them."""
+        return any("..." in name for name in self.arguments)
 
 
 class Typed(NamedTuple):
@@ -179,19 +191,26 @@ def parse(texts: Sequence[str], verb: Verb, groups: Sequence[Group]) -> Typed | 
                 return None
             typed.flags.append((name, text))
     check_arguments(typed.arguments, verb)
-    return typed if len(typed.arguments) == len(verb.arguments) else None
+    return typed if verb.takes_more or len(typed.arguments) == len(verb.arguments) else None
 
 
 def check_arguments(arguments: Sequence[str], verb: Verb) -> None:
     """Raises OptionError where arguments are missing."""
-    if missing := verb.arguments[len(arguments) :]:
+    if missing := verb.needed[len(arguments) :]:
         raise OptionError(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")
+
+
+def _model_extensions() -> set[str]:
+    from formats import registry
+
+    return {extension for codec in registry.built_in() for extension in codec.extensions}
 
 
 def with_text_attached(texts: Sequence[str], verb: Verb, table: Mapping[str, tuple[Row, Flag]]) -> list[str]:
     """The command line with `--external-data NAME` as `--external-data=NAME`, and `=` alone where there is no name.
 
-    What follows such a flag is its text only where all arguments of the verb are left without it.
+    What follows such a flag is its text only where all arguments of the verb are left without it, and it is not called
+    as a model is where there can be several of these.
     """
     words = list(texts)
     positional: list[int] = []
@@ -211,6 +230,8 @@ def with_text_attached(texts: Sequence[str], verb: Verb, table: Mapping[str, tup
         elif name == word and previous is not None and previous.text_is_optional:
             optional.append(index)
     for index in reversed(optional):
-        has_text = index + 1 in positional and len(positional) > len(verb.arguments)
+        has_text = index + 1 in positional and len(positional) > len(verb.needed) > 0
+        if has_text and verb.takes_more and PurePath(words[index + 1]).suffix.lower() in _model_extensions():
+            has_text = False
         words[index : index + 1 + has_text] = [f"{words[index]}={words[index + 1] if has_text else ''}"]
     return words

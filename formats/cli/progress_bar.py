@@ -29,13 +29,40 @@ class Progress:
             self._bar.stop()
 
 
-def new_bar() -> Any:
-    """A bar for bytes that is on the terminal until it is stopped."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+class JobProgress(Progress):
+    """A bar for many conversions, that makes room for what is printed in the meantime."""
 
+    def __call__(self, done: int, total: int) -> None:
+        """Show that `done` of `total` conversions are done."""
+        if self._bar is None and perf_counter() - self._started >= PROGRESS_DELAY_SECONDS and done < total:
+            self._bar = new_bar(of_bytes=False)
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=done, total=total, refresh=True)
+
+    def hide(self) -> None:
+        """The bar is gone until more is done."""
+        self.close()
+        self._bar = None
+
+
+def new_bar(*, of_bytes: bool = True) -> Any:
+    """A bar for bytes, or for whole models, that is on the terminal until it is stopped."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    of_models = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=Console(stderr=True), auto_refresh=False, transient=True)
+    bar = Progress(
+        *(columns if of_bytes else of_models), console=Console(stderr=True), auto_refresh=False, transient=True
+    )
     bar.add_task("")
     bar.start()
     return bar

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from formats.companions import ModelFiles, Relocation
-    from formats.conversion import ConversionReport
     from formats.difference import Comparison
     from formats.inspection import Inspection, RuntimeFindings, TensorEntry
+    from formats.reports import ConversionReport
     from formats.restoration import Repair
     from formats.verification import Verification
 

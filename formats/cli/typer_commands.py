@@ -83,7 +83,7 @@ def callback(verb: Verb, perform: Perform, say_version: Callable[[], None] | Non
     """What typer calls with the parts of a command line: a parameter for each argument, and one for each flag."""
     groups = verb.groups(True)
     flags = unique_flags(groups)
-    parameters = [parameter(f"argument_{n}", str | None, None, argument(name)) for n, name in enumerate(verb.arguments)]
+    parameters = [parameter("arguments", list[str] | None, None, argument(" ".join(verb.arguments)))]
     parameters += [flag_parameter(f"flag_{n}", flag) for n, flag in enumerate(flags)]
     if say_version is not None:
         parameters.append(parameter("version", bool, False, typer.Option(*VERSION[:1], show_default=False)))
@@ -92,9 +92,11 @@ def callback(verb: Verb, perform: Perform, say_version: Callable[[], None] | Non
         if values.get("version") and say_version is not None:
             say_version()
             return
-        given = (values[f"argument_{n}"] for n in range(len(verb.arguments)))
-        arguments = [text for text in given if text is not None]
+        arguments = [*(values["arguments"] or ())]
         check_arguments(arguments, verb)
+        if not verb.takes_more and len(arguments) > len(verb.arguments):
+            unexpected = " ".join(arguments[len(verb.arguments) :])
+            raise OptionError(f"got unexpected extra argument ({unexpected})")
         typed = Typed(arguments, [])
         for n, flag in enumerate(flags):
             value = values[f"flag_{n}"]

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from formats.cli import several
 from formats.cli.command_line import Group, Verb, ask_key, flags_of
 from formats.cli.error_text import in_flags
 from formats.cli.file_verbs import FILE_VERBS
@@ -109,9 +110,22 @@ def convert_groups(of_all_packages: bool) -> list[Group]:
     extensions: dict[type, tuple[str, ...]] = {}
     for codec in codecs:
         extensions[codec.options] = (*extensions.get(codec.options, ()), codec.extensions[0])
-    own = (ConversionOptions, RuntimeOptions, EngineOptions, QuietOptions, OutputOptions, ReadOptions)
+    own = (
+        ConversionOptions,
+        RuntimeOptions,
+        EngineOptions,
+        QuietOptions,
+        OutputOptions,
+        several.SeveralOptions,
+        ReadOptions,
+    )
     _check_names(own, codecs)
     return [*map(Group, own), *(Group(*item) for item in extensions.items()), Group(RaisingOptions)]
+
+
+def batch_groups(of_all_packages: bool) -> list[Group]:
+    """The options of `batch`: its own, and those of `convert`."""
+    return [Group(several.BatchOptions), *convert_groups(of_all_packages)]
 
 
 def _check_names(own: Sequence[type], codecs: Iterable[Codec]) -> None:
@@ -125,22 +139,23 @@ def _check_names(own: Sequence[type], codecs: Iterable[Codec]) -> None:
 def convert(request: Request) -> int:
     """Convert, and print what was done."""
     from formats import conversion, registry
-    from formats.choices import ConversionOptions, RaisingOptions, RuntimeOptions
+    from formats.choices import ConversionOptions
     from formats.tensordata.engine import EngineOptions
 
-    src, dst = map(Path, request.arguments)
-    output = request.of(QuietOptions, OutputOptions)
-    if output.get("quiet") and output.get("json"):
-        raise OptionError("`quiet` and `json` exclude each other")
-    general = (ConversionOptions, RuntimeOptions, EngineOptions, RaisingOptions)
-    given = request.of(*general)
-    to_format = given.get("to_format")
-    target = registry.for_writing(dst, "to_format") if to_format is None else registry.by_name(to_format)
-    request.ask = partial(ask_key, twice=target.encrypted)
-    others = request.classes_but(*general, ReadOptions, QuietOptions, OutputOptions)
-    given |= request.of(ReadOptions, target.options, *others)
+    *sources, dst = request.arguments
+    output = _output(request)
+    to_format = request.of(ConversionOptions, EngineOptions).get("to_format")  # mistakes in the others come first, too
+    if len(sources) > 1 or several.is_folder(dst) or (to_format and Path(sources[0]).is_dir()):
+        return _convert_into(Path(dst), sources, request, output)
+    src, destination = Path(sources[0]), Path(dst)
+    target = registry.for_writing(destination, "to_format") if to_format is None else registry.by_name(to_format)
+    given = _given(request, target)
+    if request.of(several.SeveralOptions).get("manifest"):
+        from formats.jobs import Job
+
+        return several.run(request, [Job(src, destination)], given, output)
     with progress(wanted=not output.get("quiet") and not output.get("json")) as shown:
-        report = conversion.convert(src, dst, progress=shown, **given)
+        report = conversion.convert(src, destination, progress=shown, **given)
     if output.get("json"):
         say(json_text(report.to_json()))
     elif not output.get("quiet"):
@@ -149,6 +164,53 @@ def convert(request: Request) -> int:
         rows = request.rows()
         say(printable(in_flags(line, rows, {}) for line in summary(report)))
     return 0
+
+
+def batch(request: Request) -> int:
+    """Convert many, and print what was done."""
+    given = request.of(several.BatchOptions)
+    if "out" not in given:
+        raise OptionError("`out` is needed: the folder to write into")
+    if not request.arguments and "list" not in given:
+        raise OptionError("SOURCES are missing; name files, folders or patterns, or a `list`")
+    return _convert_into(given["out"], request.arguments, request, _output(request))
+
+
+def _convert_into(folder: Path, sources: Sequence[str], request: Request, output: dict[str, Any]) -> int:
+    """Convert files into a folder, which is there then if it was not."""
+    from formats import registry
+    from formats.choices import ConversionOptions
+    from formats.job_list import folders_of
+
+    to_format = request.of(ConversionOptions).get("to_format")
+    if to_format is None:
+        raise OptionError("`to_format` is needed to convert into a folder")
+    target = registry.by_name(to_format)
+    given = _given(request, target)
+    jobs = several.jobs_into(folder, sources, target, given)
+    if (names := request.of(several.BatchOptions).get("list")) is not None:
+        jobs += several.listed_jobs(folder, names, target)
+    with folders_of(jobs, folder, parents=False):
+        return several.run(request, jobs, given, output)
+
+
+def _output(request: Request) -> dict[str, Any]:
+    output = request.of(QuietOptions, OutputOptions)
+    if output.get("quiet") and output.get("json"):
+        raise OptionError("`quiet` and `json` exclude each other")
+    return output
+
+
+def _given(request: Request, target: Codec) -> dict[str, Any]:
+    """The keywords of `convert` that were given."""
+    from formats.choices import ConversionOptions, RaisingOptions, RuntimeOptions
+    from formats.tensordata.engine import EngineOptions
+
+    general = (ConversionOptions, RuntimeOptions, EngineOptions, RaisingOptions)
+    own = (QuietOptions, OutputOptions, several.SeveralOptions, several.BatchOptions)
+    given = request.of(*general)
+    request.ask = partial(ask_key, twice=target.encrypted)
+    return given | request.of(ReadOptions, target.options, *request.classes_but(*general, ReadOptions, *own))
 
 
 def inspect(request: Request) -> int:
@@ -234,12 +296,24 @@ VERBS = (
         "convert",
         """Convert the model SRC to DST.
 
-        The format of SRC is that of its content, the format of DST that of its extension.
+        The format of SRC is that of its content, the format of DST that of its extension. Several models, and those in
+        folders, are converted into the folder DST; one that fails does not stop the others.
         """,
-        ("SRC", "DST"),
+        ("SRC...", "DST"),
         convert_groups,
         convert,
         epilog=EXAMPLES,
+    ),
+    Verb(
+        "batch",
+        """Convert the models that SOURCES name into a folder: files, folders, and patterns such as 'models/**/*.onnx'.
+
+        Files in folders keep these below PLACE. One that fails does not stop the others; the exit code is 1 then. With
+        --manifest, a second run does only what is missing or changed.
+        """,
+        ("[SOURCES...]",),
+        batch_groups,
+        batch,
     ),
     Verb(
         "inspect",

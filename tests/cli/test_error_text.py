@@ -13,8 +13,8 @@ from formats.cli.error_text import describe, error_to_json
 from formats.cli.printing import printable
 from formats.cli.report_lines import summary
 from formats.cli.verbs import convert_groups
-from formats.conversion import ConversionReport, WrittenFile
 from formats.errors import FormatError, LimitError, OptionError, TruncatedError
+from formats.reports import ConversionReport, WrittenFile
 from formats.tensordata.plan import Loss
 
 ROWS = Request(Typed([], []), convert_groups(False)).rows()

@@ -1,0 +1,331 @@
+"""Many conversions, in many processes or on a cluster: the engine behind every command with several sources."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from concurrent.futures import BrokenExecutor, CancelledError, ProcessPoolExecutor
+from contextlib import closing, contextmanager, nullcontext
+from pathlib import Path
+from queue import SimpleQueue
+from time import sleep, time
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+
+from formats import registry
+from formats.choices import ConversionOptions, choose
+from formats.errors import FormatError, OptionError, UnknownFormatError
+from formats.jobs import FAILED, SKIPPED, Job, JobResult, Task, failed, job_of, run
+from formats.manifest import Manifest
+from formats.options import names_of
+from formats.tensordata.engine import EngineOptions
+from formats.tensordata.osio import processors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+    from concurrent.futures import Executor, Future
+    from multiprocessing.context import BaseContext
+    from types import FrameType
+
+    from typing_extensions import Unpack
+
+    from formats.jobs import JobKeywords
+
+WINDOW = 1024  # jobs that an executor has at a time, done or not: more than any cluster has workers
+INTERRUPT: int | None = getattr(signal, "SIGUSR1", None)  # ends the job of a worker, and not the worker
+GRACE_SECONDS = 5.0  # for a worker whose parent is gone to remove what it has half written
+OF_CONVERSIONS = ("from_format", "to_format", "strict", "lenient")
+
+
+def convert_many(
+    jobs: Iterable[Job | tuple[str | os.PathLike[str], str | os.PathLike[str]]],
+    *,
+    executor: Executor | None = None,
+    processes: int = 0,
+    on_result: Callable[[JobResult], None] | None = None,
+    manifest: str | os.PathLike[str] | None = None,
+    fail_fast: bool = False,
+    **keywords: Unpack[JobKeywords],
+) -> list[JobResult]:
+    """What became of each job, in their order; `jobs` are pairs of source and destination, or objects of `Job`.
+
+    A job that fails does not stop the others, unless `fail_fast`: then none is begun any more. `executor` is any of
+    `concurrent.futures`, such as that of a Dask client; by default there are `processes` processes, 0 being as many as
+    help. `on_result` gets each result as soon as it is there, in the calling thread. Keywords are those of `convert`;
+    jobs may have their own. A job has one thread to itself where there are several processes, unless `threads` says
+    otherwise; each process takes as much memory as one conversion does.
+
+    `manifest` is a file with a line of JSON for each job. A second run with it does what is missing or changed, by the
+    content of sources and destinations, and replaces only what the first one wrote. That also completes a run that was
+    killed.
+
+    A process that is killed is replaced, and its job is tried once more, alone.
+
+    Raises: OptionError for keywords that are not possible, and for two jobs with one destination, before anything is
+    done; DecodeError where `manifest` is another file; BlockingIOError where another run has it. What `on_result`
+    raises ends the run.
+    """
+    if executor is not None and processes:
+        raise OptionError("`executor` and `processes` exclude each other")
+    listed = [job_of(given) for given in jobs]
+    count = min(processes or processors(), len(listed))
+    is_alone = executor is None and count <= 1
+    merged = [_checked(job, keywords) for job in listed]
+    _check_destinations(listed)
+    if not is_alone:
+        threads = max(processors() // count, 1) if executor is None else 1
+        merged = [{"threads": threads, **options} for options in merged]
+    with nullcontext() if manifest is None else Manifest(Path(manifest)) as book:
+        queue = _Queue([_task(*item, book) for item in enumerate(zip(listed, merged, strict=True))], book)
+        if is_alone:
+            found = ((task, run(task)) for task in queue)
+        elif executor is None:
+            found = _in_processes(queue, count)
+        else:
+            found = _through(executor, queue)
+        results = [JobResult(job, SKIPPED) for job in listed]
+        with closing(found):
+            for task, result in found:
+                results[task.number] = result
+                if book is not None and result.record is not None:
+                    book.add(result.record)
+                if fail_fast and result.state == FAILED:
+                    queue.stop()
+                if on_result is not None:
+                    on_result(result)
+        if book is not None:
+            book.put_in_order(job.destination for job in listed)
+    return results
+
+
+def _checked(job: Job, keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """The keywords of a job.
+
+    Raises: OptionError where one is not possible; that of a destination whose format nobody knows is the job's own.
+    """
+    merged = {**keywords, **job.options}
+    if merged.get("progress") is not None:
+        raise OptionError("`progress` is for one conversion; `on_result` tells what becomes of many")
+    given = {name: merged[name] for name in OF_CONVERSIONS if name in merged}
+    ConversionOptions(**given)
+    try:
+        name = given.get("to_format")
+        target = registry.for_writing(job.destination, "to_format") if name is None else registry.by_name(name)
+    except UnknownFormatError:
+        return merged
+    others = {name: value for name, value in merged.items() if name not in (*OF_CONVERSIONS, "options")}
+    choose(target, merged.get("options"), others, reads=True)
+    return merged
+
+
+def _check_destinations(jobs: Sequence[Job]) -> None:
+    """Raises OptionError where two jobs write to one place."""
+    seen: dict[str, Job] = {}
+    for job in jobs:
+        other = seen.setdefault(os.path.normcase(Path(job.destination).absolute()), job)
+        if other is not job:
+            sources = f"{other.source} and {job.source}"
+            raise OptionError(
+                f"{sources} would both be written to {job.destination}; convert them to different folders"
+            )
+
+
+def _task(number: int, item: tuple[Job, dict[str, Any]], book: Manifest | None) -> Task:
+    job, keywords = item
+    if book is None:
+        return Task(number, job, keywords)
+    return Task(number, job, keywords, _fingerprint(keywords), book.records.get(str(job.destination)))
+
+
+def _fingerprint(keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """The options on which the bytes that are written depend, as JSON has them; a key is never among them."""
+    without = names_of(EngineOptions) | {"key"}
+    texts = {name: value for name, value in keywords.items() if name not in without and value is not None}
+    found: dict[str, Any] = json.loads(json.dumps(texts, default=str, sort_keys=True))
+    return found
+
+
+class _Queue:
+    """The tasks that nobody has begun yet, in their order."""
+
+    def __init__(self, tasks: Iterable[Task], book: Manifest | None) -> None:
+        self.is_stopped = False
+        self._tasks = deque(tasks)
+        self._book = book
+
+    def __iter__(self) -> Iterator[Task]:
+        while self._tasks:
+            yield self.take()
+
+    def __bool__(self) -> bool:
+        return bool(self._tasks)
+
+    def take(self) -> Task:
+        """The next one, which is about to begin."""
+        task = self._tasks.popleft()
+        if not os.path.lexists(task.job.destination):
+            task = task._replace(begun=time())
+        if self._book is not None:
+            self._book.begin(task.job.source, task.job.destination)
+        return task
+
+    def put_back(self, task: Task) -> None:
+        """It was not begun after all."""
+        self._tasks.appendleft(task)
+
+    def stop(self) -> None:
+        """None is begun any more."""
+        self.is_stopped = True
+        self._tasks.clear()
+
+
+# Executors
+
+
+def _through(executor: Executor, queue: _Queue, window: int = WINDOW) -> Generator[tuple[Task, JobResult], None, None]:
+    """Each task with its result, as they come; an executor that breaks down is the error of all that it has."""
+    for task, outcome in _outcomes(executor, run, queue, window):
+        yield task, outcome if isinstance(outcome, JobResult) else failed(task, _lost(outcome))
+    for task in queue:
+        yield task, failed(task, FormatError("the executor takes no jobs any more", path=task.job.source))
+
+
+def _outcomes(
+    executor: Executor, function: Callable[[Task], JobResult], queue: _Queue, window: int
+) -> Generator[tuple[Task, JobResult | BaseException], None, None]:
+    """Each task with its result, or with what happened to its worker; what is left in the queue was refused."""
+    done: SimpleQueue[Future[JobResult]] = SimpleQueue()
+    waiting: dict[Future[JobResult], Task] = {}
+    is_broken = False
+    while waiting or (queue and not is_broken):
+        while queue and not is_broken and len(waiting) < window:
+            task = queue.take()
+            try:
+                future = executor.submit(function, task)
+            except RuntimeError:  # it is broken, or was shut down
+                queue.put_back(task)
+                is_broken = True
+                break
+            waiting[future] = task
+            future.add_done_callback(done.put)
+        if not waiting:
+            return
+        future = done.get()
+        task = waiting.pop(future)
+        if queue.is_stopped:
+            for other in waiting:
+                other.cancel()
+            if future.cancelled():
+                continue
+        try:
+            yield task, future.result()
+        except (Exception, CancelledError, SystemExit) as error:  # of the worker: `run` gives those of the job
+            yield task, error
+
+
+def _lost(error: BaseException) -> FormatError:
+    """The error of a job whose worker ended before it was done."""
+    if isinstance(error, BrokenExecutor):
+        return FormatError("the process that converted it was killed, perhaps because there is too little memory")
+    return FormatError(f"its worker failed with {type(error).__name__}: {error}")
+
+
+# Processes
+
+
+def _in_processes(queue: _Queue, count: int) -> Generator[tuple[Task, JobResult], None, None]:
+    """Each task with its result, as they come, of processes of our own.
+
+    Where one is killed, nobody knows which of the tasks that were not done was its; each is tried alone then.
+    """
+    while queue:
+        suspects: list[Task] = []
+        with _pool(count) as pool:
+            for task, outcome in _outcomes(pool, _work, queue, WINDOW):
+                if isinstance(outcome, JobResult):
+                    yield task, outcome
+                elif isinstance(outcome, BrokenExecutor):
+                    suspects.append(task)
+                else:
+                    yield task, failed(task, _lost(outcome))
+        alone = _Queue([task.again() for task in suspects], None)
+        while alone:
+            with _pool(1) as pool:
+                for task, outcome in _outcomes(pool, _work, alone, 1):
+                    yield task, outcome if isinstance(outcome, JobResult) else failed(task, _lost(outcome))
+
+
+@contextmanager
+def _pool(count: int) -> Iterator[ProcessPoolExecutor]:
+    """So many processes; where the caller is interrupted, what they have half written is removed."""
+    context: BaseContext = multiprocessing.get_context()
+    if context.get_start_method() == "fork" and threading.active_count() > 1:  # a lock of another thread stays locked
+        context = multiprocessing.get_context("forkserver")
+    pool = ProcessPoolExecutor(count, context, _begin_worker)
+    try:
+        yield pool
+    except BaseException:
+        for process in [*(getattr(pool, "_processes", None) or {}).values()]:
+            if INTERRUPT is not None and process.is_alive():
+                os.kill(process.pid, INTERRUPT)
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+class _Worker:
+    """What this process is about, if it is one of a pool."""
+
+    is_busy: ClassVar[bool] = False
+
+
+def _begin_worker() -> None:
+    """A worker leaves Ctrl+C to its parent, and ends soon after it.
+
+    When it is interrupted, its job ends and the engine removes what is half written; between jobs it has nothing to
+    remove, and waits for what the pool says. Where a pool breaks down, it ends its processes with SIGTERM.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _end)
+    if INTERRUPT is not None:
+        signal.signal(INTERRUPT, _interrupt)
+    threading.Thread(target=_follow_parent, name="parent", daemon=True).start()
+
+
+def _work(task: Task) -> JobResult:
+    """The result of a task, in a worker."""
+    _Worker.is_busy = True
+    try:
+        return run(task)
+    except SystemExit:  # which the pool would take for the result
+        _kill()
+        raise
+    finally:
+        _Worker.is_busy = False
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    if _Worker.is_busy:
+        raise KeyboardInterrupt
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)
+
+
+def _follow_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+    parent.join()
+    if _Worker.is_busy:
+        os.kill(os.getpid(), signal.SIGTERM)
+        sleep(GRACE_SECONDS)
+    _kill()
+
+
+def _kill() -> None:
+    os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))

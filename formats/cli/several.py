@@ -1,0 +1,195 @@
+"""Commands with several sources: which files they mean, what is printed while they are converted, and in the end."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from formats.cli.error_text import describe, error_to_json, in_flags, traceback_lines
+from formats.cli.printing import json_text, printable, say
+from formats.cli.progress_bar import JobProgress
+from formats.errors import OptionError
+from formats.options import SWITCH, Kind, count, option, settle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from formats.cli.command_line import Request
+    from formats.jobs import Job, JobResult
+    from formats.registry import Codec
+
+PANEL = "Options for several sources"
+STATES = ("converted", "unchanged", "failed", "skipped")
+
+
+def _any_path(name: str) -> Path:
+    if not name:
+        raise ValueError(name)
+    return Path(name)
+
+
+FILE = Kind("the name of a file", lambda value: value, "FILE", _any_path)
+FOLDER = Kind("the name of a folder", lambda value: value, "PLACE", _any_path)
+
+
+@dataclass(frozen=True, slots=True)
+class SeveralOptions:
+    """How several sources are converted."""
+
+    jobs: int = option(
+        0, count(), "Convert N at a time; 0, the default, is as many as help.", aliases=("-j",), panel=PANEL
+    )
+    fail_fast: bool = option(False, SWITCH, "Begin no other conversion after one that fails.", panel=PANEL)
+    manifest: Path | None = option(
+        None, FILE, "Note what was done in FILE, and do only what is missing or changed since.", panel=PANEL
+    )
+
+    def __post_init__(self) -> None:
+        settle(self)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOptions:
+    """What `batch` converts, and where to."""
+
+    out: Path | None = option(None, FOLDER, "Write into the folder PLACE.")
+    list: Path | None = option(None, FILE, "Convert the files that FILE names, too, one on each line; - is stdin.")
+
+
+def is_folder(text: str) -> bool:
+    """Whether a destination that was typed is a folder: one that exists, or what ends like one."""
+    return text.endswith(("/", os.sep)) or Path(text).is_dir()
+
+
+def jobs_into(folder: Path, sources: Sequence[str], target: Codec, given: Mapping[str, Any]) -> list[Job]:
+    """The jobs for what was typed as sources, whose destinations are in `folder`."""
+    from formats import job_list
+
+    return job_list.jobs_into(folder, job_list.places_of(sources, folder, given.get("from_format")), target)
+
+
+def listed_jobs(folder: Path, file: Path, target: Codec) -> list[Job]:
+    """The jobs for the files that a list names.
+
+    Raises: OSError where it cannot be read; OptionError where it is no text.
+    """
+    from formats import job_list
+
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8", errors="surrogateescape")
+    except UnicodeDecodeError:
+        raise OptionError("the list on stdin is not text") from None
+    if "\0" in text:
+        raise OptionError("`list` is no text, and must have the name of a file on each line")
+    return job_list.jobs_into(folder, job_list.listed_places(text.split("\n")), target)
+
+
+def run(request: Request, jobs: Sequence[Job], given: dict[str, Any], output: Mapping[str, Any]) -> int:
+    """Convert, print what becomes of each, and in the end of all; the exit code is 1 where one was not converted.
+
+    Raises: OptionError for options that are for one model.
+    """
+    from formats import batches
+
+    if isinstance(given.get("external_data"), str):
+        raise OptionError("`external_data` with a name is for one model; without one, each gets its own data file")
+    chosen = SeveralOptions(**request.of(SeveralOptions))
+    started = perf_counter()
+    shown = Shown(request, output, len(jobs))
+    with closing(shown):
+        results = batches.convert_many(
+            jobs,
+            processes=chosen.jobs,
+            fail_fast=chosen.fail_fast,
+            manifest=chosen.manifest,
+            on_result=shown.result,
+            **given,
+        )
+    seconds = perf_counter() - started
+    if output.get("json"):
+        say(json_text(_to_json(results, seconds, request)))
+    elif not output.get("quiet"):
+        say(_summary(results, seconds))
+    return 0 if all(result.ok for result in results) else 1
+
+
+class Shown:
+    """What is printed while jobs are done: a bar where somebody can see it, and what became of each."""
+
+    def __init__(self, request: Request, output: Mapping[str, Any], count: int) -> None:
+        self._words = request.rows(), request.flags_as_typed()
+        self._output = output
+        self._done, self._count = 0, count
+        is_quiet = output.get("quiet") or output.get("json")
+        self._bar = JobProgress() if sys.stderr.isatty() and not is_quiet else None
+        self._tells = not is_quiet
+
+    def result(self, result: JobResult) -> None:
+        """Print a result."""
+        from formats.cli.report_lines import summary
+
+        if self._bar is not None and (result.error is not None or result.report is not None):
+            self._bar.hide()
+        if result.error is not None:
+            if self._output.get("debug"):
+                say(printable(traceback_lines(result.error)), sys.stderr)
+            first, *reasons = described(result, *self._words)
+            say(printable([f"error: {first}", *reasons]), sys.stderr)
+        elif result.report is not None and self._tells:
+            lines = (line for line in summary(result.report) if not line.startswith("note:"))  # which a manifest has
+            say(printable(in_flags(line, self._words[0], {}) for line in lines))
+        self._done += 1
+        if self._bar is not None:
+            self._bar(self._done, self._count)
+
+    def close(self) -> None:
+        """The bar is gone."""
+        if self._bar is not None:
+            self._bar.close()
+
+
+def described(result: JobResult, rows: Mapping[str, Any], typed: Mapping[str, str]) -> list[str]:
+    """The error of a job in words, which name its source."""
+    assert result.error is not None
+    first, *reasons = describe(result.error, rows, typed)
+    source = str(result.job.source)
+    return [first if first.startswith(source) else f"{source}: {first}", *reasons]
+
+
+def _summary(results: Iterable[JobResult], seconds: float) -> str:
+    from formats.units import in_units
+
+    counts, nbytes = _counts(results)
+    told = ", ".join(f"{count} {state}" for state, count in counts.items() if count) or "nothing to convert"
+    return f"{told}  {in_units(nbytes)}, {seconds:.2f} s"
+
+
+def _counts(results: Iterable[JobResult]) -> tuple[dict[str, int], int]:
+    """The number of results by state, and the bytes that were written."""
+    counts, nbytes = dict.fromkeys(STATES, 0), 0
+    for result in results:
+        counts[result.state] += 1
+        nbytes += result.report.nbytes if result.report else 0
+    return counts, nbytes
+
+
+def _to_json(results: Sequence[JobResult], seconds: float, request: Request) -> dict[str, Any]:
+    counts, nbytes = _counts(results)
+    return {
+        "jobs": list(_entries(results, request)),
+        **counts,
+        "nbytes": nbytes,
+        "seconds": round(seconds, 6),
+    }
+
+
+def _entries(results: Iterable[JobResult], request: Request) -> Iterator[dict[str, Any]]:
+    words = request.rows(), request.flags_as_typed()
+    for result in results:
+        error = None if result.error is None else error_to_json(result.error, *words)
+        yield {**result.to_json(), "error": error}

@@ -1,0 +1,149 @@
+"""Which files are meant by folders, patterns and lists, and where each goes: a job for each of them."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager, suppress
+from glob import glob
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from formats import registry
+from formats.jobs import Job
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from formats.registry import Codec
+
+TEXTS = ("textproto", "json")  # most files with their extensions are no models
+PATTERN = frozenset("*?[")
+
+
+class Place(NamedTuple):
+    """A file that is a source, and its path below the folder of the destinations, still with its own extension."""
+
+    source: Path
+    inner: Path
+
+
+def jobs_into(folder: Path, places: Iterable[Place], target: Codec) -> list[Job]:
+    """A job for each file, whose destination in `folder` has the extension of the target; none that is there already.
+
+    That happens where a folder is converted into itself.
+    """
+    known = {extension for codec in registry.codecs() for extension in codec.extensions}
+    jobs = []
+    for source, inner in places:
+        stem = inner.stem if inner.suffix.lower() in known else inner.name
+        destination = folder / inner.with_name(stem + target.extensions[0])
+        if os.path.abspath(destination) != os.path.abspath(source):  # noqa: PTH100 - as typed, links not followed
+            jobs.append(Job(source, destination))
+    return jobs
+
+
+def places_of(sources: Iterable[str], except_in: Path, from_format: str | None = None) -> Iterator[Place]:
+    """The files that are meant: themselves, those in a folder and below it, or those that a pattern fits.
+
+    Of a folder, these are the files with the extension of a format, text aside, or of `from_format`; hidden ones and
+    what is in the folder `except_in` are passed over. A folder without any stands for itself, so that its job says so.
+    What a pattern fits is placed from the first folder that it leaves open.
+    """
+    extensions = model_extensions(from_format)
+    for text in sources:
+        if PATTERN & {*text} and not os.path.lexists(text):
+            yield from _matches(text, extensions, except_in)
+        else:
+            yield from _inside(Path(text), Path(), extensions, except_in)
+
+
+def listed_places(lines: Iterable[str]) -> Iterator[Place]:
+    """The files of a list, a path on each line; one that is relative keeps its folders."""
+    for line in lines:
+        if text := line.rstrip("\r\n"):
+            path = Path(text)
+            is_below = not path.is_absolute() and ".." not in path.parts
+            yield Place(path, path if is_below else Path(path.name))
+
+
+def model_extensions(from_format: str | None) -> set[str]:
+    """The extensions that files in folders have which are taken for models."""
+    codecs = registry.codecs() if from_format is None else (registry.by_name(from_format),)
+    named = from_format is not None
+    return {extension for codec in codecs if named or codec.name not in TEXTS for extension in codec.extensions}
+
+
+def _matches(pattern: str, extensions: Collection[str], except_in: Path) -> Iterator[Place]:
+    found = sorted(glob(pattern, recursive=True))  # noqa: PTH207 - of a text as it was typed
+    fixed = Path(*_without_pattern(Path(pattern).parts))
+    for name in found:
+        path = Path(name)
+        below = path.relative_to(fixed)
+        if not path.is_dir():
+            yield Place(path, below)
+        elif "**" not in Path(pattern).parts:  # which finds folders and what is in them
+            yield from _inside(path, below, extensions, except_in)
+    if not found:
+        yield Place(Path(pattern), Path(Path(pattern).name))
+
+
+def _without_pattern(parts: Sequence[str]) -> Iterator[str]:
+    """The parts of a path before the first with a pattern, the last one aside."""
+    for part in parts[:-1]:
+        if PATTERN & {*part}:
+            return
+        yield part
+
+
+def _inside(path: Path, inner: Path, extensions: Collection[str], except_in: Path) -> Iterator[Place]:
+    """The files that a path means, below `inner`."""
+    if not path.is_dir():
+        yield Place(path, Path(path.name) if inner == Path() else inner)
+        return
+    excepted = os.path.realpath(except_in)
+    any_found = False
+    for folder, names, files in os.walk(path):
+        names[:] = sorted(
+            name for name in names if not name.startswith(".") and os.path.realpath(Path(folder, name)) != excepted
+        )
+        for name in sorted(files):
+            if Path(name).suffix.lower() in extensions and not name.startswith("."):
+                any_found = True
+                source = Path(folder, name)
+                yield Place(source, inner / source.relative_to(path))
+    if not any_found:
+        yield Place(path, inner / path.name)
+
+
+@contextmanager
+def folders_of(jobs: Sequence[Job], folder: Path, *, parents: bool) -> Iterator[None]:
+    """The folders that jobs write to are there; those that were made and stay empty are gone in the end.
+
+    Raises: FileNotFoundError where the one around `folder` does not exist, unless `parents` shall be made;
+    FileExistsError or NotADirectoryError where something else is in the way.
+    """
+    made: list[Path] = []
+    try:
+        if parents:
+            _make(folder.absolute().parent, made)
+        if not folder.is_dir():
+            folder.mkdir()
+            made.append(folder)
+        for place in dict.fromkeys(job.destination.parent for job in jobs):
+            _make(place, made)
+        yield
+    finally:
+        for path in reversed(made):
+            with suppress(OSError):  # it has something in it
+                path.rmdir()
+
+
+def _make(folder: Path, made: list[Path]) -> None:
+    """The folder and those around it exist; what was made is added to `made`, the outer ones first."""
+    missing = []
+    while not folder.is_dir():
+        missing.append(folder)
+        folder = folder.parent
+    for path in reversed(missing):
+        path.mkdir(exist_ok=True)
+        made.append(path)

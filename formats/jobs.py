@@ -1,0 +1,153 @@
+"""One conversion of many: what is to be done, how it is done in whatever process, and what became of it.
+
+Everything here can be pickled, so that jobs and results pass between processes and machines.
+"""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from formats import conversion, manifest
+from formats.errors import FormatError
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    from formats.keywords import ConvertKeywords
+    from formats.manifest import Record
+    from formats.reports import ConversionReport
+
+    class JobKeywords(ConvertKeywords, total=False):
+        """The keywords of `formats.convert`."""
+
+        from_format: str | None
+        to_format: str | None
+        strict: bool
+        lenient: bool
+
+
+CONVERTED, UNCHANGED, FAILED, SKIPPED = "converted", "unchanged", "failed", "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A file to convert, and where to; `options` are keywords of `formats.convert` for this one alone."""
+
+    source: Path
+    destination: Path
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """What became of a job.
+
+    `state` is "converted", "unchanged" where a manifest says that this was done before, "failed", or "skipped" where
+    another one failed before and none was to follow. A job that was converted has a `report`, one that failed an
+    `error`; `record` is what the manifest gets.
+    """
+
+    job: Job
+    state: str
+    report: ConversionReport | None = None
+    error: Exception | None = None
+    seconds: float = 0.0
+    record: Record | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the destination is what the job wants."""
+        return self.state in (CONVERTED, UNCHANGED)
+
+    def to_json(self) -> dict[str, Any]:
+        """The result in strings, numbers, lists and dictionaries."""
+        return {
+            "source": str(self.job.source),
+            "destination": str(self.job.destination),
+            "state": self.state,
+            "seconds": round(self.seconds, 6),
+            "report": None if self.report is None else self.report.to_json(),
+            "error": None if self.error is None else manifest.error_to_json(self.error),
+        }
+
+
+class Task(NamedTuple):
+    """A job with the keywords that it is done with, and what a manifest says of it, where there is one.
+
+    `fingerprint` has what the bytes that are written depend on beside the source; there is none without a manifest.
+    `begun` is when it was about to begin and there was nothing at its destination.
+    """
+
+    number: int
+    job: Job
+    keywords: Mapping[str, Any]
+    fingerprint: Mapping[str, Any] | None = None
+    before: Record | None = None
+    begun: float | None = None
+
+    def again(self) -> Task:
+        """The task after a first try of which nobody knows how far it came: what that wrote may be replaced."""
+        if self.begun is None or not manifest.is_written_since(self.job.destination, self.begun):
+            return self
+        return self._replace(keywords={**self.keywords, "overwrite": True})
+
+
+def job_of(given: Job | tuple[str | os.PathLike[str], str | os.PathLike[str]]) -> Job:
+    """The job for what a caller gave: itself, or a source and a destination.
+
+    Raises: TypeError for anything else.
+    """
+    if isinstance(given, Job):
+        return Job(Path(given.source), Path(given.destination), given.options)
+    source, destination = given
+    return Job(Path(source), Path(destination))
+
+
+def run(task: Task) -> JobResult:
+    """The result of doing a task in this process; an error is part of it."""
+    started = perf_counter()
+    try:
+        if task.fingerprint is None:
+            report = conversion.convert(task.job.source, task.job.destination, **task.keywords)
+            return JobResult(task.job, CONVERTED, report, seconds=perf_counter() - started)
+        return _recorded(task, task.fingerprint, started)
+    except Exception as error:  # whatever it is, the other jobs go on
+        return failed(task, error, perf_counter() - started)
+
+
+def failed(task: Task, error: Exception, seconds: float = 0.0) -> JobResult:
+    """The result of a task that ended with an error."""
+    error = _portable(error)
+    record = None
+    if task.fingerprint is not None:
+        record = manifest.of_failure(task.job.source, task.job.destination, task.fingerprint, error, seconds)
+    return JobResult(task.job, FAILED, error=error, seconds=seconds, record=record)
+
+
+def _recorded(task: Task, fingerprint: Mapping[str, Any], started: float) -> JobResult:
+    """The result of a task that a manifest tells of: what is there already is not done again."""
+    job, before = task.job, task.before
+    if before is not None and before.is_done(job.source, fingerprint):
+        return JobResult(job, UNCHANGED, seconds=perf_counter() - started, record=before)
+    keywords = dict(task.keywords)
+    if before is not None and before.is_own_work(job.destination):
+        keywords["overwrite"] = True
+    stamps = manifest.stamps([job.source])
+    report = conversion.convert(job.source, job.destination, **keywords)
+    seconds = perf_counter() - started
+    record = manifest.of_report(report, fingerprint, seconds, stamps)
+    return JobResult(job, CONVERTED, report, seconds=seconds, record=record)
+
+
+def _portable(error: Exception) -> Exception:
+    """The error, or one with the same words where it cannot be pickled."""
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301 - it was made here
+    except Exception:  # whatever the error of another package does
+        return FormatError(f"{type(error).__name__}: {error}", path=getattr(error, "path", None))
+    return error

@@ -1,0 +1,281 @@
+"""What was converted into what, a line of JSON for each job, so that a second run does only what is missing or changed.
+
+A line is written when a job is done, and one before it begins, so that a run that is killed leaves no doubt which files
+are its work. Equality is by content: the SHA-256 of every file. Of two lines about one destination, the last counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from time import time
+from typing import TYPE_CHECKING, Any
+
+from formats import __version__
+from formats.errors import DecodeError, FormatError, TensorDataError
+from formats.tensordata.engine import EngineOptions, execute
+from formats.tensordata.journal import sha256_of, stamp
+from formats.tensordata.lock import ModelLock
+from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan
+from formats.tensordata.source import Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import BinaryIO
+
+    from formats.reports import ConversionReport
+
+CLOCK_SECONDS = 2.0  # by which the time of a file may be behind that of the clock
+LOCK_SECONDS = 0.5  # to wait for a run that is about to end
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a line says of a job; `content` has the fields as JSON."""
+
+    content: Mapping[str, Any]
+
+    @property
+    def destination(self) -> str:
+        """The path to which the job writes, as it was given: by it a job is known again."""
+        found = self.content["destination"]
+        return str(found)
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether the line only says that the job began."""
+        return "begun" in self.content
+
+    def is_done(self, source: Path, fingerprint: Mapping[str, Any]) -> bool:
+        """Whether this job was done with the same options and version, and all its files are as they were then."""
+        content = self.content
+        return (
+            not self.is_begun
+            and content["error"] is None
+            and content["source"] == str(source)
+            and (content["version"], content["options"]) == (__version__, dict(fingerprint))
+            and _is_same(content["source_files"])
+            and _is_same(content["destination_files"])
+        )
+
+    def is_own_work(self, destination: Path) -> bool:
+        """Whether what is at the destination was written by the job, so that it may be replaced."""
+        if self.is_begun:
+            return is_written_since(destination, self.content["begun"])
+        files = self.content["destination_files"]
+        return bool(files) and all(_is_same([file]) for file in files if os.path.lexists(file["path"]))
+
+
+def is_written_since(path: Path, begun: float) -> bool:
+    """Whether there is a file that was written since a time at which there was none."""
+    try:
+        return path.stat().st_mtime >= begun - CLOCK_SECONDS
+    except OSError:
+        return False
+
+
+def _is_same(files: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether all these files have the size and the SHA-256 that were noted."""
+    try:
+        sizes = all(Path(file["path"]).stat().st_size == file["nbytes"] for file in files)
+        return sizes and all(sha256_of(Path(file["path"])) == file["sha256"] for file in files)
+    except (OSError, FormatError):
+        return False
+
+
+def stamps(paths: Iterable[Path]) -> dict[Path, tuple[int, int] | None]:
+    """What tells that files were not changed, for a short time."""
+    return {path: stamp(Path(os.path.realpath(path))) for path in paths}
+
+
+def of_report(
+    report: ConversionReport, fingerprint: Mapping[str, Any], seconds: float, before: Mapping[Path, object]
+) -> Record:
+    """The record of a conversion; `before` are the stamps of the source from before it began.
+
+    Raises: TensorDataError where the source was changed meanwhile, so that its digest would be that of another file.
+    """
+    sources = _files(report.source_files)
+    destinations = _files([file.path for file in report.files])
+    if stamps(before) != before:
+        raise TensorDataError("the file was changed while it was converted; run again", path=report.source)
+    return Record(
+        {
+            "source": str(report.source),
+            "destination": str(report.destination),
+            "source_format": report.source_format,
+            "target_format": report.target_format,
+            "source_nbytes": sum(file["nbytes"] for file in sources),
+            "destination_nbytes": report.nbytes,
+            "source_files": sources,
+            "destination_files": destinations,
+            "version": __version__,
+            "options": dict(fingerprint),
+            "losses": [loss._asdict() for loss in report.losses],
+            "notes": [note._asdict() for note in report.notes],
+            "seconds": round(seconds, 6),
+            "error": None,
+        }
+    )
+
+
+def of_failure(
+    source: Path, destination: Path, fingerprint: Mapping[str, Any], error: Exception, seconds: float
+) -> Record:
+    """The record of a job that failed."""
+    try:
+        sources = _files([source])
+    except (OSError, FormatError):
+        sources = []
+    return Record(
+        {
+            "source": str(source),
+            "destination": str(destination),
+            "source_format": None,
+            "target_format": None,
+            "source_nbytes": sum(file["nbytes"] for file in sources),
+            "destination_nbytes": 0,
+            "source_files": sources,
+            "destination_files": [],
+            "version": __version__,
+            "options": dict(fingerprint),
+            "losses": [],
+            "notes": [],
+            "seconds": round(seconds, 6),
+            "error": error_to_json(error),
+        }
+    )
+
+
+def error_to_json(error: Exception) -> dict[str, Any]:
+    """An error in strings and numbers."""
+    path = getattr(error, "path", None) or getattr(error, "filename", None)
+    return {
+        "kind": type(error).__name__,
+        "message": error.message if isinstance(error, FormatError) else getattr(error, "strerror", None) or str(error),
+        "path": None if path is None else str(path),
+        "file_offset": getattr(error, "file_offset", None),
+        "where": getattr(error, "where", None),
+    }
+
+
+def _files(paths: Iterable[Path]) -> list[dict[str, Any]]:
+    return [{"path": str(path), "nbytes": path.stat().st_size, "sha256": sha256_of(path)} for path in paths]
+
+
+# The file
+
+
+class Manifest:
+    """The file of a manifest, for the time of a run, in which no other process writes it.
+
+    In the end it has one line for each job, those of this run in their order and behind those of others.
+
+    Raises: DecodeError where the file at `path` is no manifest; BlockingIOError where another run has it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.records: dict[str, Record] = {}
+        self._lock = ModelLock(Path(f"{os.path.realpath(path)}.run"), LOCK_SECONDS)  # to write it takes its own
+        self._file: BinaryIO | None = None
+
+    def __enter__(self) -> Manifest:
+        self._lock.__enter__()
+        try:
+            self.records = _read(self.path)
+            self._write()  # without what a run that was killed left half written
+            self._file = self.path.open("ab", buffering=0)
+        except BaseException:
+            self._lock.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            if self._file is not None:
+                self._file.close()
+            for record in [*self.records.values()]:
+                if record.is_begun and not os.path.lexists(record.destination):  # nothing came of it
+                    del self.records[record.destination]
+            self._write()
+        finally:
+            self._lock.__exit__()
+
+    def begin(self, source: Path, destination: Path) -> None:
+        """Note that a job is about to begin; what is at its destination already is not its work."""
+        if str(destination) not in self.records and not os.path.lexists(destination):
+            content = {"source": str(source), "destination": str(destination), "begun": time()}
+            self._append(Record(content))
+
+    def add(self, record: Record) -> None:
+        """Note what became of a job."""
+        if self.records.get(record.destination) is not record:
+            self._append(record)
+        self.records[record.destination] = self.records.pop(record.destination)
+
+    def put_in_order(self, destinations: Iterable[Path]) -> None:
+        """The lines about these come last, in this order."""
+        for destination in map(str, destinations):
+            if destination in self.records:
+                self.records[destination] = self.records.pop(destination)
+
+    def _append(self, record: Record) -> None:
+        self.records[record.destination] = record
+        if self._file is not None:
+            self._file.write(_line(record))
+
+    def _write(self) -> None:
+        """The file has the records, each once; it is there as before or complete."""
+        data = b"".join(map(_line, self.records.values()))
+        plan = WritePlan((FilePlan(self.path, len(data), (PlacedWrite(0, Literal(data)),) if data else ()),))
+        execute(plan, EngineOptions(overwrite=True))
+
+
+def _line(record: Record) -> bytes:
+    return json.dumps(record.content, separators=(",", ":")).encode() + b"\n"
+
+
+def _read(path: Path) -> dict[str, Record]:
+    """The records of the file, by destination, if it is there; a last line without an end was not completed."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return {}
+    records: dict[str, Record] = {}
+    *lines, _ = data.split(b"\n")
+    for number, line in enumerate(lines, 1):
+        record = _parsed(line)
+        if record is None:
+            raise DecodeError(f"line {number} is not that of a manifest; name another file", path=path)
+        records.pop(record.destination, None)
+        records[record.destination] = record
+    if data and not lines:
+        raise DecodeError("this is not a manifest; name another file", path=path)
+    return records
+
+
+def _parsed(line: bytes) -> Record | None:
+    """The record of a line, if it has the fields of one."""
+    try:
+        content = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(content, dict) or not all(isinstance(content.get(key), str) for key in ("source", "destination")):
+        return None
+    if isinstance(content.get("begun"), (int, float)):
+        return Record(content)
+    files = [content.get(name) for name in ("source_files", "destination_files")]
+    is_whole = content.keys() >= {"version", "options", "error"} and all(map(_are_files, files))
+    return Record(content) if is_whole else None
+
+
+def _are_files(value: Any) -> bool:
+    """Whether a field has files, each with its path, size and digest."""
+    return isinstance(value, list) and all(
+        isinstance(file, dict)
+        and all(isinstance(file.get(key), kind) for key, kind in (("path", str), ("nbytes", int), ("sha256", str)))
+        for file in value
+    )

@@ -1,0 +1,56 @@
+"""What a conversion did, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from formats.registry import Change
+    from formats.tensordata.plan import Loss
+
+
+class WrittenFile(NamedTuple):
+    """One file that is now there."""
+
+    path: Path
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionReport:
+    """What was written, and what the target could not hold; `source` is absent for a model saved from memory."""
+
+    source: Path | None
+    destination: Path
+    source_format: str | None
+    target_format: str
+    files: tuple[WrittenFile, ...]  # the model last
+    seconds: float
+    losses: tuple[Loss, ...] = ()
+    notes: tuple[Loss, ...] = ()  # what a lenient reader passed over
+    changes: tuple[Change, ...] = ()  # what was rewritten for a runtime
+    source_files: tuple[Path, ...] = ()  # the model first
+
+    @property
+    def nbytes(self) -> int:
+        """The size of all files together, in bytes."""
+        return sum(file.nbytes for file in self.files)
+
+    def to_json(self) -> dict[str, Any]:
+        """The report in strings, numbers, lists and dictionaries."""
+        return {
+            "source": None if self.source is None else str(self.source),
+            "source_files": [str(path) for path in self.source_files],
+            "destination": str(self.destination),
+            "source_format": self.source_format,
+            "target_format": self.target_format,
+            "files": [{"path": str(file.path), "nbytes": file.nbytes} for file in self.files],
+            "nbytes": self.nbytes,
+            "seconds": round(self.seconds, 6),
+            "losses": [loss._asdict() for loss in self.losses],
+            "notes": [note._asdict() for note in self.notes],
+            "changes": [{**change._asdict(), "became": list(change.became)} for change in self.changes],
+        }

@@ -1,0 +1,288 @@
+"""Commands with several sources: which files they mean, what they print, and how they end."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import commands
+import numpy as np
+import pytest
+from fleets import environment, lines, save
+
+import formats
+from formats.cli import progress_bar
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with models in it, in a folder and below that."""
+    monkeypatch.chdir(tmp_path)
+    for number, name in enumerate(("a", "b", "models/c", "models/in/a", "models/in/d.v2")):
+        path = Path(f"{name}.onnx")
+        path.parent.mkdir(exist_ok=True, parents=True)
+        save(path, number)
+    return tmp_path
+
+
+def tree(folder: str) -> list[str]:
+    """Everything below a folder, hidden files and folders too."""
+    return sorted(path.relative_to(folder).as_posix() for path in Path(folder).rglob("*"))
+
+
+def run(*arguments: str) -> commands.Done:
+    """What `formats` does with these arguments."""
+    return commands.run("formats", *arguments)
+
+
+@pytest.mark.parametrize("place", ["out", "out/", "made/"])
+def test_files_go_into_a_folder(folder: Path, place: str) -> None:
+    """Several sources, or one and a folder, are converted into the folder, which is made where it is not there."""
+    Path("out").mkdir()
+    done = run("convert", "a.onnx", "b.onnx", place, "--to", "onnxz")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert tree(place) == ["a.onnxz", "b.onnxz"]
+    assert done.stdout.splitlines()[-1].startswith("2 converted  ")
+    assert len(done.stdout.splitlines()) == 3
+    assert formats.compare("a.onnx", f"{place}/a.onnxz").equal
+    assert run("convert", "models/c.onnx", place, "--to", "rten").exit_code == 0
+    assert "c.rten" in tree(place)
+
+
+@pytest.mark.parametrize("verb", [("convert", "models", "out"), ("batch", "models/", "--out", "out")])
+def test_folders_keep_their_folders(folder: Path, verb: tuple[str, ...]) -> None:
+    """All models below a folder are converted, each in the same folder below the destination."""
+    for name in ("config.json", "notes.txt", ".hidden.onnx", "c.onnx.data"):
+        Path("models", name).write_bytes(b"no model")
+    Path("models/.cache").mkdir()
+    save(Path("models/.cache/x.onnx"))
+    assert run(*verb, "--to", "onnxz", "-j", "2").exit_code == 0
+    assert tree("out") == ["c.onnxz", "in", "in/a.onnxz", "in/d.v2.onnxz"]
+
+
+def test_text_is_taken_on_request(folder: Path) -> None:
+    """Files of a format that mostly hold other things are taken from a folder where that format is named."""
+    Path("texts").mkdir()
+    formats.convert("a.onnx", "texts/a.json")
+    save(Path("texts/b.onnx"))
+    assert run("convert", "texts", "out", "--to", "rten", "--from", "json").exit_code == 0
+    assert tree("out") == ["a.rten"]
+
+
+def test_a_folder_can_be_converted_into_itself(folder: Path) -> None:
+    """What is converted lies beside its source; made once more, it is in the way, and is no source itself."""
+    assert run("convert", "models", "models", "--to", "onnxz").exit_code == 0
+    expected = ["c.onnx", "c.onnxz", "in", "in/a.onnx", "in/a.onnxz", "in/d.v2.onnx", "in/d.v2.onnxz"]
+    assert tree("models") == expected
+    assert run("convert", "models", "models", "--to", "onnxz").exit_code == 1
+    assert run("convert", "models", "models", "--to", "onnxz", "--force").exit_code == 0
+    assert run("convert", "models", "models/rten", "--to", "rten", "--from", "onnx").exit_code == 0
+    assert run("convert", "models", "models/rten", "--to", "rten", "--from", "onnx", "--force").exit_code == 0
+    assert tree("models/rten") == ["c.rten", "in", "in/a.rten", "in/d.v2.rten"]
+
+
+def test_one_failure_does_not_stop_the_others(folder: Path) -> None:
+    """The exit code is 1, stderr has a line for each failure, and no empty folder stays."""
+    Path("models/in/a.onnx").write_bytes(b"no model")
+    Path("models/in/d.v2.onnx").unlink()
+    done = run("convert", "models", "a.onnx", "missing.onnx", "out", "--to", "onnxz", "-j", "1")
+    assert done.exit_code == 1
+    errors = done.stderr.splitlines()
+    assert [line.partition(": ")[2].partition(":")[0] for line in errors] == ["models/in/a.onnx", "missing.onnx"]
+    assert done.stdout.splitlines()[-1].startswith("2 converted, 2 failed  ")
+    assert tree("out") == ["a.onnxz", "c.onnxz"]
+    assert run("convert", "missing.onnx", "no.onnx", "none/", "--to", "onnxz").exit_code == 1
+    assert not Path("none").exists()
+
+
+def test_fail_fast_stops_the_others(folder: Path) -> None:
+    """With --fail-fast, what comes after a failure is skipped, and that is told."""
+    done = run("convert", "missing.onnx", "a.onnx", "b.onnx", "out/", "--to", "onnxz", "--fail-fast", "-j", "1")
+    assert (done.exit_code, done.stdout) == (1, "1 failed, 2 skipped  0 bytes, 0.00 s\n")
+    assert not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("convert", "a.onnx", "models/in/a.onnx", "out/", "--to", "rten"), "would both be written to out/a.rten"),
+        (("convert", "a.onnx", "b.onnx", "out/"), "--to is needed"),
+        (("convert", "a.onnx", "b.onnx", "out.rten"), "--to is needed"),
+        (("convert", "a.onnx", "b.onnx", "out/", "--to", "rten", "--dedup"), "--dedup"),
+        (("convert", "a.onnx", "b.onnx", "out/", "--to", "onnx", "--external-data=w"), "--external-data"),
+        (("convert", "a.onnx", "b.onnx", "out/", "--to", "onnx", "-q", "--json"), "exclude each other"),
+        (("convert", "a.onnx", "b.onnx", "out/", "--to", "rten", "--jobs", "-1"), "--jobs"),
+        (("convert", "a.onnx"), "DST is missing"),
+        (("convert",), "SRC and DST are missing"),
+        (("batch", "a.onnx", "--to", "rten"), "--out is needed"),
+        (("batch", "--out", "out", "--to", "rten"), "SOURCES are missing"),
+        (("batch", "a.onnx", "--out", "out"), "--to is needed"),
+        (("inspect", "a.onnx", "b.onnx"), "unexpected extra argument"),
+    ],
+)
+def test_mistakes_are_told_at_once(folder: Path, arguments: tuple[str, ...], words: str) -> None:
+    """What cannot be meant ends with exit code 2 before anything is made."""
+    before = tree(".")
+    done = run(*arguments)
+    assert done.exit_code == 2
+    assert bool(done.stdout) == ("--json" in arguments)
+    assert words in done.stderr
+    assert tree(".") == before
+
+
+def test_a_place_that_cannot_be_made_is_an_error(folder: Path) -> None:
+    """A folder is made in one that exists, and never in place of a file."""
+    for place in ("no/such/", "a.onnx/"):
+        done = run("convert", "b.onnx", "models", place, "--to", "rten")
+        assert done.exit_code == 1
+        assert done.stderr.count("\n") == 1
+    assert not Path("no").exists()
+
+
+def test_a_model_after_external_data_is_a_source(folder: Path) -> None:
+    """`--external-data b.onnx` between sources means the usual data file, and b.onnx is a source."""
+    assert run("convert", "a.onnx", "--external-data", "b.onnx", "out/", "--to", "onnx").exit_code == 0
+    assert tree("out") == ["a.onnx", "a.onnx.data", "b.onnx", "b.onnx.data"]
+    assert run("convert", "a.onnx", "one.onnx", "--external-data", "w.bin").exit_code == 0
+    assert Path("w.bin").exists()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("models/*.onnx", ["c.onnxz"]),
+        ("models/**/*.onnx", ["c.onnxz", "in", "in/a.onnxz", "in/d.v2.onnxz"]),
+        ("mod*/in/[ad]*.onnx", ["models", "models/in", "models/in/a.onnxz", "models/in/d.v2.onnxz"]),
+        ("mod*", ["models", "models/c.onnxz", "models/in", "models/in/a.onnxz", "models/in/d.v2.onnxz"]),
+    ],
+)
+def test_patterns_are_placed_from_their_first_open_folder(folder: Path, pattern: str, expected: list[str]) -> None:
+    """What a pattern fits keeps the folders that the pattern left open."""
+    assert run("batch", pattern, "--out", "out", "--to", "onnxz").exit_code == 0
+    assert tree("out") == expected
+
+
+def test_a_pattern_that_fits_nothing_is_told(folder: Path) -> None:
+    """It is an error of its own; what is called like a pattern is that file."""
+    save(Path("x[1].onnx"))
+    done = run("batch", "nothing*.onnx", "x[1].onnx", "--out", "out", "--to", "onnxz")
+    assert (done.exit_code, tree("out")) == (1, ["x[1].onnxz"])
+    assert "nothing*.onnx" in done.stderr
+
+
+def test_a_folder_without_models_is_told(folder: Path) -> None:
+    """A folder in which no model is found is an error, in the words that say what it is."""
+    Path("empty").mkdir()
+    done = run("batch", "empty", "a.onnx", "--out", "out", "--to", "onnxz")
+    assert (done.exit_code, tree("out")) == (1, ["a.onnxz"])
+    assert "is a folder, and no model is in it" in done.stderr
+
+
+def test_a_list_names_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each line is a path; a relative one keeps its folders, and - is stdin."""
+    Path("list").write_text(f"models/in/a.onnx\n\na.onnx\r\n{folder}/b.onnx\nmodels/../models/c.onnx")
+    assert run("batch", "--list", "list", "--out", "out", "--to", "onnxz").exit_code == 0
+    assert tree("out") == ["a.onnxz", "b.onnxz", "c.onnxz", "models", "models/in", "models/in/a.onnxz"]
+    monkeypatch.setattr(sys, "stdin", io.StringIO("a.onnx\n"))
+    assert run("batch", "b.onnx", "--list", "-", "--out", "two", "--to", "onnxz").exit_code == 0
+    assert tree("two") == ["a.onnxz", "b.onnxz"]
+    assert run("batch", "--list", "no such", "--out", "two", "--to", "onnxz").exit_code == 1
+    Path("list").write_bytes(b"a\0b")
+    assert run("batch", "--list", "list", "--out", "two", "--to", "onnxz").exit_code == 2
+
+
+def test_json_has_all_jobs(folder: Path) -> None:
+    """One report has each job with its own, its error, and the numbers of all; its keys are those of one conversion."""
+    Path("b.onnx").write_bytes(b"no model")
+    done = run("convert", "a.onnx", "b.onnx", "out/", "--to", "onnxz", "--json")
+    assert done.exit_code == 1
+    found = json.loads(done.stdout)
+    assert [(job["source"], job["state"]) for job in found["jobs"]] == [("a.onnx", "converted"), ("b.onnx", "failed")]
+    assert [found[state] for state in ("converted", "unchanged", "failed", "skipped")] == [1, 0, 1, 0]
+    one = json.loads(run("convert", "a.onnx", "one.onnxz", "--json").stdout)
+    assert found["jobs"][0]["report"].keys() == one.keys()
+    assert found["nbytes"] == one["nbytes"]
+    assert found["jobs"][1]["error"]["path"] == "b.onnx"
+    assert "--from" in found["jobs"][1]["error"]["message"]
+
+
+def test_quiet_prints_errors_only(folder: Path) -> None:
+    """With --quiet, stdout stays empty, and stderr has what failed."""
+    done = run("convert", "a.onnx", "missing.onnx", "out/", "--to", "rten", "-q")
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+
+
+def test_a_manifest_makes_a_second_run_short(folder: Path) -> None:
+    """What a manifest knows is not done again, of folders and of one file."""
+    command = ("batch", "models", "--out", "out", "--to", "onnxz", "--manifest", "runs.jsonl", "--size-threshold", "1K")
+    assert run(*command).stdout.splitlines()[-1].startswith("3 converted  ")
+    assert run(*command).stdout.startswith("3 unchanged  0 bytes")
+    save(Path("models/c.onnx"), 100)
+    Path("out/in/a.onnxz").unlink()
+    assert "2 converted, 1 unchanged" in run(*command).stdout
+    assert formats.compare("models/c.onnx", "out/c.onnxz").equal
+    one = ("convert", "a.onnx", "one.rten", "--manifest", "runs.jsonl")
+    assert "1 converted" in run(*one).stdout
+    assert "1 unchanged" in run(*one).stdout
+    found = lines(Path("runs.jsonl"))
+    assert [line["destination"] for line in found] == ["out/c.onnxz", "out/in/a.onnxz", "out/in/d.v2.onnxz", "one.rten"]
+    assert found[0]["options"] == {"size_threshold": 1024, "to_format": "onnxz"}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_all_processes(folder: Path, number: int) -> None:
+    """A batch that is interrupted ends at once with the code of the signal, and leaves nothing half written."""
+    Path("large").mkdir()
+    for seed in range(8):
+        array = np.random.default_rng(seed).standard_normal(6_000_000).astype("float32")
+        graph = formats.Graph(name="g", initializer=[formats.from_numpy(array, "w")])
+        formats.save(formats.Model(ir_version=8, graph=graph), f"large/{seed}.onnx")
+    command = [sys.executable, "-m", "formats", "batch", "large", "--out", "out", "--to", "onnxz", "-q", "--jobs", "2"]
+    with subprocess.Popen([*command, "--manifest", "runs.jsonl"], env=environment(), stderr=subprocess.PIPE) as running:
+        end = time.monotonic() + 30
+        while not (Path("out").is_dir() and tree("out")) and time.monotonic() < end:
+            time.sleep(0.005)
+        running.send_signal(number)
+        assert running.stderr is not None
+        text = running.stderr.read().decode()
+        assert running.wait(30) == 128 + number, text
+    assert "stopped by" in text
+    assert "Traceback" not in text
+    assert not [name for name in tree("out") if name.startswith(".")]
+    for path in Path("out").iterdir():
+        assert formats.verify(path, data=True).ok
+    done = run("batch", "large", "--out", "out", "--to", "onnxz", "--manifest", "runs.jsonl")
+    assert (done.exit_code, done.stderr) == (0, "")
+
+
+def test_the_bar_counts_models_and_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bar shows how many are done, is gone where something is printed, and in the end."""
+    shown: list[Any] = []
+
+    class Bar:
+        task_ids = (0,)
+
+        def update(self, task: int, **values: Any) -> None:
+            shown.append((values["completed"], values["total"]))
+
+        def stop(self) -> None:
+            shown.append("gone")
+
+    monkeypatch.setattr(progress_bar, "PROGRESS_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr(progress_bar, "new_bar", lambda **kind: shown.append(kind) or Bar())
+    bar = progress_bar.JobProgress()
+    bar(1, 3)
+    bar.hide()
+    bar(2, 3)
+    bar(3, 3)
+    bar.close()
+    new = {"of_bytes": False}
+    assert shown == [new, (1, 3), "gone", new, (2, 3), (3, 3), "gone"]

@@ -1,0 +1,31 @@
+"""What tests of many conversions share: models, what a manifest says, and where processes find the package."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import formats
+
+
+def save(path: Path, seed: int = 0, size: int = 2000) -> Path:
+    """A model of one weight."""
+    array = np.random.default_rng(seed).standard_normal(size).astype("float32")
+    graph = formats.Graph(name=f"g{seed}", initializer=[formats.from_numpy(array, "w")])
+    model = formats.Model(ir_version=8, opset_import=[formats.OperatorSetId("", 17)], graph=graph)
+    formats.save(model, path, overwrite=True)
+    return path
+
+
+def lines(manifest: Path) -> list[dict[str, Any]]:
+    """What a manifest says."""
+    return [json.loads(line) for line in manifest.read_text("utf-8").splitlines()]
+
+
+def environment() -> dict[str, str]:
+    """Where `formats` is found."""
+    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}

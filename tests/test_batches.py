@@ -1,0 +1,555 @@
+"""Many conversions at once: results, failures, processes that are killed, executors of others, and manifests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fleets import environment, lines, save
+
+import formats
+from formats import Job, batches, errors, jobs
+from formats.errors import DecodeError, OptionError, UnknownFormatError
+from formats.manifest import Manifest
+
+COUNT = 6
+KILLS = int(os.environ.get("FORMATS_KILLS", "6"))
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> list[Path]:
+    """A few models."""
+    return [save(tmp_path / f"m{number}.onnx", number) for number in range(COUNT)]
+
+
+def pairs(sources: list[Path], folder: str = "out") -> list[tuple[Path, Path]]:
+    """Each with its destination in a folder, which is there then."""
+    out = sources[0].parent / folder
+    out.mkdir(exist_ok=True)
+    return [(source, out / f"{source.stem}.onnxz") for source in sources]
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """All files in a folder, hidden ones too."""
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def sha256(path: Path) -> str:
+    """The digest of a file, by hashlib."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+# Results
+
+
+@pytest.mark.parametrize("processes", [1, 2, 0])
+def test_results_come_in_the_order_of_jobs(sources: list[Path], processes: int) -> None:
+    """Each job has its result at its place, `on_result` gets each once, and the files are those of `convert`."""
+    given = pairs(sources)
+    seen: list[formats.JobResult] = []
+    results = formats.convert_many(given, processes=processes, on_result=seen.append)
+    assert [(result.job.source, result.job.destination) for result in results] == given
+    assert {result.state for result in results} == {"converted"}
+    assert sorted(map(id, seen)) == sorted(map(id, results))
+    for source, destination in given:
+        formats.convert(source, source.with_suffix(".onnxz"))
+        assert destination.read_bytes() == source.with_suffix(".onnxz").read_bytes()
+    assert results[0].report is not None
+    assert results[0].report.source_files == (sources[0],)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_failure_does_not_stop_the_rest(sources: list[Path], processes: int) -> None:
+    """Files that are missing, damaged, in the way or of no format are errors of their own jobs, with their paths."""
+    given = pairs(sources)
+    sources[0].unlink()
+    sources[1].write_bytes(b"no model")
+    given[2][1].write_bytes(b"precious")
+    given[3] = (sources[3], sources[3].with_suffix(".unknown"))
+    results = formats.convert_many(given, processes=processes)
+    kinds = [type(result.error) for result in results]
+    assert kinds == [FileNotFoundError, UnknownFormatError, FileExistsError, UnknownFormatError, *[type(None)] * 2]
+    assert [result.ok for result in results] == [False] * 4 + [True] * 2
+    assert isinstance(results[1].error, UnknownFormatError)
+    assert results[1].error.path == sources[1]
+    assert given[2][1].read_bytes() == b"precious"
+    assert sorted(path.name for path in given[0][1].parent.iterdir()) == ["m2.onnxz", "m4.onnxz", "m5.onnxz"]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_fail_fast_begins_nothing_more(tmp_path: Path, processes: int) -> None:
+    """After a failure no job begins; what was not begun is told as skipped."""
+    given = [(tmp_path / f"missing{number}.onnx", tmp_path / f"{number}.onnxz") for number in range(50)]
+    states = [result.state for result in formats.convert_many(given, processes=processes, fail_fast=True)]
+    assert "failed" in states
+    assert states.count("skipped") >= (49 if processes == 1 else 1)
+    assert len(states) == 50
+    manifest = tmp_path / "runs.jsonl"
+    formats.convert_many(given, processes=processes, fail_fast=True, manifest=manifest)
+    assert {line["error"]["kind"] for line in lines(manifest)} == {"FileNotFoundError"}
+
+
+def test_jobs_can_have_options_of_their_own(sources: list[Path]) -> None:
+    """The options of a job come before those of all, and each target gets its own."""
+    out = sources[0].parent
+    given = [
+        Job(sources[0], out / "a.onnx", {"external_data": True}),
+        Job(sources[1], out / "b.onnxz", {"alignment": 4096}),
+        Job(sources[2], out / "c.data", {"to_format": "onnxz"}),
+    ]
+    assert all(result.ok for result in formats.convert_many(given, alignment=128, processes=2))
+    assert (out / "a.onnx.data").exists()
+    assert formats.inspect(out / "b.onnxz").alignments == {4096: 1}
+    assert formats.inspect(out / "c.data").alignments == {128: 1}
+
+
+def test_mistakes_are_told_before_anything_is_done(sources: list[Path]) -> None:
+    """Options that are not possible, two jobs with one destination, and what has no effect are errors at once."""
+    given = pairs(sources)
+    for keywords in (
+        {"alignment": 3},
+        {"external_data": True},
+        {"no_such": 1},
+        {"from_format": "gif"},
+        {"progress": print},
+        {"executor": ThreadPoolExecutor(1), "processes": 2},
+    ):
+        with pytest.raises(OptionError):
+            formats.convert_many(given, **keywords)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=r"m0.onnx and .*m1.onnx would both be written to"):
+        formats.convert_many([given[0], (given[1][0], given[0][1].parent / "." / "m0.onnxz")])
+    with pytest.raises(ValueError, match="unpack"):
+        formats.convert_many([("only a source",)])  # type: ignore[list-item]
+    assert not content(given[0][1].parent)
+    assert formats.convert_many([]) == []
+
+
+def test_an_error_of_the_caller_ends_the_run(sources: list[Path]) -> None:
+    """What `on_result` raises comes out, and no process is left."""
+
+    def fail(result: formats.JobResult) -> None:
+        raise KeyError(result.job.source.name)
+
+    for processes in (1, 2):
+        with pytest.raises(KeyError):
+            formats.convert_many(pairs(sources, f"out{processes}"), processes=processes, on_result=fail)
+    assert not multiprocessing.active_children()
+
+
+def test_everything_can_be_pickled(sources: list[Path]) -> None:
+    """Jobs, results, reports and every error of the package pass between processes as they are."""
+    result = formats.convert_many([pairs(sources)[0]])[0]
+    for value in (result, result.job, result.report):
+        assert pickle.loads(pickle.dumps(value)) == value
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)]
+    assert len(kinds) > 10
+    for kind in kinds:
+        if kind.__module__ == "formats.errors":
+            error = kind("words", "name") if kind is formats.MissingPackageError else kind("words")
+            error.where = "w"
+            error.path = Path("p")
+            again = pickle.loads(pickle.dumps(error))
+            assert (type(again), str(again), vars(again)) == (kind, str(error), vars(error))
+            assert again.path == error.path
+
+
+class Stubborn(Exception):
+    """An error that cannot be pickled."""
+
+    def __init__(self) -> None:
+        super().__init__("words")
+        self.lock = threading.Lock()
+
+
+def test_errors_that_cannot_be_pickled_keep_their_words(sources: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of other code that does not survive the way to another process is told in its words."""
+
+    def convert(*args: Any, **keywords: Any) -> None:
+        raise Stubborn
+
+    monkeypatch.setattr(jobs.conversion, "convert", convert)
+    (result,) = formats.convert_many(pairs(sources)[:1])
+    assert str(result.error) == "Stubborn: words"
+    pickle.dumps(result)
+
+
+# Executors
+
+
+@pytest.mark.parametrize("executor", [ThreadPoolExecutor, ProcessPoolExecutor])
+def test_any_executor_does(sources: list[Path], executor: type[Executor]) -> None:
+    """An executor of the caller does the jobs, and can be used afterwards."""
+    with executor(2) as pool:  # type: ignore[call-arg]
+        results = formats.convert_many(pairs(sources), executor=pool)
+        assert all(result.ok for result in results)
+        assert pool.submit(abs, -1).result() == 1
+
+
+class Strange(Executor):
+    """An executor that does what it was given last first, in the thread of the caller, and fails once."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.waiting: list[tuple[Future[Any], Callable[[], Any]]] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Keep it until there are three."""
+        future: Future[Any] = Future()
+        self.waiting.append((future, lambda: fn(*pickle.loads(pickle.dumps(args)), **kwargs)))
+        self.count += 1
+        if self.count == COUNT:
+            while self.waiting:
+                done, call = self.waiting.pop()
+                if len(self.waiting) == 3:
+                    done.set_exception(ConnectionError("the worker is gone"))
+                else:
+                    done.set_result(call())
+        return future
+
+
+def test_executors_may_do_what_they_like(sources: list[Path]) -> None:
+    """Results have the order of jobs whatever that of the executor is, and what it raises is the error of the job."""
+    results = formats.convert_many(pairs(sources), executor=Strange())
+    assert [result.state for result in results] == ["converted"] * 3 + ["failed"] + ["converted"] * 2
+    assert str(results[3].error) == "its worker failed with ConnectionError: the worker is gone"
+
+
+def test_an_executor_that_was_shut_down_is_an_error_of_each_job(sources: list[Path]) -> None:
+    """Nothing hangs where the executor takes no jobs."""
+    pool = ThreadPoolExecutor(1)
+    pool.shutdown()
+    results = formats.convert_many(pairs(sources), executor=pool)
+    assert {str(result.error).partition(": ")[2] for result in results} == {"the executor takes no jobs any more"}
+
+
+class Counted(ThreadPoolExecutor):
+    """An executor that knows how many jobs it had at a time, at most."""
+
+    now = most = 0
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Count it."""
+        self.now += 1
+        self.most = max(self.most, self.now)
+        return super().submit(fn, *args, **kwargs)
+
+
+def test_the_window_bounds_what_is_submitted(sources: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many jobs there are, an executor has as many of them at a time as the window says."""
+    monkeypatch.setattr(batches._through, "__defaults__", (2,))
+
+    def count(result: formats.JobResult) -> None:
+        pool.now -= 1
+
+    with Counted(1) as pool:
+        assert all(result.ok for result in formats.convert_many(pairs(sources), executor=pool, on_result=count))
+    assert pool.most == 2
+
+
+# Processes
+
+
+def kill_once(marker: Path, *args: Any, **keywords: Any) -> Any:
+    """Kill this process, but for the first time only."""
+    if Path(args[0]).name == "m2.onnx" and not marker.exists():
+        marker.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return REAL(*args, **keywords)
+
+
+def kill_always(marker: Path, *args: Any, **keywords: Any) -> Any:
+    """Kill this process."""
+    if Path(args[0]).name == "m2.onnx":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return REAL(*args, **keywords)
+
+
+REAL = formats.convert
+pytestmark_fork = pytest.mark.skipif(
+    sys.platform != "linux" or multiprocessing.get_start_method() != "fork", reason="processes are forked on Linux"
+)
+
+
+@pytestmark_fork
+@pytest.mark.parametrize(("how", "state"), [(kill_once, "converted"), (kill_always, "failed")])
+def test_a_killed_process_costs_its_own_job_only(
+    sources: list[Path], monkeypatch: pytest.MonkeyPatch, how: Callable[..., Any], state: str
+) -> None:
+    """A job whose process is killed is done again; one that kills it again has an error, and the others are done."""
+    monkeypatch.setattr(jobs.conversion, "convert", lambda *a, **k: how(sources[0].with_name("marker"), *a, **k))
+    results = formats.convert_many(pairs(sources), processes=2)
+    assert [result.state for result in results] == ["converted"] * 2 + [state] + ["converted"] * 3
+    if state == "failed":
+        assert "was killed" in str(results[2].error)
+
+
+def test_threads_of_the_caller_do_no_harm(sources: list[Path]) -> None:
+    """Where the caller has threads, whose locks a fork would leave locked, processes begin otherwise."""
+    code = (
+        "import sys, threading, formats\n"
+        "if __name__ == '__main__':\n"
+        "    threading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+        "    given = [tuple(pair.split('|')) for pair in sys.argv[1:]]\n"
+        "    print([result.state for result in formats.convert_many(given, processes=2)])\n"
+    )
+    script = sources[0].with_name("script.py")
+    script.write_text(code)
+    arguments = [f"{source}|{destination}" for source, destination in pairs(sources)]
+    done = subprocess.run(
+        [sys.executable, script, *arguments], capture_output=True, text=True, check=False, timeout=60, env=environment()
+    )
+    assert (done.stdout, done.stderr) == (f"{['converted'] * COUNT}\n", "")
+
+
+# Manifests
+
+
+def test_a_manifest_has_a_line_for_each_job(sources: list[Path]) -> None:
+    """Lines are in the order of jobs and say what became of each: files, sizes, digests, options, losses, errors."""
+    given = pairs(sources)
+    manifest = sources[0].with_name("runs.jsonl")
+    sources[1].write_bytes(b"no model")
+    formats.save(formats.load(sources[2]), sources[2], external_data=True, overwrite=True)
+    formats.convert_many(given, manifest=manifest, processes=2, alignment=128, overwrite=True, threads=1)
+    found = lines(manifest)
+    assert [line["destination"] for line in found] == [str(destination) for _, destination in given]
+    for (source, destination), line in zip(given, found, strict=True):
+        files = [{"path": str(source), "nbytes": source.stat().st_size, "sha256": sha256(source)}]
+        assert line["source_files"][:1] == files
+        assert line["source_nbytes"] == sum(file["nbytes"] for file in line["source_files"])
+        assert (line["version"], line["options"]) == (formats.__version__, {"alignment": 128})
+        assert line["seconds"] > 0
+        if line["error"] is None:
+            assert line["destination_nbytes"] == destination.stat().st_size
+            assert [file["sha256"] for file in line["destination_files"]] == [sha256(destination)]
+    assert [line["error"] and line["error"]["kind"] for line in found] == [None, "UnknownFormatError", *[None] * 4]
+    assert [Path(file["path"]).name for file in found[2]["source_files"]] == ["m2.onnx", "m2.onnx.data"]
+    assert not [path for path in manifest.parent.iterdir() if path.name.startswith(".")]
+
+
+def test_a_second_run_does_what_is_missing_or_changed(sources: list[Path]) -> None:
+    """What is as it was is not done again; sources, data files, destinations and options that changed are."""
+    formats.save(formats.load(sources[4]), sources[4], external_data=True, overwrite=True)
+    given = pairs(sources)
+    manifest = sources[0].with_name("runs.jsonl")
+
+    def states(**keywords: Any) -> str:
+        return "".join(result.state[0] for result in formats.convert_many(given, manifest=manifest, **keywords))
+
+    assert states() == "cccccc"
+    assert states() == "uuuuuu"
+    save(sources[0], 100)
+    given[1][1].unlink()
+    os.utime(sources[2])  # the same content
+    data = bytearray(sources[4].with_name("m4.onnx.data").read_bytes())
+    data[0] ^= 1
+    sources[4].with_name("m4.onnx.data").write_bytes(data)
+    assert states() == "ccuucu"
+    assert states(alignment=4096) == "cccccc"
+    assert formats.inspect(given[3][1]).alignments == {4096: 1}
+    assert states(alignment=4096, threads=2) == "uuuuuu"
+    for source, destination in given:
+        assert formats.compare(source, destination).equal
+    assert len(lines(manifest)) == COUNT
+
+
+def test_only_own_work_is_replaced(sources: list[Path]) -> None:
+    """A destination that somebody else wrote or changed stays, unless `overwrite` says otherwise."""
+    given = pairs(sources)[:2]
+    manifest = sources[0].with_name("runs.jsonl")
+    given[0][1].write_bytes(b"was there before")
+    first = formats.convert_many(given, manifest=manifest)
+    given[1][1].write_bytes(b"changed since")
+    save(sources[1], 100)
+    second = formats.convert_many(given, manifest=manifest)
+    assert [result.state for result in (*first, *second)] == ["failed", "converted", "failed", "failed"]
+    assert isinstance(second[1].error, FileExistsError)
+    assert [path.read_bytes() for _, path in given] == [b"was there before", b"changed since"]
+    assert all(result.ok for result in formats.convert_many(given, manifest=manifest, overwrite=True))
+
+
+def test_lines_of_other_runs_stay(sources: list[Path]) -> None:
+    """A run with other jobs adds to the manifest; a job that failed is tried again."""
+    given = pairs(sources)
+    manifest = sources[0].with_name("runs.jsonl")
+    good = sources[1].read_bytes()
+    sources[1].write_bytes(b"no model")
+    formats.convert_many(given[:3], manifest=manifest)
+    sources[1].write_bytes(good)
+    formats.convert_many(given[4:], manifest=manifest)
+    results = formats.convert_many(given[1:3], manifest=manifest)
+    assert [result.state for result in results] == ["converted", "unchanged"]
+    assert [Path(line["destination"]).stem for line in lines(manifest)] == ["m0", "m4", "m5", "m1", "m2"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no json\n",
+        "[]\n",
+        '{"source": 1, "destination": "x"}\n',
+        '{"source": "a", "destination": "b"}\n',
+        '{"source":"a","destination":"b","source_files":[{}],"destination_files":[],"version":"","options":{},"error":null}\n',
+        "\x00",
+        "precious",
+        "[" * 100_000 + "\n",
+    ],
+)
+def test_another_file_is_no_manifest(sources: list[Path], text: str) -> None:
+    """A file that is no manifest is refused and stays, and nothing is converted."""
+    manifest = sources[0].with_name("runs.jsonl")
+    manifest.write_text(text)
+    with pytest.raises(DecodeError, match="manifest"):
+        formats.convert_many(pairs(sources), manifest=manifest)
+    assert manifest.read_text() == text
+    assert not content(sources[0].with_name("out"))
+
+
+def test_a_line_that_was_cut_short_is_forgotten(sources: list[Path]) -> None:
+    """Whatever part of the last line is missing, its job is done again, and replaces what it wrote before."""
+    given = pairs(sources)[:2]
+    manifest = sources[0].with_name("runs.jsonl")
+    formats.convert_many(given, manifest=manifest)
+    data = manifest.read_bytes()
+    end = data.index(b"\n") + 1
+    begun = json.dumps({"source": str(given[1][0]), "destination": str(given[1][1]), "begun": time.time() - 1}).encode()
+    for cut in (1, 10, 100):
+        manifest.write_bytes(data[:end] + begun + b"\n" + data[end:-cut])
+        states = [result.state for result in formats.convert_many(given, manifest=manifest)]
+        assert states == ["unchanged", "converted"]
+        assert len(lines(manifest)) == 2
+
+
+def test_two_runs_do_not_share_a_manifest(sources: list[Path]) -> None:
+    """A second run with the same manifest at the same time is refused, and can be made afterwards."""
+    manifest = sources[0].with_name("runs.jsonl")
+    with Manifest(manifest), pytest.raises(BlockingIOError):
+        formats.convert_many(pairs(sources), manifest=manifest)
+    assert all(result.ok for result in formats.convert_many(pairs(sources), manifest=manifest))
+
+
+def test_a_source_that_changes_meanwhile_is_told(sources: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The digest in a manifest is that of what was converted, or the job fails."""
+
+    def convert(*args: Any, **keywords: Any) -> Any:
+        report = REAL(*args, **keywords)
+        save(args[0], 100)
+        os.utime(args[0], (1, 1))
+        return report
+
+    monkeypatch.setattr(jobs.conversion, "convert", convert)
+    (result,) = formats.convert_many(pairs(sources)[:1], manifest=sources[0].with_name("runs.jsonl"))
+    assert "changed while it was converted" in str(result.error)
+
+
+def test_a_key_is_never_in_a_manifest(sources: list[Path]) -> None:
+    """What opens a model does not stand in the manifest."""
+    locked = sources[0].with_name("m.onnxc")
+    formats.convert(sources[0], locked, key="secret words")
+    manifest = sources[0].with_name("runs.jsonl")
+    (result,) = formats.convert_many([(locked, locked.with_suffix(".onnxz"))], manifest=manifest, key="secret words")
+    assert result.ok
+    assert "secret" not in manifest.read_text()
+
+
+# Runs that are killed
+
+
+PROGRAM = """import sys, formats
+from pathlib import Path
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    given = [(source, folder / "out" / (source.stem + ".onnxz")) for source in sorted(folder.glob("*.onnx"))]
+    results = formats.convert_many(given, processes=2, manifest=folder / "runs.jsonl")
+    print(*[result.state for result in results if not result.ok], *[result.error for result in results if result.error])
+"""
+
+
+def waited(condition: Callable[[], bool], seconds: float = 20) -> bool:
+    """Whether a condition came true in time."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that a process has begun."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid:
+            found.append(int(path.parent.name))
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs still."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Path]:
+    """A folder with models, some of them with data files."""
+    for number in range(24):
+        path = save(tmp_path / f"m{number:02}.onnx", number, 300_000)
+        if number % 3 == 0:
+            formats.save(formats.load(path), path, external_data=True, overwrite=True)
+    (tmp_path / "out").mkdir()
+    yield tmp_path
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="Linux tells of processes in /proc")
+def test_a_run_that_is_killed_is_completed_by_another(fleet: Path) -> None:
+    """Killed at any moment and run again, a batch gives the bytes of one run; its processes end, nothing is left."""
+    command = [sys.executable, "-c", PROGRAM, str(fleet)]
+    wanted = {}
+    for source in sorted(fleet.glob("*.onnx")):
+        formats.convert(source, fleet / "one.onnxz", overwrite=True)
+        wanted[f"{source.stem}.onnxz"] = (fleet / "one.onnxz").read_bytes()
+    rng = np.random.default_rng(18)
+    was_killed = 0
+    for _ in range(KILLS):
+        with subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL) as running:
+            begun = waited(lambda: (fleet / "runs.jsonl").exists() or running.poll() is not None)
+            assert begun
+            time.sleep(float(rng.uniform(0, 0.4)))
+            workers = descendants(running.pid)
+            was_killed += running.poll() is None
+            running.kill()
+        assert waited(lambda workers=workers: not any(map(is_alive, workers)))  # type: ignore[misc]
+        assert all(wanted[name] == data for name, data in content(fleet / "out").items() if name[0] != ".")
+    assert was_killed
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "\n", "")
+    assert content(fleet / "out") == wanted
+    found = lines(fleet / "runs.jsonl")
+    assert [Path(line["destination"]).name for line in found] == sorted(wanted)
+    for line in found:
+        assert [file["sha256"] for file in line["destination_files"]] == [sha256(Path(line["destination"]))]
+        assert [file["sha256"] for file in line["source_files"]] == [
+            sha256(Path(f["path"])) for f in line["source_files"]
+        ]
+    assert {path.name for path in fleet.iterdir() if path.name.startswith(".")} <= {".runs.jsonl.run.lock"}
