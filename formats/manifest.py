@@ -101,20 +101,17 @@ def of_report(
     destinations = _files([file.path for file in report.files])
     if stamps(before) != before:
         raise TensorDataError("the file was changed while it was converted; run again", path=report.source)
+    told = report.to_json()
     return Record(
         {
-            "source": str(report.source),
-            "destination": str(report.destination),
-            "source_format": report.source_format,
-            "target_format": report.target_format,
+            **{name: told[name] for name in ("source", "destination", "source_format", "target_format")},
             "source_nbytes": sum(file["nbytes"] for file in sources),
             "destination_nbytes": report.nbytes,
             "source_files": sources,
             "destination_files": destinations,
             "version": __version__,
             "options": dict(fingerprint),
-            "losses": [loss._asdict() for loss in report.losses],
-            "notes": [note._asdict() for note in report.notes],
+            **{name: told[name] for name in ("losses", "notes", "changes")},
             "seconds": round(seconds, 6),
             "error": None,
         }
@@ -143,6 +140,7 @@ def of_failure(
             "options": dict(fingerprint),
             "losses": [],
             "notes": [],
+            "changes": [],
             "seconds": round(seconds, 6),
             "error": error_to_json(error),
         }

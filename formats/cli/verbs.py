@@ -110,15 +110,8 @@ def convert_groups(of_all_packages: bool) -> list[Group]:
     extensions: dict[type, tuple[str, ...]] = {}
     for codec in codecs:
         extensions[codec.options] = (*extensions.get(codec.options, ()), codec.extensions[0])
-    own = (
-        ConversionOptions,
-        RuntimeOptions,
-        EngineOptions,
-        QuietOptions,
-        OutputOptions,
-        several.SeveralOptions,
-        ReadOptions,
-    )
+    general = (ConversionOptions, RuntimeOptions, EngineOptions, QuietOptions, OutputOptions)
+    own = (*general, several.SeveralOptions, ReadOptions)
     _check_names(own, codecs)
     return [*map(Group, own), *(Group(*item) for item in extensions.items()), Group(RaisingOptions)]
 
@@ -184,7 +177,7 @@ def _convert_into(folder: Path, sources: Sequence[str], request: Request, output
 
     to_format = request.of(ConversionOptions).get("to_format")
     if to_format is None:
-        raise OptionError("`to_format` is needed to convert into a folder")
+        raise OptionError(f"`to_format` is needed to convert into the folder {folder}")
     target = registry.by_name(to_format)
     given = _given(request, target)
     jobs = several.jobs_into(folder, sources, target, given)

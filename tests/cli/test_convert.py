@@ -205,7 +205,7 @@ def test_help_says_everything(command: Command, flag: str) -> None:
     """Help has the usage, every option under its panel, and examples."""
     done = command(flag)
     assert (0, "") == (done.returncode, done.stderr)
-    assert done.stdout.startswith("Usage: convert [OPTIONS] SRC DST\n")
+    assert done.stdout.startswith("Usage: convert [OPTIONS] SRC... DST\n")
     for text in (
         "--external-data [NAME]",
         "Options for .rten:",
@@ -369,15 +369,17 @@ def test_wrong_inputs_are_one_line_each(digits: Path, command: Command, tmp_path
 
 
 def test_wrong_destinations_are_one_line_each(digits: Path, command: Command, tmp_path: Path) -> None:
-    """A destination that is there, has no folder, is a folder or a device is one line, exit 1, and stays as it is."""
+    """A destination that is there, has no folder, is a folder or a device is one line, and stays as it is."""
     (tmp_path / "there.onnx").write_bytes(b"mine")
     (tmp_path / "folder.onnx").mkdir()
     before = names(tmp_path)
+    done = command("digits.onnx", "folder.onnx", "--force")
+    assert (2, "", before) == (done.returncode, done.stdout, names(tmp_path))
+    assert done.stderr == "convert: error: --to is needed to convert into the folder folder.onnx\n"
     for name, words, arguments in (
         ("there.onnx", "there.onnx: File exists; --force replaces it", ()),
         ("digits.onnx", "digits.onnx: File exists; --force replaces it", ()),
         ("nowhere/a.onnx", "nowhere: no such directory", ()),
-        ("folder.onnx", "folder.onnx: Is a directory", ("--force",)),
         ("/dev/null", "/dev/null: exists and is not a regular file", ("--force", "--to", "onnx")),
         ("a.bin", "a.bin: the extension '.bin' belongs to no format (known: .onnx, .onnxz, .rten", ()),
         ("a", "a: no extension tells the format (known: .onnx, .onnxz, .rten", ()),
