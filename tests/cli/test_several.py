@@ -105,7 +105,7 @@ def test_one_failure_does_not_stop_the_others(folder: Path) -> None:
 def test_fail_fast_stops_the_others(folder: Path) -> None:
     """With --fail-fast, what comes after a failure is skipped, and that is told."""
     done = run("convert", "missing.onnx", "a.onnx", "b.onnx", "out/", "--to", "onnxz", "--fail-fast", "-j", "1")
-    assert (done.exit_code, done.stdout) == (1, "1 failed, 2 skipped  0 bytes, 0.00 s\n")
+    assert (done.exit_code, done.stdout.partition("  ")[0]) == (1, "1 failed, 2 skipped")
     assert not Path("out").exists()
 
 
