@@ -29,6 +29,13 @@ struct TensorPlace {
 pub struct Map(memmap2::Mmap);
 
 #[cfg(feature = "mmap")]
+impl fmt::Debug for Map {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Map").field("nbytes", &self.0.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(feature = "mmap")]
 impl AsRef<[u8]> for Map {
     fn as_ref(&self) -> &[u8] {
         &self.0
@@ -56,15 +63,25 @@ impl<'a> Entry<'a> {
 
     /// The bytes.
     ///
-    /// A writer aligns them to 64 in the file, and so in a map of it, but may do otherwise: who looks at them as
-    /// anything but bytes checks the alignment of the slice, and copies where it is not enough.
+    /// Most archives have them at a multiple of 64 in the file, and so in a map of it, but need not: to use them as
+    /// anything but bytes, check the alignment of the slice, and copy where it is not enough.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 }
 
+impl fmt::Debug for Entry<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry")
+            .field("name", &self.name)
+            .field("file_offset", &self.offset)
+            .field("nbytes", &self.bytes.len())
+            .finish_non_exhaustive()
+    }
+}
+
 /// A tensor of the graph, wherever it is in it, whose bytes are an entry.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Tensor<'a> {
     name: &'a [u8],
     data_type: u32,
@@ -99,9 +116,10 @@ impl<'a> Tensor<'a> {
 impl Archive<Map> {
     /// Maps the archive at `path` and checks it.
     ///
-    /// The map is private to no one: as with any map of a file, who shortens the file while it is mapped ends this
-    /// process, and who writes into it changes what the slices hold. Programs that replace an archive by renaming a
-    /// new one are no danger. Where others may write to the file, read it into memory and use [`Archive::parse`].
+    /// Nobody must change the file in place while it is mapped, as with any map of a file: if it is cut, the process
+    /// ends with a signal, and if it is written to, the slices change under whoever looks at them, which Rust calls
+    /// undefined behaviour. To replace it by renaming a new file is no danger. Where others may write to the file,
+    /// read it into memory instead, and call [`Archive::parse`].
     ///
     /// # Errors
     ///
@@ -212,7 +230,7 @@ impl<B: AsRef<[u8]>> Archive<B> {
         })
     }
 
-    /// What the archive is read from.
+    /// What the archive is read from: the map, or what was given to [`Archive::parse`].
     pub fn get_ref(&self) -> &B {
         &self.bytes
     }

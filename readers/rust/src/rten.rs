@@ -7,8 +7,8 @@
 //!
 //! RTen takes weights that are in memory already as `'static` slices only. So **a map that a model was loaded from
 //! stays until the process ends**, also when the model is dropped, or RTen refuses it. That costs address space, and
-//! no memory that the system could not take back. A program that loads the same archive again and again maps it once
-//! with [`Archive::leak`] and calls [`load_static`].
+//! no memory that the system could not take back; Windows does not let the file be replaced meanwhile. A program that
+//! loads the same archive again and again maps it once with [`Archive::leak`] and calls [`load_static`].
 //!
 //! RTen uses the elements where they are in the map if their alignment is that of their type, 4 for float32 and int32
 //! and 2 for float16, which archives have unless something else than an aligning writer made them. What is aligned to
