@@ -65,6 +65,24 @@ CASES = {
                                  {"x": np.zeros((0, 2, 3), F)}),
     "space_of_no_samples": ("g (float[A,4,2,2] x) => (float[B,C,D,E] y) { y = SpaceToDepth<blocksize=2>(x) }",
                             {"x": np.zeros((0, 4, 2, 2), F)}),
+    "outputs_of_constants": ("""
+        g (float[3] x) => (float[3] w, float[A] y, float[B] z, float[C] v, uint8[2] m, uint8[2] n)
+        <float[2] a = {0, 1}, uint8[2] u = {1, 2}, int64[1] s = {2}> {
+        w = Neg(x) y = Neg(a) z = Identity(y) v = Reshape(y, s) m = Max(u, u) n = Identity(m) }""",
+                             {"x": F([1, 2, 3])}),
+    "outputs_of_constants_in_a_loop": ("""g (float[3] x) => (float[3] y, float[A, B] z, float[C, D] w)
+        <float[2] a = {0, 1}, int64 n = {2}, bool c = {1}> {
+        y, z, w = Loop(n, c, x) < body = b (int64 i, bool k, float[3] v) => (bool h, float[3] o, float[2] p, float[2] q)
+            { h = Identity(k) o = Neg(v) p = Neg(a) q = Neg(a) } > }""", {"x": F([1, 2, 3])}),
+    "vector_of_unknown_rank": ("g (float[A,B,C] x, float[] w) => (float[] y) { y = MatMul(x, w) }",
+                               {"x": np.ones((2, 3, 2), F), "w": F([1, 2])}),
+    "matrix_of_unknown_rank": ("g (float[A,B,C] x, float[] w) => (float[] y) { y = MatMul(x, w) }",
+                               {"x": np.ones((2, 3, 2), F), "w": F([[1, 2], [3, 4]])}),
+    "space_of_no_rows": ("g (float[A,3,B,2] x) => (float[C,D,E,F] y) { y = SpaceToDepth<blocksize=2>(x) }",
+                         {"x": np.zeros((1, 3, 0, 2), F)}),
+    "ignored_loss": ("""g (float[2,2] x, int64[2] t) => (float y)
+        { y = NegativeLogLikelihoodLoss<ignore_index=0>(x, t) }""",
+                     {"x": F([[-np.inf, 1], [2, 3]]), "t": np.array([0, 1])}),
     "siblings_then": (SIBLINGS, {"c": np.array(True), "i": np.array(1), "a": F([1, 2]), "b": F([3, 4])}),
     "siblings_else": (SIBLINGS, {"c": np.array(False), "i": np.array(1), "a": F([1, 2]), "b": F([3, 4])}),
     "scatter_elements_add": (SHORT % (1, 'ScatterElements<axis=0, reduction="add">'), SHORTS),
@@ -201,7 +219,7 @@ NOT_TOLD = {
     "mean": "g (float[2, N] x) => (float[N] y) <int64[1] a = {0}> { y = ReduceMean<keepdims=0>(x, a) }",
     "product": "g (uint8[2] x) => (int32 y) { a = Cast<to=6>(x) y = ReduceProd<keepdims=0>(a) }",
     "resize": """g (float[1, 1, H, 1] x) => (float[1, 1, K, 1] y) <float[4] s = {1, 1, 2, 1}> {
-        y = Resize<mode="linear">(x, "", s) }""",
+        y = Resize<mode="nearest">(x, "", s) }""",
 }
 
 

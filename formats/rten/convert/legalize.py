@@ -34,7 +34,7 @@ from formats.rten.target import ALL_RELEASES
 from formats.rten.types import NOT_NUMBERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from formats.ir.model import Attribute
     from formats.rten.convert.functions import Key
@@ -253,22 +253,20 @@ class _Legalizer:
         if spec is None:
             return None
         context = self._context(node, place.versions.get(domain, NEWEST), place)
-        told: list[str] = []  # of a node that stays as it is, by any of them
+        told: list[str] = []
         for rewriting in spec.all_rewritings:
             nodes = rewriting(node, context)
             if nodes is not None:
                 if place.applied is not None:
                     place.applied.append(Applied.of(rewriting, spec))
-                told = context.told
-                break
+                for detail in context.told:
+                    self._note("deviation", detail, place, matters=self._exact)
+                return nodes
             context.emitted.clear()
             told += context.told
             context.told.clear()
-        else:
-            nodes = None
-        for detail in told:
-            self._note("deviation", detail, place, matters=self._exact)
-        return nodes
+        self._tell(node, spec, place, told)
+        return None
 
     def _finished(self, node: Node, domain: str, place: _Place) -> Node:
         """A node that is legal as it is; what its outputs are is known from now on."""
@@ -278,7 +276,6 @@ class _Legalizer:
         if self.kept is not None:
             node = self.kept.readable(node, spec, self._names)
         scope = place.surroundings.scope
-        self._tell(node, spec, place)
         scope.infer(node)
         for name in node.output:
             elem_type = scope.types[name].elem_type
@@ -289,15 +286,18 @@ class _Legalizer:
                 raise Refused(f"computes {type_name(elem_type)}, which RTen has not")
         return node
 
-    def _tell(self, node: Node, spec: OperatorSpec, place: _Place) -> None:
-        """Note what RTen computes otherwise of a node, by the operator of the model that it stands for."""
+    def _tell(self, node: Node, spec: OperatorSpec, place: _Place, told: Collection[str] = ()) -> None:
+        """Note what RTen computes otherwise of a node, by the operator of the model that it stands for.
+
+        `told` is what its rewritings told that left it as it is.
+        """
         rules = [rule for rule in (spec.told, spec.unspecified) if rule is not None]
-        if not rules:
+        if not rules and not told:
             return
         details = [rule(node, self._context(node, NEWEST, place)) for rule in rules]
-        if any(details):
-            matters = self._exact and spec.told is not None and bool(details[0])
-            self._note("deviation", "; ".join(filter(None, details)), place, matters=matters)
+        if told or any(details):
+            matters = self._exact and (bool(told) or (spec.told is not None and bool(details[0])))
+            self._note("deviation", "; ".join(filter(None, [*told, *details])), place, matters=matters)
 
     def _note(self, kind: str, detail: str, place: _Place, *, matters: bool) -> None:
         """Add a loss to those of the operator of the model that stands at a place."""

@@ -22,7 +22,7 @@ from formats.rten.graph.attribute_tables import Problem, encode_attributes
 from formats.rten.graph.attributes import shared_attributes
 from formats.rten.graph.constants import INLINE_ELEMENTS, TensorSection, constant_tensor, convert, densify
 from formats.rten.graph.names import Names
-from formats.rten.graph.ordering import defined, graphs
+from formats.rten.graph.ordering import defined, graphs, mentioned, subgraphs
 from formats.rten.graph.uses import find_uses
 from formats.rten.operators import SPECS, creation, shape
 from formats.rten.operators.spec import RTEN_DOMAIN, STANDARD_DOMAINS
@@ -117,7 +117,7 @@ class Encoder:
         if len(local) < len(inputs) + len(constants) + len(computed):
             twice = _first_duplicate((*(value.name for value in inputs if value.name), *constants, *computed))
             raise EncodeError(f"the value {twice!r} is produced twice", where=where)
-        captured = self._captured(uses, local, outer or frozenset(), where)
+        captured = self._captured(graph, uses, local, outer or frozenset(), where)
         untyped = self._value_form(None, None)
         captures = [nodes.add(name, untyped) for name in captured]
         for name, (tensor, place) in constants.items():
@@ -147,9 +147,15 @@ class Encoder:
         hidden = () if self._native or not outer else sorted(defined(graph) & outer)
         return {**self._written, **{name: self._names.new(name) for name in hidden}} if hidden else self._written
 
-    def _captured(self, uses: Uses, local: frozenset[str], outer: frozenset[str], where: str) -> list[str]:
+    def _captured(
+        self, graph: Graph, uses: Uses, local: frozenset[str], outer: frozenset[str], where: str
+    ) -> list[str]:
         """The names that a graph takes from those around it, in order of first use."""
-        captured = [name for name in uses.own if name not in local]
+        free = dict.fromkeys(uses.own)
+        if outer:  # what a graph inside takes from further out, RTen has to find here
+            nodes = [graph.node[index] for index, _, _ in subgraphs(graph.node)]
+            free.update(dict.fromkeys(name for node in nodes for name in mentioned(node) if name in outer))
+        captured = [name for name in free if name not in local]
         for name in captured:
             if name not in outer:
                 raise EncodeError(f"the value {name!r} is used and produced by nothing", where=where)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formats.rten.graph.attributes import get_int
-from formats.rten.operators import slicing
+from formats.rten.operators import shape, slicing
+from formats.rten.operators.deviations import of_floats
 from formats.rten.operators.rules import same
 from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
 
@@ -44,6 +45,22 @@ def attention(node: Node, context: Context) -> list[Node] | None:
     return context.changed(inputs)
 
 
+def attention_raised(node: Node, context: Context) -> list[Node]:
+    """A mask has a row for each query, since onnxruntime repeats none."""
+    query, mask = node.input[0], context.optional(3)
+    rank = context.rank(mask)
+    if not mask or rank is None or rank < 2:
+        return [node]
+    rows, queries = (context.dims(mask) or ())[-2], (context.dims(query) or (None, None))[-2]
+    if rows is not None and rows == queries:
+        return [node]
+    end = shape.sizes_of(context, query, -2, -1)
+    wanted = shape.joined(context, end, context.int64([1]))
+    inputs = list(node.input)
+    inputs[3] = context.op(shape.Expand, mask, wanted)
+    return context.changed(inputs)
+
+
 Attention = OperatorSpec(
     "Attention",
     Row(
@@ -67,6 +84,8 @@ Attention = OperatorSpec(
     signature=Signature("xxxmxxl"),
     dims=attention_dims,
     rewritings=(attention,),
+    raised=attention_raised,
+    unspecified=of_floats("what a mask hides is multiplied by zero, by which NaN and infinities spread"),
     raised_version=24,
     onnx=OnnxForm(takes={"qk_matmul_output_mode": ANY, "softmax_precision": ANY}, version=24),
 )

@@ -90,7 +90,7 @@ def conv_of_volumes(node: Node, context: Context) -> list[Node] | None:
         product = context.copy(inputs, **attributes)
         total = context.op(elementwise.Add, total, product) if total else product
     target = shape.joined(context, shape.sizes_of(context, met, 0, 2), shape.sizes_of(context, total, 1, 4))
-    stacked = context.op(shape.Reshape, total, target)
+    stacked = context.op(shape.Reshape, total, target, allowzero=1)
     return context.replace(context.op(shape.Transpose, stacked, perm=[0, 2, 1, 3, 4]))
 
 
@@ -264,11 +264,11 @@ def _dilated(context: Context, weight: str, geometry: Window) -> str:
     outer = shape.sizes_of(context, weight, 0, 2)
     rank = len(geometry.kernel)
     cells = [size for length in geometry.kernel for size in (length, 1)]
-    split_up = context.op(shape.Reshape, weight, shape.joined(context, outer, context.int64(cells)))
+    split_up = context.op(shape.Reshape, weight, shape.joined(context, outer, context.int64(cells)), allowzero=1)
     gaps = [gap for dilation in geometry.dilations for gap in (0, dilation - 1)]
     padded = context.op(slicing.Pad, split_up, context.int64([0] * (2 + len(cells)) + [0, 0, *gaps]))
     lengths = [length * dilation for length, dilation in zip(geometry.kernel, geometry.dilations, strict=True)]
-    merged = context.op(shape.Reshape, padded, shape.joined(context, outer, context.int64(lengths)))
+    merged = context.op(shape.Reshape, padded, shape.joined(context, outer, context.int64(lengths)), allowzero=1)
     ends = context.int64(geometry.extent(axis) for axis in range(rank))
     return context.op(slicing.Slice, merged, context.int64([0] * rank), ends, context.int64(range(2, 2 + rank)))
 
@@ -364,7 +364,8 @@ def col2im(node: Node, context: Context) -> list[Node] | None:
     context.tell(SPREAD)
     kernels = numpy.tile(numpy.eye(volume).reshape(volume, 1, *block), (channels, *(1 for _ in range(rank + 1))))
     batch = shape.sizes_of(context, data, 0, 1)
-    patches = context.op(shape.Reshape, data, shape.joined(context, batch, context.int64([channels * volume, *counts])))
+    rows = shape.joined(context, batch, context.int64([channels * volume, *counts]))
+    patches = context.op(shape.Reshape, data, rows, allowzero=1)
     return context.replace(
         context.op(
             ConvTranspose,

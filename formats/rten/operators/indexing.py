@@ -174,7 +174,7 @@ def non_max_suppression(node: Node, context: Context) -> list[Node] | None:
 
 
 def _suppression_deviation(node: Node, context: Context) -> str:
-    return "boxes of different classes compete in RTen, and the result is sorted by score"
+    return "boxes of different classes compete in RTen, their overlap is another, and the result is sorted by score"
 
 
 NonMaxSuppression = OperatorSpec(

@@ -22,7 +22,7 @@ def negative_log_likelihood(node: Node, context: Context) -> list[Node] | None:
     """The weighted log-likelihood of each target, without those to be ignored, put together as asked for."""
     data, target, weight = context.input(0), context.input(1), context.optional(2)
     factors, second_axis = "", context.int64([1])
-    counted = ""
+    counted = ignored = ""
     if find(node, "ignore_index") is not None:
         ignored = context.op(comparison.Equal, target, context.scalar(get_int(node, "ignore_index"), like=target))
         target = context.op(comparison.Where, ignored, context.scalar(0, like=target), target)
@@ -33,7 +33,9 @@ def negative_log_likelihood(node: Node, context: Context) -> list[Node] | None:
         factors = context.op(elementwise.Mul, factors, counted) if counted else factors
     picked = context.op(indexing.GatherElements, data, context.op(shape.Unsqueeze, target, second_axis), axis=1)
     loss = context.op(elementwise.Neg, context.op(shape.Squeeze, picked, second_axis))
-    loss = context.op(elementwise.Mul, loss, factors) if factors else loss
+    loss = context.op(elementwise.Mul, loss, factors) if weight else loss
+    if counted:  # by a choice, since zero times infinity is NaN
+        loss = context.op(comparison.Where, ignored, context.scalar(0, like=data), loss)
     combined = get_string(node, "reduction", "mean")
     if combined == "none":
         return context.replace(loss)

@@ -8,10 +8,11 @@ from formats.ir.dtypes import INT32
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dim, Dims, ValueType
 from formats.rten.graph.attributes import find, get_int, get_string
-from formats.rten.operators import elementwise, indexing, quantization, ranges, reduction, shape
+from formats.rten.operators import comparison, elementwise, indexing, quantization, ranges, reduction, shape, slicing
 from formats.rten.operators.rewritings import dropped, without_gaps
 from formats.rten.operators.rules import always, broadcast_dims, of_any_input, unknown
 from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature
+from formats.rten.target import Fault
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -28,11 +29,32 @@ def matmul_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
     return [None if batch is None else batch + a[-2:-1] + (b[-1:] if len(b) > 1 else ())]
 
 
+_LONE_COLUMN = Fault("leaves an axis of one where several matrices are multiplied with a vector")
+
+
+def _by_anything(context: Context, a: str, b: str) -> list[Node]:
+    """The product with what may be a vector: then the last of the dims that RTen makes is none."""
+    same = context.scope.add_safe(_LONE_COLUMN, context.op(shape.Identity, b))
+    product = context.copy([a, same, *context.node.input[2:]])
+    ranks = [context.op(shape.Size, context.op(shape.Shape, name)) for name in (a, b, product)]
+    is_vector = context.op(comparison.Equal, ranks[1], context.int64_scalar(1))
+    count = context.op(
+        comparison.Where, is_vector, context.op(elementwise.Sub, ranks[0], context.int64_scalar(1)), ranks[2]
+    )
+    end = context.op(shape.Unsqueeze, count, context.int64([0]))
+    target = context.op(slicing.Slice, context.op(shape.Shape, product), context.int64([0]), end)
+    return context.replace(context.op(shape.Reshape, product, target, allowzero=1))
+
+
 def by_vector(node: Node, context: Context) -> list[Node] | None:
     """RTen leaves the axis of a vector that a stack of matrices is multiplied with in the result."""
     a, b = context.input(0), context.input(1)
     rank = context.rank(a)
-    if context.rank(b) != 1 or (rank is not None and rank <= 2):
+    if rank is not None and rank <= 2:
+        return None
+    if context.rank(b) is None and not context.scope.is_safe(_LONE_COLUMN, b):
+        return _by_anything(context, a, b)
+    if context.rank(b) != 1:
         return None
     column = context.op(shape.Unsqueeze, b, context.int64([1]))
     return context.replace(context.op(shape.Squeeze, context.copy([a, column, *node.input[2:]]), context.int64([-1])))
@@ -71,6 +93,7 @@ MatMul = OperatorSpec(
     elements=(of_any_input,),
     rewritings=(mat_mul,),
     deviation=_product_deviation,
+    faults=(_LONE_COLUMN,),
     is_plain=True,
     range=ranges.matrix_products,
 )

@@ -159,13 +159,13 @@ def group_normalization(node: Node, context: Context) -> list[Node] | None:
     if context.version < 21:  # spread what there is one of in a group while the groups are an axis
         weights = (context.op(shape.Unsqueeze, name, context.int64([-1])) for name in (scale, bias))
     else:
-        normal = context.op(shape.Reshape, normal, context.op(shape.Shape, data))
+        normal = context.op(shape.Reshape, normal, context.op(shape.Shape, data), allowzero=1)
         trailing = context.int64(range(1, rank - 1))
         weights = (context.op(shape.Unsqueeze, name, trailing) for name in (scale, bias))
     factor, shift = weights
     result = context.op(elementwise.Add, context.op(elementwise.Mul, normal, factor), shift)
     if context.version < 21:
-        result = context.op(shape.Reshape, result, context.op(shape.Shape, data))
+        result = context.op(shape.Reshape, result, context.op(shape.Shape, data), allowzero=1)
     return context.replace(result)
 
 
@@ -272,7 +272,7 @@ def lrn(node: Node, context: Context) -> list[Node] | None:
         strides=[1, 1],
         count_include_pad=1,
     )
-    whole = context.op(shape.Reshape, mean, context.op(shape.Shape, data))
+    whole = context.op(shape.Reshape, mean, context.op(shape.Shape, data), allowzero=1)
     scaled = context.op(elementwise.Mul, whole, context.scalar(get_float(node, "alpha", 1e-4), like=data))
     shifted = context.op(elementwise.Add, scaled, context.scalar(get_float(node, "bias", 1.0), like=data))
     divisor = context.op(elementwise.Pow, shifted, context.scalar(get_float(node, "beta", 0.75), like=data))

@@ -122,7 +122,7 @@ def pool_of_volumes(node: Node, context: Context) -> list[Node] | None:
     lines = context.op(shape.Reshape, planes, shape.joined(context, batch, stack, anything))
     result = context.copy([lines], **part_of_window(node, geometry, range(1), fill=1))
     target = shape.joined(context, shape.sizes_of(context, result, 0, 3), shape.sizes_of(context, planes, 2, 4))
-    return context.replace(context.op(shape.Reshape, result, target))
+    return context.replace(context.op(shape.Reshape, result, target, allowzero=1))
 
 
 def _pool_rounded_up(node: Node, context: Context, geometry: Window, pads: tuple[int, ...]) -> list[Node]:

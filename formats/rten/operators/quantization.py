@@ -114,7 +114,9 @@ def _spread(context: Context, name: str, data: str, axis: int, rank: int, block:
     column = context.op(shape.Unsqueeze, name, context.int64([axis + 1]))
     repeats = [block if place == axis + 1 else 1 for place in range(rank + 1)]
     tiled = context.op(shape.Tile, column, context.int64(repeats))
-    merged = context.op(shape.Reshape, tiled, shape.joined(context, before, context.int64([count * block]), after))
+    merged = context.op(
+        shape.Reshape, tiled, shape.joined(context, before, context.int64([count * block]), after), allowzero=1
+    )
     if count * block == whole:
         return merged
     return context.op(slicing.Slice, merged, context.int64([0]), context.int64([whole]), context.int64([axis]))

@@ -232,7 +232,7 @@ def reduce_log_sum_exp(node: Node, context: Context) -> list[Node] | None:
     grown = context.op(elementwise.Exp, context.op(elementwise.Sub, data, shift))
     total = context.op(elementwise.Log, context.op(ReduceSum, grown, *node.input[1:], keepdims=keep))
     if not keep:
-        shift = context.op(shape.Reshape, shift, context.op(shape.Shape, total))
+        shift = context.op(shape.Reshape, shift, context.op(shape.Shape, total), allowzero=1)
     return context.replace(context.op(elementwise.Add, total, shift))
 
 

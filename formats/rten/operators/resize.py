@@ -310,6 +310,13 @@ def _resize_deviation(node: Node, context: Context) -> str:
     return "; ".join(context.told)
 
 
+_BESIDE_INFINITY = of_floats("beside infinity, RTen's interpolation may be NaN where onnxruntime's is infinite")
+
+
+def _resize_told(node: Node, context: Context) -> str:
+    return _BESIDE_INFINITY(node, context) if get_string(node, "mode", "nearest") == "linear" else ""
+
+
 def resize_raised(node: Node, context: Context) -> list[Node]:
     """RTen takes an empty tensor for an omitted one, scales before sizes, and has no use for regions."""
     data, scales, sizes = node.input[0], context.optional(2), context.optional(3)
@@ -345,6 +352,7 @@ Resize = OperatorSpec(
     rewritings=(resize,),
     faults=(_RATIO, _ONE_CORNER),
     deviation=_resize_deviation,
+    unspecified=_resize_told,
     raised=resize_raised,
     onnx=OnnxForm(
         takes={
@@ -463,7 +471,10 @@ def affine_grid(node: Node, context: Context) -> list[Node] | None:
     for length in spatial:
         steps = numpy.arange(length, dtype=numpy.float64)
         aligned = get_int(node, "align_corners")
-        lines.append(steps * 2 / max(length - 1, 1) - 1 if aligned else (2 * steps + 1) / length - 1)
+        if aligned and length == 1:
+            lines.append(numpy.ones(1))  # ONNX leaves open which end a single one is; onnxruntime takes the last
+        else:
+            lines.append(steps * 2 / (length - 1) - 1 if aligned else (2 * steps + 1) / length - 1)
     grids = numpy.meshgrid(*lines, indexing="ij")
     columns = [grid.ravel() for grid in reversed(grids)]  # x is the last axis
     positions = numpy.stack([*columns, numpy.ones(prod(spatial))], axis=1)
@@ -471,7 +482,9 @@ def affine_grid(node: Node, context: Context) -> list[Node] | None:
     moved = context.op(
         matrix.MatMul, context.array(positions, elem_type), context.op(shape.Transpose, theta, perm=[0, 2, 1])
     )
-    return context.replace(context.op(shape.Reshape, moved, context.int64([size[0], *spatial, len(spatial)])))
+    return context.replace(
+        context.op(shape.Reshape, moved, context.int64([size[0], *spatial, len(spatial)]), allowzero=1)
+    )
 
 
 AffineGrid = OperatorSpec("AffineGrid", dims=unknown, rewritings=(affine_grid,))

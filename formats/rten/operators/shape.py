@@ -371,10 +371,10 @@ def depth_to_space(node: Node, context: Context) -> list[Node] | None:
         target, perm = joined(context, batch, edges, depth, space), [0, 3, 4, 1, 5, 2]
     else:
         target, perm = joined(context, batch, depth, edges, space), [0, 1, 4, 2, 5, 3]
-    moved = context.op(Transpose, context.op(Reshape, data, target), perm=perm)
+    moved = context.op(Transpose, context.op(Reshape, data, target, allowzero=1), perm=perm)
     rows, columns = sizes_of(context, data, 2, 3), sizes_of(context, data, 3, 4)
     sides = [context.op(elementwise.Mul, size, context.int64([block])) for size in (rows, columns)]
-    return context.replace(context.op(Reshape, moved, joined(context, batch, depth, *sides)))
+    return context.replace(context.op(Reshape, moved, joined(context, batch, depth, *sides), allowzero=1))
 
 
 DepthToSpace = OperatorSpec(
@@ -400,11 +400,11 @@ def space_to_depth(node: Node, context: Context) -> list[Node] | None:
     batch, channels = sizes_of(context, data, 0, 1), sizes_of(context, data, 1, 2)
     rows, columns = (quotient(context, sizes_of(context, data, axis, axis + 1), block) for axis in (2, 3))
     edge = context.int64([block])
-    split_up = context.op(Reshape, data, joined(context, batch, channels, rows, edge, columns, edge))
+    split_up = context.op(Reshape, data, joined(context, batch, channels, rows, edge, columns, edge), allowzero=1)
     perm = [0, 1, 3, 5, 2, 4] if get_string(node, "mode", "DCR") == "CRD" else [0, 3, 5, 1, 2, 4]
     moved = context.op(Transpose, split_up, perm=perm)
     deeper = context.op(elementwise.Mul, channels, context.int64([block * block]))
-    return context.replace(context.op(Reshape, moved, joined(context, batch, deeper, rows, columns)))
+    return context.replace(context.op(Reshape, moved, joined(context, batch, deeper, rows, columns), allowzero=1))
 
 
 SpaceToDepth = OperatorSpec("SpaceToDepth", dims=unknown, rewritings=(space_to_depth,), range=ranges.of(0))
