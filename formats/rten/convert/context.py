@@ -54,7 +54,7 @@ class Constants:
 
     def __init__(self, scope: Scope, names: ValueNames) -> None:
         self.tensors: list[Tensor] = []
-        self._scope = scope
+        self.scope = scope
         self._names = names
         self._by_value: dict[Any, str] = {}
 
@@ -70,7 +70,7 @@ class Constants:
     def add_tensor(self, tensor: Tensor) -> str:
         """The name of an initialiser made elsewhere, which has a name that is used nowhere else."""
         self.tensors.append(tensor)
-        self._scope.add_tensor(tensor)
+        self.scope.add_tensor(tensor)
         return tensor.name or ""
 
 

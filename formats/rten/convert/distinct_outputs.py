@@ -9,24 +9,29 @@ from formats.ir.dtypes import BOOL, FLOAT, INT32
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import make_node
 from formats.rten.graph.ordering import subgraphs, topological
-from formats.rten.operators import casting, comparison, elementwise, random
+from formats.rten.operators import casting, comparison, elementwise, random, reduction, shape, slicing
 from formats.rten.types import BYTES, INTS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from formats.ir.model import Graph, Node
-    from formats.rten.convert.context import ValueNames
+    from formats.rten.convert.context import Constants, ValueNames
     from formats.rten.convert.scope import Scope
 
 
-KEEPING_APART: Final = (comparison.And.name, elementwise.Max.name)  # what is put behind such outputs
+KEEPING_APART: Final = (comparison.And.name, comparison.Where.name, elementwise.Max.name)  # put behind such outputs
 
 
-def with_distinct_outputs(graph: Graph, nodes: list[Node], scope: Scope, names: ValueNames) -> list[Node]:
+def with_distinct_outputs(
+    graph: Graph, nodes: list[Node], constants: Constants, names: ValueNames, given: str
+) -> list[Node]:
     """The nodes, changed so that RTen folds no two outputs to one constant, which it does not load.
 
     It infers small integers and shares equal ones. The largest of one number is that number, and is not inferred. It
-    also computes what comes from constants only, but no choice by a random number between a value and that value.
+    also computes what comes from constants only, but no choice that depends on what is `given` to the model.
     """
+    scope = constants.scope
     places = {name: index for index, node in enumerate(nodes) for name in node.output}
     foldable = _foldable(nodes, scope)
     folded = [name for value in graph.output if (name := value.name or "") in places and name in foldable]
@@ -40,7 +45,7 @@ def with_distinct_outputs(graph: Graph, nodes: list[Node], scope: Scope, names: 
         scope.types[inner] = scope.type_of(name)
         nodes[places[name]] = replace(made, output=[inner if output == name else output for output in made.output])
         if name in chosen:
-            nodes += _chosen(inner, name, scope, names)
+            nodes += _chosen(inner, name, given, constants, names)
         elif scope.type_of(name).elem_type == BOOL:
             nodes.append(make_node(comparison.And.name, [inner] * 2, [name]))
         else:
@@ -78,22 +83,32 @@ def _foldable(nodes: list[Node], scope: Scope) -> set[str]:
     return found
 
 
-def _chosen(inner: str, name: str, scope: Scope, names: ValueNames) -> list[Node]:
-    """Nodes that give a value another name, which RTen does not see through."""
-    number, is_below = names.new(f"{name}/random"), names.new(f"{name}/below")
-    scope.types |= {number: ValueType(FLOAT, ()), is_below: ValueType(BOOL, ())}
-    made = [
-        make_node(random.RandomUniform.name, [], [number], shape=[]),
-        make_node(comparison.Less.name, [number, number], [is_below]),
-    ]
+def _chosen(inner: str, name: str, given: str, constants: Constants, names: ValueNames) -> Iterator[Node]:
+    """Nodes that give a value another name, which RTen does not see through, by a test of what is given to the model.
+
+    Its first element, or zero where there is none, is not below itself; nor is a random number, where nothing is given.
+    """
+    import numpy
+
+    scope = constants.scope
+    known = {key: names.new(f"{name}/{key}") for key in ("flat", "first", "number", "total", "below", "wide", "same")}
+    if given:
+        zero, one, flat = (constants.add(numpy.array([number])) for number in (0, 1, -1))
+        yield make_node(shape.Reshape.name, [given, flat], [known["flat"]])
+        yield make_node(slicing.Slice.name, [known["flat"], zero, one, zero], [known["first"]])
+        yield make_node(casting.Cast.name, [known["first"]], [known["number"]], to=INT32)
+        yield make_node(reduction.ReduceSum.name, [known["number"], zero], [known["total"]], keepdims=0)
+    else:
+        yield make_node(random.RandomUniform.name, [], [known["total"]], shape=[])
+    yield make_node(comparison.Less.name, [known["total"]] * 2, [known["below"]])
     elem_type, dims = scope.type_of(inner)
+    types = {"flat": (None, (None,)), "first": (None, (None,)), "number": (INT32, (None,)), "below": (BOOL, ())}
+    for key, (number, axes) in {**types, "total": (INT32 if given else FLOAT, ()), "wide": (INT32, dims),
+                                "same": (INT32, dims)}.items():  # fmt: skip
+        scope.types[known[key]] = ValueType(number, axes)
     if elem_type not in BYTES:
-        return [*made, make_node(comparison.Where.name, [is_below, inner, inner], [name])]
-    wide, same = names.new(f"{name}/wide"), names.new(f"{name}/same")
-    scope.types |= {wide: ValueType(INT32, dims), same: ValueType(INT32, dims)}
-    return [
-        *made,
-        make_node(casting.Cast.name, [inner], [wide], to=INT32),
-        make_node(comparison.Where.name, [is_below, wide, wide], [same]),
-        make_node(casting.Cast.name, [same], [name], to=elem_type),
-    ]
+        yield make_node(comparison.Where.name, [known["below"], inner, inner], [name])
+        return
+    yield make_node(casting.Cast.name, [inner], [known["wide"]], to=INT32)
+    yield make_node(comparison.Where.name, [known["below"], known["wide"], known["wide"]], [known["same"]])
+    yield make_node(casting.Cast.name, [known["same"]], [name], to=elem_type)

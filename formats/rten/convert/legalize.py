@@ -136,6 +136,7 @@ class _Legalizer:
         self._precedents = Precedents(self._names)
         self._sizes: dict[Key, float] = {}
         self._room: float = MAX_NODES
+        self._fed = ""
 
     def graph(
         self,
@@ -148,6 +149,8 @@ class _Legalizer:
     ) -> Graph:
         """The graph with legal nodes; `input_types` are what the node around a subgraph knows of its inputs."""
         scope = Scope(outer.scope if outer else None)
+        if outer is None:
+            self._fed = _fed(graph)
         constants = Constants(scope, self._names)
         surroundings = _Surroundings(scope, constants, outer.depth + 1 if outer else 0, ShapeNames(graph))
         scope.declare([*graph.value_info, *graph.input, *graph.output])
@@ -176,7 +179,7 @@ class _Legalizer:
                     self.kept.remember(likeness, changed)
             nodes += made
         known = set(map(id, nodes))
-        nodes = with_distinct_outputs(graph, nodes, scope, self._names)
+        nodes = with_distinct_outputs(graph, nodes, constants, self._names, self._fed)
         outputs = graph.output if outer is None else [_typed(value, scope) for value in graph.output]
         made_tensors = constants.tensors
         if self.kept is not None:
@@ -353,6 +356,13 @@ class _Legalizer:
                 attribute = replace(attribute, g=graph)
             attributes.append(attribute)
         return replace(node, attribute=attributes)
+
+
+def _fed(graph: Graph) -> str:
+    """A tensor that is given to a graph; an empty name where there is none."""
+    constants = {tensor.name for tensor in graph.initializer}
+    given = (value for value in graph.input if value.type is not None and value.type.tensor_type is not None)
+    return next((value.name or "" for value in given if value.name not in constants), "")
 
 
 def _names(model: Model) -> tuple[set[str], set[str]]:

@@ -216,7 +216,8 @@ class Scope:
         for value in values:
             if value.name and value.type is not None:
                 kind = declared_type(value.type)
-                self.declared[value.name] = kind if self.outer is None else nameless(kind)
+                kind = kind if self.outer is None else nameless(kind)
+                self.declared[value.name] = merge(kind, self.declared.get(value.name))  # an input may be an output too
                 if value.type.optional_type is not None:
                     self.optionals.add(value.name)
                 if value.type.sequence_type is not None:

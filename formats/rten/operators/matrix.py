@@ -36,13 +36,16 @@ def _by_anything(context: Context, a: str, b: str) -> list[Node]:
     """The product with what may be a vector: then the last of the dims that RTen makes is none."""
     same = context.scope.add_safe(_LONE_COLUMN, context.op(shape.Identity, b))
     product = context.copy([a, same, *context.node.input[2:]])
-    ranks = [context.op(shape.Size, context.op(shape.Shape, name)) for name in (a, b, product)]
-    is_vector = context.op(comparison.Equal, ranks[1], context.int64_scalar(1))
-    count = context.op(
-        comparison.Where, is_vector, context.op(elementwise.Sub, ranks[0], context.int64_scalar(1)), ranks[2]
+    all_dims = [context.op(shape.Shape, name) for name in (a, b, product)]
+    ranks = [context.op(shape.Shape, dims) for dims in all_dims]
+    one = context.int64([1])
+    end = context.op(
+        comparison.Where,
+        context.op(comparison.Equal, ranks[1], one),
+        context.op(elementwise.Sub, ranks[0], one),
+        ranks[2],
     )
-    end = context.op(shape.Unsqueeze, count, context.int64([0]))
-    target = context.op(slicing.Slice, context.op(shape.Shape, product), context.int64([0]), end)
+    target = context.op(slicing.Slice, all_dims[2], context.int64([0]), end)
     return context.replace(context.op(shape.Reshape, product, target, allowzero=1))
 
 

@@ -131,6 +131,10 @@ def reduce_mean(node: Node, context: Context) -> list[Node] | None:
     data = context.input(0)
     if not context.is_integer(data):
         return None
+    if context.elem_type(data) == INT32:
+        types = [context.scope.type_of(name) if name else UNKNOWN for name in node.input]
+        if not Interval(*INT32_LIMITS).holds(ranges.totals(node, context.scope, types)):
+            context.tell("sums beyond 32 bits wrap before they are divided, where onnxruntime may have more")
     total = context.op(ReduceSum, *node.input, keepdims=get_int(node, "keepdims", 1))
     results = context.op(elementwise.Max, context.op(shape.Size, total), context.int64_scalar(1))
     count = context.op(elementwise.Div, context.op(shape.Size, data), results)
