@@ -137,7 +137,7 @@ def test_constants_that_are_outputs_of_subgraphs(make):
 
 
 def test_captures(make):
-    """A subgraph lists what it uses itself of the graphs around it, by name; deeper graphs list their own."""
+    """A subgraph lists by name what it uses of the graphs around it, itself or in a deeper one."""
     inner = make.graph([make.node("Add", ["x", "w"], ["deep"])], outputs=["deep"])
     middle = make.graph(
         [make.node("If", ["c"], ["m"], then_branch=inner, else_branch=inner), make.node("Add", ["m", "k"], ["n"])],
@@ -155,8 +155,10 @@ def test_captures(make):
     assert ["w"] == list(constants(table))
     attrs = operators(table)["If"]["attrs"][1]
     then, other = attrs["then_branch"], attrs["else_branch"]
-    assert [(0, "V", "c"), (1, "C", "k"), (2, "V", "m"), (3, "V", "n"), (4, "O", None), (5, "O", None)] == listed(then)
-    assert ((), (0,)) == (then["inputs"], then["captures"])
+    taken = [(0, "V", "c"), (1, "V", "w"), (2, "V", "x")]
+    own = [(3, "C", "k"), (4, "V", "m"), (5, "V", "n"), (6, "O", None), (7, "O", None)]
+    assert taken + own == listed(then)
+    assert ((), (0, 1, 2)) == (then["inputs"], then["captures"])
     assert ([(0, "V", "x")], (0,), (0,)) == (listed(other), other["captures"], other["outputs"])
     deepest = operators(then)["If"]["attrs"][1]["then_branch"]
     assert ([(0, "V", "x"), (1, "V", "w")], (0, 1)) == (listed(deepest)[:2], deepest["captures"])

@@ -152,7 +152,7 @@ class Encoder:
     ) -> list[str]:
         """The names that a graph takes from those around it, in order of first use."""
         free = dict.fromkeys(uses.own)
-        if outer:  # what a graph inside takes from further out, RTen has to find here
+        if outer and not self._native:  # RTen looks here for what a graph inside takes from further out
             nodes = [graph.node[index] for index, _, _ in subgraphs(graph.node)]
             free.update(dict.fromkeys(name for node in nodes for name in mentioned(node) if name in outer))
         captured = [name for name in free if name not in local]
