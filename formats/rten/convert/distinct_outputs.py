@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 KEEPING_APART: Final = (comparison.And.name, comparison.Where.name, elementwise.Max.name)  # put behind such outputs
 
 
+def fed(graph: Graph) -> str:
+    """A tensor that is given to a graph; an empty name where there is none."""
+    constants = {tensor.name for tensor in graph.initializer}
+    given = (value for value in graph.input if value.type is not None and value.type.tensor_type is not None)
+    return next((value.name or "" for value in given if value.name not in constants), "")
+
+
 def with_distinct_outputs(
     graph: Graph, nodes: list[Node], constants: Constants, names: ValueNames, given: str
 ) -> list[Node]:

@@ -16,7 +16,7 @@ from formats.errors import EncodeError
 from formats.ir.dtypes import type_name
 from formats.ir.model import Dimension, Graph, Model, Node, OperatorSetId, TensorShape, TensorType, Type, ValueInfo
 from formats.rten.convert.context import NEWEST, Constants, Context, ValueNames
-from formats.rten.convert.distinct_outputs import KEEPING_APART, with_distinct_outputs
+from formats.rten.convert.distinct_outputs import KEEPING_APART, fed, with_distinct_outputs
 from formats.rten.convert.functions import expand, expanded_size, functions_of, key_of
 from formats.rten.convert.kept import Applied, Kept
 from formats.rten.convert.loss_report import Losses
@@ -149,8 +149,7 @@ class _Legalizer:
     ) -> Graph:
         """The graph with legal nodes; `input_types` are what the node around a subgraph knows of its inputs."""
         scope = Scope(outer.scope if outer else None)
-        if outer is None:
-            self._fed = _fed(graph)
+        self._fed = self._fed if outer else fed(graph)
         constants = Constants(scope, self._names)
         surroundings = _Surroundings(scope, constants, outer.depth + 1 if outer else 0, ShapeNames(graph))
         scope.declare([*graph.value_info, *graph.input, *graph.output])
@@ -356,13 +355,6 @@ class _Legalizer:
                 attribute = replace(attribute, g=graph)
             attributes.append(attribute)
         return replace(node, attribute=attributes)
-
-
-def _fed(graph: Graph) -> str:
-    """A tensor that is given to a graph; an empty name where there is none."""
-    constants = {tensor.name for tensor in graph.initializer}
-    given = (value for value in graph.input if value.type is not None and value.type.tensor_type is not None)
-    return next((value.name or "" for value in given if value.name not in constants), "")
 
 
 def _names(model: Model) -> tuple[set[str], set[str]]:
