@@ -303,6 +303,23 @@ SECTIONS: Mapping[str, list[Fault]] = {
     ],
     "The optimiser": [
         Fault(
+            "div_of_whole_floats",
+            "`Div` of floats that shape inference knows and that are whole: it divides them as integers (`7 / 2` is 3), and the "
+            "optimiser puts the quotient in the place of the value. So it is where both are constants, and where they come "
+            "from fixed dims by `Shape` and `Cast`. `Add`, `Sub` and `Mul` leave 32 bits as integers do. Without optimisation "
+            "it is right.",
+            17,
+            """(float[3] x) => (float[3] y)
+<float[3] a = {-7, 7, 9}, float b = {2}>
+{
+    c = Div(a, b)
+    y = Add(c, x)
+}""",
+            {"x": f(0, 0, 0)},
+            [[-3, 3, 4]],
+            [[-3.5, 3.5, 4.5]],
+        ),
+        Fault(
             "reduce_noop",
             "`ReduceMean` with `noop_with_empty_axes` and axes that are constant and empty reduces everything. Without optimisation it is "
             "right.",

@@ -51,7 +51,26 @@ NESTED_SHADOW = """g (bool c, float[3] x) => (float[3] y, float z) <float[3] k =
         else_branch = e () => (float[3] r) { r = Sub(x, k) } >
     z = ReduceSum<keepdims=0>(k) }"""
 
+# RTen knows whole floats before it runs, as integers: constants, and what comes from fixed dims.
+QUOTIENT = "g (float[3] x) => (float[3] y) <float[3] a = {%s}, float%s b = {%s}> { c = %s(a, b) y = Add(c, x) }"
+OF_DIMS = """g (float[2,3,5] x) => (float[3] y) <float[3] a = {2, 4, 3}> {
+    s = Shape(x) f = Cast<to=1>(s) q = Div(f, a) p = Ceil(q) y = Div(p, f) }"""
+IN_A_BRANCH = """g (bool c, float[3] x) => (float[3] y) <float[3] a = {5, 7, 9}, float b = {2}> {
+    y = If (c) < then_branch = t () => (float[3] r) { q = Div(a, b) r = Add(q, x) },
+                 else_branch = e () => (float[3] r) { r = Mul(a, x) } > }"""
+LIKE_ANOTHER = """g (float[3] x) => (float[3] y)
+    <float[3] a = {0.5, 7, 9}, float[3] b = {5, 7, 9}, float d = {2}> {
+    p = Div(a, d) q = Div(b, d) r = Add(p, x) y = Add(q, r) }"""
+
 CASES = {
+    "quotient_of_whole_floats": (QUOTIENT % ("-7, 7, 9", "", "2", "Div"), {"x": F([0, 0, 0])}),
+    "quotient_of_vectors": (QUOTIENT % ("-7, 7, 9", "[3]", "2, 3, 4", "Div"), {"x": F([0, 0, 0])}),
+    "large_product": (QUOTIENT % ("100000, 300000, 7", "", "100000", "Mul"), {"x": F([0, 0, 0])}),
+    "large_sum": (QUOTIENT % ("2000000000, 1, 7", "", "2000000000", "Add"), {"x": F([0, 0, 0])}),
+    "large_difference": (QUOTIENT % ("-2000000000, 1, 7", "", "2000000000", "Sub"), {"x": F([0, 0, 0])}),
+    "quotient_of_dims": (OF_DIMS, {"x": np.zeros((2, 3, 5), F)}),
+    "quotient_in_a_branch": (IN_A_BRANCH, {"c": np.array(True), "x": F([1, 2, 3])}),
+    "quotient_like_another": (LIKE_ANOTHER, {"x": F([0, 0, 0])}),
     "shadowed_by_a_loop": (SHADOW, {"x": F([1, 2, 3])}),
     "shadowed_twice": (NESTED_SHADOW, {"c": np.array(True), "x": F([1, 2, 3])}),
     "softplus_of_large_numbers": ("g (float[6] x) => (float[6] y, float[6] z) { y = Softplus(x) z = Mish(x) }",

@@ -49,7 +49,9 @@ class Precedents:
         spec = SPECS.get(node.op_type or "") if node.domain in STANDARD_DOMAINS else None
         if spec is None or not spec.is_plain:
             return None
-        if spec.range is not None and any(name in scope.ranges for name in node.input):
+        if spec.range is not None and (
+            any(name in scope.ranges for name in node.input) or scope.knows_numbers(node.input)
+        ):
             return None
         attributes: Any = shared_attributes(node)
         if isinstance(attributes, list):

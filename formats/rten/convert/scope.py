@@ -99,6 +99,14 @@ class Scope:
             found = owner.ranges[name] = owner._known_range(name)
         return found
 
+    def knows_numbers(self, names: Iterable[str]) -> bool:
+        """Whether all these values are constants, or come from integers: something is known of their numbers."""
+        for name in names:
+            owner = self._owner(name)
+            if owner is None or not (name in owner.tensors or name in owner.ranges):
+                return False
+        return True
+
     def _known_range(self, name: str) -> Interval:
         """The interval of a value of this scope that no rule gave."""
         held, tensor = self.contents_of(name), self.tensors.get(name)

@@ -6,13 +6,15 @@ import operator
 from typing import TYPE_CHECKING, Final
 
 from formats.ir.dtypes import FLOAT, INT16, INT32, UINT16
+from formats.rten.convert.value_types import Interval
 from formats.rten.graph.attributes import find, get_float, get_int
 from formats.rten.operators import comparison, ranges
 from formats.rten.operators.deviations import of_floats
 from formats.rten.operators.rewritings import broadcast_by_attribute, dropped, widened, without_gaps
 from formats.rten.operators.rules import arithmetic, broadcast, multiply, of_any_input, pairs, pairwise, same
 from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
-from formats.rten.types import BYTES
+from formats.rten.target import Fault
+from formats.rten.types import BYTES, INT32_LIMITS
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -40,6 +42,41 @@ def short_bias(node: Node, context: Context) -> list[Node] | None:
     return None if inputs == list(node.input) else context.changed(inputs)
 
 
+_AS_INTEGERS: Final = Fault("computes with integers of 32 bits where it knows, before the model runs, whole floats")
+
+
+def _may_be_known(name: str, context: Context) -> bool:
+    """Whether RTen may know a float before the model runs, as it knows whole constants and what comes from dims."""
+    rank = context.rank(name)
+    if (rank is not None and rank > 1) or context.scope.is_safe(_AS_INTEGERS, name):
+        return False
+    tensor = context.scope.constant(name)
+    if tensor is None:
+        return None not in context.scope.range_of(name)
+    array = tensor.numpy().astype("float64")
+    return bool(((array == array.round()) & (abs(array) <= INT32_LIMITS[1])).all())
+
+
+def of_known_floats(node: Node, context: Context) -> list[Node] | None:
+    """Two floats that RTen may know become one that it does not: the largest of a number and itself is that number."""
+    first, second = context.input(0), context.input(1)
+    if not context.scope.knows_numbers((first, second)) or context.is_integer(first):
+        return None
+    if not (_may_be_known(first, context) and _may_be_known(second, context)):
+        return None
+    rule = None if node.op_type == Div.name else context.operator.range
+    if rule is not None and Interval(*INT32_LIMITS).holds(rule(node, context.scope, [])):
+        return None
+    return context.changed([context.op(Max, first, first), second])
+
+
+def _largest(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
+    """The interval of the largest input; RTen does not know that of a number and itself before the model runs."""
+    if len(node.input) == 2 and node.input[0] == node.input[1]:
+        scope.add_safe(_AS_INTEGERS, node.output[0])
+    return ranges.largest(node, scope, types)
+
+
 Add = OperatorSpec(
     "Add",
     Row(2),
@@ -48,7 +85,8 @@ Add = OperatorSpec(
     elements=(of_any_input,),
     contents=arithmetic(operator.add, 0),
     older=(broadcast_by_attribute,),
-    rewritings=(short_bias,),
+    rewritings=(short_bias, of_known_floats),
+    faults=(_AS_INTEGERS,),
     narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
     is_plain=True,
     range=ranges.sums,
@@ -61,6 +99,8 @@ Sub = OperatorSpec(
     elements=(of_any_input,),
     contents=arithmetic(operator.sub, 0),
     older=(broadcast_by_attribute,),
+    rewritings=(of_known_floats,),
+    faults=(_AS_INTEGERS,),
     narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
     is_plain=True,
     range=ranges.differences,
@@ -84,6 +124,8 @@ Mul = OperatorSpec(
     elements=(of_any_input,),
     contents=multiply_contents,
     older=(broadcast_by_attribute,),
+    rewritings=(of_known_floats,),
+    faults=(_AS_INTEGERS,),
     narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
     is_plain=True,
     range=ranges.products,
@@ -122,7 +164,8 @@ Div = OperatorSpec(
     elements=(of_any_input,),
     contents=arithmetic(_divide, 1),
     older=(broadcast_by_attribute,),
-    rewritings=(of_one_element,),
+    rewritings=(of_known_floats, of_one_element),
+    faults=(_AS_INTEGERS,),
     narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
     is_plain=True,
     range=ranges.quotients,
@@ -195,7 +238,7 @@ Max = OperatorSpec(
     older=(dropped("consumed_inputs"),),
     narrow=widened(()),
     raised=without_gaps,
-    range=ranges.largest,
+    range=_largest,
     is_bounding=True,
 )
 Min = OperatorSpec(
