@@ -514,6 +514,14 @@ SIGNALS = [
     one("affine_grid", 20, "AffineGrid", {"t": floats(2, 2, 3)}, "t n", CONSTANTS={"n": int64(2, 3, 4, 5)}),
     one("affine_grid_aligned", 20, "AffineGrid", {"t": floats(2, 3, 4)}, "t n", align_corners=1,
         CONSTANTS={"n": int64(2, 3, 2, 4, 5)}),
+    one("roi_align", 16, "RoiAlign", {"x": floats(2, 3, 7, 9), "r": 6 * floats(4, 4)}, "x r b", output_height=3,
+        output_width=2, sampling_ratio=2, spatial_scale=0.7, CONSTANTS={"b": int64(0, 1, 1, 0)}),
+    one("roi_align_old_symbolic", 10, "RoiAlign", {"x": floats(2, 3, 7, 9), "r": 6 * floats(4, 4)}, "x r b",
+        output_height=2, output_width=2, sampling_ratio=3, mode="avg", CONSTANTS={"b": int64(0, 1, 1, 0)},
+        SYMBOLIC=True),
+    one("mel_weight_matrix", 17, "MelWeightMatrix", {}, "n l r a e", CONSTANTS={
+        "n": np.int64(12), "l": np.int64(128), "r": np.int64(8000), "a": np.float32(20), "e": np.float32(3900)}),
+    one("bits_of_bytes", 26, "BitCast", {"x": SIGNED}, to=2, EXPECTED=[SIGNED.view("uint8")]),
     one("grid_sample_border", 16, "GridSample", {"x": floats(1, 2, 4, 5), "g": floats(1, 3, 3, 2)},
         padding_mode="border"),
     one("grid_sample_border_aligned", 16, "GridSample", {"x": floats(1, 2, 4, 5), "g": floats(1, 3, 3, 2)},
@@ -550,7 +558,14 @@ def _quantized_layer(name: str, given: str, *, columns: bool = False, signed: bo
     return contrib(name, "DynamicQuantizeLSTM", {"x": floats(5, 1, 3)}, given, hidden_size=2, **fields)
 
 
+def attended(query: np.ndarray, key: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """Attention with the heads as third axis, which are beside each other in the result."""
+    products = np.einsum("bqhd,bkhd->bhqk", query, key) / np.sqrt(query.shape[-1])
+    return np.einsum("bhqk,bkhd->bqhd", softmax(products, -1), value).reshape(*query.shape[:2], -1)
+
+
 _WORDS = floats(2, 3, 8)
+_PACKED, _PAIRS = floats(2, 3, 2, 3, 4), floats(2, 5, 2, 2, 4)
 _LINEAR = {"s": _SCALE, "z": _ZERO, "t": np.float32(0.04), "o": np.uint8(110)}
 CONTRIBUTED = [
     contrib("gelu", "Gelu", {"x": X}),
@@ -571,10 +586,50 @@ CONTRIBUTED = [
     contrib("rotary_embedding", "RotaryEmbedding", {"x": floats(1, 2, 3, 8), "p": int64(0, 1, 2).reshape(1, 3)},
             "x p c s", CONSTANTS={"c": floats(4, 4), "s": floats(4, 4)}),
     contrib("multi_head_attention", "MultiHeadAttention", {"q": _WORDS, "k": floats(2, 5, 8), "v": floats(2, 5, 8)},
-            "q k v b m", num_heads=2, ONNXRUNTIME=False,
+            "q k v b m", num_heads=2,
             CONSTANTS={"b": floats(24), "m": np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 0]], np.int32)}),
     contrib("attention", "Attention", {"x": _WORDS}, "x w b", num_heads=2, unidirectional=1,
             CONSTANTS={"w": floats(8, 24), "b": floats(24)}),
+    contrib("attention_mask_and_past", "Attention", {"x": _WORDS, "p": floats(2, 2, 2, 5, 4)}, "x w b m p", num_heads=2,
+            unidirectional=1, OUTPUTS=("y", "present"),
+            CONSTANTS={"w": floats(8, 24), "b": floats(24),
+                       "m": np.array([[1, 1, 0, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1, 1, 0]], np.int32)}),
+    contrib("attention_lengths", "Attention", {"x": _WORDS, "m": np.array([3, 2], np.int32)}, "x w b m", num_heads=2,
+            CONSTANTS={"w": floats(8, 24), "b": floats(24)}),
+    contrib("attention_causal_mask", "Attention", {"x": _WORDS}, "x w b m", num_heads=4, unidirectional=1,
+            CONSTANTS={"w": floats(8, 24), "b": floats(24), "m": np.array([[1, 1, 0], [1, 1, 1]], np.int32)}),
+    contrib("q_attention", "QAttention", {"x": numbers(2, 3, 8, dtype="uint8", low=0, high=255)}, "x w b s t m z v",
+            num_heads=2, CONSTANTS={"w": numbers(8, 24, dtype="int8", low=-128, high=127), "b": floats(24), "s": _SCALE,
+                                    "t": np.float32(0.01), "m": np.array([3, 2], np.int32), "z": _ZERO,
+                                    "v": np.int8(3)}),
+    contrib("multi_head_attention_packed", "MultiHeadAttention", {"q": _PACKED}, num_heads=2,
+            EXPECTED=[attended(*np.moveaxis(_PACKED, 3, 0))]),
+    contrib("multi_head_attention_packed_keys", "MultiHeadAttention", {"q": _WORDS, "k": _PAIRS},
+            num_heads=2, EXPECTED=[attended(_WORDS.reshape(2, 3, 2, 4), *np.moveaxis(_PAIRS, 3, 0))]),
+    contrib("multi_head_attention_of_heads", "MultiHeadAttention",
+            {"q": _WORDS, "k": floats(2, 2, 5, 4), "v": floats(2, 2, 5, 4)}, num_heads=2),
+    contrib("multi_head_attention_causal", "MultiHeadAttention", {"q": _WORDS, "k": _WORDS, "v": _WORDS[::-1].copy()},
+            "q k v _ m", num_heads=2, unidirectional=1, CONSTANTS={"m": np.array([2, 3], np.int32)}),
+    contrib("distances", "CDist", {"a": floats(3, 4), "b": floats(5, 4)}, metric="euclidean"),
+    contrib("expand_dims", "ExpandDims", {"x": X}, "x a", CONSTANTS={"a": np.int32(1)}),
+    contrib("nhwc_max_pool", "NhwcMaxPool", {"x": numbers(1, 6, 5, 3, dtype="uint8", low=0, high=255)},
+            kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 0, 1]),
+    contrib("mat_mul_eight_bits", "MatMulNBits", {"a": floats(3, 32)}, "a b s z", N=4, K=32, bits=8, block_size=16,
+            CONSTANTS={"b": numbers(4, 2, 16, dtype="uint8", low=0, high=255), "s": np.abs(floats(8)),
+                       "z": numbers(8, dtype="uint8", low=0, high=255)}),
+    contrib("q_linear_conv_last", "QLinearConv", {"a": numbers(1, 6, 6, 2, dtype="uint8", low=0, high=255)},
+            "a s z w s z t o", channels_last=1, STEPS=1,
+            CONSTANTS={**_LINEAR, "w": numbers(3, 2, 3, 3, dtype="uint8", low=0, high=255)}),
+    contrib("gather_block_quantized", "GatherBlockQuantized", {"i": numbers(2, 3, low=0, high=5)}, "w i s",
+            block_size=16, bits=4, quantize_axis=1,
+            CONSTANTS={"w": numbers(5, 16, dtype="uint8", low=0, high=255), "s": np.abs(floats(5, 2))}),
+    contrib("gather_eight_bits", "GatherBlockQuantized", {"i": numbers(3, low=0, high=5)}, "w i s z",
+            block_size=16, bits=8, quantize_axis=1,
+            CONSTANTS={"w": numbers(5, 32, dtype="uint8", low=0, high=255), "s": np.abs(floats(5, 2)),
+                       "z": numbers(5, 2, dtype="uint8", low=0, high=255)}),
+    contrib("q_linear_average_pool_last", "QLinearAveragePool",
+            {"a": numbers(1, 6, 6, 2, dtype="uint8", low=0, high=255)}, "a s z t o", kernel_shape=[2, 2],
+            strides=[2, 2], channels_last=1, CONSTANTS=_LINEAR, STEPS=1),
     contrib("mat_mul_n_bits", "MatMulNBits", {"a": floats(3, 32)}, "a b s", N=4, K=32, bits=4, block_size=16,
             CONSTANTS={"b": numbers(4, 2, 8, dtype="uint8", low=0, high=255), "s": np.abs(floats(8))}),
     contrib("mat_mul_n_bits_zeros", "MatMulNBits", {"a": floats(3, 32)}, "a b s z", N=4, K=32, bits=4, block_size=16,

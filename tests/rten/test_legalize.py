@@ -77,7 +77,7 @@ def test_legal_form_computes_the_same(case: Case) -> None:
         value.type.CopyFrom(helper.make_tensor_type_proto(1, []))  # which the checker wants, and does not check
     onnx.checker.check_model(typed)
     if case.onnxruntime:
-        assert_same(case.reference(), run(proto, case.inputs))
+        assert_same(case.reference(), run(proto, case.inputs), case.steps)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

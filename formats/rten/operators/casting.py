@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from formats.ir.dtypes import BOOL, BY_NAME, DOUBLE, FLOAT, INT32, UINT32, UINT64, type_name
+from formats.ir.dtypes import BOOL, BY_NAME, BY_NUMBER, DOUBLE, FLOAT, INT32, UINT32, UINT64, numpy_dtype, type_name
+from formats.ir.storage import from_numpy
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_int
 from formats.rten.operators import bits, comparison, elementwise, ranges, shape
 from formats.rten.operators.rules import INDEX_TYPES, of_attribute, same, same_contents
 from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, of_input
-from formats.rten.types import BYTES, FLOATS, INTS, READ_TYPES, SIGNED, VALUE_TYPES, limits, width
+from formats.rten.types import BYTES, FLOATS, INTS, PARTLY_HELD, READ_TYPES, SIGNED, VALUE_TYPES, limits, width
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -143,3 +144,23 @@ CastLike = OperatorSpec(
     range=ranges.of(0),
     onnx=OnnxForm(takes={"saturate": (1,), "round_mode": ("up",)}, version=15),
 )
+
+
+def bit_cast(node: Node, context: Context) -> list[Node] | None:
+    """A constant with its bits as another type; of integers of up to 16 bits, the cast that wraps."""
+    data, target = context.input(0), get_int(node, "to")
+    tensor, source = context.scope.constant(data), context.elem_type(data)
+    if target == source:
+        return context.replace(context.op(shape.Identity, data))
+    if source not in BY_NUMBER or target not in BY_NUMBER or BY_NUMBER[source].bits != BY_NUMBER[target].bits:
+        raise Refused(f"casts the bits of {context.describe(data)} to {type_name(target)}")
+    if tensor is not None:
+        name = context.names.new(f"{data}/bits")
+        held = from_numpy(tensor.numpy().view(numpy_dtype(target)), name)
+        return context.replace(context.op(shape.Identity, context.constants.add_tensor(held)))
+    if {source, target} <= (INTS | BYTES) - PARTLY_HELD - {INT32}:
+        return context.replace(context.op(Cast, data, to=target))
+    raise Refused("reads 32 or 64 bits as those of another type when the model runs, which RTen cannot do")
+
+
+BitCast = OperatorSpec("BitCast", dims=same, elements=(of_attribute("to", None),), rewritings=(bit_cast,))

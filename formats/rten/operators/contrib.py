@@ -6,23 +6,22 @@ Spec: ONNX Runtime, ContribOperators.md.
 from __future__ import annotations
 
 from dataclasses import replace
-from math import sqrt
 from typing import TYPE_CHECKING
 
-from formats.ir.dtypes import BOOL, UINT4, UINT8
+from formats.ir.dtypes import INT64, UINT4, UINT8
 from formats.rten.convert.refusal import Refused
-from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_ints, get_string
+from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_string
 from formats.rten.operators import (
     activation,
     attention,
-    casting,
-    comparison,
     convolution,
     elementwise,
     indexing,
     matrix,
     normalization,
+    pooling,
     quantization,
+    reduction,
     shape,
     slicing,
 )
@@ -39,57 +38,6 @@ if TYPE_CHECKING:
 def _plus(context: Context, value: str, place: int) -> str:
     """The value, and an input added to it if that is given."""
     return context.op(elementwise.Add, value, context.optional(place)) if context.optional(place) else value
-
-
-def _attention(node: Node, context: Context, operands: list[str], mask: str, past: tuple[int, ...]) -> list[Node]:
-    heads = get_int(node, "num_heads")
-    width = context.static_dims(operands[0], 2)[0]
-    cache = [context.optional(place) for place in past]
-    outputs = context.op_outputs(
-        attention.Attention,
-        [*operands, mask, *cache],
-        3 if any(cache) else 1,
-        q_num_heads=heads,
-        kv_num_heads=heads,
-        scale=get_float(node, "scale") or 1 / sqrt(width / heads),
-        is_causal=get_int(node, "unidirectional"),
-    )
-    return context.replace(*outputs)
-
-
-UNMASKED = -10000.0  # the default of what is added where a key is masked
-
-
-def _mask(node: Node, context: Context, mask_place: int, bias_place: int) -> str:
-    """What is added to the products of queries and keys; the mask has a number for each key of each sample."""
-    mask, bias = context.optional(mask_place), context.optional(bias_place)
-    if not mask:
-        return bias
-    if context.rank(mask) != 2:
-        raise Refused("has a mask that is not given for each key", "use a mask of two axes")
-    if get_int(node, "unidirectional"):
-        raise Refused("has a mask and looks back only")
-    hidden = context.scalar(get_float(node, "mask_filter_value", UNMASKED))
-    shown = context.op(casting.Cast, mask, to=BOOL)
-    penalty = context.op(comparison.Where, shown, context.scalar(0.0), hidden)
-    penalty = context.op(shape.Unsqueeze, penalty, context.int64([1, 2]))
-    return context.op(elementwise.Add, penalty, bias) if bias else penalty
-
-
-def self_attention(node: Node, context: Context) -> list[Node] | None:
-    """Attention of a value to itself, with one matrix for the three projections."""
-    if context.optional(4) or context.wanted(1) or get_int(node, "do_rotary"):
-        raise Refused("has a past, or turns by positions")
-    product = context.op(matrix.MatMul, context.input(0), context.input(1))
-    product = _plus(context, product, 2)
-    sizes = get_ints(node, "qkv_hidden_sizes")
-    if not sizes:
-        sizes = [context.static_dims(context.input(1))[1] // 3] * 3
-    operands = list(context.op_outputs(slicing.Split, [product, context.int64(sizes)], 3, axis=-1))
-    return _attention(node, context, operands, _mask(node, context, 3, 5), ())
-
-
-Attention = OperatorSpec(attention.Attention.name, domain=MICROSOFT, rewritings=(self_attention,))
 
 
 def bias_gelu(node: Node, context: Context) -> list[Node] | None:
@@ -115,6 +63,18 @@ DequantizeLinear = OperatorSpec(
 SKIP_EPSILON = 1e-12  # the default of the normalisations that add first
 
 
+def distances(node: Node, context: Context) -> list[Node] | None:
+    """Of each row of the first matrix to each row of the second one."""
+    rows = context.op(shape.Unsqueeze, context.input(0), context.int64([1]))
+    apart = context.op(elementwise.Sub, rows, context.op(shape.Unsqueeze, context.input(1), context.int64([0])))
+    square = context.op(reduction.ReduceSumSquare, apart, context.int64([2]), keepdims=0)
+    is_square = get_string(node, "metric", "sqeuclidean") == "sqeuclidean"
+    return context.replace(square if is_square else context.op(elementwise.Sqrt, square))
+
+
+CDist = OperatorSpec("CDist", domain=MICROSOFT, rewritings=(distances,))
+
+
 def embed_layer_normalization(node: Node, context: Context) -> list[Node] | None:
     """The normal form of the sum of looked up words, positions and segments, which is the last output."""
     if context.wanted(1) and context.optional(7):
@@ -138,6 +98,15 @@ def embed_layer_normalization(node: Node, context: Context) -> list[Node] | None
 EmbedLayerNormalization = OperatorSpec(
     "EmbedLayerNormalization", domain=MICROSOFT, rewritings=(embed_layer_normalization,)
 )
+
+
+def expand_dims(node: Node, context: Context) -> list[Node] | None:
+    """One more axis, whose place is a scalar."""
+    axes = context.op(shape.Reshape, context.cast(context.input(1), INT64), context.int64([1]))
+    return context.replace(context.op(shape.Unsqueeze, context.input(0), axes))
+
+
+ExpandDims = OperatorSpec("ExpandDims", domain=MICROSOFT, rewritings=(expand_dims,))
 
 
 def fast_gelu(node: Node, context: Context) -> list[Node] | None:
@@ -222,32 +191,37 @@ def gelu(node: Node, context: Context) -> list[Node] | None:
 Gelu = OperatorSpec(activation.Gelu.name, domain=MICROSOFT, rewritings=(gelu,))
 
 
-def _four_bit_zeros(context: Context, zeros: str, rows: int, blocks: int) -> str:
-    """The zero point of each block; 8 where none is given."""
+PACKED = {4: (UINT4, 2), 8: (UINT8, 1)}  # the element type of so many bits, and how many are in a byte
+
+
+def _block_zeros(context: Context, zeros: str, rows: int, blocks: int, bits: int) -> str:
+    """The zero point of each block; the middle of what there is where none is given."""
     import numpy
 
+    elem_type, per_byte = PACKED[bits]
     if not zeros:
-        return context.array(numpy.full((rows, blocks), 8), UINT4)
+        return context.array(numpy.full((rows, blocks), 1 << bits - 1), elem_type)
     tensor = context.scope.constant(zeros)
     if tensor is None or tensor.data_type != UINT8:
         raise Refused("has zero points that are not packed constants")
-    whole = replace(tensor, data_type=UINT4, dims=[rows, blocks + blocks % 2])
+    whole = replace(tensor, data_type=elem_type, dims=[rows, blocks + blocks % per_byte])
     return context.constants.add(whole.numpy()[:, :blocks])
 
 
 def mat_mul_n_bits(node: Node, context: Context) -> list[Node] | None:
-    """A weight of four bits, multiplied out in blocks as the first half of the file has it: low bits first."""
+    """A weight of four or eight bits, multiplied out in blocks as its bytes have it: low bits first."""
     data, packed, scales, zeros = context.input(0), context.input(1), context.input(2), context.optional(3)
     rows, columns, block = get_int(node, "N"), get_int(node, "K"), get_int(node, "block_size")
     tensor = context.scope.constant(packed)
-    if get_int(node, "bits", 4) != 4 or tensor is None or context.optional(4):
-        raise Refused("has a weight of other than four bits, or one that is no constant, or groups")
+    bits = get_int(node, "bits", 4)
+    if bits not in PACKED or tensor is None or context.optional(4):
+        raise Refused("has a weight of other than four or eight bits, or one that is no constant, or groups")
     blocks = -(-columns // block)
     context.check_size(rows, blocks)
     name = context.names.new(f"{packed}/unpacked")
-    whole = replace(tensor, name=name, data_type=UINT4, dims=[rows, blocks * block])
+    whole = replace(tensor, name=name, data_type=PACKED[bits][0], dims=[rows, blocks * block])
     weight = context.constants.add_tensor(whole)
-    zero = _four_bit_zeros(context, zeros, rows, blocks)
+    zero = _block_zeros(context, zeros, rows, blocks, bits)
     spread = context.op(shape.Reshape, scales, context.int64([rows, blocks]))
     numbers = context.op(quantization.DequantizeLinear, weight, spread, zero, axis=1, block_size=block)
     if blocks * block != columns:
@@ -260,24 +234,29 @@ def mat_mul_n_bits(node: Node, context: Context) -> list[Node] | None:
 MatMulNBits = OperatorSpec("MatMulNBits", domain=MICROSOFT, rewritings=(mat_mul_n_bits,))
 
 
-def multi_head_attention(node: Node, context: Context) -> list[Node] | None:
-    """Attention between three projections, each of three axes, with the mask as something to add."""
-    operands = [context.input(place) for place in range(3)]
-    if any(context.rank(name) != 3 for name in operands):
-        raise Refused("has packed or four-dimensional inputs, or inputs of unknown rank")
-    if any(context.optional(place) for place in (8, 9)) or context.wanted(3):
-        raise Refused("uses a cache that is filled in place, or wants the products of queries and keys")
-    if context.optional(3):
-        widths = [context.static_dims(name, 2)[0] for name in operands]
-        biases = context.op_outputs(slicing.Split, [context.input(3), context.int64(widths)], 3, axis=0)
-        operands = [context.op(elementwise.Add, name, bias) for name, bias in zip(operands, biases, strict=True)]
-    return _attention(node, context, operands, _mask(node, context, 4, 5), (6, 7))
-
-
-MultiHeadAttention = OperatorSpec("MultiHeadAttention", domain=MICROSOFT, rewritings=(multi_head_attention,))
 QuantizeLinear = OperatorSpec(
     quantization.QuantizeLinear.name, domain=MICROSOFT, rewritings=(standard(quantization.QuantizeLinear),)
 )
+
+
+def channels_last(context: Context, value: str, rank: int) -> str:
+    """The value with the second axis moved to the end."""
+    return context.op(shape.Transpose, value, perm=[0, *range(2, rank), 1])
+
+
+def channels_first(context: Context, value: str, rank: int) -> str:
+    """The value with the last axis moved to the second place."""
+    return context.op(shape.Transpose, value, perm=[0, rank - 1, *range(1, rank - 1)])
+
+
+def nhwc_max_pool(node: Node, context: Context) -> list[Node] | None:
+    """A pool of data whose channels are last."""
+    rank = context.known_rank(context.input(0))
+    pooled = context.copy([channels_first(context, context.input(0), rank)], pooling.MaxPool)
+    return context.replace(channels_last(context, pooled, rank))
+
+
+NhwcMaxPool = OperatorSpec("NhwcMaxPool", domain=MICROSOFT, rewritings=(nhwc_max_pool,))
 
 
 def quick_gelu(node: Node, context: Context) -> list[Node] | None:

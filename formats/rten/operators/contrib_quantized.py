@@ -5,19 +5,23 @@ Spec: ONNX Runtime, ContribOperators.md, the operators called QLinear... and the
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from formats.ir.dtypes import FLOAT
+from formats.ir.dtypes import FLOAT, INT4, INT8, UINT4, UINT8
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_float, get_int
 from formats.rten.operators import (
     activation,
     comparison,
+    contrib,
     elementwise,
+    indexing,
     matrix,
     normalization,
     pooling,
     quantization,
+    shape,
     slicing,
 )
 from formats.rten.operators.spec import MICROSOFT, OperatorSpec
@@ -102,10 +106,11 @@ def unary(operator: OperatorSpec, *without: str) -> Rewriting:
     """A rewriting for an operator of one tensor, that keeps all attributes but some."""
 
     def rewriting(node: Node, context: Context) -> list[Node] | None:
-        if get_int(node, "channels_last"):
-            raise Refused("has its channels last")
-        result = context.copy([_operand(context, 0)], operator, ("channels_last", *without))
-        return _quantized(context, result, 3)
+        data, is_last = _operand(context, 0), get_int(node, "channels_last")
+        rank = context.known_rank(data) if is_last else 0
+        data = contrib.channels_first(context, data, rank) if is_last else data
+        result = context.copy([data], operator, ("channels_last", *without))
+        return _quantized(context, contrib.channels_last(context, result, rank) if is_last else result, 3)
 
     return rewriting
 
@@ -119,12 +124,26 @@ def concat(node: Node, context: Context) -> list[Node] | None:
     return _quantized(context, context.op(slicing.Concat, *parts, axis=get_int(node, "axis")), 0)
 
 
+def convolution_(node: Node, context: Context) -> list[Node] | None:
+    """The standard operator, whose channels may be last."""
+    inputs = list(node.input)
+    if not get_int(node, "channels_last"):
+        return context.replace(context.copy(inputs, quantization.QLinearConv, ("channels_last",)))
+    rank = context.known_rank(inputs[0])
+    inputs[0] = contrib.channels_first(context, inputs[0], rank)
+    result = context.copy(inputs, quantization.QLinearConv, ("channels_last",))
+    return context.replace(contrib.channels_last(context, result, rank))
+
+
+QLinearConv = OperatorSpec(quantization.QLinearConv.name, domain=MICROSOFT, rewritings=(convolution_,))
 QLinearConcat = OperatorSpec("QLinearConcat", domain=MICROSOFT, rewritings=(concat,))
 QLinearGlobalAveragePool = OperatorSpec(
     "QLinearGlobalAveragePool", domain=MICROSOFT, rewritings=(unary(pooling.GlobalAveragePool),)
 )
 QLinearLeakyRelu = OperatorSpec("QLinearLeakyRelu", domain=MICROSOFT, rewritings=(unary(activation.LeakyRelu),))
 QLinearMul = OperatorSpec("QLinearMul", domain=MICROSOFT, rewritings=(binary(elementwise.Mul),))
+
+
 QLinearSigmoid = OperatorSpec("QLinearSigmoid", domain=MICROSOFT, rewritings=(unary(activation.Sigmoid),))
 
 
@@ -145,3 +164,32 @@ def where(node: Node, context: Context) -> list[Node] | None:
 
 
 QLinearWhere = OperatorSpec("QLinearWhere", domain=MICROSOFT, rewritings=(where,))
+
+
+def gather_block_quantized(node: Node, context: Context) -> list[Node] | None:
+    """Rows of a quantised matrix, which are multiplied out after they were looked up."""
+    data, places, scales, zeros = context.input(0), context.input(1), context.input(2), context.optional(3)
+    tensor, bits, block = context.scope.constant(data), get_int(node, "bits", 4), get_int(node, "block_size", 128)
+    if tensor is None or len(tensor.dims) != 2 or get_int(node, "gather_axis") or bits not in (4, 8):
+        raise Refused("looks up what is no constant matrix of four or eight bits, or no rows of it")
+    if get_int(node, "quantize_axis", 1) not in (1, -1) or (bits == 4 and tensor.data_type == UINT8 and zeros):
+        raise Refused("is quantised along its columns, or has packed zero points")
+    if bits == 4 and tensor.data_type == UINT8:
+        rows, columns = tensor.dims
+        whole = replace(tensor, name=context.names.new(f"{data}/unpacked"), data_type=UINT4, dims=[rows, 2 * columns])
+        data = context.constants.add_tensor(whole)
+    is_signed = context.elem_type(data) == INT4
+    elem_type = INT8 if is_signed else UINT8
+    data, zeros = context.cast(data, elem_type), context.cast(zeros, elem_type) if zeros else ""
+    found, spread = (context.op(indexing.Gather, name, places, axis=0) for name in (data, scales))
+    if zeros:
+        zeros = context.op(indexing.Gather, zeros, places, axis=0)
+    elif not is_signed:
+        middle = context.scalar(1 << bits - 1, elem_type=elem_type)
+        zeros = context.op(shape.Expand, middle, context.op(shape.Shape, spread))
+    axis = context.known_rank(found) - 1
+    result = context.op(quantization.DequantizeLinear, found, spread, zeros, axis=axis, block_size=block)
+    return context.replace(result)
+
+
+GatherBlockQuantized = OperatorSpec("GatherBlockQuantized", domain=MICROSOFT, rewritings=(gather_block_quantized,))

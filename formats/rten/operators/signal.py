@@ -6,9 +6,10 @@ from math import pi
 from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import FLOAT
+from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_int, with_input
-from formats.rten.operators import creation, elementwise
-from formats.rten.operators.rules import unknown
+from formats.rten.operators import creation, elementwise, shape
+from formats.rten.operators.rules import of_attribute, unknown
 from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
 
 if TYPE_CHECKING:
@@ -68,3 +69,36 @@ def cosine_window(*weights: float) -> Rewriting:
 BlackmanWindow = OperatorSpec("BlackmanWindow", dims=unknown, elements=(), rewritings=(cosine_window(0.42, 0.5, 0.08),))
 HammingWindow = OperatorSpec("HammingWindow", dims=unknown, elements=(), rewritings=(cosine_window(25 / 46, 21 / 46),))
 HannWindow = OperatorSpec("HannWindow", dims=unknown, elements=(), rewritings=(cosine_window(0.5, 0.5),))
+
+
+def mel_weight_matrix(node: Node, context: Context) -> list[Node] | None:
+    """A constant, where all that it depends on is known: of each triangle, how high it is at each frequency.
+
+    Spec: ONNX, Operators.md, MelWeightMatrix.
+    """
+    import numpy
+
+    bins, length, rate = (context.static_ints(context.input(place))[0] for place in range(3))
+    edges = [context.scope.array(context.input(place)) for place in (3, 4)]
+    if edges[0] is None or edges[1] is None:
+        raise Refused("has edges that are known only when the model runs", "make them constant")
+    context.check_size(bins, length)
+    low, high = (2595 * numpy.log10(1 + edge.reshape(-1)[0].astype(float) / 700) for edge in edges if edge is not None)
+    mels = numpy.arange(bins + 2) * ((high - low) / (bins + 2)) + low
+    points = (((length + 1) * (700 * (10 ** (mels / 2595) - 1))) // rate).astype(int)
+    left, centre, right = points[:-2], points[1:-1], points[2:]
+    place = numpy.arange(length // 2 + 1)[:, None]
+    if bins < 1 or length < 1 or (points < 0).any() or (points > length // 2).any():
+        raise Refused("has triangles that are not within the frequencies that there are")
+    with numpy.errstate(divide="ignore", invalid="ignore"):
+        rising, falling = (place - left) / (centre - left), (right - place) / (right - centre)
+    matrix = numpy.where((left <= place) & (place <= centre), rising, 0.0)
+    matrix = numpy.where((left == centre) & (place == centre), 1.0, matrix)
+    matrix = numpy.where((centre <= place) & (place < right), falling, matrix)
+    elem_type = get_int(node, "output_datatype", FLOAT)
+    return context.replace(context.op(shape.Identity, context.array(matrix, elem_type)))
+
+
+MelWeightMatrix = OperatorSpec(
+    "MelWeightMatrix", dims=unknown, elements=(of_attribute("output_datatype", FLOAT),), rewritings=(mel_weight_matrix,)
+)

@@ -1,0 +1,190 @@
+"""ONNX Runtime's own forms of attention, as the standard one.
+
+Spec: ONNX Runtime, ContribOperators.md, Attention, MultiHeadAttention and QAttention.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import TYPE_CHECKING
+
+from formats.ir.dtypes import BOOL, FLOAT, INT64
+from formats.rten.convert.refusal import Refused
+from formats.rten.graph.attributes import get_float, get_int, get_ints
+from formats.rten.operators import (
+    attention,
+    casting,
+    comparison,
+    creation,
+    elementwise,
+    indexing,
+    matrix,
+    shape,
+    slicing,
+)
+from formats.rten.operators.spec import MICROSOFT, OperatorSpec
+
+if TYPE_CHECKING:
+    from formats.ir.model import Node
+    from formats.rten.convert.context import Context
+
+UNMASKED = -10000.0  # the default of what is added where a key is masked
+LOWEST = -3.4028234663852886e38  # what is added where a key comes later
+
+
+def _length(context: Context, name: str, axis: int) -> str:
+    """The size of an axis, a scalar."""
+    return context.op(shape.Squeeze, shape.sizes_of(context, name, axis, axis + 1), context.int64([0]))
+
+
+def _numbers(context: Context, count: str) -> str:
+    """From zero up to, but not with, a number."""
+    return context.op(creation.Range, context.int64_scalar(0), count, context.int64_scalar(1))
+
+
+def _penalty(node: Node, context: Context, mask: str, batch: str, length: str) -> str:
+    """What is added for keys that a mask leaves out: a number for each key of each sample, or a length for each."""
+    rank = context.rank(mask)
+    if rank == 1 and context.dims(mask) == (context.dims(batch) or ("",))[:1]:
+        places = context.op(shape.Unsqueeze, _numbers(context, length), context.int64([0]))
+        ends = context.op(shape.Unsqueeze, context.cast(mask, INT64), context.int64([1]))
+        shown = context.op(comparison.Less, places, ends)
+    elif rank == 2:
+        shown = context.op(casting.Cast, mask, to=BOOL)
+    else:
+        raise Refused("has a mask that is not given for each key, nor a length for each sample", "use one of two axes")
+    hidden = context.scalar(get_float(node, "mask_filter_value", UNMASKED))
+    penalty = context.op(comparison.Where, shown, context.scalar(0.0), hidden)
+    return context.op(shape.Unsqueeze, penalty, context.int64([1, 2]))
+
+
+def _later_keys(context: Context, steps: str, length: str) -> str:
+    """What is added so that no query sees keys that come later; the last query is where the last key is."""
+    before = context.op(elementwise.Sub, length, steps)
+    rows = context.op(elementwise.Add, _numbers(context, steps), before)
+    is_seen = context.op(
+        comparison.LessOrEqual, _numbers(context, length), context.op(shape.Unsqueeze, rows, context.int64([1]))
+    )
+    return context.op(comparison.Where, is_seen, context.scalar(0.0), context.scalar(LOWEST))
+
+
+def _attended(
+    node: Node, context: Context, operands: list[str], cache: list[str], mask: str, bias: str
+) -> tuple[str, ...]:
+    """The result, and with a cache the present keys and values."""
+    query, key = operands[:2]
+    heads, causal = get_int(node, "num_heads"), get_int(node, "unidirectional")
+    width = context.static_dims(query, 2)[0]
+    has_cache = any(cache)
+    if mask or (causal and has_cache):
+        length = _length(context, key, 1)
+        if has_cache:
+            length = context.op(elementwise.Add, length, _length(context, cache[0], 2))
+        terms = [_penalty(node, context, mask, query, length)] if mask else []
+        terms += [_later_keys(context, _length(context, query, 1), length)] if causal else []
+        if not causal and not bias:  # onnxruntime wants a row for each query
+            rows = shape.joined(
+                context, context.int64([1, 1]), shape.sizes_of(context, query, 1, 2), context.int64([1])
+            )
+            terms = [context.op(shape.Expand, terms[0], rows)]
+        for term in terms:
+            bias = context.op(elementwise.Add, bias, term) if bias else term
+        causal = 0
+    return context.op_outputs(
+        attention.Attention,
+        [*operands, bias, *cache],
+        3 if has_cache else 1,
+        q_num_heads=heads,
+        kv_num_heads=heads,
+        scale=get_float(node, "scale") or 1 / sqrt(width / heads),
+        is_causal=causal,
+    )
+
+
+def _to_itself(
+    node: Node, context: Context, product: str, sizes: list[int], mask: str, past: str, bias: str
+) -> list[Node]:
+    """Attention of a value to itself, whose three projections are beside each other."""
+    if get_int(node, "do_rotary"):
+        raise Refused("turns by positions")
+    operands = list(context.op_outputs(slicing.Split, [product, context.int64(sizes)], 3, axis=-1))
+    cache = [context.op(indexing.Gather, past, context.int64_scalar(place), axis=0) for place in (0, 1)] if past else []
+    if context.wanted(1) and not past:
+        raise Refused("wants the present keys and values without those of the past")
+    result, *present = _attended(node, context, operands, cache, mask, bias)
+    if not present:
+        return context.replace(result)
+    both = [context.op(shape.Unsqueeze, name, context.int64([0])) for name in present]
+    return context.replace(result, context.op(slicing.Concat, *both, axis=0))
+
+
+def self_attention(node: Node, context: Context) -> list[Node] | None:
+    """Attention of a value to itself, with one matrix for the three projections."""
+    product = context.op(matrix.MatMul, context.input(0), context.input(1))
+    if context.optional(2):
+        product = context.op(elementwise.Add, product, context.input(2))
+    sizes = get_ints(node, "qkv_hidden_sizes") or [context.static_dims(context.input(1))[1] // 3] * 3
+    mask, past, bias = (context.optional(place) for place in (3, 4, 5))
+    return _to_itself(node, context, product, sizes, mask, past, bias)
+
+
+Attention = OperatorSpec(attention.Attention.name, domain=MICROSOFT, rewritings=(self_attention,))
+
+
+def quantized_attention(node: Node, context: Context) -> list[Node] | None:
+    """The same with a product of quantised matrices."""
+    zeros = context.optional(6), context.optional(7)
+    product = context.cast(context.op(matrix.MatMulInteger, context.input(0), context.input(1), *zeros), FLOAT)
+    scale = context.op(elementwise.Mul, context.input(3), context.input(4))
+    product = context.op(elementwise.Add, context.op(elementwise.Mul, product, scale), context.input(2))
+    sizes = [context.static_dims(context.input(1))[1] // 3] * 3
+    return _to_itself(node, context, product, sizes, context.optional(5), context.optional(8), "")
+
+
+QAttention = OperatorSpec("QAttention", domain=MICROSOFT, rewritings=(quantized_attention,))
+
+
+def _unpacked(context: Context, packed: str, count: int) -> list[str]:
+    """Of five axes, the fourth of which tells the projections apart, each of them with all heads beside each other."""
+    values = []
+    for place in range(count):
+        value = context.op(indexing.Gather, packed, context.int64_scalar(place), axis=3)
+        values.append(context.op(shape.Reshape, value, context.int64([0, 0, -1])))
+    return values
+
+
+def _projections(context: Context) -> list[str]:
+    """The query, the keys and the values, each of three axes."""
+    ranks = [context.rank(name) if name else 0 for name in map(context.optional, range(3))]
+    if ranks == [5, 0, 0]:
+        return _unpacked(context, context.input(0), 3)
+    if ranks == [3, 5, 0]:
+        return [context.input(0), *_unpacked(context, context.input(1), 2)]
+    if ranks == [3, 4, 4]:
+        moved = [context.op(shape.Transpose, context.input(place), perm=[0, 2, 1, 3]) for place in (1, 2)]
+        return [
+            context.input(0), *(context.op(shape.Reshape, name, context.int64([0, 0, -1])) for name in moved)
+        ]  # fmt: skip
+    if ranks != [3, 3, 3]:
+        raise Refused("has inputs of unknown rank, or of a rank that is none of its forms")
+    return [context.input(place) for place in range(3)]
+
+
+def multi_head_attention(node: Node, context: Context) -> list[Node] | None:
+    """Attention between three projections, with the mask as something to add."""
+    operands = _projections(context)
+    if any(context.optional(place) for place in (8, 9)) or context.wanted(3):
+        raise Refused("uses a cache that is filled in place, or wants the products of queries and keys")
+    if context.optional(3):
+        widths = [context.static_dims(name, 2)[0] for name in operands]
+        biases = context.op_outputs(slicing.Split, [context.input(3), context.int64(widths)], 3, axis=0)
+        if context.rank(context.optional(1)) == 4:
+            biases = biases[:1]
+        places = zip(operands, biases, strict=False)
+        operands = [*(context.op(elementwise.Add, *pair) for pair in places), *operands[len(biases) :]]
+    cache = [context.optional(place) for place in (6, 7)]
+    mask, bias = context.optional(4), context.optional(5)
+    return context.replace(*_attended(node, context, operands, cache if any(cache) else [], mask, bias))
+
+
+MultiHeadAttention = OperatorSpec("MultiHeadAttention", domain=MICROSOFT, rewritings=(multi_head_attention,))

@@ -1,0 +1,117 @@
+"""Regions of images, sampled at places that the model computes.
+
+Spec: ONNX, Operators.md, RoiAlign.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from formats.ir.dtypes import FLOAT, INT32
+from formats.rten.convert.refusal import Refused
+from formats.rten.graph.attributes import get_float, get_int, get_string
+from formats.rten.operators import comparison, elementwise, indexing, shape, slicing
+from formats.rten.operators.spec import OperatorSpec
+
+if TYPE_CHECKING:
+    from formats.ir.model import Node
+    from formats.rten.convert.context import Context
+    from formats.rten.convert.scope import Scope
+    from formats.rten.convert.value_types import Dims, ValueType
+
+MAX_RATIO = 4  # samples of a bin along an axis; each is written out
+
+
+class Samples(NamedTuple):
+    """One sample of each bin along an axis: the places on both sides of it, INT32, and what share of it each has."""
+
+    low: str
+    low_share: str
+    high: str
+    high_share: str
+
+
+def _samples(context: Context, start: str, size: str, bins: int, ratio: int, number: int, length: str) -> Samples:
+    """The samples called `number` of `ratio` in each of the bins of regions, which begin at `start`, along an axis."""
+    zero, one = context.scalar(0.0), context.scalar(1.0)
+    width = context.op(elementwise.Div, size, context.scalar(float(bins)))
+    corner = context.op(
+        elementwise.Add, start, context.op(elementwise.Mul, width, context.array([[*map(float, range(bins))]]))
+    )
+    inside = context.op(elementwise.Mul, width, context.scalar(number + 0.5))
+    place = context.op(elementwise.Add, corner, context.op(elementwise.Div, inside, context.scalar(float(ratio))))
+    before = context.op(comparison.Less, place, context.scalar(-1.0))
+    is_outside = context.op(comparison.Or, before, context.op(comparison.Greater, place, length))
+    last = context.op(elementwise.Sub, length, one)
+    place = context.op(
+        elementwise.Min, context.op(elementwise.Max, place, zero), last
+    )  # beyond the last it is the last
+    low = context.op(elementwise.Floor, place)
+    high = context.op(elementwise.Min, context.op(elementwise.Add, low, one), last)
+    share = context.op(elementwise.Sub, place, low)
+    shares = (context.op(elementwise.Sub, one, share), share)
+    low_share, high_share = (context.op(comparison.Where, is_outside, zero, each) for each in shares)
+    return Samples(context.cast(low, INT32), low_share, context.cast(high, INT32), high_share)
+
+
+def _starts_and_sizes(node: Node, context: Context, is_half: bool) -> list[tuple[str, str]]:
+    """Where regions begin and how large they are, along the rows and the columns."""
+    scale = context.scalar(get_float(node, "spatial_scale", 1.0))
+    corners = context.op(elementwise.Mul, context.input(1), scale)
+    if is_half:
+        corners = context.op(elementwise.Sub, corners, context.scalar(0.5))
+    left, top, right, bottom = context.op_outputs(slicing.Split, [corners, context.int64([1] * 4)], 4, axis=1)
+    found = []
+    for first, last in ((top, bottom), (left, right)):
+        size = context.op(elementwise.Sub, last, first)
+        found.append((first, size if is_half else context.op(elementwise.Max, size, context.scalar(1.0))))
+    return found
+
+
+def _column(context: Context, value: str, axis: int) -> str:
+    return context.op(shape.Unsqueeze, value, context.int64([axis]))
+
+
+def roi_align(node: Node, context: Context) -> list[Node] | None:
+    """The mean, or the largest, of the shares that the pixels around each sample have in it."""
+    data, ratio = context.input(0), get_int(node, "sampling_ratio")
+    if not 0 < ratio <= MAX_RATIO:
+        raise Refused(f"has sampling_ratio = {ratio}, and a fixed number of samples is 1 to {MAX_RATIO}")
+    mode = get_string(node, "mode", "avg")
+    known = get_string(node, "coordinate_transformation_mode", "half_pixel" if context.version >= 16 else "")
+    rows, columns = get_int(node, "output_height", 1), get_int(node, "output_width", 1)
+    height, width = (shape.sizes_of(context, data, axis, axis + 1) for axis in (2, 3))
+    (top, high), (left, wide) = _starts_and_sizes(node, context, known == "half_pixel")
+    lengths = [context.cast(size, FLOAT) for size in (height, width)]
+    last_first = context.op(shape.Transpose, data, perm=[0, 2, 3, 1])
+    depth = shape.sizes_of(context, data, 1, 2)
+    pixels = context.op(shape.Reshape, last_first, shape.joined(context, context.int64([-1]), depth))
+    batch = _column(context, _column(context, context.cast(context.input(2), INT32), 1), 2)
+    images = context.op(elementwise.Mul, batch, context.cast(height, INT32))
+    down = [_samples(context, top, high, rows, ratio, number, lengths[0]) for number in range(ratio)]
+    across = [_samples(context, left, wide, columns, ratio, number, lengths[1]) for number in range(ratio)]
+    parts = []
+    for y, y_share in ((place, share) for each in down for place, share in (each[:2], each[2:])):
+        line = context.op(elementwise.Add, images, _column(context, y, 2))
+        line = context.op(elementwise.Mul, line, context.cast(width, INT32))
+        for x, x_share in ((place, share) for each in across for place, share in (each[:2], each[2:])):
+            found = context.op(
+                indexing.Gather, pixels, context.op(elementwise.Add, line, _column(context, x, 1)), axis=0
+            )
+            share = context.op(elementwise.Mul, _column(context, y_share, 2), _column(context, x_share, 1))
+            parts.append(context.op(elementwise.Mul, found, _column(context, share, 3)))
+    joined = parts[0]
+    for part in parts[1:]:
+        joined = context.op(elementwise.Max if mode == "max" else elementwise.Add, joined, part)
+    if mode != "max":
+        joined = context.op(elementwise.Div, joined, context.scalar(float(ratio * ratio)))
+    return context.replace(context.op(shape.Transpose, joined, perm=[0, 3, 1, 2]))
+
+
+def roi_align_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """An image for each region."""
+    data, regions = types[0].dims or (None,) * 4, types[1].dims or (None,)
+    return [(regions[0], data[1], get_int(node, "output_height", 1), get_int(node, "output_width", 1))]
+
+
+RoiAlign = OperatorSpec("RoiAlign", dims=roi_align_dims, rewritings=(roi_align,))
