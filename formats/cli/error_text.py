@@ -118,10 +118,12 @@ def error_to_json(
     """The error in words for programs."""
     path = getattr(error, "path", None) or getattr(error, "filename", None)
     message = error.message if isinstance(error, FormatError) else _words(error)
+    requirement = getattr(error, "requirement", None)
     return {
         "kind": type(error).__name__,
         "message": in_flags(message, rows or {}, typed or {}),
         "path": None if path is None else str(path),
         "file_offset": getattr(error, "file_offset", None),
         "where": getattr(error, "where", None),
+        **({} if requirement is None else {"requirement": requirement}),
     }

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from formats.errors import FormatError
 from formats.options import SWITCH, option, settle, size
 from formats.registry import READ_DEFAULTS, Codec, Match
 
@@ -57,9 +58,12 @@ def sniff(head: bytes, nbytes: int) -> Match:
 
 def read(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
     """The model in `source`, every tensor's bytes being the range of `source` that holds them."""
-    from formats.onnxzip.archive import read_model
+    from formats.onnxzip.archive import advised, read_model
 
-    return read_model(source, options.max_depth)
+    try:
+        return read_model(source, options.max_depth)
+    except FormatError as error:
+        raise advised(error, source, options.max_depth) from None
 
 
 def check(source: Source) -> None:

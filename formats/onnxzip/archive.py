@@ -13,7 +13,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from formats.errors import DecodeError, EncodeError, ExternalDataError, FormatError, TensorDataError
+from formats.errors import DecodeError, EncodeError, ExternalDataError, FormatError, TensorDataError, TruncatedError
 from formats.ir import walk
 from formats.ir.dtypes import TYPED_FIELDS
 from formats.ir.model import DEFAULT, EXTERNAL, Model, Tensor
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from formats.onnxzip.records import Entry
     from formats.tensordata.source import Source
 
+VERSION = ".onnxz 1.0"
 MODEL_ALIGNMENT = 64  # at most: nobody maps the graph
 MAX_DIGITS = 20
 _TYPED_FIELDS = frozenset(TYPED_FIELDS)
@@ -241,6 +242,28 @@ def read_model(source: Source, max_depth: int = MAX_DEPTH) -> Model:
         raise
     _check_unused(unused)
     return model
+
+
+def advised(error: FormatError, source: Source, max_depth: int) -> FormatError:
+    """`error`, for which `read_model` refuses the archive in `source`, with what is broken and what a person can do."""
+    if isinstance(error, TruncatedError) and not (error.requirement or "").startswith("Z-2"):
+        # The file is whole, for its end record is there.
+        requirement, where = error.requirement, error.where
+        error = DecodeError(error.message, file_offset=error.file_offset, where=where, requirement=requirement)
+    if error.requirement is None:
+        if isinstance(error, DecodeError):
+            error.message += "; the archive is as it must be, and the graph in it is not"
+        return error
+    error.message += f" ({VERSION}, {error.requirement})"
+    if error.requirement == "Z-3.4":
+        error.message += "; unpack it and archive the files anew with `zip -0`"
+        return error
+    try:
+        read_loose_model(source, max_depth)
+    except FormatError:
+        return error
+    error.message += "; as a zip file that a person made, `formats convert --lenient` reads it"
+    return error
 
 
 def check(source: Source, max_depth: int = MAX_DEPTH) -> None:

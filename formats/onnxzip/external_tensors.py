@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Tensor
 
-KEYS = ("location", "offset", "length")
+KEYS = frozenset(("location", "offset", "length"))
 SEGMENT = 3
 OWN_DATA = {
     4: "float_data",
@@ -69,7 +69,7 @@ def check(tensor: ExternalTensor, entry_nbytes: Mapping[str, int]) -> str:
     if places.get("offset", "0") != "0":
         message = f"offset is {places['offset']!r:.40}: a tensor has an entry from its first byte on, so it must be '0'"
         raise ExternalDataError(message, requirement="Z-7.4")
-    if places.get("length", str(nbytes)) != str(nbytes):
+    if places.get("length", text := str(nbytes)) != text:
         message = f"length is {places['length']!r:.40}, entry {location} has {nbytes} bytes"
         raise ExternalDataError(message, requirement="Z-7.5")
     if tensor.others:
@@ -81,7 +81,7 @@ def check(tensor: ExternalTensor, entry_nbytes: Mapping[str, int]) -> str:
     if row is None or not row.bits:
         message = f"element type {type_name(tensor.data_type)} has no size in bytes that is known, so it has no entry"
         raise ExternalDataError(message, requirement="Z-7.8")
-    if min(tensor.dims, default=0) < 0:
+    if tensor.dims and min(tensor.dims) < 0:
         message = f"the tensor has a negative dimension: {_shortened(tensor.dims)}"
         raise ExternalDataError(message, requirement="Z-7.9")
     if row.nbytes(tensor.dims) != nbytes:
@@ -98,11 +98,11 @@ def _location(tensor: ExternalTensor, places: Mapping[str, str], entries: Mappin
 
     Raises: ExternalDataError where its keys are not those that they must be, or there is no such entry.
     """
-    keys = [key for key, _ in tensor.places]
-    if len(places) != len(keys) or not places.keys() <= set(KEYS) or "location" not in places:
+    if len(places) != len(tensor.places) or not places.keys() <= KEYS or "location" not in places:
+        keys = ", ".join(repr(key) for key, _ in tensor.places[:9])
         message = (
-            f"external data have the keys {', '.join(map(repr, keys[:9])) or 'of none'}; "
-            f"there must be location, and may be offset and length, each once"
+            f"external data have the keys {keys or 'of none'}; "
+            "there must be location, and may be offset and length, each once"
         )
         raise ExternalDataError(message, requirement="Z-7.2")
     location = places["location"]

@@ -146,7 +146,7 @@ class _Scanner:
         self.max_depth = max_depth
         self.has_graph = False
         self.external_tensors = 0
-        self.nodes: set[tuple[int, bytes]] = set()  # by depth and bytes, those in which no external tensor is
+        self.nodes: dict[int, set[bytes]] = {}  # by depth, the ends of those in which no external tensor is
 
     def message(self, message: _Message, start: int, end: int, depth: int, parts: _Parts) -> None:
         """Look at the fields in a range of the source."""
@@ -182,7 +182,7 @@ class _Scanner:
                 if position > end:
                     raise TruncatedError(f"needed {size} bytes, {end - begin} left")
                 if inner is _NODE:
-                    self.node(data, begin, position, origin, depth + 1)
+                    position = self.run_of_nodes(data, (tag, begin, position, end), origin, depth + 1)
                 else:
                     self.enter(message, tag, data, (begin, position, origin), depth + 1, parts)
             if position > end:
@@ -190,19 +190,32 @@ class _Scanner:
         except (IndexError, FormatError) as error:
             raise _told(error, origin + start) from None
 
-    def node(self, data: bytes, begin: int, end: int, origin: int, depth: int) -> None:
-        """Look at a node; what is behind its names is looked at once, however many nodes have the same."""
-        position = begin
-        while position < end - 1 and data[position] in _NAME_TAGS and data[position + 1] < 0x80:
-            position += 2 + data[position + 1]
-        rest = depth, data[position:end]
-        if position <= end and rest in self.nodes:
-            return
-        found = self.external_tensors
+    def run_of_nodes(self, data: bytes, place: tuple[int, int, int, int], origin: int, depth: int) -> int:
+        """Look at nodes that follow each other, and return where the last of them ends.
+
+        `place` says what is their tag, where the first one begins and ends, and where all fields end. What is behind
+        the names of a node is looked at once, however many nodes have the same.
+        """
         self.check_depth(depth)
-        self.fields(_NODE, data, begin, end, origin, depth, {})
-        if end - position <= _NODE_BYTES and found == self.external_tensors and len(self.nodes) < _MAX_NODES:
-            self.nodes.add(rest)
+        tag, begin, stop, end = place
+        seen = self.nodes.setdefault(depth, set())
+        while True:
+            position = begin
+            while position < stop - 1 and data[position] in _NAME_TAGS and data[position + 1] < 0x80:
+                position += 2 + data[position + 1]
+            if position > stop or data[position:stop] not in seen:
+                found = self.external_tensors
+                self.fields(_NODE, data, begin, stop, origin, depth, {})
+                if stop - position <= _NODE_BYTES and found == self.external_tensors and len(seen) < _MAX_NODES:
+                    seen.add(data[position:stop])
+            if stop >= end - 1 or data[stop] != tag:
+                return stop
+            size, begin = data[stop + 1], stop + 2
+            if size >= 0x80:
+                size, begin = decode_varint(data, stop + 1)
+            if begin + size > end:  # which the caller will tell
+                return stop
+            stop = begin + size
 
     def large(self, message: _Message, start: int, end: int, depth: int, parts: _Parts) -> None:
         """Look at the fields in a large range of the source, without reading what is passed over."""
