@@ -31,7 +31,7 @@ from formats.onnxzip.lenient import KIND as LENIENT
 from formats.onnxzip.lenient import model_entry, read_loose_entries
 from formats.onnxzip.names import MODEL_NAME, EntryNames
 from formats.onnxzip.reader import read_entries
-from formats.registry import MAX_DEPTH
+from formats.registry import DEEPEST, MAX_DEPTH
 from formats.tensordata.plan import SMALL_BYTES, Digest, FilePlan, LateWrite, Loss, PlacedWrite, WritePlan, lay_out
 from formats.tensordata.source import Concat, place_of
 
@@ -89,7 +89,8 @@ class Packing:
 
     def pack(self, model: Model) -> None:
         """Add the tensors of the model that get an entry, and the model itself."""
-        tensors = walk.movable_tensors(model, self.options.size_threshold, check_undecoded)
+        looked_at = partial(check_undecoded, max_depth=DEEPEST)  # what is deeper than readers take, `max_depth` allowed
+        tensors = walk.movable_tensors(model, self.options.size_threshold, looked_at)
         places = {id(tensor): self.store(tensor, where) for where, tensor in tensors}
 
         def stored(tensor: Tensor) -> Tensor:
