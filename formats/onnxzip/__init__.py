@@ -58,7 +58,7 @@ def sniff(head: bytes, nbytes: int) -> Match:
 
 def read(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
     """The model in `source`, every tensor's bytes being the range of `source` that holds them."""
-    from formats.onnxzip.archive import advised, read_model
+    from formats.onnxzip.model_reader import advised, read_model
 
     try:
         return read_model(source, options.max_depth)
@@ -71,7 +71,7 @@ def check(source: Source) -> None:
 
     Raises: DecodeError or ExternalDataError; `requirement` is the number in docs/onnxz.md of what the file breaks.
     """
-    from formats.onnxzip.archive import check
+    from formats.onnxzip.model_reader import check
 
     check(source)
 
@@ -80,7 +80,7 @@ def read_lenient(
     source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS
 ) -> tuple[Model, tuple[Loss, ...]]:
     """The model in `source`, which any zip tool may have made, and notes on what `read` refuses."""
-    from formats.onnxzip.archive import read_loose_model
+    from formats.onnxzip.model_reader import read_loose_model
 
     return read_loose_model(source, options.max_depth)
 

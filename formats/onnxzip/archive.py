@@ -1,7 +1,7 @@
-"""Entries and the IR: which tensors have an entry of their own, and how the graph refers to it.
+"""How a model becomes an archive: which tensors have an entry of their own, and how the graph refers to it.
 
 The last entry is the graph, a valid ModelProto. A tensor with an entry is stored as ONNX external data whose
-`location` is the entry's name, so that unpacking an archive gives a model that every ONNX tool loads.
+`location` is the entry's name, so that unpacking an archive gives a model with external data.
 
 Spec: docs/onnxz.md; onnx.proto, `TensorProto.external_data`.
 """
@@ -13,25 +13,20 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from formats.errors import DecodeError, EncodeError, ExternalDataError, FormatError, TensorDataError, TruncatedError
+from formats.errors import EncodeError, TensorDataError
 from formats.ir import walk
 from formats.ir.dtypes import TYPED_FIELDS
 from formats.ir.model import DEFAULT, EXTERNAL, Model, Tensor
 from formats.ir.storage import raw_source, with_raw_data
-from formats.onnxpb.decoder import decode
 from formats.onnxpb.encoder import encode
 from formats.onnxpb.references import referring
 from formats.onnxzip import records
 from formats.onnxzip.duplicates import Duplicates
 from formats.onnxzip.entry_groups import Checksums, EntryGroup, grouped
-from formats.onnxzip.external_tensors import KEYS, external_tensor
-from formats.onnxzip.external_tensors import check as check_external
-from formats.onnxzip.graph_scan import check_undecoded, scan
-from formats.onnxzip.lenient import KIND as LENIENT
-from formats.onnxzip.lenient import model_entry, read_loose_entries
+from formats.onnxzip.external_tensors import KEYS
+from formats.onnxzip.graph_scan import check_undecoded
 from formats.onnxzip.names import MODEL_NAME, EntryNames
-from formats.onnxzip.reader import read_entries
-from formats.registry import DEEPEST, MAX_DEPTH
+from formats.registry import DEEPEST
 from formats.tensordata.plan import SMALL_BYTES, Digest, FilePlan, LateWrite, Loss, PlacedWrite, WritePlan, lay_out
 from formats.tensordata.source import Concat, place_of
 
@@ -40,18 +35,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from formats.onnxzip import ArchiveOptions
-    from formats.onnxzip.lenient import LooseEntry
     from formats.onnxzip.records import Entry
     from formats.tensordata.source import Source
 
-VERSION = ".onnxz 1.0"
 MODEL_ALIGNMENT = 64  # at most: nobody maps the graph
-MAX_DIGITS = 20
 _TYPED_FIELDS = frozenset(TYPED_FIELDS)
 _OFFSET = {"offset": "0"}
-
-
-# Writing
 
 
 def plan_model(model: Model, destination: Path, options: ArchiveOptions) -> WritePlan:
@@ -179,10 +168,11 @@ class Packing:
 def _is_plain_raw(tensor: Tensor) -> bool:
     """Whether raw data are all that the tensor says of its elements, so that a reference can stand for them."""
     plain = tensor.data_location in (None, DEFAULT) and not vars(tensor).get("external_data")
-    return plain and tensor.raw_data is not None and not _has_typed_data(tensor)
+    return plain and tensor.raw_data is not None and not has_typed_data(tensor)
 
 
-def _has_typed_data(tensor: Tensor) -> bool:
+def has_typed_data(tensor: Tensor) -> bool:
+    """Whether there is something in a typed field."""
     values = vars(tensor)
     return any(values[field] for field in _TYPED_FIELDS.intersection(values))
 
@@ -213,194 +203,3 @@ def _render_header(entry: Entry, digests: Mapping[str, bytes]) -> bytes:
 
 def _render_directory(kept: Sequence[Entry], groups: Sequence[Sequence[Entry]], digests: Mapping[str, bytes]) -> bytes:
     return records.directory([*kept, *chain.from_iterable(_with_checksums(group, digests) for group in groups)])
-
-
-# Reading
-
-
-def read_model(source: Source, max_depth: int = MAX_DEPTH) -> Model:
-    """The model of the archive in `source`; tensors stay there, and only small ones are read, along with headers.
-
-    Raises: DecodeError with the reason for which the archive is refused; ExternalDataError where the graph and the
-    entries don't fit; either with the requirement that is broken. A DecodeError without one is about the graph: it is
-    no model, though the archive is one.
-    """
-    *entries, graph = read_entries(source)
-    message = source.slice(graph.payload_offset, graph.nbytes)
-    try:
-        try:
-            model = decode(message, Model, max_depth)
-            unused = _attach_entries(model, entries, source, max_depth)
-        except DecodeError as error:
-            if error.requirement is None:
-                _check_unused(_check_graph(message, entries, max_depth))
-            raise
-        if model.graph is None:
-            raise _without_graph()
-    except DecodeError as error:
-        if error.file_offset is not None:
-            error.file_offset += graph.payload_offset
-        raise
-    _check_unused(unused)
-    return model
-
-
-def advised(error: FormatError, source: Source, max_depth: int) -> FormatError:
-    """`error`, for which `read_model` refuses the archive in `source`, with what is broken and what a person can do."""
-    if isinstance(error, TruncatedError) and not (error.requirement or "").startswith("Z-2"):
-        # The file is whole, for its end record is there.
-        requirement, where = error.requirement, error.where
-        error = DecodeError(error.message, file_offset=error.file_offset, where=where, requirement=requirement)
-    if error.requirement is None:
-        if isinstance(error, DecodeError):
-            error.message += "; the archive is as it must be, and the graph in it is not"
-        return error
-    error.message += f" ({VERSION}, {error.requirement})"
-    if error.requirement == "Z-3.4":
-        error.message += "; unpack it and archive the files anew with `zip -0`"
-        return error
-    try:
-        read_loose_model(source, max_depth)
-    except FormatError:
-        return error
-    error.message += "; as a zip file that a person made, `formats convert --lenient` reads it"
-    return error
-
-
-def check(source: Source, max_depth: int = MAX_DEPTH) -> None:
-    """Nothing, where `source` is an archive, whatever the graph in it is besides.
-
-    Raises: DecodeError or ExternalDataError with the requirement that is broken.
-    """
-    *entries, graph = read_entries(source)
-    try:
-        unused = _check_graph(source.slice(graph.payload_offset, graph.nbytes), entries, max_depth)
-    except FormatError as error:
-        if error.file_offset is not None:
-            error.file_offset += graph.payload_offset
-        raise
-    _check_unused(unused)
-
-
-def _check_graph(message: Source, entries: Sequence[Entry], max_depth: int) -> list[str]:
-    """The names of the entries that no tensor has, of the ModelProto in `message`."""
-    sizes = {entry.name: entry.nbytes for entry in entries}
-    unused = dict.fromkeys(sizes)
-    if not scan(message, lambda tensor: unused.pop(check_external(tensor, sizes), None), max_depth):
-        raise _without_graph()
-    return list(unused)
-
-
-def _without_graph() -> DecodeError:
-    message = "the message has no graph, so it is not an ONNX model"
-    return DecodeError(message, file_offset=0, requirement="Z-6.5")
-
-
-def _check_unused(names: Sequence[str]) -> None:
-    if names:
-        message = f"{len(names)} entries belong to no tensor ({', '.join(names[:3])}): unexplained data are not allowed"
-        raise DecodeError(message, requirement="Z-7.11")
-
-
-def _attach_entries(model: Model, entries: Sequence[Entry], source: Source, max_depth: int) -> list[str]:
-    """The names of the entries that no tensor has, after each tensor got the entry that it refers to."""
-    sizes = {entry.name: entry.nbytes for entry in entries}
-    payloads = {entry.name: source.slice(entry.payload_offset, entry.nbytes) for entry in entries}
-    unused = dict.fromkeys(payloads)
-    for where, tensor in walk.external_tensors(model, lambda left: check_undecoded(left, max_depth)):
-        try:
-            location = check_external(external_tensor(tensor), sizes)
-        except ExternalDataError as error:
-            error.where = where
-            raise
-        _restore(tensor, payloads[location])
-        unused.pop(location, None)
-    return list(unused)
-
-
-def read_loose_model(source: Source, max_depth: int = MAX_DEPTH) -> tuple[Model, tuple[Loss, ...]]:
-    """The model of an archive that a person made with any zip tool, and notes on what `read_model` refuses.
-
-    Tensors may be parts of entries, and entries may be in a directory together with the graph, and be unused.
-
-    Raises: as `read_model` does, where it is not clear what is meant.
-    """
-    entries, notes = read_loose_entries(source)
-    graph = model_entry(entries)
-    model = _decode_loose(source, graph, max_depth)
-    directory = graph.name.removesuffix(MODEL_NAME)
-    payloads = {
-        entry.name.removeprefix(directory): source.slice(entry.payload_offset, entry.nbytes)
-        for entry in entries
-        if entry is not graph
-    }
-    unused = _attach_parts(model, payloads)
-    if directory:
-        notes.append(Loss(LENIENT, "", f"the model is in the directory {directory!r:.80}"))
-    if unused:
-        notes.append(Loss(LENIENT, unused[0], f"{len(unused)} entries belong to no tensor"))
-    return model, tuple(notes)
-
-
-def _decode_loose(source: Source, graph: LooseEntry, max_depth: int) -> Model:
-    """The model in the archive, its tensors not yet with their data."""
-    try:
-        model = decode(source.slice(graph.payload_offset, graph.nbytes), Model, max_depth)
-        if model.graph is None:
-            raise _without_graph()
-    except DecodeError as error:
-        if error.file_offset is not None:
-            error.file_offset += graph.payload_offset
-        raise
-    return model
-
-
-def _attach_parts(model: Model, payloads: Mapping[str, Source]) -> list[str]:
-    """The names of the entries that no tensor has, after each tensor got the bytes that it refers to."""
-    unused = dict.fromkeys(payloads)
-    for where, tensor in walk.external_tensors(model):
-        places = {str(entry.key): entry.value or "" for entry in tensor.external_data}
-        try:
-            if len(places) != len(tensor.external_data):
-                raise ExternalDataError("external data have a key twice; allowed is each once")
-            tensor.external_source = _part_of_entry(places, payloads)
-            if _has_typed_data(tensor):
-                raise ExternalDataError("the tensor has data in an entry and in the graph as well")
-            _restore(tensor, raw_source(tensor))
-        except TensorDataError as error:
-            raise ExternalDataError(error.message, where=where) from None
-        unused.pop(places["location"], None)
-    return list(unused)
-
-
-def _part_of_entry(places: Mapping[str, str], payloads: Mapping[str, Source]) -> Source:
-    """The range of an entry that external data name.
-
-    Raises: ExternalDataError.
-    """
-    location = places.get("location", "")
-    payload = payloads.get(location)
-    if payload is None:
-        raise ExternalDataError(f"the data are in {location!r:.80}, which is no entry of the archive")
-    offset, length = places.get("offset") or "0", places.get("length") or ""
-    for number in (offset, length or "0"):
-        if not (number.isascii() and number.isdecimal()) or len(number) > MAX_DIGITS:
-            raise ExternalDataError(f"{number!r:.40} is no number of bytes")
-    nbytes = int(length) if length else max(payload.nbytes - int(offset), 0)
-    if int(offset) + nbytes > payload.nbytes:
-        message = f"{nbytes} bytes from {offset} on are not in entry {location} of {payload.nbytes} bytes"
-        raise ExternalDataError(message)
-    return payload.slice(int(offset), nbytes)
-
-
-def _restore(tensor: Tensor, source: Source) -> None:
-    """Make `source` the tensor's raw data, and `data_location` what it was: the order of the keys tells it.
-
-    Spec: docs/onnxz.md, Z-9.2.
-    """
-    keys = [entry.key for entry in tensor.external_data]
-    is_told = "offset" in keys and "length" not in keys[keys.index("offset") :]
-    tensor.data_location = DEFAULT if is_told else None
-    for name in ("external_data", "external_source"):
-        vars(tensor).pop(name, None)
-    tensor.raw_data = source

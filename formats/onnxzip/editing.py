@@ -19,7 +19,8 @@ from formats.errors import DecodeError
 from formats.ir import walk
 from formats.ir.model import EXTERNAL
 from formats.onnxzip import records, stale_links
-from formats.onnxzip.archive import Packing, plan_model, read_model
+from formats.onnxzip.archive import Packing, plan_model
+from formats.onnxzip.model_reader import read_model
 from formats.onnxzip.reader import read_entries
 from formats.onnxzip.regions import checksums_of
 from formats.registry import DEEPEST
