@@ -102,6 +102,10 @@ CASES = {
     "ignored_loss": ("""g (float[2,2] x, int64[2] t) => (float y)
         { y = NegativeLogLikelihoodLoss<ignore_index=0>(x, t) }""",
                      {"x": F([[-np.inf, 1], [2, 3]]), "t": np.array([0, 1])}),
+    "pads_that_are_cut_off": ("g (float[A,2] x) => (float[B,C] y) <int64[4] p = {1, 2, -2, -1}> { y = Pad(x, p) }",
+                              {"x": F([[1, 2]])}),
+    "pads_of_nothing": ("g (float[A,2] x) => (float[B,C] y) <int64[4] p = {1, 0, -1, 0}> { y = Pad(x, p) }",
+                        {"x": np.zeros((0, 2), F)}),
     "siblings_then": (SIBLINGS, {"c": np.array(True), "i": np.array(1), "a": F([1, 2]), "b": F([3, 4])}),
     "siblings_else": (SIBLINGS, {"c": np.array(False), "i": np.array(1), "a": F([1, 2]), "b": F([3, 4])}),
     "scatter_elements_add": (SHORT % (1, 'ScatterElements<axis=0, reduction="add">'), SHORTS),

@@ -239,7 +239,6 @@ Max = OperatorSpec(
     narrow=widened(()),
     raised=without_gaps,
     range=_largest,
-    is_bounding=True,
 )
 Min = OperatorSpec(
     "Min",
@@ -377,7 +376,6 @@ Clip = OperatorSpec(
     told=of_floats("of NaN, RTen makes a number within the bounds"),
     narrow=widened((0, 1, 2)),
     range=ranges.clipped,
-    is_bounding=True,
     onnx=OnnxForm(inputs={"min": 1, "max": 2}),
 )
 Sin = OperatorSpec("Sin", Row(1), dims=same)

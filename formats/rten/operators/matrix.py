@@ -113,7 +113,12 @@ def mat_mul_integer(node: Node, context: Context) -> list[Node] | None:
 
 
 MatMulInteger = OperatorSpec(
-    "MatMulInteger", Row(4), dims=matmul_dims, elements=(always(INT32),), rewritings=(mat_mul_integer,)
+    "MatMulInteger",
+    Row(4),
+    dims=matmul_dims,
+    elements=(always(INT32),),
+    rewritings=(mat_mul_integer,),
+    range=ranges.products_of_bytes,
 )
 
 

@@ -243,6 +243,12 @@ def matrix_products(node: Node, scope: Scope, types: list[ValueType]) -> Interva
     return _times(products(node, scope, types), _dim(dims[-1]) if dims else MAX_DIM)
 
 
+def products_of_bytes(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
+    """The sum of as many products of two bytes as the last axis is long."""
+    dims, greatest = types[0].dims, ((1 << 8) - 1) ** 2
+    return _times(Interval(-greatest, greatest), _dim(dims[-1]) if dims else MAX_DIM)
+
+
 def accumulated(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """What is scattered: elements of the data, updates, and in sums and products whatever these become."""
     reduction = next((attribute.s for attribute in node.attribute if attribute.name == "reduction"), None)

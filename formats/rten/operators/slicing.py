@@ -307,15 +307,19 @@ def pad(node: Node, context: Context) -> list[Node] | None:
         return None
     rank = len(pads) // 2
     if min(pads, default=0) < 0 and (mode != "constant" or context.target.deviates(_NO_CUTTING)):
+        kept = [max(0, number) for number in pads]
+        is_constant = mode == "constant" and any(kept)  # what fills may be cut off too
+        whole = context.op(Pad, data, context.int64(kept), context.optional(2)) if is_constant else data
         cut = context.op(
             Slice,
-            data,
+            whole,
             context.int64(max(0, -begin) for begin in pads[:rank]),
             context.int64(end if end < 0 else INT64_MAX for end in pads[rank:]),
             context.int64(range(rank)),
         )
-        kept = context.int64(max(0, number) for number in pads)
-        return context.replace(context.op(Pad, cut, kept, context.optional(2), mode=mode))
+        if is_constant or not any(kept):
+            return context.replace(cut)
+        return context.replace(context.op(Pad, cut, context.int64(kept), context.optional(2), mode=mode))
     padded = [axis for axis in range(rank) if pads[axis] or pads[rank + axis]]
     if mode == "constant" or all(axis >= rank - 2 for axis in padded):
         return None
