@@ -106,6 +106,9 @@ CASES = {
                               {"x": F([[1, 2]])}),
     "pads_of_nothing": ("g (float[A,2] x) => (float[B,C] y) <int64[4] p = {1, 0, -1, 0}> { y = Pad(x, p) }",
                         {"x": np.zeros((0, 2), F)}),
+    "casts_of_the_ends_of_64_bits": ("""g (float[3] x) => (float[3] y, int32[3] z, float[3] w)
+        <int64[3] k = {9223372036854775807, -9223372036854775808, 4}> {
+        y = Cast<to=1>(k) z = Cast<to=6>(k) w = Add(x, y) }""", {"x": F([1, 2, 3])}),
     "siblings_then": (SIBLINGS, {"c": np.array(True), "i": np.array(1), "a": F([1, 2]), "b": F([3, 4])}),
     "siblings_else": (SIBLINGS, {"c": np.array(False), "i": np.array(1), "a": F([1, 2]), "b": F([3, 4])}),
     "scatter_elements_add": (SHORT % (1, 'ScatterElements<axis=0, reduction="add">'), SHORTS),

@@ -11,7 +11,18 @@ from formats.rten.graph.attributes import find, get_int
 from formats.rten.operators import bits, comparison, elementwise, ranges, shape
 from formats.rten.operators.rules import INDEX_TYPES, of_attribute, same, same_contents
 from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, of_input
-from formats.rten.types import BYTES, FLOATS, INTS, PARTLY_HELD, READ_TYPES, SIGNED, VALUE_TYPES, limits, width
+from formats.rten.types import (
+    BYTES,
+    FLOATS,
+    INT32_LIMITS,
+    INTS,
+    PARTLY_HELD,
+    READ_TYPES,
+    SIGNED,
+    VALUE_TYPES,
+    limits,
+    width,
+)
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -74,6 +85,9 @@ def cast(node: Node, context: Context) -> list[Node] | None:
     if target not in FLOATS | INTS | BYTES:
         raise Refused(f"casts to {type_name(target)}, which RTen has not")
     source = context.elem_type(data)
+    held = context.scope.array(data) if context.scope.constant(data) and context.scope.ints(data) else None
+    if held is not None and not all(INT32_LIMITS[0] <= number <= INT32_LIMITS[1] for number in held.ravel().tolist()):
+        return context.replace(context.constants.add(held.astype(numpy_dtype(target))))  # RTen holds other numbers
     if target == source == BOOL and context.target.is_onnx:
         return None
     if target == BOOL:

@@ -239,6 +239,7 @@ Max = OperatorSpec(
     narrow=widened(()),
     raised=without_gaps,
     range=_largest,
+    is_bounding=True,
 )
 Min = OperatorSpec(
     "Min",
