@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import contextmanager, suppress
 from glob import glob
@@ -126,6 +127,8 @@ def folders_of(jobs: Sequence[Job], folder: Path, *, parents: bool) -> Iterator[
     try:
         if parents:
             _make(folder.absolute().parent, made)
+        if not folder.parent.exists():
+            raise FileNotFoundError(errno.ENOENT, "no such directory", str(folder.parent))
         if not folder.is_dir():
             folder.mkdir()
             made.append(folder)

@@ -36,6 +36,7 @@ class WriteKeywords(TypedDict, total=False):
     chunk_bytes: int | str
     in_flight_bytes: int | str
     overwrite: bool
+    parents: bool
     fsync: bool | None
     progress: Callable[[int, int], None] | None
     pin: Mapping[str, str] | None
@@ -69,6 +70,7 @@ class ConvertKeywords(TypedDict, total=False):
     chunk_bytes: int | str
     in_flight_bytes: int | str
     overwrite: bool
+    parents: bool
     fsync: bool | None
     progress: Callable[[int, int], None] | None
     pin: Mapping[str, str] | None

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from formats.options import Row
 
 OUT_OF_MEMORY = ("failed to map segment", "annot allocate memory")  # what loading a library says
+NO_DIRECTORY = "no such directory"  # as the engine says it
 # An option as the library's errors write it: `name` or `name=value`.
 KEYWORD = re.compile(r"`([a-z]\w*)(?:=([^`]*))?`")
 
@@ -26,17 +27,19 @@ def describe(
 
     Options become flags, those `typed` before the ones of their `rows`.
     """
-    lines = error.lines() if isinstance(error, FormatError) else [_words(error)]
+    lines = error.lines() if isinstance(error, FormatError) else [_words(error, rows or {})]
     return [in_flags(line, rows or {}, typed or {}) for line in lines]
 
 
-def _words(error: BaseException) -> str:
+def _words(error: BaseException, rows: Mapping[str, Row]) -> str:
     if (limit := _limit(error)) is not None:
         return limit
     if isinstance(error, OSError):
         words = error.strerror or str(error)
         if isinstance(error, FileExistsError) and Path(error.filename or "").is_file():
             words += "; `overwrite=True` replaces it"
+        if isinstance(error, FileNotFoundError) and error.strerror == NO_DIRECTORY and "parents" in rows:
+            words += "; `parents=True` makes it"
         return f"{error.filename}: {words}" if error.filename else words
     if isinstance(error, (FormatError, OptionError)) or not isinstance(error, Exception):
         return str(error)
@@ -117,7 +120,7 @@ def error_to_json(
 ) -> dict[str, Any]:
     """The error in words for programs."""
     path = getattr(error, "path", None) or getattr(error, "filename", None)
-    message = error.message if isinstance(error, FormatError) else _words(error)
+    message = error.message if isinstance(error, FormatError) else _words(error, rows or {})
     requirement = getattr(error, "requirement", None)
     return {
         "kind": type(error).__name__,

@@ -183,7 +183,7 @@ def _convert_into(folder: Path, sources: Sequence[str], request: Request, output
     jobs = several.jobs_into(folder, sources, target, given)
     if (names := request.of(several.BatchOptions).get("list")) is not None:
         jobs += several.listed_jobs(folder, names, target)
-    with folders_of(jobs, folder, parents=False):
+    with folders_of(jobs, folder, parents=given.get("parents", False)):
         return several.run(request, jobs, given, output)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from time import sleep
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,28 @@ NO_DIRECTORIES = UNSUPPORTED | {errno.EACCES}  # Windows does not open them, and
 # What a virus scanner or an indexer has open is free again soon; how long to wait for it, in seconds.
 PATIENCE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4)
 MANY_FILES = 64  # for more, one call that syncs everything waits less
+
+
+@contextmanager
+def made_folders(folder: Path) -> Iterator[None]:
+    """The folder and those around it exist in the context; where that fails, those that were made are gone again.
+
+    Raises: OSError where one cannot be made.
+    """
+    missing = [folder]
+    while not missing[-1].exists():
+        missing.append(missing[-1].parent)
+    made: list[Path] = []
+    try:
+        for path in reversed(missing[:-1]):
+            path.mkdir(exist_ok=True)
+            made.append(path)
+        yield
+    except BaseException:
+        for path in reversed(made):
+            with suppress(OSError):  # somebody else has put something there
+                path.rmdir()
+        raise
 
 
 @contextmanager

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Condition, Lock, Thread
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.options import ANY, SWITCH, count, option, settle, size
 from formats.tensordata.digest import new_digester
+from formats.tensordata.directory import made_folders
 from formats.tensordata.further_name import FurtherName
 from formats.tensordata.osio import SYSTEM, Capabilities, processors
 from formats.tensordata.output import OutputFile, destination_of
@@ -47,7 +48,8 @@ class EngineOptions:
     """How a plan is carried out; the bytes written do not depend on it.
 
     Memory use stays near `in_flight_bytes`, also where a chunk for each thread would be more; only a transform that
-    needs its whole input may exceed it, and then it runs alone. `fsync`: whether the files are on the disk in the end;
+    needs its whole input may exceed it, and then it runs alone. `parents`: whether folders around the files are made
+    where they are missing. `fsync`: whether the files are on the disk in the end;
     by default, those that replace others are, before these go, and new ones are as safe as after `cp`.
 
     `progress` gets the bytes done and the bytes to do,
@@ -62,6 +64,7 @@ class EngineOptions:
     )
     in_flight_bytes: int = option(256 << 20, size(), "The bytes in memory at a time, of all threads.", flags=())
     overwrite: bool = option(False, SWITCH, "Replace files that exist.", aliases=("-f", "--force"))
+    parents: bool = option(False, SWITCH, "Make the folders around DST where they are missing.")
     fsync: bool | None = option(
         None, SWITCH, "Wait until files are on the disk; by default those that replace others, before these go."
     )
@@ -118,6 +121,9 @@ def execute(
     if not paths:
         return Result(0, transfer(plan, [], options))
     model = paths[-1]
+    if options.parents:
+        with made_folders(model.parent):
+            return execute(plan, replace(options, parents=False), replaced, renamed)
     is_one = len(paths) == 1
     # Whoever asked for the model may not know of the others: only its own link is followed, and not to another folder.
     follow_link = is_one or Path(os.path.realpath(model)).parent == Path(os.path.realpath(model.parent))

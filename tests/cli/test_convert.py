@@ -379,7 +379,7 @@ def test_wrong_destinations_are_one_line_each(digits: Path, command: Command, tm
     for name, words, arguments in (
         ("there.onnx", "there.onnx: File exists; --force replaces it", ()),
         ("digits.onnx", "digits.onnx: File exists; --force replaces it", ()),
-        ("nowhere/a.onnx", "nowhere: no such directory", ()),
+        ("nowhere/a.onnx", "nowhere: no such directory; --parents makes it", ()),
         ("/dev/null", "/dev/null: exists and is not a regular file", ("--force", "--to", "onnx")),
         ("a.bin", "a.bin: the extension '.bin' belongs to no format (known: .onnx, .onnxz, .rten", ()),
         ("a", "a: no extension tells the format (known: .onnx, .onnxz, .rten", ()),

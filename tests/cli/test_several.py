@@ -146,6 +146,21 @@ def test_a_place_that_cannot_be_made_is_an_error(folder: Path) -> None:
     assert not Path("no").exists()
 
 
+def test_parents_are_made_on_request(folder: Path) -> None:
+    """With --parents, folders around the destination are made, and are gone again where nothing was written."""
+    assert "--parents makes it" in run("convert", "a.onnx", "b.onnx", "x/y/", "--to", "onnxz").stderr
+    assert run("convert", "a.onnx", "b.onnx", "x/y/", "--to", "onnxz", "--parents").exit_code == 0
+    assert tree("x") == ["y", "y/a.onnxz", "y/b.onnxz"]
+    assert run("convert", "missing.onnx", "no.onnx", "p/q/", "--to", "onnxz", "--parents").exit_code == 1
+    assert run("convert", "a.onnx", "p/q/a.onnxz").exit_code == 1
+    assert run("convert", "missing.onnx", "p/q/a.onnxz", "--parents").exit_code == 1
+    assert run("convert", "a.onnx", "p/q/a.rten", "--strict", "--exact", "--pin", "x=int8", "--parents").exit_code == 2
+    assert run("convert", "a.onnx", "b.onnx/q/a.onnx", "--parents").exit_code == 1
+    assert not Path("p").exists()
+    assert run("convert", "a.onnx", "p/q/a.onnx", "--parents", "--external-data").exit_code == 0
+    assert tree("p") == ["q", "q/a.onnx", "q/a.onnx.data"]
+
+
 def test_a_model_after_external_data_is_a_source(folder: Path) -> None:
     """`--external-data b.onnx` between sources means the usual data file, and b.onnx is a source."""
     assert run("convert", "a.onnx", "--external-data", "b.onnx", "out/", "--to", "onnx").exit_code == 0
