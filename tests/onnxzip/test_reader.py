@@ -33,7 +33,8 @@ from programs import need
 
 from formats import onnxzip
 from formats.errors import DecodeError, FormatError
-from formats.onnxzip import reader
+from formats.onnxpb.schema import MESSAGES
+from formats.onnxzip import graph_scan, reader
 from formats.registry import Match
 from formats.tensordata.source import Concat, Literal, Source
 
@@ -55,6 +56,53 @@ def test_requirement(row: Row) -> None:
             with pytest.raises(DecodeError) as caught:
                 onnxzip.read(source, None)
             assert caught.value.requirement is None
+
+
+class Unread(Source):
+    """Bytes that are read in pieces, as those of a file are."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.nbytes = len(data)
+
+    def readinto(self, offset: int, buffer: memoryview) -> None:
+        """Copy a range."""
+        buffer[:] = self.data[offset : offset + len(buffer)]
+
+    def slice(self, offset: int, nbytes: int) -> Unread:
+        """Return a range."""
+        return Unread(self.data[offset : offset + nbytes])
+
+
+@pytest.mark.parametrize("window_bytes", [20, 29, 64])  # at least a tag and a length
+def test_graphs_of_any_size_have_the_same_verdict(window_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph that is too large to be read at once is looked at in pieces, and taken or refused as others are."""
+    monkeypatch.setattr(graph_scan, "WHOLE_BYTES", 2)
+    monkeypatch.setattr(graph_scan, "WINDOW_BYTES", window_bytes)
+    for row in ROWS:
+        if row.requirement >= "Z-6":
+            if row.refused is not None:
+                with pytest.raises(FormatError) as caught:
+                    onnxzip.check(Unread(bytes_of(row.refused)))
+                assert caught.value.requirement
+            if row.taken is not None:
+                onnxzip.check(Unread(bytes_of(row.taken)))
+
+
+def test_messages_that_are_entered_are_those_with_tensors_in_them() -> None:
+    """The table of the format has every way to a tensor that ONNX has today, and the types of the fields are ONNX's."""
+    ways = {"TensorProto"}
+    while (
+        more := {name for name, fields in MESSAGES.items() if any(field.type_name in ways for field in fields)} - ways
+    ):
+        ways |= more
+    expected: dict[str, dict[int, str]] = {}
+    names = ["ModelProto"]
+    for name in names:  # which grows
+        inner = {field.number: field.type_name for field in MESSAGES[name] if field.type_name in ways}
+        expected[name] = inner
+        names += [each for each in dict.fromkeys(inner.values()) if each not in names]
+    assert expected == graph_scan.ENTERED
 
 
 class Zeros(Source):
