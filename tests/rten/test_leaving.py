@@ -14,6 +14,10 @@ from runtime.runner import DEFAULT_RELEASES, RunnerError
 
 import formats
 from formats.errors import FormatError
+from formats.ir.model import Graph, Model, OperatorSetId, ValueInfo
+from formats.ir.storage import from_numpy
+from formats.rten.graph.attributes import make_node
+from formats.rten.operators.spec import RTEN_DOMAIN
 
 RELEASE = DEFAULT_RELEASES[-1]  # those who leave .rten go to the newest
 TOLERANCE = 1e-6  # of the largest number: sums may be in another order
@@ -109,6 +113,55 @@ def test_suite(newest, tmp_path: Path) -> None:
     outcomes = {case.id: outcome(case, tmp_path, newest) for case in backend_cases() if RANDOM not in case.id}
     assert {} == {name: text for name, text in outcomes.items() if text not in ("right", "refused")}
     assert sum(text == "right" for text in outcomes.values()) >= 1580
+
+
+def test_integers_beyond_32_bits_are_told(newest, tmp_path: Path) -> None:
+    """Where RTen's integers wrap and those of ONNX do not, the report says so, but not of sizes."""
+    text = """<ir_version: 8, opset_import: ["": 13]> g (float[n, 2] x) => (float y, float[k] z)
+        <int64 million = {1000000}> {
+        size = Size(x) most = Mul(size, million) much = Mul(most, million) y = Cast<to = 1>(much)
+        shape = Shape(x) all = ReduceProd<keepdims = 1>(shape) z = Reshape(x, all) }"""
+    source, path, target = (tmp_path / name for name in ("m.onnx", "m.rten", "back.onnx"))
+    source.write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    formats.convert(source, path)
+    report = formats.convert(path, target)
+    assert ["Mul: numbers beyond 32 bits wrap in RTen, and are right in ONNX (most, much)"] == [
+        loss.detail for loss in report.losses if loss.kind == "deviation"
+    ]
+    inputs = {"x": np.ones((3, 2), np.float32)}
+    assert not difference(newest.run(target, inputs), newest.run(path, inputs))
+    assert evaluate_in_onnxruntime(target.read_bytes(), inputs)[0] == 6e12
+
+
+@pytest.mark.parametrize("text", [
+    "() => (float[3] y) <float[3] x = {1, 2, 3}, float d = {2}> { y = Div(x, d) }",
+    "() => (float y) <float x = {1}, float d = {2}> { y = Div(x, d) }",
+    "() => (float[2] y) <float x = {1}, float[2] d = {2, 4}> { y = Div(x, d) }",
+    "() => (float[2] y) <float[2] x = {1, 3}, float d = {2}, float e = {8}> { a = Mul(x, d) y = Div(a, e) }",
+    "() => (float[1] y) <float x = {1}, float d = {2}, int64[1] z = {0}> { a = Unsqueeze(x, z) y = Div(a, d) }",
+])  # fmt: skip
+@pytest.mark.parametrize("runtime", [None, "rten"])
+def test_whole_floats_are_divided_as_floats(text, runtime, newest, tmp_path: Path) -> None:
+    """What RTen's optimiser would divide as integers is written otherwise, in .rten files and in ONNX for RTen."""
+    source, path = tmp_path / "m.onnx", tmp_path / ("m.onnx.rten" if runtime is None else "for-rten.onnx")
+    source.write_bytes(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 13]> g {text}').SerializeToString())
+    formats.convert(source, path, runtime=runtime)
+    wanted = evaluate_in_onnxruntime(source.read_bytes(), {})
+    assert not difference(newest.run(path, {}), wanted)
+
+
+def test_division_of_whole_floats_is_told(newest, tmp_path: Path) -> None:
+    """A .rten file of others that has such a division gives integers in RTen, as its report says."""
+    node = make_node("Div", ["x", "d"], ["y"])
+    node.domain = RTEN_DOMAIN
+    tensors = [from_numpy(np.array(values, np.float32), name) for name, values in (("x", [1, 3]), ("d", 2))]
+    graph = Graph(node=[node], output=[ValueInfo(name="y")], initializer=tensors)
+    path, target = tmp_path / "m.rten", tmp_path / "m.onnx"
+    formats.save(Model(opset_import=[OperatorSetId(domain=RTEN_DOMAIN, version=1)], graph=graph), path)
+    report = formats.convert(path, target)
+    assert [True] == [loss.matters for loss in report.losses if loss.kind == "deviation"]
+    assert [0, 1] == newest.run(path, {})[0].tolist() == newest.run(target, {})[0].tolist()
+    assert [0.5, 1.5] == evaluate_in_onnxruntime(target.read_bytes(), {})[0].tolist()
 
 
 def test_extremes_agree_in_onnxruntime(newest, tmp_path: Path) -> None:

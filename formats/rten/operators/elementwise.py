@@ -10,10 +10,10 @@ from formats.rten.convert.value_types import Interval
 from formats.rten.graph.attributes import find, get_float, get_int
 from formats.rten.operators import comparison, ranges
 from formats.rten.operators.deviations import of_floats
+from formats.rten.operators.known_floats import AS_INTEGERS, may_be_folded, may_be_known, quotient_deviation
 from formats.rten.operators.rewritings import broadcast_by_attribute, dropped, widened, without_gaps
 from formats.rten.operators.rules import arithmetic, broadcast, multiply, of_any_input, pairs, pairwise, same
 from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
-from formats.rten.target import Fault
 from formats.rten.types import BYTES, INT32_LIMITS
 
 if TYPE_CHECKING:
@@ -42,29 +42,16 @@ def short_bias(node: Node, context: Context) -> list[Node] | None:
     return None if inputs == list(node.input) else context.changed(inputs)
 
 
-_AS_INTEGERS: Final = Fault("computes with integers of 32 bits where it knows, before the model runs, whole floats")
-
-
-def _may_be_known(name: str, context: Context) -> bool:
-    """Whether RTen may know a float before the model runs, as it knows whole constants and what comes from dims."""
-    rank = context.rank(name)
-    if (rank is not None and rank > 1) or context.scope.is_safe(_AS_INTEGERS, name):
-        return False
-    tensor = context.scope.constant(name)
-    if tensor is None:
-        return None not in context.scope.range_of(name)
-    array = tensor.numpy().astype("float64")
-    return bool(((array == array.round()) & (abs(array) <= INT32_LIMITS[1])).all())
-
-
 def of_known_floats(node: Node, context: Context) -> list[Node] | None:
     """Two floats that RTen may know become one that it does not: the largest of a number and itself is that number."""
     first, second = context.input(0), context.input(1)
-    if not context.scope.knows_numbers((first, second)) or context.is_integer(first):
+    is_quotient = node.op_type == Div.name  # of which no range tells that integers would do
+    if not (is_quotient or context.scope.knows_numbers((first, second))) or context.is_integer(first):
         return None
-    if not (_may_be_known(first, context) and _may_be_known(second, context)):
-        return None
-    rule = None if node.op_type == Div.name else context.operator.range
+    for name in (first, second):
+        if not may_be_known(name, context) and not (is_quotient and may_be_folded(name, context)):
+            return None
+    rule = None if is_quotient else context.operator.range
     if rule is not None and Interval(*INT32_LIMITS).holds(rule(node, context.scope, [])):
         return None
     return context.changed([context.op(Max, first, first), second])
@@ -73,7 +60,7 @@ def of_known_floats(node: Node, context: Context) -> list[Node] | None:
 def _largest(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The interval of the largest input; RTen does not know that of a number and itself before the model runs."""
     if len(node.input) == 2 and node.input[0] == node.input[1]:
-        scope.add_safe(_AS_INTEGERS, node.output[0])
+        scope.add_safe(AS_INTEGERS, node.output[0])
     return ranges.largest(node, scope, types)
 
 
@@ -86,7 +73,7 @@ Add = OperatorSpec(
     contents=arithmetic(operator.add, 0),
     older=(broadcast_by_attribute,),
     rewritings=(short_bias, of_known_floats),
-    faults=(_AS_INTEGERS,),
+    faults=(AS_INTEGERS,),
     narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
     is_plain=True,
     range=ranges.sums,
@@ -100,7 +87,7 @@ Sub = OperatorSpec(
     contents=arithmetic(operator.sub, 0),
     older=(broadcast_by_attribute,),
     rewritings=(of_known_floats,),
-    faults=(_AS_INTEGERS,),
+    faults=(AS_INTEGERS,),
     narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
     is_plain=True,
     range=ranges.differences,
@@ -125,7 +112,7 @@ Mul = OperatorSpec(
     contents=multiply_contents,
     older=(broadcast_by_attribute,),
     rewritings=(of_known_floats,),
-    faults=(_AS_INTEGERS,),
+    faults=(AS_INTEGERS,),
     narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
     is_plain=True,
     range=ranges.products,
@@ -165,7 +152,8 @@ Div = OperatorSpec(
     contents=arithmetic(_divide, 1),
     older=(broadcast_by_attribute,),
     rewritings=(of_known_floats, of_one_element),
-    faults=(_AS_INTEGERS,),
+    faults=(AS_INTEGERS,),
+    deviation=quotient_deviation,
     narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
     is_plain=True,
     range=ranges.quotients,

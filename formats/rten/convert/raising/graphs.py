@@ -18,6 +18,7 @@ from formats.rten.convert.raising.integers import converted, has_limits, is_trut
 from formats.rten.convert.raising.kinds import INTEGERS, ValueKind, declared, integer_type, signature_of, value_info
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import MALFORMED, Scope
+from formats.rten.convert.shape_names import ShapeNames
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import find, make_node
 from formats.rten.graph.ordering import defined, mentioned, topological
@@ -77,6 +78,7 @@ class GraphRaiser:
         self._initializers: dict[str, Tensor] = {}
         self._values: dict[str, Value] = {}
         self._views: dict[tuple[str, int | None, int | None, bool], str] = {}
+        self._shapes = ShapeNames(graph)
         self._defined: set[str] = defined(graph) | (outer._defined if outer else set())
         if outer is None:
             for value in (*graph.value_info, *graph.output):
@@ -224,6 +226,9 @@ class GraphRaiser:
         output = signature_of(node).output
         is_sequence = output == "S" or (output == "A" and first)
         for place, (given, name) in enumerate(zip(node.output, made.output, strict=False)):
+            if name in self._scope.exceeding and not self._shapes.has(given):
+                detail = f"{node.op_type}: numbers beyond 32 bits wrap in RTen, and are right in ONNX"
+                self._shared.losses.add("deviation", detail, where, given, matters=False)
             if given:
                 elem_type = self._scope.type_of(name).elem_type or FLOAT
                 kind = kinds[place] if place < len(kinds) else ValueKind(elem_type, is_sequence)
