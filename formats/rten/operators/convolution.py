@@ -112,6 +112,19 @@ def convolution_raised(node: Node, context: Context) -> list[Node]:
     return context.changed(**raised_lists(node, axes), dilations=dilations, kernel_shape=kernel if is_known else None)
 
 
+MAX_WEIGHTS = 256  # that are looked at; those of layers that learned are more, and finite
+
+
+def _weights_told(node: Node, context: Context) -> str:
+    """Of few constant weights, whether there are some that are not finite."""
+    weight = node.input[1]
+    sizes = [dim for dim in context.dims(weight) or () if isinstance(dim, int)]
+    if context.scope.constant(weight) is None or prod(sizes) > MAX_WEIGHTS:
+        return ""
+    is_special = None in context.scope.range_of(weight)
+    return "padding is left out, which NaN and infinities among the weights would make NaN" if is_special else ""
+
+
 Conv = OperatorSpec(
     "Conv",
     Row(3, 1, "ConvAttrs", _CONV, _KERNEL_IMPLIED),
@@ -122,6 +135,7 @@ Conv = OperatorSpec(
     ),
     raised=convolution_raised,
     is_plain=True,
+    unspecified=_weights_told,
     onnx=OnnxForm(takes=_KERNEL_IMPLIED),
 )
 

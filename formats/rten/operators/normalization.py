@@ -8,6 +8,7 @@ from formats.ir.dtypes import FLOAT
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_int, get_ints
 from formats.rten.operators import comparison, elementwise, indexing, pooling, reduction, shape
+from formats.rten.operators.deviations import of_floats
 from formats.rten.operators.rewritings import dropped
 from formats.rten.operators.rules import same, unknown
 from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, axis_field
@@ -100,6 +101,7 @@ BatchNormalization = OperatorSpec(
     older=(old_batch_normalization,),
     rewritings=(batch_normalization,),
     is_plain=True,
+    unspecified=of_floats("of infinities, NaN may be made by RTen only or by onnxruntime only, by the order of sums"),
     onnx=OnnxForm(takes={"momentum": ANY, "training_mode": (0,), "spatial": (1,)}),
 )
 InstanceNormalization = OperatorSpec(
