@@ -109,6 +109,9 @@ CASES = {
     "casts_of_the_ends_of_64_bits": ("""g (float[3] x) => (float[3] y, int32[3] z, float[3] w)
         <int64[3] k = {9223372036854775807, -9223372036854775808, 4}> {
         y = Cast<to=1>(k) z = Cast<to=6>(k) w = Add(x, y) }""", {"x": F([1, 2, 3])}),
+    "loop_of_no_steps_without_dims": ("""g (float[A] x, int64 n) => (float[A] y, float[B, C] z) <bool t = {1}> {
+        y, z = Loop (n, t, x) < body = b (int64 i, bool c, float[] v) => (bool d, float[] w, float[] u)
+            { d = Identity(c) w = Identity(v) u = Neg(x) } > }""", {"x": F([]), "n": np.array(0)}),
     "siblings_then": (SIBLINGS, {"c": np.array(True), "i": np.array(1), "a": F([1, 2]), "b": F([3, 4])}),
     "siblings_else": (SIBLINGS, {"c": np.array(False), "i": np.array(1), "a": F([1, 2]), "b": F([3, 4])}),
     "scatter_elements_add": (SHORT % (1, 'ScatterElements<axis=0, reduction="add">'), SHORTS),

@@ -391,10 +391,9 @@ def _typed(value: ValueInfo, scope: Scope) -> ValueInfo:
     """A subgraph's output with what is known of its type, where it does not say so itself."""
     elem_type, dims = scope.type_of(value.name or "")
     if elem_type is None or (value.type is not None and declared_type(value.type).elem_type):
-        return value
-    shape = None if dims is None else TensorShape(dim=[_dimension(dim) for dim in dims])
+        tensor = value.type.tensor_type if value.type is not None else None
+        if elem_type is None or dims is None or tensor is None or tensor.shape is not None:
+            return value
+    sizes = (dim if isinstance(dim, int) else None for dim in dims or ())
+    shape = None if dims is None else TensorShape(dim=[Dimension(dim_value=size) for size in sizes])
     return replace(value, type=Type(tensor_type=TensorType(elem_type=elem_type, shape=shape)))
-
-
-def _dimension(dim: int | str | None) -> Dimension:
-    return Dimension(dim_value=dim) if isinstance(dim, int) else Dimension()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import isfinite, prod
+from struct import unpack
 from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import BOOL, FLOAT, INT32, INT64
@@ -117,12 +118,12 @@ MAX_WEIGHTS = 256  # that are looked at; those of layers that learned are more, 
 
 def _weights_told(node: Node, context: Context) -> str:
     """Of few constant weights, whether there are some that are not finite."""
-    weight = node.input[1]
-    sizes = [dim for dim in context.dims(weight) or () if isinstance(dim, int)]
-    if context.scope.constant(weight) is None or prod(sizes) > MAX_WEIGHTS:
+    weight = context.scope.constant(node.input[1])
+    if weight is None or weight.data_type != FLOAT or prod(weight.dims) > MAX_WEIGHTS:
         return ""
-    is_special = None in context.scope.range_of(weight)
-    return "padding is left out, which NaN and infinities among the weights would make NaN" if is_special else ""
+    data = weight.source().read()
+    is_finite = all(map(isfinite, unpack(f"<{len(data) // 4}f", data)))
+    return "" if is_finite else "padding is left out, which NaN and infinities among the weights would make NaN"
 
 
 Conv = OperatorSpec(
