@@ -78,7 +78,7 @@ def lowered() -> str:
 
 def contributed() -> str:
     """The operators of onnxruntime's own domain that are written as others."""
-    return _paragraph(sorted(name for domain, name in BY_DOMAIN if domain == MICROSOFT))
+    return _paragraph(sorted(spec.name for spec in BY_DOMAIN.values() if spec.domain == MICROSOFT and spec.rewritings))
 
 
 def learned() -> str:

@@ -9,12 +9,12 @@ import pytest
 from runtime.runner import RELEASES, RunnerError
 
 from formats.rten.operators import ALL_SPECS
-from formats.rten.operators.spec import ANY, FieldKind
+from formats.rten.operators.spec import ANY, MICROSOFT, FieldKind
 from formats.rten.target import TARGETS
 
 KNOWN = {release: TARGETS[release]._replace(is_onnx=True) for release in RELEASES}
 FEW = 3  # activations of one direction, at most
-SPECS = [spec for spec in ALL_SPECS if not spec.domain and spec.name != "Constant"]
+SPECS = [spec for spec in ALL_SPECS if spec.domain in ("", MICROSOFT) and spec.name != "Constant"]
 # What the attributes of fields are, where an operator wants them or a choice has to be made.
 BODY = onnx.parser.parse_graph("g (int64 i, bool c) => (bool c_out) { c_out = Identity(c) }")
 BRANCH = onnx.parser.parse_graph("g () => (float[1] t) { t = Constant<value_floats=[1.0]>() }")
@@ -36,9 +36,9 @@ def value_of(field: Any) -> Any:
 def stops(runtimes, tmp_path):
     """Loads a model of one node in a release, and gives the loader's complaint, empty where there is none."""
 
-    def load(release, op_type, inputs, attributes):
+    def load(release, spec, inputs, attributes):
         names = [f"x{number}" for number in range(inputs)]
-        node = onnx.helper.make_node(op_type, names, ["y"], **attributes)
+        node = onnx.helper.make_node(spec.name, names, ["y"], domain=spec.domain, **attributes)
         values = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in names]
         result = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.UNDEFINED, None)
         graph = onnx.helper.make_graph([node], "g", values, [result])
@@ -64,13 +64,15 @@ def test_operators(release, stops):
         row = spec.row_for(KNOWN[release])
         required = {field.onnx_name: value_of(field) for field in (row.fields if row else ()) if field.required}
         if row is not None:
-            expected.add(spec.name)
-        if "not supported" not in stops(release, spec.name, 1, required):
-            found.add(spec.name)
+            expected.add((spec.domain, spec.name))
+        if "not supported" not in stops(release, spec, 1, required):
+            found.add((spec.domain, spec.name))
     assert expected == found
 
 
-@pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.row or spec.onnx.row], ids=lambda spec: spec.name)
+@pytest.mark.parametrize(
+    "spec", [spec for spec in SPECS if spec.row or spec.onnx.row], ids=lambda spec: f"{spec.domain}{spec.name}"
+)
 def test_attributes(spec, stops):
     """The loader takes the attributes that the spec says it takes, needs those that it says, and takes no other."""
     release = max(RELEASES)
@@ -79,23 +81,23 @@ def test_attributes(spec, stops):
         pytest.skip(f"RTen {release} has no such operator")
     inputs = 1 if row.inputs != 0 else 0
     required = {field.onnx_name: value_of(field) for field in row.fields if field.required}
-    assert "" == stops(release, spec.name, inputs, required)
+    assert "" == stops(release, spec, inputs, required)
     for field in row.fields:
         if not field.required:
-            assert "" == stops(release, spec.name, inputs, {**required, field.onnx_name: value_of(field)}), field.name
+            assert "" == stops(release, spec, inputs, {**required, field.onnx_name: value_of(field)}), field.name
     for name, values in spec.onnx.takes.items():
         for value in values if values is not ANY else [0]:
             if value == ():  # nothing, of which the type cannot be told
                 continue
             both = {"direction": "bidirectional"} if name == "activations" and len(value) > FEW else {}
-            assert "" == stops(release, spec.name, inputs, {**required, **both, name: value}), (name, value)
+            assert "" == stops(release, spec, inputs, {**required, **both, name: value}), (name, value)
     for name, place in spec.onnx.inputs.items():
         value = 1 if name in ("k", "axis") else 0.5 if name in ("min", "max", "value", "ratio") else [1, 1]
-        assert "" == stops(release, spec.name, place, {**required, name: value}), name
+        assert "" == stops(release, spec, place, {**required, name: value}), name
     if not any(field.kind is FieldKind.GRAPH for field in row.fields):  # those it does not look at
-        assert "unsupported" in stops(release, spec.name, inputs, {**required, "no_such_attribute": 1})
+        assert "unsupported" in stops(release, spec, inputs, {**required, "no_such_attribute": 1})
     if spec.row is not None:
         for name, values in spec.row.neutral.items():
             taken = spec.onnx.takes.get(name)
             for value in () if values is ANY or taken is ANY else set(values) - set(taken or ()):
-                assert "" != stops(release, spec.name, inputs, {**required, name: value}), (name, value)
+                assert "" != stops(release, spec, inputs, {**required, name: value}), (name, value)

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from formats.rten.convert.scope import Scope
 
 
-KEEPING_APART: Final = (comparison.And.name, comparison.Where.name, elementwise.Max.name)  # put behind such outputs
+KEEPING_APART: Final = (
+    comparison.And.name,
+    comparison.Or.name,
+    comparison.Where.name,
+    elementwise.Max.name,
+)  # put behind such outputs
 
 
 def fed(graph: Graph) -> str:
@@ -113,6 +118,9 @@ def _chosen(inner: str, name: str, given: str, constants: Constants, names: Valu
     for key, (number, axes) in {**types, "total": (INT32 if given else FLOAT, ()), "wide": (INT32, dims),
                                 "same": (INT32, dims)}.items():  # fmt: skip
         scope.types[known[key]] = ValueType(number, axes)
+    if elem_type == BOOL:  # of which onnxruntime has no choice
+        yield make_node(comparison.Or.name, [inner, known["below"]], [name])
+        return
     if elem_type not in BYTES:
         yield make_node(comparison.Where.name, [known["below"], inner, inner], [name])
         return

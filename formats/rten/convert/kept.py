@@ -37,9 +37,10 @@ class Applied(NamedTuple):
 class Kept:
     """What was rewritten of one model; `kept_version` is the operator set whose nodes may stay in an older form."""
 
-    def __init__(self, target: Target, kept_version: int | None) -> None:
+    def __init__(self, target: Target, kept_version: int | None, names: ValueNames) -> None:
         self.changes: list[Change] = []
         self.needs = 0, ""  # the operator set that nodes are of which were made, and the operator that needs it
+        self._names = names
         self._target = target
         self._kept_version = kept_version
         self._alike: dict[Likeness, Change] = {}
@@ -48,8 +49,8 @@ class Kept:
         self, node: Node, made: list[Node], applied: Sequence[Applied], version: int, where: str, scope: Scope
     ) -> list[Node]:
         """What takes the place of a node of which legal nodes were `made`: those, or the node where it may stay."""
-        if len(made) == 1 and made[0] is node:
-            return made
+        if (len(made) == 1 and made[0] is node) or self._is_native(node, scope):
+            return [node]
         spec, is_older = spec_of(node), any(rewriting.is_older for rewriting in applied)
         has_graphs = bool(subgraphs((node,)))
         if spec is not None and len(made) == 1:
@@ -58,13 +59,35 @@ class Kept:
                 return [node]
             if has_graphs and not applied:  # of which only subgraphs changed
                 return made
-        if len(made) != 1 or is_older or (made[0].op_type, made[0].input) != (node.op_type, node.input):
+        if len(made) != 1 or is_older or _form(made[0]) != _form(node):
             self.note_needs(made)
         stops = [problem.reason for problem in problems(node, self._target)]
         because = [*stops, *(rewriting.text for rewriting in applied if rewriting.text), "RTen does not take its form"]
         became = tuple(dict.fromkeys(new.op_type or "" for new in made))
         self.changes.append(Change(where, label(node), _operator(node), became, because[0], bool(stops)))
         return made
+
+    def _is_native(self, node: Node, scope: Scope) -> bool:
+        """Whether the loader has a kernel for an operator that is not ONNX's own, and takes the node."""
+        spec = spec_of(node)
+        if spec is None or not spec.onnx.is_native or problems(node, self._target):
+            return False
+        for place, rank in spec.onnx.ranks.items():
+            name = node.input[place] if place < len(node.input) else ""
+            dims = scope.type_of(name).dims
+            if name and (dims is None or len(dims) != rank):
+                return False
+        return self._missing_output(node, spec) is None
+
+    def _missing_output(self, node: Node, spec: OperatorSpec) -> int | None:
+        """The first output that is used and that RTen does not give."""
+        row = spec.row_for(self._target)
+        outputs = None if row is None else row.outputs
+        for number, name in enumerate(node.output):
+            is_given = number not in spec.onnx.lacks_outputs and (outputs is None or number < outputs)
+            if not is_given and self._names.is_read(name):
+                return number
+        return None
 
     def inline(self, node: Node, where: str) -> None:
         """A function is put in the place of a call."""
@@ -90,7 +113,7 @@ class Kept:
             for _, _, graph in subgraphs((node,)):
                 self.note_needs(graph.node)
 
-    def readable(self, node: Node, spec: OperatorSpec, names: ValueNames) -> Node:
+    def readable(self, node: Node, spec: OperatorSpec) -> Node:
         """A legal node without what asks for nothing, as the loader reads it.
 
         Raises: Refused where it does not.
@@ -99,17 +122,20 @@ class Kept:
         found = problems(node_in_read_types(node), self._target)
         if found:
             raise Refused(found[0].reason, found[0].remedy)
-        row = spec.row_for(self._target)
-        outputs = None if row is None else row.outputs
-        for number, name in enumerate(node.output):
-            if outputs is not None and number >= outputs and names.is_read(name):
-                raise Refused(f"has an output {number} that is used, and RTen gives only those before it")
+        number = self._missing_output(node, spec)
+        if number is not None:
+            raise Refused(f"has an output {number} that is used, and RTen does not give it")
         return node
 
 
 def label(node: Node) -> str:
     """What a node is called in a report."""
     return node.name or next(filter(None, node.output), "")
+
+
+def _form(node: Node) -> tuple[object, ...]:
+    """What a change of which may need another operator set."""
+    return node.op_type, node.domain or "", node.input, {attribute.name for attribute in node.attribute}
 
 
 def _operator(node: Node) -> str:

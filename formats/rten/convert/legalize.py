@@ -88,10 +88,8 @@ def legalize(model: Model, exact: bool = False, target: Target = ALL_RELEASES) -
     legal = legalizer.graph(graph, versions, None, "graph", ())
     imports = [OperatorSetId(domain="", version=target.version or max(version, NEWEST))]
     imports += [entry for entry in model.opset_import if entry.domain not in STANDARD_DOMAINS]
-    least = FIRST_IR_WITH_DEFAULTS if target.is_onnx else IR_VERSION
-    result = replace(
-        model, graph=legal, opset_import=imports, functions=[], ir_version=max(model.ir_version or 0, least)
-    )
+    version = max(model.ir_version or 0, FIRST_IR_WITH_DEFAULTS if target.is_onnx else IR_VERSION)
+    result = replace(model, graph=legal, opset_import=imports, functions=[], ir_version=version)
     types = {where: legalizer.types.get(id(found), {}) for where, found in graphs(legal, "graph")}
     return Legalized(result, tuple(legalizer.refusals), types, legalizer.losses, legalizer.kept)
 
@@ -128,11 +126,12 @@ class _Legalizer:
         self.refusals: list[Refusal] = []
         self.losses = Losses()
         self.types: dict[int, Mapping[str, ValueType]] = {}
-        self.kept = Kept(target, version if version == target.version else None) if target.is_onnx else None
         self._exact = exact
         self._target = target
         self._functions = functions_of(model.functions)
         self._names = ValueNames(*_names(model))
+        kept_version = version if version == target.version else None
+        self.kept = Kept(target, kept_version, self._names) if target.is_onnx else None
         self._precedents = Precedents(self._names)
         self._sizes: dict[Key, float] = {}
         self._room: float = MAX_NODES
@@ -276,7 +275,7 @@ class _Legalizer:
         if spec is None or spec.row_for(self._target) is None:
             raise Refused("is an operator that RTen has not")
         if self.kept is not None:
-            node = self.kept.readable(node, spec, self._names)
+            node = self.kept.readable(node, spec)
         scope = place.surroundings.scope
         scope.infer(node)
         for name in node.output:

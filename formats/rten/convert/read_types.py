@@ -129,10 +129,17 @@ def _type(value_type: Type) -> Type:
     if tensor.elem_type in READ_AS:
         changes["elem_type"] = READ_AS[tensor.elem_type or 0]
     shape = tensor.shape
-    if shape is not None and any(dim.dim_param in UNKNOWN_DIMS and dim.dim_value is None for dim in shape.dim):
-        dims = [
-            Dimension(denotation=dim.denotation) if dim.dim_param in UNKNOWN_DIMS and dim.dim_value is None else dim
-            for dim in shape.dim
-        ]
+    if shape is not None and has_unknown_dims(value_type):
+        dims = [Dimension(denotation=dim.denotation) if _is_unknown(dim) else dim for dim in shape.dim]
         changes["shape"] = replace(shape, dim=dims)
     return replace(value_type, tensor_type=replace(tensor, **changes)) if changes else value_type
+
+
+def has_unknown_dims(value_type: Type | None) -> bool:
+    """Whether a tensor has sizes of which its type tells nothing by a name."""
+    shape = value_type.tensor_type.shape if value_type is not None and value_type.tensor_type is not None else None
+    return shape is not None and any(map(_is_unknown, shape.dim))
+
+
+def _is_unknown(dim: Dimension) -> bool:
+    return dim.dim_param in UNKNOWN_DIMS and dim.dim_value is None

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from formats.ir.dtypes import type_name
+from formats.ir.dtypes import DOUBLE, type_name
 from formats.ir.model import Graph, Model
 from formats.ir.walk import graphs
 from formats.registry import Change, Runnable
 from formats.rten.convert.legalize import legalize
-from formats.rten.convert.read_types import READ_AS, element_type, in_read_types
+from formats.rten.convert.read_types import READ_AS, element_type, has_unknown_dims, in_read_types
 from formats.rten.convert.refusal import Refusal, RefusalError
 from formats.rten.target import ONNX_LOADER
 from formats.rten.types import NOT_NUMBERS
@@ -59,6 +59,8 @@ def runnable(model: Model) -> Runnable:
         detail = f"the model is of operator set {version}, before of {given}: what is rewritten needs its {needed[1]}"
         losses.add("opset_version", detail, "opset_import", "ai.onnx", matters=False)
     kinds = {found.elem_type for types in legalized.types.values() for found in types.values()}
+    if DOUBLE in kinds:
+        losses.add("precision", "RTen computes DOUBLE in 32 bits", "graph", "any value")
     graph = in_read_types(made.graph or Graph(), kinds, losses)
     graph = _with_plain_references(graph)
     refusals = [*legalized.refusals, *_unheld_interface(made.graph or Graph())]
@@ -100,6 +102,10 @@ def _changes(model: Model, legalized: Legalized) -> Iterator[Change]:
                 reason = f"RTen does not read tensors of {type_name(kind)}"
                 place = f"{where}.initializer[{index}]"
                 yield Change(place, tensor.name or "", "", (type_name(READ_AS[kind]),), reason, True)
+        for index, value in enumerate(graph.input):
+            if has_unknown_dims(value.type):
+                reason = "RTen takes all sizes that have no name, or are called '?', for the same size"
+                yield Change(f"{where}.input[{index}]", value.name or "", "", (), reason, False)
         for index, sparse in enumerate(graph.sparse_initializer):
             name = (sparse.values.name if sparse.values else "") or ""
             yield Change(

@@ -21,9 +21,8 @@ from formats.rten.convert.value_types import (
     merge,
     nameless,
 )
-from formats.rten.operators import SPECS, shape
+from formats.rten.operators import shape, spec_of
 from formats.rten.operators.rules import INDEX_TYPES, MAX_CONTENTS
-from formats.rten.operators.spec import STANDARD_DOMAINS
 from formats.rten.types import BYTES, FLOATS, INT32_LIMITS, INTS, PARTLY_HELD, UNSIGNED, limits
 
 if TYPE_CHECKING:
@@ -238,7 +237,9 @@ class Scope:
 
     def infer(self, node: Node) -> None:
         """Know the outputs of a node whose inputs are known as far as they will be."""
-        spec = SPECS.get(node.op_type or "") if node.domain in STANDARD_DOMAINS else None
+        spec = spec_of(node)
+        if spec is not None and spec.domain and not spec.onnx.is_native:
+            spec = None
         declared = self.declared
         if spec is None:
             for name in node.output:

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from formats.ir.dtypes import BOOL, BY_NAME, BY_NUMBER, DOUBLE, FLOAT, INT32, UINT32, UINT64, numpy_dtype, type_name
+from formats.ir.dtypes import (
+    BOOL,
+    BY_NAME,
+    BY_NUMBER,
+    DOUBLE,
+    FLOAT,
+    INT8,
+    INT32,
+    UINT8,
+    UINT32,
+    UINT64,
+    numpy_dtype,
+    type_name,
+)
 from formats.ir.storage import from_numpy
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_int
 from formats.rten.operators import bits, comparison, elementwise, ranges, shape
 from formats.rten.operators.rules import INDEX_TYPES, of_attribute, same, same_contents
 from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, of_input
+from formats.rten.target import RTEN_0_27
 from formats.rten.types import (
     BYTES,
     FLOATS,
@@ -160,12 +174,17 @@ CastLike = OperatorSpec(
 )
 
 
+SAME_BITS: Final = frozenset((FLOAT, INT32, INT8, UINT8))  # what RTen holds with the bits that ONNX has
+
+
 def bit_cast(node: Node, context: Context) -> list[Node] | None:
     """A constant with its bits as another type; of integers of up to 16 bits, the cast that wraps."""
     data, target = context.input(0), get_int(node, "to")
     tensor, source = context.scope.constant(data), context.elem_type(data)
     if target == source:
         return context.replace(context.op(shape.Identity, data))
+    if context.has(BitCast) and {source, target} <= SAME_BITS:
+        return None
     if source not in BY_NUMBER or target not in BY_NUMBER or BY_NUMBER[source].bits != BY_NUMBER[target].bits:
         raise Refused(f"casts the bits of {context.describe(data)} to {type_name(target)}")
     if tensor is not None:
@@ -177,4 +196,17 @@ def bit_cast(node: Node, context: Context) -> list[Node] | None:
     raise Refused("reads 32 or 64 bits as those of another type when the model runs, which RTen cannot do")
 
 
-BitCast = OperatorSpec("BitCast", dims=same, elements=(of_attribute("to", None),), rewritings=(bit_cast,))
+BitCast = OperatorSpec(
+    "BitCast",
+    dims=same,
+    elements=(of_attribute("to", None),),
+    rewritings=(bit_cast,),
+    onnx=OnnxForm(
+        Row(
+            1,
+            fields=(Field("to", FieldKind.CHOICE, choices=dict.fromkeys(READ_TYPES), required=True),),
+            since=RTEN_0_27,
+        ),
+        version=26,
+    ),
+)

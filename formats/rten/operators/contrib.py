@@ -25,7 +25,8 @@ from formats.rten.operators import (
     shape,
     slicing,
 )
-from formats.rten.operators.spec import MICROSOFT, OperatorSpec
+from formats.rten.operators.spec import ANY, MICROSOFT, Field, FieldKind, OnnxForm, OperatorSpec, Row
+from formats.rten.target import RTEN_0_26
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +46,7 @@ def bias_gelu(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(activation.Gelu, context.op(elementwise.Add, context.input(0), context.input(1))))
 
 
-BiasGelu = OperatorSpec("BiasGelu", domain=MICROSOFT, rewritings=(bias_gelu,))
+BiasGelu = OperatorSpec("BiasGelu", domain=MICROSOFT, rewritings=(bias_gelu,), onnx=OnnxForm(Row(2), is_native=True))
 
 
 def standard(operator: OperatorSpec) -> Rewriting:
@@ -114,7 +115,7 @@ def fast_gelu(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(activation.Gelu, _plus(context, context.input(0), 1), approximate="tanh"))
 
 
-FastGelu = OperatorSpec("FastGelu", domain=MICROSOFT, rewritings=(fast_gelu,))
+FastGelu = OperatorSpec("FastGelu", domain=MICROSOFT, rewritings=(fast_gelu,), onnx=OnnxForm(Row(2), is_native=True))
 # The operators that a fused node may name as its activation, and the attributes that its parameters are.
 ACTIVATIONS: Mapping[str, tuple[OperatorSpec, tuple[str, ...]]] = {
     operator.name: (operator, attributes)
@@ -188,7 +189,7 @@ def gelu(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(activation.Gelu, context.input(0)))
 
 
-Gelu = OperatorSpec(activation.Gelu.name, domain=MICROSOFT, rewritings=(gelu,))
+Gelu = OperatorSpec(activation.Gelu.name, domain=MICROSOFT, rewritings=(gelu,), onnx=OnnxForm(Row(1), is_native=True))
 
 
 PACKED = {4: (UINT4, 2), 8: (UINT8, 1)}  # the element type of so many bits, and how many are in a byte
@@ -231,7 +232,16 @@ def mat_mul_n_bits(node: Node, context: Context) -> list[Node] | None:
     return context.replace(_plus(context, product, 5))
 
 
-MatMulNBits = OperatorSpec("MatMulNBits", domain=MICROSOFT, rewritings=(mat_mul_n_bits,))
+MatMulNBits = OperatorSpec(
+    "MatMulNBits",
+    domain=MICROSOFT,
+    rewritings=(mat_mul_n_bits,),
+    onnx=OnnxForm(
+        Row(3, fields=(Field("block_size", FieldKind.INT, required=True), Field("accuracy_level", FieldKind.INT, 0))),
+        {"bits": (4,), "K": ANY, "N": ANY},
+        is_native=True,
+    ),
+)
 
 
 QuantizeLinear = OperatorSpec(
@@ -264,7 +274,12 @@ def quick_gelu(node: Node, context: Context) -> list[Node] | None:
     return context.replace(activation.times_sigmoid(context, context.input(0), get_float(node, "alpha", 1.702)))
 
 
-QuickGelu = OperatorSpec("QuickGelu", domain=MICROSOFT, rewritings=(quick_gelu,))
+QuickGelu = OperatorSpec(
+    "QuickGelu",
+    domain=MICROSOFT,
+    rewritings=(quick_gelu,),
+    onnx=OnnxForm(Row(1, fields=(Field("alpha", FieldKind.FLOAT, 1.702),), since=RTEN_0_26), is_native=True),
+)
 
 
 def rotary_embedding(node: Node, context: Context) -> list[Node] | None:
@@ -286,12 +301,29 @@ def rotary_embedding(node: Node, context: Context) -> list[Node] | None:
     )  # fmt: skip
 
 
-RotaryEmbedding = OperatorSpec(attention.RotaryEmbedding.name, domain=MICROSOFT, rewritings=(rotary_embedding,))
+RotaryEmbedding = OperatorSpec(
+    attention.RotaryEmbedding.name,
+    domain=MICROSOFT,
+    rewritings=(rotary_embedding,),
+    onnx=OnnxForm(
+        Row(
+            4,
+            fields=tuple(
+                Field(name, FieldKind.INT, 0) for name in ("interleaved", "num_heads", "rotary_embedding_dim")
+            ),
+        ),
+        is_native=True,
+        ranks={1: 2},
+    ),
+)
 SimplifiedLayerNormalization = OperatorSpec(
     normalization.SimplifiedLayerNormalization.name,
     domain=MICROSOFT,
     rewritings=(normalization.simplified_layer_normalization,),
 )
+
+
+_SKIP_FIELDS = (Field("epsilon", FieldKind.FLOAT, required=True),)
 
 
 def _with_sum(node: Node, context: Context, normal: str, total: str) -> list[Node]:
@@ -309,7 +341,10 @@ def skip_layer_normalization(node: Node, context: Context) -> list[Node] | None:
 
 
 SkipLayerNormalization = OperatorSpec(
-    "SkipLayerNormalization", domain=MICROSOFT, rewritings=(skip_layer_normalization,)
+    "SkipLayerNormalization",
+    domain=MICROSOFT,
+    rewritings=(skip_layer_normalization,),
+    onnx=OnnxForm(Row(5, 4, fields=_SKIP_FIELDS), is_native=True, lacks_outputs=(1, 2)),
 )
 
 
@@ -321,7 +356,10 @@ def skip_simplified_layer_normalization(node: Node, context: Context) -> list[No
 
 
 SkipSimplifiedLayerNormalization = OperatorSpec(
-    "SkipSimplifiedLayerNormalization", domain=MICROSOFT, rewritings=(skip_simplified_layer_normalization,)
+    "SkipSimplifiedLayerNormalization",
+    domain=MICROSOFT,
+    rewritings=(skip_simplified_layer_normalization,),
+    onnx=OnnxForm(Row(4, 4, fields=_SKIP_FIELDS), is_native=True, lacks_outputs=(1, 2)),
 )
 TransposeMatMul = OperatorSpec("TransposeMatMul", domain=MICROSOFT, rewritings=(fused_mat_mul,))
 Trilu = OperatorSpec(indexing.Trilu.name, domain=MICROSOFT, rewritings=(standard(indexing.Trilu),))

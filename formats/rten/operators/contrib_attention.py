@@ -22,11 +22,13 @@ from formats.rten.operators import (
     shape,
     slicing,
 )
-from formats.rten.operators.spec import MICROSOFT, OperatorSpec
+from formats.rten.operators.spec import MICROSOFT, Field, FieldKind, OnnxForm, OperatorSpec, Row
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
+    from formats.rten.convert.scope import Scope
+    from formats.rten.convert.value_types import Dims, ValueType
 
 UNMASKED = -10000.0  # the default of what is added where a key is masked
 LOWEST = -3.4028234663852886e38  # what is added where a key comes later
@@ -187,4 +189,51 @@ def multi_head_attention(node: Node, context: Context) -> list[Node] | None:
     return context.replace(*_attended(node, context, operands, cache if any(cache) else [], mask, bias))
 
 
-MultiHeadAttention = OperatorSpec("MultiHeadAttention", domain=MICROSOFT, rewritings=(multi_head_attention,))
+MultiHeadAttention = OperatorSpec(
+    "MultiHeadAttention",
+    domain=MICROSOFT,
+    rewritings=(multi_head_attention,),
+    onnx=OnnxForm(
+        Row(
+            8,
+            3,
+            fields=(
+                Field("num_heads", FieldKind.INT, required=True),
+                Field("mask_filter_value", FieldKind.FLOAT, UNMASKED),
+                Field("unidirectional", FieldKind.BOOL, 0),
+                Field("scale", FieldKind.FLOAT),
+            ),
+        ),
+        is_native=True,
+        ranks={0: 3, 1: 3, 2: 3, 3: 1, 4: 2, 5: 4, 6: 4, 7: 4},
+    ),
+)
+
+
+def group_query_attention_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """Those of the queries, unless keys and values are in one tensor with them."""
+    return [types[0].dims if len(node.input) > 1 and node.input[1] else None]
+
+
+GroupQueryAttention = OperatorSpec(
+    "GroupQueryAttention",
+    domain=MICROSOFT,
+    dims=group_query_attention_dims,
+    onnx=OnnxForm(
+        Row(
+            9,
+            3,
+            fields=(
+                Field("num_heads", FieldKind.INT, required=True),
+                Field("kv_num_heads", FieldKind.INT, required=True),
+                Field("scale", FieldKind.FLOAT),
+                Field("do_rotary", FieldKind.BOOL, 0),
+                Field("rotary_interleaved", FieldKind.BOOL, 0),
+                Field("local_window_size", FieldKind.INT, -1),
+                Field("softcap", FieldKind.FLOAT, 0.0),
+            ),
+        ),
+        {"smooth_softmax": (0,)},
+        is_native=True,
+    ),
+)

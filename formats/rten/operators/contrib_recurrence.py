@@ -15,12 +15,14 @@ from formats.rten.operators import (
     indexing,
     matrix,
     quantization,
+    recurrence,
     recurrent_loop,
     reduction,
     shape,
     slicing,
 )
-from formats.rten.operators.spec import MICROSOFT, OperatorSpec
+from formats.rten.operators.spec import MICROSOFT, OnnxForm, OperatorSpec, Row
+from formats.rten.target import RTEN_0_27
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -122,4 +124,9 @@ def dynamic_quantize_lstm(node: Node, context: Context) -> list[Node] | None:
     return recurrent_loop.side_by_side(context, results)
 
 
-DynamicQuantizeLSTM = OperatorSpec("DynamicQuantizeLSTM", domain=MICROSOFT, rewritings=(dynamic_quantize_lstm,))
+DynamicQuantizeLSTM = OperatorSpec(
+    "DynamicQuantizeLSTM",
+    domain=MICROSOFT,
+    rewritings=(dynamic_quantize_lstm,),
+    onnx=OnnxForm(Row(12, 3, fields=recurrence.ONNX_RNN, since=RTEN_0_27), recurrence.LSTM.onnx.takes),
+)

@@ -148,6 +148,20 @@ def _steps_told(node: Node, context: Context) -> str:
     return "halfway between two steps, RTen may take the other one"
 
 
+def _with_zero_point(node: Node, context: Context, scale: str, target: int) -> list[Node]:
+    """The node with a zero point of nought, which says the type of the result."""
+    dims = context.dims(scale)
+    sizes = None if dims is None else [size for size in dims if isinstance(size, int)]
+    if dims is None or sizes is None or len(sizes) < len(dims):
+        zeros = context.op(casting.Cast, context.op(elementwise.Sub, scale, scale), to=target)
+    else:
+        context.check_size(*sizes)
+        import numpy
+
+        zeros = context.array(numpy.zeros(sizes), target)
+    return context.changed([context.input(0), scale, zeros], without=("output_dtype",))
+
+
 def quantize_linear(node: Node, context: Context) -> list[Node] | None:
     """The type of the result is said by the zero point and by the attribute, which RTen's inference reads."""
     data, zero = context.input(0), context.optional(2)
@@ -161,6 +175,8 @@ def quantize_linear(node: Node, context: Context) -> list[Node] | None:
     scale, zero = _parameters(node, context, target)
     given = [data, scale, zero] if zero else [data, scale]
     if context.target.is_onnx:  # whose loader takes the last axis where none is named, and the type of the zero point
+        if not zero:
+            return _with_zero_point(node, context, scale, target)
         axis = get_int(node, "axis", 1)
         is_named = find(node, "axis") is not None or context.rank(scale) == 0
         return None if given == list(node.input) and is_named else context.changed(given, axis=axis)

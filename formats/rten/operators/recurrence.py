@@ -145,7 +145,7 @@ _RNN = (
 )
 _RNN_NEUTRAL = {"activation_alpha": ANY, "activation_beta": ANY, "clip": (0.0,), "layout": (0,)}
 _LINEAR = Field("linear_before_reset", FieldKind.BOOL, 0)
-_ONNX_RNN = (_RNN[0], _RNN[1]._replace(required=True))  # for its ONNX loader
+ONNX_RNN = (_RNN[0], _RNN[1]._replace(required=True))  # for its ONNX loader
 _TAKEN = {"activation_alpha": ((),), "activation_beta": ((),), "clip": (0.0,), "layout": (0,)}
 _GRU_ACTIVATIONS = (activation.Sigmoid.name, elementwise.Tanh.name)
 
@@ -181,7 +181,7 @@ GRU = OperatorSpec(
     deviation=_recurrence_deviation,
     unspecified=_weights_told,
     onnx=OnnxForm(
-        Row(6, 2, fields=(*_ONNX_RNN, _LINEAR)), {**_TAKEN, "activations": (_GRU_ACTIVATIONS, _GRU_ACTIVATIONS * 2)}
+        Row(6, 2, fields=(*ONNX_RNN, _LINEAR)), {**_TAKEN, "activations": (_GRU_ACTIVATIONS, _GRU_ACTIVATIONS * 2)}
     ),
 )
 _LSTM_ACTIVATIONS = (*_GRU_ACTIVATIONS, elementwise.Tanh.name)
@@ -206,7 +206,7 @@ LSTM = OperatorSpec(
     deviation=_recurrence_deviation,
     unspecified=_weights_told,
     onnx=OnnxForm(
-        Row(7, 3, fields=_ONNX_RNN),
+        Row(7, 3, fields=ONNX_RNN),
         {**_TAKEN, "activations": (_LSTM_ACTIVATIONS, _LSTM_ACTIVATIONS * 2), "input_forget": (0,)},
     ),
 )

@@ -114,6 +114,9 @@ class OnnxForm(NamedTuple):
     takes: Mapping[str, tuple[Any, ...]] = {}  # attributes without a field, and the values that it takes
     inputs: Mapping[str, int] = {}  # attributes of older operator sets, and the places of the inputs that it makes them
     defaults: Mapping[str, Any] = {}  # what an absent attribute means to it, where ONNX says something else
+    is_native: bool = False  # its kernel computes what ONNX Runtime's operator does, wherever it takes the node
+    ranks: Mapping[int, int] = {}  # the axes that inputs of a native operator must have
+    lacks_outputs: tuple[int, ...] = ()  # places before the last output that it gives
     version: int = 13  # the operator set since which ONNX has what rewritings write, types included
     versions: Mapping[str, int] = {}  # the same for an attribute
 
