@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from formats.jobs import JobKeywords
+    from formats.keywords import JobKeywords
 
 WINDOW = 1024  # jobs that an executor has at a time, done or not: more than any cluster has workers
 INTERRUPT: int | None = getattr(signal, "SIGUSR1", None)  # ends the job of a worker, and not the worker

@@ -1,4 +1,4 @@
-"""In what two models differ: structure by structure and weight by weight, wherever and however they are stored.
+"""How two models differ: structure by structure and weight by weight, wherever and however they are stored.
 
 A model in the operators of its own format, such as that of a `.rten` file, is compared with one in ONNX's as a file of
 the same format would hold that: what is not the same there was not converted from it as it is now.
@@ -81,7 +81,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """In what two model files differ; `differences` are the first of `count`, in the order of the message's fields.
+    """How two model files differ; `differences` are the first of `count`, in the order of the message's fields.
 
     `form` is the format as whose file both were compared, where one is and the other is not; `notes` then say what was
     left out of the comparison, since such a file has no place for it.
@@ -124,7 +124,7 @@ def compare(
     limit: int = 100,
     **options: Unpack[ReadKeywords],
 ) -> Comparison:
-    """In what the models in two files differ, with the first `limit` differences; formats may be different.
+    """How the models in two files differ, with the first `limit` differences; formats may be different.
 
     Weights are equal where their bytes are, in raw form; how they are stored counts only with `storage`. Where one file
     is in operators of its own format, the other model is compared as it would be after a conversion. `options` are
@@ -195,7 +195,7 @@ def _content(file: FilePlan) -> Source:
 
 
 def differences(first: Any, second: Any, *, storage: bool = False) -> Iterator[Difference]:
-    """In what two messages of the same class differ; an empty string is as good as an absent one."""
+    """How two messages of the same class differ; an empty string is as good as an absent one."""
     return _Walk(storage).messages("", first, second)
 
 

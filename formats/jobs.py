@@ -18,18 +18,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
-    from formats.keywords import ConvertKeywords
     from formats.manifest import Record
     from formats.reports import ConversionReport
-
-    class JobKeywords(ConvertKeywords, total=False):
-        """The keywords of `formats.convert`."""
-
-        from_format: str | None
-        to_format: str | None
-        strict: bool
-        lenient: bool
-
 
 CONVERTED, UNCHANGED, FAILED, SKIPPED = "converted", "unchanged", "failed", "skipped"
 

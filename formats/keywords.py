@@ -90,3 +90,40 @@ class ConvertKeywords(TypedDict, total=False):
     rten_version: int
     source_hash: Source | None
     encryption: int
+
+
+class JobKeywords(TypedDict, total=False):
+    """The options of `formats.convert_many`: all that `formats.convert` has."""
+
+    from_format: str | None
+    to_format: str | None
+    strict: bool
+    lenient: bool
+    max_depth: int
+    hard_links: bool
+    key: Key | str | bytes | None
+    allow_encryption: int | None
+    threads: int
+    chunk_bytes: int | str
+    in_flight_bytes: int | str
+    overwrite: bool
+    parents: bool
+    fsync: bool | None
+    progress: Callable[[int, int], None] | None
+    pin: Mapping[str, str] | None
+    runtime: str | None
+    external_data: str | bool | None
+    size_threshold: int | str
+    alignment: int | str
+    max_external_file_size: int | str
+    one_file_per_tensor: bool
+    checksum: bool
+    link: bool
+    dedup: bool
+    metadata: Mapping[str, str] | None
+    onnx_hash: bool | None
+    exact: bool
+    rten_target: str | None
+    rten_version: int
+    source_hash: Source | None
+    encryption: int

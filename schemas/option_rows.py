@@ -11,7 +11,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from formats import registry
-from formats.choices import RaisingOptions, RuntimeOptions
+from formats.choices import ConversionOptions, RaisingOptions, RuntimeOptions
 from formats.cli.command_line import GENERAL, panels
 from formats.cli.verbs import VERBS
 from formats.options import names_of, rows_of
@@ -42,6 +42,11 @@ KEYWORDS = (
         "ConvertKeywords",
         "The options of `formats.convert`: those of `load` and of `save`.",
         (ReadOptions, EngineOptions, RaisingOptions, RuntimeOptions, *TARGETS),
+    ),
+    (
+        "JobKeywords",
+        "The options of `formats.convert_many`: all that `formats.convert` has.",
+        (ConversionOptions, ReadOptions, EngineOptions, RaisingOptions, RuntimeOptions, *TARGETS),
     ),
 )
 REFERENCE = """\

@@ -130,7 +130,7 @@ def verification_lines(result: Verification) -> Iterator[str]:
 
 
 def comparison_lines(result: Comparison) -> Iterator[str]:
-    """In what two models differ."""
+    """How two models differ."""
     for difference in result.differences:
         subject = f" ({difference.subject})" if difference.subject else ""
         yield f"{difference.where}{subject}: {difference.detail}"

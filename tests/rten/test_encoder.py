@@ -367,7 +367,7 @@ def test_strings_are_refused(make):
 @pytest.mark.parametrize(
     ("inputs", "outputs", "message"),
     [
-        (["missing"], ["y"], "the value 'missing' is used and produced by nothing"),
+        (["missing"], ["y"], "the value 'missing' is used, but nothing produces it"),
         (["x"], ["x"], "the value 'x' is produced twice"),
     ],
 )

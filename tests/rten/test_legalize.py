@@ -408,9 +408,9 @@ def test_all_refusals_are_collected() -> None:
     case = Case("refused", 17, nodes, {"x": floats(4), "a": np.asarray(0)})
     found = legalize(case.model()).refusals
     assert [
-        ("Unique", "", 17, "graph.node[0]", "it is an operator that RTen has not", ""),
-        ("Relu", "elsewhere", 1, "graph.node[1]", "it is an operator that RTen has not", ""),
-        ("Cast", "", 17, "graph.node[2]", "it casts to STRING, which RTen has not", ""),
+        ("Unique", "", 17, "graph.node[0]", "it is an operator that RTen does not support", ""),
+        ("Relu", "elsewhere", 1, "graph.node[1]", "it is an operator that RTen does not support", ""),
+        ("Cast", "", 17, "graph.node[2]", "it casts to STRING, which RTen does not support", ""),
         (
             "CumSum",
             "",

@@ -120,7 +120,7 @@ def test_all_metadata(model):
 
 
 def test_unknown_metadata(model):
-    """An entry that RTen has not is an error that names those it has."""
+    """An entry that RTen does not have is an error that names those it has."""
     with pytest.raises(OptionError, match=r"`metadata` has 'author', .* it knows onnx_hash, description"):
         written(model, metadata={"author": "me"})
 
@@ -193,7 +193,7 @@ def test_the_precision_of_casts_is_a_loss(make):
 
 
 def test_refusals_come_together(make):
-    """All that RTen has not is told in one error, grouped, and as data."""
+    """All that RTen does not support is told in one error, grouped, and as data."""
     nodes = [Node(op_type="Foo", domain="my", input=["x"], output=[f"y{n}"], name=f"foo{n}") for n in range(5)]
     graph = make.graph(nodes, [make.value("x", 1), make.value("s", 8)], ["y4"])
     with pytest.raises(UnsupportedError) as caught:
@@ -218,7 +218,7 @@ def test_refusal_message():
     refusals = [Refusal("Foo", "", 17, f"place {n}", "it is odd", "make it even") for n in range(5)]
     error = RefusalError([Refusal("", "", None, "graph.input[0]", "strings"), *refusals])
     assert str(error).splitlines() == [
-        "RTen cannot run 6 of the model's parts:",
+        "6 parts of the model cannot be converted for RTen:",
         "  Foo (opset 17): it is odd; make it even [5: place 0, place 1, place 2 and 2 more]",
         "  strings [1: graph.input[0]]",
     ]

@@ -273,7 +273,7 @@ class _Legalizer:
         """A node that is legal as it is; what its outputs are is known from now on."""
         spec = spec_of(node) if self.kept else None if domain else SPECS.get(node.op_type or "")
         if spec is None or spec.row_for(self._target) is None:
-            raise Refused("is an operator that RTen has not")
+            raise Refused("is an operator that RTen does not support")
         if self.kept is not None:
             node = self.kept.readable(node, spec)
         scope = place.surroundings.scope
@@ -284,7 +284,7 @@ class _Legalizer:
                 kind = type_name(elem_type)
                 self._note("range", f"numbers of {kind} may leave the 32 bits that RTen has", place, matters=True)
             if elem_type in NOT_NUMBERS:
-                raise Refused(f"computes {type_name(elem_type)}, which RTen has not")
+                raise Refused(f"computes {type_name(elem_type)}, which RTen does not support")
         return node
 
     def _tell(self, node: Node, spec: OperatorSpec, place: _Place, told: Collection[str] = ()) -> None:

@@ -33,12 +33,16 @@ class Refusal(NamedTuple):
 
 
 class RefusalError(UnsupportedError):
-    """A model needs what RTen has not; `refusals` are all the places where, and `reasons` say so, a text a reason."""
+    """A model needs what RTen does not support.
+
+    `refusals` are all the places where it does, and `reasons` say why, one text for each reason.
+    """
 
     def __init__(self, refusals: Iterable[Refusal]) -> None:
         self.refusals = tuple(refusals)
         self.reasons = _reasons(self.refusals)
-        title = f"RTen cannot run {len(self.refusals)} of the model's parts:"
+        count = len(self.refusals)
+        title = f"{count} part{'s' * (count != 1)} of the model cannot be converted for RTen:"
         separator = " " if len(self.reasons) == 1 else "\n  "
         super().__init__(separator.join((title, *self.reasons)))
 

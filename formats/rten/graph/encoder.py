@@ -158,7 +158,7 @@ class Encoder:
         captured = [name for name in free if name not in local]
         for name in captured:
             if name not in outer:
-                raise EncodeError(f"the value {name!r} is used and produced by nothing", where=where)
+                raise EncodeError(f"the value {name!r} is used, but nothing produces it", where=where)
         return captured
 
     def _constants(self, graph: Graph, where: str) -> dict[str, tuple[Tensor, str]]:

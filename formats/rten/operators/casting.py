@@ -97,7 +97,7 @@ def cast(node: Node, context: Context) -> list[Node] | None:
     """
     data, target = context.input(0), get_int(node, "to")
     if target not in FLOATS | INTS | BYTES:
-        raise Refused(f"casts to {type_name(target)}, which RTen has not")
+        raise Refused(f"casts to {type_name(target)}, which RTen does not support")
     source = context.elem_type(data)
     held = context.scope.array(data) if context.scope.constant(data) and context.scope.ints(data) else None
     if held is not None and not all(INT32_LIMITS[0] <= number <= INT32_LIMITS[1] for number in held.ravel().tolist()):

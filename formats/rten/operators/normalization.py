@@ -77,7 +77,7 @@ def old_batch_normalization(node: Node, context: Context) -> list[Node] | None:
     if context.version < 7 and not get_int(node, "is_test"):
         raise Refused("is in its training form (is_test = 0)", "set is_test to 1")
     if context.version < 9 and not get_int(node, "spatial", 1):
-        raise Refused("has spatial = 0, which RTen has not")
+        raise Refused("has spatial = 0, which RTen does not support")
     return dropped("is_test", "spatial", "consumed_inputs")(node, context)
 
 

@@ -101,7 +101,7 @@ class GraphRaiser:
             if found is not None:
                 return found
             raiser = raiser._outer
-        raise EncodeError(f"the value {name!r} is used and produced by nothing")
+        raise EncodeError(f"the value {name!r} is used, but nothing produces it")
 
     def add_input(self, value: ValueInfo, kind: ValueKind, *, is_scalar: bool = False) -> None:
         """Take the next input of the graph, which has that type in RTen; in a subgraph it is the one in ONNX."""
