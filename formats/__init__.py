@@ -98,8 +98,6 @@ _MODULES = (
     "reports",
     "conversion",
     "linking",
-    "batches",
-    "jobs",
     "inspection",
     "verification",
     "difference",
@@ -114,6 +112,8 @@ _MODULES = (
     "onnxpb",
     "onnxzip",
     "rten",
+    "batches",
+    "jobs",
 )
 
 __all__ = [

@@ -303,6 +303,21 @@ SECTIONS: Mapping[str, list[Fault]] = {
     ],
     "The optimiser": [
         Fault(
+            "zero_of_more_axes",
+            "`Add` or `Sub` of a constant zero of one element, and `Mul` of a one, that has more axes than the other operand: the "
+            "node is left out, and the axes are lost. Without optimisation it is right.",
+            17,
+            """(float[2] x) => (float[1, 2] y)
+<float[1, 1] c = {0}>
+{
+    a = Add(x, c)
+    y = Neg(a)
+}""",
+            {"x": f(1, 2)},
+            [f(-1, -2)],
+            [f(-1, -2).reshape(1, 2)],
+        ),
+        Fault(
             "div_of_whole_floats",
             "`Div` of floats that shape inference knows and that are whole: it divides them as integers (`7 / 2` is 3), and the "
             "optimiser puts the quotient in the place of the value. So it is where both are constants, and where they come "

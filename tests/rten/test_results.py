@@ -62,7 +62,14 @@ LIKE_ANOTHER = """g (float[3] x) => (float[3] y)
     <float[3] a = {0.5, 7, 9}, float[3] b = {5, 7, 9}, float d = {2}> {
     p = Div(a, d) q = Div(b, d) r = Add(p, x) y = Add(q, r) }"""
 
+NEUTRAL = "g (float[2,3] x) => (float[A,B,C,D] y) <float[1,1,1,1] c = {%s}> { t = %s y = Neg(t) }"
+
 CASES = {
+    "zero_of_more_axes": (NEUTRAL % ("0", "Add(x, c)"), {"x": X23}),
+    "minus_zero_of_more_axes": (NEUTRAL % ("-0.0", "Add(c, x)"), {"x": X23}),
+    "less_zero_of_more_axes": (NEUTRAL % ("0", "Sub(x, c)"), {"x": X23}),
+    "one_of_more_axes": (NEUTRAL % ("1", "Mul(x, c)"), {"x": X23}),
+    "divided_by_one_of_more_axes": (NEUTRAL % ("1", "Div(x, c)"), {"x": X23}),
     "quotient_of_whole_floats": (QUOTIENT % ("-7, 7, 9", "", "2", "Div"), {"x": F([0, 0, 0])}),
     "quotient_of_vectors": (QUOTIENT % ("-7, 7, 9", "[3]", "2, 3, 4", "Div"), {"x": F([0, 0, 0])}),
     "large_product": (QUOTIENT % ("100000, 300000, 7", "", "100000", "Mul"), {"x": F([0, 0, 0])}),

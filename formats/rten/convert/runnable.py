@@ -16,6 +16,7 @@ from formats.registry import Change, Runnable
 from formats.rten.convert.legalize import legalize
 from formats.rten.convert.read_types import READ_AS, element_type, has_unknown_dims, in_read_types
 from formats.rten.convert.refusal import Refusal, RefusalError
+from formats.rten.graph.names import without_hiding
 from formats.rten.target import ONNX_LOADER
 from formats.rten.types import NOT_NUMBERS
 
@@ -62,7 +63,7 @@ def runnable(model: Model) -> Runnable:
     if DOUBLE in kinds:
         losses.add("precision", "RTen computes DOUBLE in 32 bits", "graph", "any value")
     graph = in_read_types(made.graph or Graph(), kinds, losses)
-    graph = _with_plain_references(graph)
+    graph = without_hiding(_with_plain_references(graph))
     refusals = [*legalized.refusals, *_unheld_interface(made.graph or Graph())]
     error = RefusalError(refusals) if refusals else None
     stops = () if error is None else tuple(error.reasons)

@@ -23,6 +23,29 @@ if TYPE_CHECKING:
     from formats.rten.convert.value_types import Dims, ValueType
 
 
+def with_axes(name: str, other: str, context: Context) -> str:
+    """The value with as many axes as another, which has more, or may have."""
+    from formats.rten.operators import shape  # which itself needs this module
+
+    rank, dims = context.rank(name), context.dims(other)
+    if rank is not None and dims is not None:
+        return context.op(shape.Unsqueeze, name, context.int64(range(len(dims) - rank)))
+    return context.op(shape.Expand, name, context.op(shape.Shape, other))
+
+
+def of_neutral_element(node: Node, context: Context) -> list[Node] | None:
+    """RTen leaves out a node that adds zero or multiplies with one, and with it the axes that only that number has."""
+    inputs = list(node.input)
+    for place, other in ((0, 1), (1, 0)):
+        rank, dims = context.rank(inputs[place]), context.dims(inputs[other])
+        if not dims or any(dim != 1 for dim in dims) or (rank is not None and rank >= len(dims)):
+            continue
+        if (inputs[place], inputs[other]) not in context.scope.expanded:
+            inputs[place] = with_axes(inputs[place], inputs[other], context)
+            return context.changed(inputs)
+    return None
+
+
 def short_bias(node: Node, context: Context) -> list[Node] | None:
     """RTen takes a constant vector that is added to a product for a number for each column, and stops if it is none.
 
@@ -72,7 +95,7 @@ Add = OperatorSpec(
     elements=(of_any_input,),
     contents=arithmetic(operator.add, 0),
     older=(broadcast_by_attribute,),
-    rewritings=(short_bias, of_known_floats),
+    rewritings=(short_bias, of_neutral_element, of_known_floats),
     faults=(AS_INTEGERS,),
     narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
     is_plain=True,
@@ -86,7 +109,7 @@ Sub = OperatorSpec(
     elements=(of_any_input,),
     contents=arithmetic(operator.sub, 0),
     older=(broadcast_by_attribute,),
-    rewritings=(of_known_floats,),
+    rewritings=(of_neutral_element, of_known_floats),
     faults=(AS_INTEGERS,),
     narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
     is_plain=True,
@@ -111,7 +134,7 @@ Mul = OperatorSpec(
     elements=(of_any_input,),
     contents=multiply_contents,
     older=(broadcast_by_attribute,),
-    rewritings=(of_known_floats,),
+    rewritings=(of_neutral_element, of_known_floats),
     faults=(AS_INTEGERS,),
     narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
     is_plain=True,
@@ -134,13 +157,7 @@ def of_one_element(node: Node, context: Context) -> list[Node] | None:
         (rank is not None and len(dims) <= rank) or any(isinstance(dim, int) and dim != 1 for dim in dims)
     ):
         return None
-    from formats.rten.operators import shape  # which itself needs this module
-
-    if rank is not None and dims is not None:
-        more = context.op(shape.Unsqueeze, left, context.int64(range(len(dims) - rank)))
-    else:
-        more = context.op(shape.Expand, left, context.op(shape.Shape, right))
-    return context.changed([more, right])
+    return context.changed([with_axes(left, right, context), right])
 
 
 Div = OperatorSpec(

@@ -107,6 +107,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             let x = Tensor::from(5.0_f32);
             run(folder, "non_zero_scalar.onnx", vec![("x", x.into())])
         }
+        "zero_of_more_axes" => {
+            let x = Tensor::<f32>::from_data(&[2], vec![1.0, 2.0]);
+            run(folder, "zero_of_more_axes.onnx", vec![("x", x.into())])
+        }
         "div_of_whole_floats" => {
             let x = Tensor::<f32>::from_data(&[3], vec![0.0, 0.0, 0.0]);
             run(folder, "div_of_whole_floats.onnx", vec![("x", x.into())])
