@@ -42,7 +42,7 @@ IS_A_MODEL = "it is a model itself"
 _GRAPHS = "*.onnx"  # which other tools write, too, and in which a location may be any file
 
 
-class ModelFile(NamedTuple):
+class OwnFile(NamedTuple):
     """A file of a model: its path, its size in bytes, and the location by which the graph refers to it, if it does.
 
     `stays` says why it does not go where the model goes, and is empty where it does. `leads_to` is the file to which a
@@ -67,7 +67,7 @@ class ModelFiles:
 
     path: Path
     format: str
-    files: tuple[ModelFile, ...]
+    files: tuple[OwnFile, ...]
 
     @property
     def nbytes(self) -> int:
@@ -171,7 +171,7 @@ def remove_model(path: str | os.PathLike[str], *, all_data: bool = False) -> Rel
     return Relocation(listed.path, None, removed=_remove(listed, opened), kept=tuple(_kept(listed.files)))
 
 
-def _with_reason(file: ModelFile, model: Path) -> ModelFile:
+def _with_reason(file: OwnFile, model: Path) -> OwnFile:
     if file.stays or not file.location or _is_named_after(file.path.name, model):
         return file
     return file._replace(stays="it is not named after the model; `all_data=True` removes it, too")
@@ -196,11 +196,11 @@ def _open(path: Path, format_name: str | None, reading: ReadOptions, replaced: P
     return _Opened(ModelFiles(path, codec.name, tuple(files)), model, file, data)
 
 
-def _listed(path: Path, file: File, location: str, stays: str) -> ModelFile:
+def _listed(path: Path, file: File, location: str, stays: str) -> OwnFile:
     leads_to = Path(os.path.realpath(path)) if path.is_symlink() else None
     if location and any(path.suffix.lower() in codec.extensions for codec in registry.built_in()):
         stays = IS_A_MODEL
-    return ModelFile(path, file.nbytes, location, stays, leads_to)
+    return OwnFile(path, file.nbytes, location, stays, leads_to)
 
 
 def _other_graphs(path: Path, data: Mapping[str, File], replaced: Path | None) -> dict[str, str]:
@@ -374,7 +374,7 @@ def _remove(listed: ModelFiles, opened: _Opened) -> tuple[Path, ...]:
     return tuple(removed)
 
 
-def _kept(files: Sequence[ModelFile]) -> Iterator[tuple[Path, str]]:
+def _kept(files: Sequence[OwnFile]) -> Iterator[tuple[Path, str]]:
     """What stays, and why."""
     for file in files:
         if file.stays:

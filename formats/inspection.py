@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from itertools import chain
@@ -138,6 +139,12 @@ class Inspection:
         return sum(file.nbytes for file in self.files)
 
     @property
+    def parameters(self) -> int:
+        """The number of elements of all initialisers, those of subgraphs included."""
+        initialisers = (entry for entry in self.tensors if re.search(r"initializer\[\d+\]", entry.where))
+        return sum(max(dtypes.count(entry.dims), 0) for entry in initialisers)
+
+    @property
     def alignments(self) -> dict[int, int]:
         """The number of tensors by the largest power of two that divides their file offset, 4,096 at most."""
         offsets = (entry.file_offset for entry in self.tensors if entry.file_offset is not None)
@@ -159,6 +166,7 @@ class Inspection:
             "inputs": [value._asdict() for value in self.inputs],
             "outputs": [value._asdict() for value in self.outputs],
             "operators": dict(self.operators),
+            "parameters": self.parameters,
             "data_types": {name: total._asdict() for name, total in self.data_types.items()},
             "alignments": {str(alignment): count for alignment, count in self.alignments.items()},
             "tensors": [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from formats.units import in_units
@@ -52,8 +53,8 @@ def summary(report: ConversionReport) -> list[str]:
     return lines
 
 
-def inspection_lines(seen: Inspection, tensors: int) -> Iterator[str]:
-    """What is in a model, with the first `tensors` tensors."""
+def inspection_lines(seen: Inspection, tensors: int | str) -> Iterator[str]:
+    """What is in a model, with the `tensors` largest tensors, or those of which the names match a pattern."""
     yield f"{seen.path}  {seen.format}, {in_units(seen.nbytes)}"
     facts = {
         "producer": " ".join(filter(None, (seen.producer_name, seen.producer_version))),
@@ -64,6 +65,7 @@ def inspection_lines(seen: Inspection, tensors: int) -> Iterator[str]:
         "inputs": ", ".join(f"{value.name}: {value.type}" for value in seen.inputs),
         "outputs": ", ".join(f"{value.name}: {value.type}" for value in seen.outputs),
         "operators": f"{sum(seen.operators.values())} nodes: {_counts(seen.operators, ' x ')}",
+        "parameters": f"{seen.parameters:,}" if seen.parameters else "",
         "alignment": ", ".join(f"{count} at multiples of {alignment}" for alignment, count in seen.alignments.items()),
     }
     width = max(map(len, facts))
@@ -77,13 +79,18 @@ def inspection_lines(seen: Inspection, tensors: int) -> Iterator[str]:
     totals = [(name, f"{total.tensors:,}", f"{total.nbytes:,}") for name, total in seen.data_types.items()]
     count, nbytes = len(seen.tensors), sum(entry.nbytes for entry in seen.tensors)
     yield from _table(("data type", "tensors", "bytes"), [*totals, ("all", f"{count:,}", f"{nbytes:,}")])
-    if seen.tensors and tensors:
-        yield ""
+    shown = sorted(seen.tensors, key=lambda entry: -entry.nbytes)
+    if isinstance(tensors, str):
+        shown = [entry for entry in shown if fnmatchcase(entry.name or entry.where, tensors)]
+        yield "" if shown else f"  no tensor is called {tensors}"
+    else:
+        shown = shown[:tensors]
+    if shown:
+        yield from [""] if isinstance(tensors, int) else []
         yield from _table(
-            ("tensor", "data type", "dims", "bytes", "offset", "file"),
-            [_tensor_row(entry) for entry in seen.tensors[:tensors]],
+            ("tensor", "data type", "dims", "bytes", "offset", "file"), [_tensor_row(entry) for entry in shown]
         )
-        if count > tensors:
+        if isinstance(tensors, int) and count > tensors:
             yield f"  and {count - tensors:,} more (--tensors {count} or --json lists all)"
 
 
@@ -149,7 +156,7 @@ def _counts(counts: Mapping[str, int], joint: str) -> str:
 
 def _tensor_row(entry: TensorEntry) -> tuple[str, ...]:
     offset = "" if entry.file_offset is None else f"{entry.file_offset:,}"
-    dims = "x".join(map(str, entry.dims)) or "scalar"
+    dims = f"[{','.join(map(str, entry.dims))}]"  # as in the types of inputs
     file = "" if entry.file is None else entry.file.name
     return _shortened(entry.name or entry.where), entry.data_type, dims, f"{entry.nbytes:,}", offset, file
 

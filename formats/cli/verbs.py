@@ -56,6 +56,15 @@ def _any_path(name: str) -> Path:
     return Path(name)
 
 
+def _tensors(value: object) -> int | str:
+    if isinstance(value, str) and value:
+        return int(value) if value.isdecimal() else value
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    raise ValueError(value)
+
+
+TENSORS = Kind("a number, or a pattern of names", _tensors, "N|PATTERN", _tensors)
 PICTURE = Kind("a file name that ends in .svg or .html", lambda value: value, "OUT.svg|OUT.html", _picture)
 PATH = Kind("the name of a file", lambda value: value, "MODEL.onnx", _any_path)
 
@@ -64,7 +73,11 @@ PATH = Kind("the name of a file", lambda value: value, "MODEL.onnx", _any_path)
 class InspectOptions:
     """What `inspect` shows."""
 
-    tensors: int = option(TENSORS_IN_TABLE, count(), f"List N tensors; {TENSORS_IN_TABLE} by default.")
+    tensors: int | str = option(
+        TENSORS_IN_TABLE,
+        TENSORS,
+        f"List the N largest tensors, {TENSORS_IN_TABLE} by default, or those with names like PATTERN, such as *.bias.",
+    )
     layout: Path | None = option(None, PICTURE, "Draw where everything is in the files.")
     overwrite: bool = option(False, SWITCH, "Replace OUT if it exists.", aliases=("-f", "--force"))
 

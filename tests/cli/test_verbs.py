@@ -31,9 +31,15 @@ def test_inspection_is_a_table(archive: Path) -> None:
     done = invoke("inspect", archive)
     assert 0 == done.exit_code
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
-    for line in ("opsets ai.onnx 17", "inputs x: float[n,32]", "operators 1 nodes: MatMul x 1", "all 1 4,096"):
+    for line in (
+        "opsets ai.onnx 17",
+        "inputs x: float[n,32]",
+        "operators 1 nodes: MatMul x 1",
+        "all 1 4,096",
+        "parameters 1,024",
+    ):
         assert line in lines
-    assert "w FLOAT 32x32 4,096 64 a.onnxz" in lines
+    assert "w FLOAT [32,32] 4,096 64 a.onnxz" in lines
     assert f"{archive} {archive.stat().st_size:,}" in lines
 
 
@@ -44,6 +50,18 @@ def test_table_of_tensors_is_bounded(shared_models: list[Path]) -> None:
     shown = invoke("inspect", path, "--tensors", "3").stdout.splitlines()
     assert f"  and {count - 3} more (--tensors {count} or --json lists all)" == shown[-1]
     assert re.match(r"  tensor +data type +dims +bytes +offset +file$", shown[-5])
+
+
+def test_largest_tensors_come_first_or_those_of_a_pattern() -> None:
+    """`--tensors` takes a number, of the largest ones, or a pattern of names; what is neither is a usage error."""
+    digits = Path(__file__).parents[2] / "examples" / "digits.onnx"
+    names = [line.split()[0] for line in invoke("inspect", digits, "--tensors", "2").stdout.splitlines()[-3:-1]]
+    assert ["classifier.weight", "conv2.weight"] == names
+    shown = invoke("inspect", digits, "--tensors", "*.bias").stdout.splitlines()
+    assert ["conv2.bias", "classifier.bias", "conv1.bias"] == [line.split()[0] for line in shown[-3:]]
+    assert "[24]" in shown[-3]
+    assert "  no tensor is called x*" == invoke("inspect", digits, "--tensors", "x*").stdout.splitlines()[-1]
+    assert 2 == invoke("inspect", digits, "--tensors", "").exit_code
 
 
 def test_inspection_is_json(archive: Path) -> None:
