@@ -152,7 +152,8 @@ def move_model(
 
     Raises: as `copy_model` does. Nothing was written or removed then.
     """
-    return _relocate(Path(src), Path(dst), EngineOptions(overwrite=overwrite, fsync=fsync), moves=True)
+    with _lock(Path(src)):  # nobody else moves or removes it between reading and removing
+        return _relocate(Path(src), Path(dst), EngineOptions(overwrite=overwrite, fsync=fsync), moves=True)
 
 
 def remove_model(path: str | os.PathLike[str], *, all_data: bool = False) -> Relocation:
@@ -163,12 +164,20 @@ def remove_model(path: str | os.PathLike[str], *, all_data: bool = False) -> Rel
 
     Raises: FormatError where the model cannot be read; OSError where a file cannot be removed.
     """
-    opened = _open(Path(path), None, READ_DEFAULTS)
-    listed = opened.listed
-    if not all_data:
-        listed = replace(listed, files=tuple(_with_reason(file, listed.path) for file in listed.files))
-    _close(opened)
-    return Relocation(listed.path, None, removed=_remove(listed, opened), kept=tuple(_kept(listed.files)))
+    with _lock(Path(path)):
+        opened = _open(Path(path), None, READ_DEFAULTS)
+        listed = opened.listed
+        if not all_data:
+            listed = replace(listed, files=tuple(_with_reason(file, listed.path) for file in listed.files))
+        opened.model.close()  # some systems do not remove a file that is open
+        return Relocation(listed.path, None, removed=_remove(listed, opened), kept=tuple(_kept(listed.files)))
+
+
+def _lock(path: Path) -> ModelLock:
+    """The lock of a model that is there. Raises: FileNotFoundError where there is none."""
+    if not os.path.lexists(path):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    return ModelLock(path)
 
 
 def _with_reason(file: OwnFile, model: Path) -> OwnFile:
@@ -263,7 +272,7 @@ def _relocate(src: Path, dst: Path, options: EngineOptions, *, moves: bool) -> R
     listed = opened.listed
     goes = [file for file in listed.files if not file.location or file.location in names]
     goes = [file for file in goes if not (in_place and file.path.name == names.get(file.location))]
-    _close(opened)
+    opened.model.close()  # some systems do not remove a file that is open
     removed = _remove(replace(listed, files=tuple(goes)), opened)
     return Relocation(src, dst, written, removed, tuple(_kept(listed.files)))
 
@@ -352,25 +361,19 @@ def _whole(path: Path, file: File) -> FilePlan:
     return FilePlan(path, file.nbytes, (PlacedWrite(0, file.span()),))
 
 
-def _close(opened: _Opened) -> None:
-    """Nothing of the model is open any more, which some systems want before a file goes."""
-    opened.model.close()
-
-
 def _remove(listed: ModelFiles, opened: _Opened) -> tuple[Path, ...]:
     """The files that were removed: the model first, so that no graph is without its data, and what does not stay."""
     removed = []
-    with ModelLock(listed.path):
-        for file in listed.files:
-            if file.stays:
-                continue
-            was = opened.data.get(file.location) if file.location else opened.file
-            if was is not None:
-                was.check_in_place()
-            unlink(file.path)
-            removed.append(file.path)
-            if not file.location:
-                sync_directory(file.path.parent)
+    for file in listed.files:
+        if file.stays:
+            continue
+        was = opened.data.get(file.location) if file.location else opened.file
+        if was is not None:
+            was.check_in_place()
+        unlink(file.path)
+        removed.append(file.path)
+        if not file.location:
+            sync_directory(file.path.parent)
     return tuple(removed)
 
 

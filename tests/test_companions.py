@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 
 import formats
-from formats import Graph, Model, Node, OperatorSetId, TensorShape, TensorType, Type, ValueInfo
+from formats import Graph, Model, Node, OperatorSetId, TensorShape, TensorType, Type, ValueInfo, companions
 from formats.errors import FormatError
 from formats.tensordata import further_name
 
@@ -284,3 +287,23 @@ def test_moves_need_no_hard_links_to_stay_closed(split: Path) -> None:
     """After a move the files are readable where hard links are refused."""
     formats.move_model(split, split.parent / "b.onnx")
     formats.load(split.parent / "b.onnx", hard_links=False).close()
+
+
+def test_of_two_moves_at_once_one_is_done(split: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that moves a model while another one does so waits, finds it gone, and leaves nothing."""
+    program = "import sys, formats; formats.move_model(sys.argv[1], sys.argv[2])"
+    command = [sys.executable, "-c", program, split, split.parent / "other.onnx"]
+    others: list[subprocess.Popen[bytes]] = []
+    execute = companions.execute
+
+    def meanwhile(*arguments: Any, **options: Any) -> Any:
+        others.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
+        with suppress(subprocess.TimeoutExpired):
+            others[0].wait(2)
+        return execute(*arguments, **options)
+
+    monkeypatch.setattr(companions, "execute", meanwhile)
+    formats.move_model(split, split.parent / "b.onnx")
+    assert 1 == others[0].wait()
+    assert ["b-00001-of-00002.data", "b-00002-of-00002.data", "b.onnx"] == names(split.parent)
+    assert 2 == len(weights(split.parent / "b.onnx"))

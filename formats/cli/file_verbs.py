@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from formats.cli.command_line import Verb
 from formats.cli.printing import show
-from formats.cli.shared_options import FileOptions, OutputOptions, QuietOptions, groups
-from formats.errors import OptionError
+from formats.cli.shared_options import FileOptions, OutputOptions, QuietOptions, groups, how_to_tell
 from formats.options import SWITCH, option
 from formats.registry import ReadOptions
 
@@ -73,9 +72,7 @@ def remove(request: Request) -> int:
 def _told(request: Request, act: Callable[[dict[str, Any]], Relocation], options: type) -> int:
     from formats.cli.report_lines import relocation_lines
 
-    output = request.of(QuietOptions, OutputOptions)
-    if output.get("quiet") and output.get("json"):
-        raise OptionError("`quiet` and `json` exclude each other")
+    output = how_to_tell(request)
     done = act(request.of(options))
     if not output.get("quiet"):
         show(done.to_json() if output.get("json") else relocation_lines(done))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from formats.cli.command_line import Group
+from formats.errors import OptionError
 from formats.options import SWITCH, option
 from formats.registry import FORMAT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from formats.cli.command_line import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +41,11 @@ class FileOptions:
 def groups(*options: type) -> Callable[[bool], Sequence[Group]]:
     """What a verb with these classes of options gives as its groups."""
     return lambda of_all_packages: [*map(Group, options)]
+
+
+def how_to_tell(request: Request) -> dict[str, Any]:
+    """The options that say how a verb tells what it did. Raises: OptionError where they exclude each other."""
+    output = request.of(QuietOptions, OutputOptions)
+    if output.get("quiet") and output.get("json"):
+        raise OptionError("`quiet` and `json` exclude each other")
+    return output

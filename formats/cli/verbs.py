@@ -15,7 +15,7 @@ from formats.cli.error_text import in_flags
 from formats.cli.file_verbs import FILE_VERBS
 from formats.cli.printing import json_text, printable, say, show
 from formats.cli.progress_bar import Progress
-from formats.cli.shared_options import FileOptions, OutputOptions, QuietOptions, groups
+from formats.cli.shared_options import FileOptions, OutputOptions, QuietOptions, groups, how_to_tell
 from formats.errors import OptionError
 from formats.options import SWITCH, Kind, count, option, settle
 from formats.registry import RUNTIME, ReadOptions
@@ -149,7 +149,7 @@ def convert(request: Request) -> int:
     from formats.tensordata.engine import EngineOptions
 
     *sources, dst = request.arguments
-    output = _output(request)
+    output = how_to_tell(request)
     to_format = request.of(ConversionOptions, EngineOptions).get("to_format")  # mistakes in the others come first, too
     if len(sources) > 1 or several.is_folder(dst) or (to_format and Path(sources[0]).is_dir()):
         return _convert_into(Path(dst), sources, request, output)
@@ -179,7 +179,7 @@ def batch(request: Request) -> int:
         raise OptionError("`out` is needed: the folder to write into")
     if not request.arguments and "list" not in given:
         raise OptionError("SOURCES are missing; name files, folders or patterns, or a `list`")
-    return _convert_into(given["out"], request.arguments, request, _output(request))
+    return _convert_into(given["out"], request.arguments, request, how_to_tell(request))
 
 
 def _convert_into(folder: Path, sources: Sequence[str], request: Request, output: dict[str, Any]) -> int:
@@ -198,13 +198,6 @@ def _convert_into(folder: Path, sources: Sequence[str], request: Request, output
         jobs += several.listed_jobs(folder, names, target)
     with folders_of(jobs, folder, parents=given.get("parents", False)):
         return several.run(request, jobs, given, output)
-
-
-def _output(request: Request) -> dict[str, Any]:
-    output = request.of(QuietOptions, OutputOptions)
-    if output.get("quiet") and output.get("json"):
-        raise OptionError("`quiet` and `json` exclude each other")
-    return output
 
 
 def _given(request: Request, target: Codec) -> dict[str, Any]:
