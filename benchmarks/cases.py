@@ -106,7 +106,7 @@ TO_ONNX = (*AS_CP, whole(1 / 8, "onnx"))
 INLINE, EXTERNAL = "float32-256.onnx", "float32-256.external"
 ONNX_OF_INLINE = ONNX._replace(model=INLINE)
 
-WEIGHTS = (
+CONVERSIONS = (
     case(
         "inline-to-rten",
         "1 GiB .onnx to .rten",
@@ -191,6 +191,9 @@ WEIGHTS = (
     case(
         "external-to-rten", "1 GiB of external data to .rten", EXTERNAL, CP, convert("m.rten", *AS_CP), RTEN, RTEN_QUICK
     ),
+)
+
+LOADING_AND_SAVING = (
     case(
         "load",
         "1 GiB .onnx: load",
@@ -243,7 +246,7 @@ WEIGHTS = (
 
 NODES, TENSORS = "nodes-40000.onnx", "tensors-100000.onnx"
 
-GRAPHS = (
+LARGE_GRAPHS = (
     case(
         "nodes-load",
         "40,000 nodes: load",
@@ -278,6 +281,9 @@ GRAPHS = (
         python("save_changed", "onnx_ir"),
     ),
     case("nodes-to-rten", "40,000 nodes to .rten", NODES, RTEN, convert("m.rten", whole(1 / 5, RTEN.tool)), RTEN_QUICK),
+)
+
+SMALL_TENSORS = (
     case(
         "tensors-load",
         "100,000 tensors: load",
@@ -321,9 +327,12 @@ def scaling(name: str, title: str, model: str, largest: int, path: str) -> Case:
     return case(name, title, ways[0].model, *ways)
 
 
-OTHERS = (
+OTHER_TYPES = (
     case("float16-to-rten", "512 MiB of float16 to .rten", "float16-256.onnx", CP, convert("m.rten", PEAK), RTEN),
     case("int64-to-rten", "512 MiB of int64 to .rten", "int64-64.onnx", CP, convert("m.rten", PEAK), RTEN),
+)
+
+SMALL_MODELS = (
     case(
         "start-up",
         "50 KB .onnx to .rten",
@@ -332,6 +341,9 @@ OTHERS = (
         convert("m.rten", whole(2.5, "import numpy"), whole(1 / 2, RTEN.tool))._replace(starts_up=False),
         RTEN._replace(starts_up=False),
     ),
+)
+
+GROWTH = (
     scaling("scaling-bytes", "128 MiB to 1 GiB .onnx to .onnxz", "float32-{}.onnx", 256, "m.onnxz"),
     scaling("scaling-nodes", "5,000 to 40,000 nodes to .rten", "nodes-{}.onnx", 40_000, "m.rten"),
 )
@@ -362,4 +374,13 @@ LARGE_CASES = (
     case("8-gib-to-external", "8 GiB .onnx to external data", EIGHT, convert("m.onnx --external-data", PEAK)),
 )
 
-CASES = (*WEIGHTS, *GRAPHS, *OTHERS)
+# The groups of the plot, from top to bottom.
+KINDS_OF_WORK = {
+    "Convert 1 GiB of weights": CONVERSIONS,
+    "Convert weights of types that RTen lacks": OTHER_TYPES,
+    "Load and save 1 GiB of weights": LOADING_AND_SAVING,
+    "A graph of 40,000 nodes": LARGE_GRAPHS,
+    "100,000 small tensors": SMALL_TENSORS,
+    "A small model, start-up included": SMALL_MODELS,
+}
+CASES = (*(case for group in KINDS_OF_WORK.values() for case in group), *GROWTH)

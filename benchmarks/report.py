@@ -1,6 +1,6 @@
-"""What is said of the figures: a table, JSON and a plot.
+"""The figures of a benchmark as a table and as JSON.
 
-`python benchmarks/report.py FIGURES.json ... --plot PLOT.svg` prints and draws what several runs have written.
+`python benchmarks/report.py FIGURES.json ... --plot PLOT.svg` prints and draws the figures that several runs wrote.
 """
 
 from __future__ import annotations
@@ -17,15 +17,6 @@ from cases import MIB, Case, Target
 HEADER = """\
 | case | tool | whole | work | least | ratio | peak | targets |
 |---|---|--:|--:|--:|--:|--:|---|"""
-# Of tools by the beginning of their names, the colour and the mark in the plot.
-STYLES = {
-    "rten-convert": ("#d1495b", "s"),
-    "onnx_ir": ("#00798c", "D"),
-    "onnx": ("#30638e", "o"),
-    "zip": ("#edae49", "^"),
-    "safetensors": ("#8f5aa8", "v"),
-    "": ("#777777", "|"),
-}
 
 
 class Run(NamedTuple):
@@ -74,7 +65,7 @@ class Row(NamedTuple):
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Row:
         """The row that became `record`."""
-        return cls(**{**record, "verdicts": tuple(Verdict(**verdict) for verdict in record["verdicts"])})
+        return cls(**{**record, "verdicts": tuple(Verdict(**verdict) for verdict in record.get("verdicts", ()))})
 
 
 def lines(rows: Sequence[Row]) -> list[str]:
@@ -94,8 +85,8 @@ def cells(row: Row) -> list[str]:
 
 
 def seconds(time: float) -> str:
-    """A time, to three digits where there are as many."""
-    return f"{time:.2f} s" if time >= 0.1 else f"{time * 1000:.3g} ms"
+    """A time, rounded to three digits at most."""
+    return f"{time:.{1 if time >= 10 else 2}f} s" if time >= 0.1 else f"{time * 1000:.3g} ms"
 
 
 def rows_of(case: Case, runs: Mapping[str, Sequence[Run]], failures: Mapping[str, str]) -> list[Row]:
@@ -142,46 +133,6 @@ def verdict(target: Target, found: Run, middles: Mapping[str, Run]) -> Verdict:
     return Verdict(text, theirs / ours if faster else ours / theirs, ours <= target.limit * theirs)
 
 
-# The plot
-
-
-def draw(rows: Sequence[Row], path: Path) -> None:
-    """An SVG picture shows, for every case, how many times longer than `formats` the others work."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "formats", "font.size": 9})
-    from matplotlib import pyplot
-
-    others = [row for row in rows if not row.ours and row.work_seconds > 0]
-    ours = {row.case: row.work_seconds for row in reversed(rows) if row.ours and row.work_seconds > 0}
-    titles = {row.case: row.title for row in others if row.case in ours}
-    heights = {case: len(titles) - number for number, case in enumerate(titles)}
-    figure, axes = pyplot.subplots(figsize=(8, 1.2 + 0.24 * len(titles)), layout="constrained")
-    axes.axvline(1, color="black", linewidth=2, label="formats")
-    for prefix, (colour, mark) in STYLES.items():
-        shown = [row for row in others if row.case in ours and style_of(row.tool) == prefix]
-        axes.scatter(
-            [row.work_seconds / ours[row.case] for row in shown],
-            [heights[row.case] for row in shown],
-            color=colour,
-            marker=mark,
-            label=prefix or "cp, numpy, reading",
-        )
-    axes.set(xscale="log", xlabel="time relative to formats, start-up not counted; to the right is slower")
-    axes.set_yticks([*heights.values()], labels=[*titles.values()])
-    axes.grid(color="#dddddd")
-    axes.set_axisbelow(True)
-    axes.xaxis.set_major_formatter("{x:g}")
-    figure.legend(loc="outside lower center", ncols=len(STYLES) + 1, fontsize="small", frameon=False)
-    figure.savefig(path, metadata={"Date": None})
-
-
-def style_of(tool: str) -> str:
-    """The name under which the style of a tool is listed."""
-    return next(prefix for prefix in STYLES if tool.startswith(prefix))
-
-
 def main() -> None:
     """Print the rows of several files, and draw them where asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -191,6 +142,8 @@ def main() -> None:
     rows = [Row.from_json(record) for path in options.figures for record in json.loads(path.read_text())["rows"]]
     print(HEADER, *lines(rows), sep="\n")
     if options.plot:
+        from plot import draw
+
         draw(rows, options.plot)
 
 

@@ -29,7 +29,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cases import CASES, LARGE_CASES, Case, Way
-from report import HEADER, Row, Run, draw, lines, rows_of
+from plot import draw
+from report import HEADER, Row, Run, lines, rows_of
 
 HERE = Path(__file__).resolve().parent
 PROGRAMS = Path(sys.executable).parent

@@ -10,13 +10,14 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import commands
+import documents
 import models
 import onnx
 import pytest
 import report
 import run
 import work
-from cases import CASES, LARGE_CASES, MIB, Case, Target, Way
+from cases import CASES, GROWTH, KINDS_OF_WORK, LARGE_CASES, MIB, Case, Target, Way
 from onnx.numpy_helper import to_array
 from safetensors.numpy import load_file
 
@@ -140,6 +141,38 @@ def test_script_measures_and_draws(tmp_path: Path) -> None:
     texts = "".join(ElementTree.parse(plot).getroot().itertext())
     assert all(row["title"] in texts for row in rows)
     assert {figures, plot} == set(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("path", documents.TABLES, ids=lambda path: path.name)
+def test_tables_are_those_of_the_results(path: Path) -> None:
+    """The table in a document is the one that results.json gives."""
+    text = path.read_text(encoding="utf-8")
+    assert 1 == len(documents.TABLE.findall(text))
+    assert documents.current(text, documents.TABLES[path](documents.results())) == text
+
+
+def test_plot_is_that_of_the_results() -> None:
+    """The plot was drawn from the rows of results.json, and shows each of their cases and each group."""
+    rows = documents.results()
+    text = "".join(ElementTree.parse(documents.PLOT).getroot().itertext())
+    assert documents.digest(rows) in text, "run python benchmarks/documents.py"
+    shown = {row.title for row in rows if not row.ours}
+    assert not [title for title in shown if title not in text]
+    assert not [kind for kind, cases in KINDS_OF_WORK.items() if kind not in text and {c.title for c in cases} & shown]
+
+
+def test_results_are_of_known_cases_and_tools() -> None:
+    """Each row of results.json has the name and the title of a case, and one of its tools."""
+    known = {(case.name, case.title, way.tool, way.ours) for case in ALL for way in case.ways}
+    assert documents.results()
+    assert not [row for row in documents.results() if (row.case, row.title, row.tool, row.ours) not in known]
+
+
+def test_each_case_has_one_kind_of_work() -> None:
+    """Each case is in one group of the plot, other than the large ones and those that show growth."""
+    grouped = [case for cases in KINDS_OF_WORK.values() for case in cases]
+    assert len(grouped) == len(set(grouped))
+    assert {*ALL} - {*grouped} == {*LARGE_CASES, *GROWTH}
 
 
 def rows(*runs: tuple[Way, list[report.Run] | str]) -> list[report.Row]:

@@ -1,0 +1,101 @@
+"""Write the figures of `results.json` into the documents: the tables of README.md and docs/benchmarks.md, and the plot.
+
+`python benchmarks/documents.py` writes them. Run it after `python benchmarks/run.py --json benchmarks/results.json`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from cases import KINDS_OF_WORK, MIB
+from plot import draw
+from report import Row, seconds
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results.json"
+PLOT = ROOT / "docs" / "benchmark.svg"
+TABLE = re.compile(r"(<!-- figures; benchmarks/documents.py writes them -->\n\n)(.*?)(\n<!-- end -->)", re.DOTALL)
+# The rows of the README: a case, our tool and the tool that it is compared with.
+CHOSEN = (
+    ("inline-to-rten", "formats", "rten-convert"),
+    ("inline-to-external", "formats --external-data", "onnx"),
+    ("inline-to-onnxz", "formats", "zip -0"),
+    ("load", "formats", "onnx"),
+    ("nodes-resave", "formats", "onnx"),
+)
+
+
+def results() -> list[Row]:
+    """The rows of `results.json`, in the order of the kinds of work."""
+    rows = [Row.from_json(record) for record in json.loads(RESULTS.read_text(encoding="utf-8"))["rows"]]
+    order = [case.name for cases in KINDS_OF_WORK.values() for case in cases]
+    return sorted((row for row in rows if row.case in order), key=lambda row: order.index(row.case))
+
+
+def short_table(rows: Sequence[Row]) -> str:
+    """The table of the README: the whole time and the memory, and the ratio of the work."""
+    lines = ["| work | `formats` | another tool | ratio |", "|---|--:|--:|--:|"]
+    for case, tool, other in CHOSEN:
+        ours, theirs = (next(row for row in rows if (row.case, row.tool) == (case, name)) for name in (tool, other))
+        ratio = figure(theirs.work_seconds / ours.work_seconds)
+        lines.append(f"| {marked(ours.title)} | {cost(ours)} | `{theirs.tool}`: {cost(theirs)} | {ratio} |")
+    return "\n".join(lines) + "\n"
+
+
+def full_table(rows: Sequence[Row]) -> str:
+    """The table of docs/benchmarks.md: each tool of each case."""
+    lines = ["| work | tool | whole | work | ratio | peak memory |", "|---|---|--:|--:|--:|--:|"]
+    for before, row in zip([None, *rows], rows, strict=False):
+        title = "" if before and before.case == row.case else marked(row.title)
+        tool = f"**`{row.tool}`**" if row.ours else f"`{row.tool}`"
+        ratio = "" if row.ratio is None else figure(row.ratio)
+        peak = f"{row.peak_bytes / MIB:,.0f} MiB" if row.peak_bytes else ""
+        lines.append(
+            f"| {title} | {tool} | {seconds(row.whole_seconds)} | {seconds(row.work_seconds)} | {ratio} | {peak} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+TABLES = {ROOT / "README.md": short_table, ROOT / "docs" / "benchmarks.md": full_table}
+
+
+def cost(row: Row) -> str:
+    """The whole time and the memory of a tool."""
+    return f"{seconds(row.whole_seconds)}, {row.peak_bytes / MIB:,.0f} MiB"
+
+
+def figure(number: float) -> str:
+    """A number with two digits, without an exponent."""
+    return f"{float(f'{number:.2g}'):g}"
+
+
+def marked(title: str) -> str:
+    """The title of a case with file extensions as code."""
+    return re.sub(r"\.\w+", r"`\g<0>`", title)
+
+
+def current(text: str, table: str) -> str:
+    """The text of a document with this table in it."""
+    return TABLE.sub(lambda match: f"{match[1]}{table}{match[3]}", text)
+
+
+def digest(rows: Sequence[Row]) -> str:
+    """What stands in the metadata of the plot: it tells from which rows the plot was drawn."""
+    text = json.dumps([row.to_json() for row in rows], sort_keys=True)
+    return f"figures {hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def main() -> None:
+    """Write the tables and the plot."""
+    rows = results()
+    for path, table in TABLES.items():
+        path.write_text(current(path.read_text(encoding="utf-8"), table(rows)), encoding="utf-8")
+    draw(rows, PLOT, digest(rows))
+
+
+if __name__ == "__main__":
+    main()
