@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from formats.ir.model import Graph
-    from formats.tensordata.osio import File
+    from formats.tensordata.file import File
     from formats.tensordata.plan import PlacedWrite
 
 SMALL_BYTES = 1024  # weights below this size stay in the model: onnxruntime wants some to infer shapes
@@ -214,6 +214,8 @@ class _Weights:
 
     def locate(self, file: File) -> str | None:
         """The place of a file from the folder, or `None` where it is not there, or no longer the same."""
+        if not file.is_local:
+            return None
         path = Path(os.path.realpath(file.path))
         self.folder = self.folder or path.parent
         if not path.is_relative_to(self.folder) or not path.exists():

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         Runnable,
         Runtime,
     )
-    from formats.tensordata.osio import File
+    from formats.tensordata.file import File
     from formats.tensordata.plan import (
         SMALL_BYTES,
         Align,
@@ -55,7 +55,7 @@ _MODULES = {
     ),
     "formats.tensordata.source": ("Concat", "FileSpan", "Literal", "Source", "Transformed"),
     "formats.tensordata.transform": ("Transform",),
-    "formats.tensordata.osio": ("File",),
+    "formats.tensordata.file": ("File",),
     "formats.ir.dtypes": ("BY_NAME", "BY_NUMBER", "DATA_TYPES", "DataType"),
     "formats.ir.model": ("DEFAULT", "EXTERNAL"),
     "formats.ir.storage": ("with_raw_data", "with_reference"),

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Model
     from formats.keywords import ReadKeywords
-    from formats.tensordata.osio import File
+    from formats.tensordata.file import File
 
 IS_A_MODEL = "it is a model itself"
 _GRAPHS = "*.onnx"  # which other tools write, too, and in which a location may be any file

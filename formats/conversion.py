@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Model
     from formats.keywords import ConvertKeywords, RaiseKeywords, ReadKeywords, WriteKeywords
     from formats.registry import Change, Codec
-    from formats.tensordata.osio import File
+    from formats.tensordata.file import File
     from formats.tensordata.plan import Loss, WritePlan
     from formats.tensordata.source import Source
 

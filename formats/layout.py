@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from formats.keywords import ReadKeywords
-    from formats.tensordata.osio import File
+    from formats.tensordata.file import File
 
 MAX_PADDING_BYTES = 1 << 16  # what no alignment leaves over is called unused
 COLOURS = {  # of a kind of bytes; tensors alternate between two, so that one can be told from the next

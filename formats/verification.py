@@ -19,8 +19,8 @@ from formats.ir.model import Function, Graph, entries
 from formats.options import made
 from formats.registry import ReadOptions
 from formats.tensordata.engine import EngineOptions, execute
+from formats.tensordata.file import File
 from formats.tensordata.journal import is_interrupted
-from formats.tensordata.osio import File
 from formats.tensordata.plan import Digest, WritePlan
 from formats.tensordata.source import Transformed, place_of
 

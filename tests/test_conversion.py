@@ -19,7 +19,8 @@ from formats.errors import OptionError
 from formats.ir.model import Attribute, Graph, Model, Node
 from formats.registry import DEEPEST, MAX_DEPTH
 from formats.tensordata.engine import EngineOptions
-from formats.tensordata.osio import File
+from formats.tensordata.file import File
+from formats.tensordata.osio import LocalFile
 
 FORMATS = ("onnx", "onnxz", "rten")
 
@@ -457,13 +458,13 @@ def test_options_of_reading_are_not_those_of_writing(tiny_model: Path, tmp_path:
 def test_loading_reads_no_weight(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Loading a model reads its structure only; the weights are read when they are asked for."""
     read: list[int] = []
-    pread_into = File.pread_into
+    pread_into = LocalFile.pread_into
 
     def counted(self: File, offset: int, buffer: memoryview) -> None:
         read.append(len(buffer))
         pread_into(self, offset, buffer)
 
-    monkeypatch.setattr(File, "pread_into", counted)
+    monkeypatch.setattr(LocalFile, "pread_into", counted)
     model = formats.load(tiny_model)
     reading = len(read)
     assert model.graph is not None

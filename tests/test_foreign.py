@@ -25,7 +25,7 @@ import formats
 from formats import foreign, onnxpb
 from formats.errors import DecodeError, ExternalDataError, MissingPackageError, TruncatedError, UnknownFormatError
 from formats.extras import needed
-from formats.tensordata.osio import File
+from formats.tensordata.file import File
 from formats.tensordata.source import Literal
 
 GOLDEN = Path(__file__).parent / "foreign" / "golden"

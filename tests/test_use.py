@@ -15,7 +15,8 @@ import pytest
 
 import formats
 from formats.ir.model import MESSAGE_CLASSES
-from formats.tensordata.osio import SYSTEM, File
+from formats.tensordata.file import File
+from formats.tensordata.osio import SYSTEM
 from formats.tensordata.source import Concat, FileSpan, Literal, Source
 from formats.tensordata.transform import cast, clamp, pack, varints
 

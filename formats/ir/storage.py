@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from formats.ir.dtypes import DataType
     from formats.ir.model import Model
-    from formats.tensordata.osio import File
+    from formats.tensordata.file import File
 
 STORAGE = frozenset(("raw_data", *dtypes.TYPED_FIELDS, "external_data", "data_location", "external_source"))
 

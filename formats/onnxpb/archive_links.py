@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from formats.onnxzip.records import Entry
-    from formats.tensordata.osio import File
+    from formats.tensordata.file import File
     from formats.tensordata.source import Source
 
 RELINK = "`formats convert ARCHIVE GRAPH --link --force` links the graph to it as it is now"

@@ -16,7 +16,7 @@ from formats.tensordata.source import Concat, Literal, Source
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from formats.tensordata.osio import File
+    from formats.tensordata.file import File
 
 CHECK_BYTES = 16
 CBC_BLOCK_BYTES = 16

@@ -12,7 +12,7 @@ from formats.onnxpb import CryptOptions, crypt
 from formats.onnxpb.proto import ModelProto, unwrap, wrap
 from formats.registry import ReadOptions
 from formats.tensordata.engine import EngineOptions, execute, to_bytes
-from formats.tensordata.osio import File
+from formats.tensordata.file import File
 from formats.tensordata.source import Literal
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from formats.onnxpb import OnnxOptions
     from formats.registry import ReadOptions
-    from formats.tensordata.osio import File
+    from formats.tensordata.file import File
     from formats.tensordata.source import Source
 
 PROTOBUF_LIMIT_BYTES = (1 << 31) - 1

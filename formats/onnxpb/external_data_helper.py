@@ -27,7 +27,7 @@ from formats.onnxpb.proto import unwrap
 from formats.onnxpb.protobuf_errors import protobuf_errors
 from formats.onnxpb.saving import SerializeOptions, check_place, is_initialiser, moves_of
 from formats.tensordata.engine import EngineOptions, execute
-from formats.tensordata.osio import File
+from formats.tensordata.file import File
 from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan
 
 __all__ = [

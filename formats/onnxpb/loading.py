@@ -27,7 +27,7 @@ from formats.tensordata.source import Literal
 
 if TYPE_CHECKING:
     from formats.onnxpb.serialization import ProtoSerializer
-    from formats.tensordata.osio import File
+    from formats.tensordata.file import File
     from formats.tensordata.source import Source
 
 Tensors: TypeAlias = list[tuple[str, Tensor]]  # each with its place in the model

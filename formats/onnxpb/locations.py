@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 from formats.errors import DecodeError, ExternalDataError
 from formats.ir import dtypes
+from formats.tensordata.file import File
 from formats.tensordata.folder import Folder, LinkFoundError
-from formats.tensordata.osio import SYSTEM, Capabilities, File
+from formats.tensordata.osio import SYSTEM, Capabilities, LocalFile
 
 if TYPE_CHECKING:
     from formats.ir.archive_link import ArchiveLink
@@ -151,10 +152,10 @@ class DataFiles:
             raise ExternalDataError(f"the model's directory cannot be opened: {error.strerror}") from None
         file = self._model_file
         name = file.path.name if file is not None and file.moved else self.model_path.name
-        if file is not None and not folders[0].has(name, file, follow_link=True):
-            raise ExternalDataError("the model was replaced while it was read")
-        if file is not None and not all(folder.has(linked.name, file, follow_link=False) for folder in folders[1:]):
-            raise ExternalDataError("the model was replaced while it was read")
+        if isinstance(file, LocalFile):
+            is_linked = all(folder.has(linked.name, file, follow_link=False) for folder in folders[1:])
+            if not is_linked or not folders[0].has(name, file, follow_link=True):
+                raise ExternalDataError("the model was replaced while it was read")
         return folders
 
     def _walk(self, location: str) -> File:
@@ -195,7 +196,7 @@ class DataFiles:
         moved = {} if self._model_file is None else self._model_file.moved
         path = self.directory / moved.get(location, location)
         resolved = self._resolve(path)
-        file = File.open(resolved, keep_open=len(self.opened) < KEPT_OPEN, capabilities=self._capabilities)
+        file = LocalFile(resolved, keep_open=len(self.opened) < KEPT_OPEN, capabilities=self._capabilities)
         if not file.is_at(os.lstat(resolved)) or self._resolve(path) != resolved:
             raise ExternalDataError("the data file was replaced while it was opened")
         return file

@@ -27,8 +27,8 @@ from formats.registry import DEEPEST
 from formats.tensordata import publication
 from formats.tensordata.directory import remove
 from formats.tensordata.engine import execute
+from formats.tensordata.file import File
 from formats.tensordata.lock import ModelLock
-from formats.tensordata.osio import File
 from formats.tensordata.plan import Digest, Loss, WritePlan
 from formats.tensordata.source import FileSpan, Literal
 from formats.tensordata.tail_replacement import INTERRUPTED, before_update, put_back, replace_tail, undo_path

@@ -15,7 +15,7 @@ from formats.tensordata.source import READ_BYTES, Literal, Source, contents
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from formats.tensordata.osio import File
+    from formats.tensordata.file import File
 
 _CHECKSUM = struct.Struct("<I")
 _CHECKSUM_OFFSET = LOCAL_HEADER.offset_of("crc32")

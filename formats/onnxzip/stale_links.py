@@ -13,7 +13,7 @@ from formats.errors import FormatError
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.model import Model
 from formats.onnxpb.decoder import decode
-from formats.tensordata.osio import File
+from formats.tensordata.file import File
 from formats.tensordata.plan import Loss
 
 if TYPE_CHECKING:

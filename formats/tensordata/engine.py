@@ -34,7 +34,7 @@ from formats.tensordata.tasks import carry_out, tasks_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from formats.tensordata.osio import File
+    from formats.tensordata.file import File
     from formats.tensordata.source import Source
     from formats.tensordata.tasks import Target, Task
 

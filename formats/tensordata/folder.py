@@ -10,7 +10,7 @@ import errno
 import os
 from typing import TYPE_CHECKING
 
-from formats.tensordata.osio import FILE_FLAGS, SYSTEM, Capabilities, File, check_regular
+from formats.tensordata.osio import FILE_FLAGS, SYSTEM, Capabilities, LocalFile, check_regular
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,9 @@ class Folder:
         self.path = os.path.realpath(path)
         self._descriptor = os.open(path, _FOLDER_FLAGS)
 
-    def open(self, steps: Sequence[str], path: Path, *, keep_open: bool, capabilities: Capabilities = SYSTEM) -> File:
+    def open(
+        self, steps: Sequence[str], path: Path, *, keep_open: bool, capabilities: Capabilities = SYSTEM
+    ) -> LocalFile:
         """The file to which `steps` lead, the names of folders below this one and its own; it is known as `path`.
 
         Raises: LinkFoundError where one of them is a link; OSError and FormatError as `File.open` does.
@@ -64,9 +66,9 @@ class Folder:
             if here != self._descriptor:
                 os.close(here)
         check_regular(descriptor, path)
-        return File(path, keep_open=keep_open, capabilities=capabilities, descriptor=descriptor)
+        return LocalFile(path, keep_open=keep_open, capabilities=capabilities, descriptor=descriptor)
 
-    def has(self, name: str, file: File, *, follow_link: bool) -> bool:
+    def has(self, name: str, file: LocalFile, *, follow_link: bool) -> bool:
         """Whether `name` is that file here, or with `follow_link` leads to it."""
         try:
             return file.is_at(os.stat(name, dir_fd=self._descriptor, follow_symlinks=follow_link))

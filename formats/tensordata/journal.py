@@ -18,9 +18,10 @@ from time import sleep
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from formats.errors import DecodeError, FormatError, TensorDataError
+from formats.tensordata.file import File
 from formats.tensordata.hidden import hidden_path, is_temporary
 from formats.tensordata.lock import is_locked
-from formats.tensordata.osio import File
+from formats.tensordata.osio import SYSTEM, LocalFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -227,7 +228,7 @@ def _open_new(path: Path) -> File | None:
             return None
     if path.name not in moved:
         return None
-    file = File.open(path.with_name(moved[path.name]))
+    file = LocalFile(path.with_name(moved[path.name]), keep_open=True, capabilities=SYSTEM)
     file.moved = moved
     return file
 

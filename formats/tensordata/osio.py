@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from weakref import WeakSet
 
 from formats.errors import FormatError, TensorDataError, TruncatedError
-from formats.tensordata.source import FileSpan
+from formats.tensordata.file import File
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -100,15 +100,14 @@ class _Identity(NamedTuple):
         return now == (self._replace(modified_ns=now.modified_ns) if rounded else self)
 
 
-class File:
-    """A regular file, open for reading by any number of threads; closed when nothing refers to it any more.
+class LocalFile(File):
+    """A regular file of this system.
 
-    `nbytes` is its size and `permissions` are its bits of `chmod` when it was opened. Copies of this object are the
-    object itself. A pickle of it is its path and what tells whether the file that is there is still the same, which is
-    found out when it is first read. `moved` are the names of companions that are called otherwise for now.
+    A pickle of it is its path and what tells whether the file that is there is still the same, which is found out when
+    it is first read.
     """
 
-    _all: ClassVar[WeakSet[File]] = WeakSet()
+    _all: ClassVar[WeakSet[LocalFile]] = WeakSet()
     _all_lock = Lock()
 
     __slots__ = (
@@ -142,19 +141,8 @@ class File:
     def _know(self) -> None:
         """`let_go` finds this object."""
         if self._capabilities.locks_open_files:
-            with File._all_lock:
-                File._all.add(self)
-
-    @classmethod
-    def open(cls, path: str | os.PathLike[str], keep_open: bool = True, *, capabilities: Capabilities = SYSTEM) -> File:
-        """The file at `path`.
-
-        Without `keep_open` no file descriptor is held: every access opens the file anew and makes sure that it is
-        still the same. That is for models with more files than a process may have open.
-
-        Raises: OSError where it cannot be opened; FormatError where it is neither a file nor a directory.
-        """
-        return cls(Path(path), keep_open=keep_open, capabilities=capabilities)
+            with LocalFile._all_lock:
+                LocalFile._all.add(self)
 
     def pread_into(self, offset: int, buffer: memoryview | bytearray) -> None:
         """Fill `buffer` with the bytes from `offset` (from the start of the file) on.
@@ -211,7 +199,7 @@ class File:
 
     def is_same(self, other: File) -> bool:
         """Whether both are the same file with the same content, opened twice."""
-        return self._identity == other._identity
+        return isinstance(other, LocalFile) and self._identity == other._identity
 
     def is_at(self, status: os.stat_result) -> bool:
         """Whether the status is that of the same file; its content may have changed."""
@@ -224,10 +212,6 @@ class File:
         except OSError:
             return False
         return self._status_changed_ns == now.st_ctime_ns and self._identity.is_kept_by(_Identity.of(now))
-
-    def span(self) -> FileSpan:
-        """The whole file as a source."""
-        return FileSpan(self, 0, self.nbytes)
 
     def check_unchanged(self) -> None:
         """Nothing, where the file is as it was when it was opened.
@@ -331,12 +315,6 @@ class File:
         with self.descriptor() as descriptor:
             return mmap.mmap(descriptor, self.nbytes, access=mmap.ACCESS_READ, **options)
 
-    def __copy__(self) -> File:
-        return self
-
-    def __deepcopy__(self, memo: object) -> File:
-        return self
-
     def __reduce__(self) -> tuple[Any, ...]:
         path = os.path.abspath(self.path)  # noqa: PTH100 - links stay
         return _unpickled, (path, tuple(self._identity), self.permissions)
@@ -345,13 +323,10 @@ class File:
         if getattr(self, "_descriptor", None) is not None:
             close(self._descriptor)
 
-    def __repr__(self) -> str:
-        return f"File({str(self.path)!r}, {self.nbytes} bytes)"
 
-
-def _unpickled(path: str, identity: tuple[int, int, int, int], permissions: int) -> File:
+def _unpickled(path: str, identity: tuple[int, int, int, int], permissions: int) -> LocalFile:
     """A file that was pickled; it is opened when it is first read, since an error now would end a pool of processes."""
-    file = File.__new__(File)
+    file = LocalFile.__new__(LocalFile)
     file.path = Path(path)
     file._capabilities = SYSTEM
     file._lock = RLock()
@@ -372,8 +347,8 @@ def let_go(path: Path) -> None:
         inode = path.stat().st_ino
     except OSError:
         return
-    with File._all_lock:
-        files = list(File._all)
+    with LocalFile._all_lock:
+        files = list(LocalFile._all)
     for file in files:
         if file._identity.inode == inode:  # or by chance that of another device, which is no harm
             file.let_go()

@@ -28,7 +28,7 @@ from formats.tensordata.osio import STEP_BYTES, SYSTEM, Capabilities, Located, i
 from formats.tensordata.plan import Permissions
 
 if TYPE_CHECKING:
-    from formats.tensordata.osio import File
+    from formats.tensordata.file import File
 
 DEFAULT_PERMISSIONS = Permissions()
 # For more at once the kernel takes larger pages, of which it keeps none ready. In a virtual machine those are the ones
@@ -63,7 +63,7 @@ class _Writable:
         Fewer than `nbytes`, down to 0, where it cannot copy between these files or would take longer, or where the
         source ends early: copy the rest by reading and writing, which tells.
         """
-        if not self.capabilities.copy_range or (source_offset - offset) % BLOCK_BYTES:
+        if not self.capabilities.copy_range or not file.is_local or (source_offset - offset) % BLOCK_BYTES:
             return 0
         done = 0
         with file.descriptor() as source, Located(self.path), if_supported():

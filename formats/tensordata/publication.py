@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from formats.tensordata.file import File
     from formats.tensordata.further_name import FurtherName
-    from formats.tensordata.osio import File
 
 
 class Repair(NamedTuple):

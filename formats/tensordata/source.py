@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pickle import PickleBuffer
     from typing import Any, SupportsIndex
 
-    from formats.tensordata.osio import File
+    from formats.tensordata.file import File
     from formats.tensordata.transform import Transform
 
 COMPARE_CHUNK_BYTES = 1 << 20

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.errors import DecodeError, TensorDataError
 from formats.tensordata.directory import remove, unlink
 from formats.tensordata.engine import EngineOptions, transfer
+from formats.tensordata.file import File
 from formats.tensordata.hidden import hidden_path
 from formats.tensordata.lock import ModelLock
-from formats.tensordata.osio import File
 from formats.tensordata.output import ExistingFile, OutputFile
 from formats.tensordata.plan import OWNER_ACCESS, FilePlan, Permissions, WritePlan, check_plan
 from formats.tensordata.source import Concat

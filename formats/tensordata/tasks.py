@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from formats.tensordata.digest import Digester
-    from formats.tensordata.osio import File
+    from formats.tensordata.file import File
 
 JOIN_BYTES = 256 << 10  # sources below this size go through a buffer with their neighbours
 WHOLE_COPIES = 3  # what a transform of a whole holds: input, output, and the copy that is written

@@ -19,7 +19,8 @@ from formats.ir import walk
 from formats.options import rows_of
 from formats.registry import HEAD_BYTES, Codec, Match, ReadOptions
 from formats.tensordata.engine import EngineOptions, execute, to_bytes
-from formats.tensordata.osio import File
+from formats.tensordata.file import File
+from formats.tensordata.osio import LocalFile
 from formats.tensordata.plan import WritePlan, check_plan
 from formats.tensordata.source import Literal
 from formats.testing.models import linear
@@ -144,17 +145,17 @@ def reads_no_weight(subject: Subject, folder: Path) -> None:
 def _bytes_read() -> Iterator[list[int]]:
     """The sizes of all reads from files meanwhile, mappings excepted."""
     sizes: list[int] = []
-    real_into, real = File.pread_into, File.pread
+    real_into, real = LocalFile.pread_into, LocalFile.pread
 
-    def pread_into(self: File, offset: int, buffer: Any) -> None:
+    def pread_into(self: LocalFile, offset: int, buffer: Any) -> None:
         sizes.append(len(buffer))
         real_into(self, offset, buffer)
 
-    def pread(self: File, offset: int, nbytes: int) -> bytes:
+    def pread(self: LocalFile, offset: int, nbytes: int) -> bytes:
         sizes.append(nbytes)
         return real(self, offset, nbytes)
 
-    with mock.patch.object(File, "pread_into", pread_into), mock.patch.object(File, "pread", pread):
+    with mock.patch.object(LocalFile, "pread_into", pread_into), mock.patch.object(LocalFile, "pread", pread):
         yield sizes
 
 

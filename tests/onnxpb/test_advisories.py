@@ -35,7 +35,8 @@ from formats.ir.model import (
     ValueInfo,
 )
 from formats.onnxpb import locations
-from formats.tensordata.osio import SYSTEM, File
+from formats.tensordata.file import File
+from formats.tensordata.osio import SYSTEM
 from formats.tensordata.source import Literal
 
 WEIGHT = np.arange(1000, dtype="float32")
@@ -236,7 +237,7 @@ def test_replacement_between_check_and_use(inside: Path, restore: bool, monkeypa
     """onnx/onnx#7790: without open folders, a link that appears after the check is noticed, also when it went again."""
     path = model_with_references(inside / "m.onnx", {"location": "sub/w.data"})
     (inside / "sub" / "w.data").write_bytes(bytes(400))
-    opened = File.open
+    opened = locations.LocalFile
 
     def exchange_and_open(name: Path, **options: Any) -> File:
         (inside / "sub").rename(inside / "aside")
@@ -249,7 +250,7 @@ def test_replacement_between_check_and_use(inside: Path, restore: bool, monkeypa
 
     files = locations.DataFiles(path, capabilities=replace(SYSTEM, open_folders=False))
     assert 400 == files.open("sub/w.data").nbytes
-    monkeypatch.setattr(locations.File, "open", exchange_and_open)
+    monkeypatch.setattr(locations, "LocalFile", exchange_and_open)
     with pytest.raises(ExternalDataError, match=r"replaced|outside"):
         locations.DataFiles(path, capabilities=replace(SYSTEM, open_folders=False)).open("sub/w.data")
 

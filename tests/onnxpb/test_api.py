@@ -18,7 +18,7 @@ import formats.onnxpb as drop_in
 from formats.errors import CryptError, DecodeError, ExternalDataError, FormatError
 from formats.ir import walk
 from formats.onnxpb import proto
-from formats.tensordata.osio import File
+from formats.tensordata.file import File
 from formats.tensordata.source import FileSpan, Literal
 
 

@@ -26,7 +26,7 @@ from formats.onnxpb import CODEC, CRYPT_CODEC, CryptOptions, OnnxOptions, cipher
 from formats.onnxpb.keys import MAX_KEY_BYTES, Key
 from formats.registry import Match, ReadOptions
 from formats.tensordata.engine import EngineOptions, execute, to_bytes
-from formats.tensordata.osio import File
+from formats.tensordata.file import File
 from formats.tensordata.plan import WritePlan
 from formats.tensordata.source import Concat, Literal, Source
 

@@ -22,7 +22,7 @@ from formats.ir import walk
 from formats.ir.model import Model
 from formats.onnxpb import CODEC, OnnxOptions
 from formats.tensordata.engine import EngineOptions, execute
-from formats.tensordata.osio import File
+from formats.tensordata.file import File
 from formats.tensordata.source import Literal
 
 

@@ -19,7 +19,7 @@ from formats.errors import DecodeError, EncodeError, ExternalDataError, LimitErr
 from formats.ir import model as ir
 from formats.onnxpb import CODEC, JSON_CODEC, TEXT_CODEC, OnnxOptions, TextOptions, jsontext, text
 from formats.tensordata.engine import execute, to_bytes
-from formats.tensordata.osio import File
+from formats.tensordata.file import File
 from formats.tensordata.source import Literal
 
 LARGEST_FLOAT = "3.4028235e+38"

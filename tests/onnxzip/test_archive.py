@@ -38,7 +38,7 @@ from formats.onnxzip.reader import read_entries
 from formats.registry import Match
 from formats.tensordata.digest import new_digester
 from formats.tensordata.engine import execute, to_bytes
-from formats.tensordata.osio import File
+from formats.tensordata.file import File
 from formats.tensordata.plan import WritePlan, lay_out
 from formats.tensordata.source import Concat, Literal, Source
 

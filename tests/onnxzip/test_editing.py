@@ -24,7 +24,7 @@ from formats.onnxzip import editing
 from formats.onnxzip.reader import read_entries
 from formats.tensordata import lock, output, tail_replacement
 from formats.tensordata.engine import EngineOptions
-from formats.tensordata.osio import File
+from formats.tensordata.file import File
 from formats.tensordata.source import Literal
 from formats.verification import verify
 

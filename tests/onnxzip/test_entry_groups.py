@@ -11,7 +11,7 @@ from formats.errors import FormatError
 from formats.onnxzip import records
 from formats.onnxzip.entry_groups import Checksums, EntryGroup, grouped
 from formats.onnxzip.records import Entry
-from formats.tensordata.osio import File
+from formats.tensordata.file import File
 from formats.tensordata.source import Literal, Source
 from formats.tensordata.transform import varints
 

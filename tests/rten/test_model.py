@@ -21,7 +21,7 @@ from formats.rten.convert.loss_report import Losses, add_unheld
 from formats.rten.convert.refusal import Refusal, RefusalError
 from formats.rten.model import METADATA_KEYS, is_rten_form
 from formats.tensordata.engine import EngineOptions, to_bytes, transfer
-from formats.tensordata.osio import File
+from formats.tensordata.file import File
 from formats.tensordata.source import Literal
 
 PATH = Path("m.rten")

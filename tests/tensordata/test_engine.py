@@ -23,7 +23,8 @@ from hypothesis import strategies as st
 from formats.errors import FormatError, TensorDataError, TruncatedError
 from formats.tensordata import engine, publication, tasks
 from formats.tensordata.engine import EngineOptions, execute, materialise, to_bytes
-from formats.tensordata.osio import SYSTEM, File
+from formats.tensordata.file import File
+from formats.tensordata.osio import SYSTEM, LocalFile
 from formats.tensordata.output import BLOCK_BYTES
 from formats.tensordata.plan import Align, Digest, FilePlan, LateWrite, PlacedWrite, WritePlan, lay_out
 from formats.tensordata.source import Concat, Literal, Source
@@ -579,7 +580,7 @@ def test_bytes_pass_inside_the_kernel(tmp_path: Path, monkeypatch: pytest.Monkey
         pytest.skip("this system cannot copy in the kernel")
     (tmp_path / "weights").write_bytes(os.urandom(1 << 20))
     span = File.open(tmp_path / "weights").span()
-    monkeypatch.setattr(File, "pread_into", raiser(AssertionError("read")))
+    monkeypatch.setattr(LocalFile, "pread_into", raiser(AssertionError("read")))
     execute(one_file(tmp_path / "model", b"head", Align(BLOCK_BYTES), span, b"tail"))
     monkeypatch.undo()
     assert (tmp_path / "model").read_bytes() == b"head".ljust(BLOCK_BYTES, b"\0") + span.read() + b"tail"

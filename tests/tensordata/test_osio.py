@@ -17,7 +17,8 @@ from systems import posix
 
 from formats.errors import FormatError, TensorDataError, TruncatedError
 from formats.tensordata import osio
-from formats.tensordata.osio import SYSTEM, Capabilities, File
+from formats.tensordata.file import File
+from formats.tensordata.osio import SYSTEM, Capabilities
 
 READERS = {
     "preadv": SYSTEM,

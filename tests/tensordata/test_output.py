@@ -17,7 +17,8 @@ from open_files import descriptors
 from systems import posix
 
 from formats.tensordata.directory import UNSUPPORTED
-from formats.tensordata.osio import SYSTEM, Capabilities, File
+from formats.tensordata.file import File
+from formats.tensordata.osio import SYSTEM, Capabilities
 from formats.tensordata.output import BLOCK_BYTES, WRITE_BYTES, OutputFile
 
 WRITERS = {

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from formats.errors import TensorDataError, TruncatedError
-from formats.tensordata.osio import File
+from formats.tensordata.file import File
+from formats.tensordata.osio import LocalFile
 from formats.tensordata.source import Concat, FileSpan, Literal, Source, Transformed, contents, place_of
 from formats.tensordata.transform import Transform, cast, varints
 
@@ -149,7 +150,7 @@ def test_transform_of_nothing() -> None:
 
 def test_transform_does_not_map_its_file(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading a transformed file never goes through a mapping, which a shrinking file would turn into a signal."""
-    monkeypatch.delattr(File, "map")
+    monkeypatch.delattr(LocalFile, "map")
     assert Transform("same", 0, 0, bytes).of(FileSpan(file, 10, 120), 120).read() == DATA
 
 
@@ -179,8 +180,8 @@ def test_contents_of_small_sources(file: File, monkeypatch: pytest.MonkeyPatch) 
     mixed = [*spans, *sources(file).values(), *reversed(spans), other.slice(5, 9), span.slice(5, 0), span.slice(50, 70)]
     assert [source.read() for source in mixed] == [bytes(data) for data in contents(mixed)]
     calls = []
-    real = File.pread_into
-    monkeypatch.setattr(File, "pread_into", lambda *arguments: (calls.append(arguments), real(*arguments))[1])
+    real = LocalFile.pread_into
+    monkeypatch.setattr(LocalFile, "pread_into", lambda *arguments: (calls.append(arguments), real(*arguments))[1])
     assert DATA[:99] == b"".join(contents([part for one in spans for part in (one, Literal(b""))]))
     assert len(calls) == 1
 
@@ -190,9 +191,11 @@ def test_contents_that_are_far_apart(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "weights").write_bytes(bytes(3 << 20))
     span = File.open(tmp_path / "weights").span()
     ranges: list[int] = []
-    real = File.pread_into
+    real = LocalFile.pread_into
     monkeypatch.setattr(
-        File, "pread_into", lambda self, offset, buffer: (ranges.append(len(buffer)), real(self, offset, buffer))[1]
+        LocalFile,
+        "pread_into",
+        lambda self, offset, buffer: (ranges.append(len(buffer)), real(self, offset, buffer))[1],
     )
     list(contents([span.slice(0, 10), span.slice(4107, 10), span.slice(10_000, 10)]))
     assert [10, 10, 10] == ranges

@@ -22,7 +22,8 @@ from formats.onnxpb import locations
 from formats.tensordata import directory, osio, output
 from formats.tensordata.directory import remove
 from formats.tensordata.engine import EngineOptions, execute
-from formats.tensordata.osio import SYSTEM, Capabilities, File, extended, is_windows_name
+from formats.tensordata.file import File
+from formats.tensordata.osio import SYSTEM, Capabilities, extended, is_windows_name
 from formats.tensordata.output import ExistingFile, OutputFile
 from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan, check_plan
 from formats.tensordata.source import Concat, Literal

@@ -1,0 +1,118 @@
+"""A file that is open for reading, wherever it is: what a source needs of it, and nothing that one format knows.
+
+`osio.py` has those of this system, `remote.py` those in stores of objects and on other machines.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from formats.tensordata.source import FileSpan
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
+
+    from formats.tensordata.osio import Capabilities
+
+ALL_PERMISSIONS = 0o777
+
+
+class File:
+    """A file, open for reading by any number of threads; closed when nothing refers to it any more.
+
+    `nbytes` is its size and `permissions` are its bits of `chmod` when it was opened. Copies of this object are the
+    object itself; a pickle of it finds the file anew. `moved` are the names of companions that are called otherwise for
+    now. Where a file `is_local`, the system has a descriptor of it; elsewhere each jump costs as much as reading a MiB.
+    """
+
+    __slots__ = ()
+
+    is_local = True
+    permissions = ALL_PERMISSIONS
+    moved: Mapping[str, str] = MappingProxyType({})
+    nbytes: int
+    path: Path
+
+    @staticmethod
+    def open(path: str | os.PathLike[str], keep_open: bool = True, *, capabilities: Capabilities | None = None) -> File:
+        """The file at `path`, which may be an address.
+
+        Without `keep_open` no file descriptor is held: every access opens the file anew and makes sure that it is
+        still the same. That is for models with more files than a process may have open.
+
+        Raises: OSError where it cannot be opened; FormatError where it is neither a file nor a directory.
+        """
+        from formats.tensordata.osio import SYSTEM, LocalFile
+
+        return LocalFile(Path(path), keep_open=keep_open, capabilities=capabilities or SYSTEM)
+
+    def pread_into(self, offset: int, buffer: memoryview | bytearray) -> None:
+        """Fill `buffer` with the bytes from `offset` (from the start of the file) on.
+
+        Raises: TruncatedError where the file ends before the buffer is full.
+        """
+        raise NotImplementedError
+
+    def pread(self, offset: int, nbytes: int) -> bytes:
+        """The `nbytes` from `offset` (from the start of the file) on.
+
+        Raises: TruncatedError where the file ends before.
+        """
+        raise NotImplementedError
+
+    def map(self, offset: int, nbytes: int) -> memoryview:
+        """A range of the file as read-only memory, from a mapping of the file that the view keeps alive.
+
+        Raises: TruncatedError where the file does not have the range; TensorDataError where the file has changed.
+        """
+        raise NotImplementedError
+
+    def span(self) -> FileSpan:
+        """The whole file as a source."""
+        return FileSpan(self, 0, self.nbytes)
+
+    def is_same(self, other: File) -> bool:
+        """Whether both are the same file with the same content, opened twice."""
+        raise NotImplementedError
+
+    def is_current(self) -> bool:
+        """Whether the path still leads to the file as it was opened, and it had no other name in between."""
+        raise NotImplementedError
+
+    def check_unchanged(self) -> None:
+        """Nothing, where the file is as it was when it was opened.
+
+        Raises: TensorDataError where it has another size, modification time or identity.
+        """
+        raise NotImplementedError
+
+    def check_in_place(self, descriptor: int | None = None) -> None:
+        """Nothing, where the path, or that descriptor, leads to the file as it was when it was opened.
+
+        Raises: TensorDataError where it is another one, or was changed; OSError where it is gone.
+        """
+        raise NotImplementedError
+
+    def descriptor(self) -> AbstractContextManager[int]:
+        """A file descriptor to read from, for as long as the context lasts; only what `is_local` has one.
+
+        Raises: TensorDataError where the file had to be opened anew and has changed.
+        """
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """The file is closed; views that there are stay as they are, and the next access opens it anew."""
+        raise NotImplementedError
+
+    def __copy__(self) -> File:
+        return self
+
+    def __deepcopy__(self, memo: object) -> File:
+        return self
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.path)!r}, {self.nbytes} bytes)"
