@@ -84,7 +84,7 @@ class Subject(NamedTuple):
 
 
 def declaration(subject: Subject, folder: Path) -> None:
-    """What a codec says of itself can be used: its name, title, extensions and options."""
+    """The name, title, extensions and options of the codec are valid."""
     codec = subject.codec
     assert re.fullmatch(r"[a-z][a-z0-9_-]*", codec.name), "the name is a lower-case word, for --from and --to"
     assert codec.title.strip() == codec.title != "", "the title is what people call the format"
@@ -110,7 +110,7 @@ def declaration(subject: Subject, folder: Path) -> None:
 
 
 def holds_a_model(subject: Subject, folder: Path) -> None:
-    """A model that every format can hold is not refused: one matrix product."""
+    """The simplest model, one matrix product, is not refused."""
     try:
         subject.plan(linear(3), subject.path(folder))
     except Refused:
@@ -118,7 +118,7 @@ def holds_a_model(subject: Subject, folder: Path) -> None:
 
 
 def sniffing_takes_anything(subject: Subject, folder: Path) -> None:
-    """No bytes make `sniff` fail, and files of others are not claimed."""
+    """`sniff` accepts any bytes without raising, and does not claim files of other formats."""
     assert subject.codec.sniff(b"", 0) is not Match.STRONG
     generator = random.Random(0)  # noqa: S311 - the same numbers every time
     for size in (0, 1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 100, HEAD_BYTES):
@@ -132,7 +132,7 @@ def sniffing_takes_anything(subject: Subject, folder: Path) -> None:
 
 
 def reads_no_weight(subject: Subject, folder: Path) -> None:
-    """To read a file of a large weight, a small part of it is read."""
+    """Reading a model with a large weight reads only a small part of the file."""
     path = subject.path(folder)
     plan = subject.write(linear(3000), path)
     with _bytes_read() as read:
@@ -160,7 +160,7 @@ def _bytes_read() -> Iterator[list[int]]:
 
 
 def damage_is_an_error(subject: Subject, folder: Path) -> None:
-    """Cut and changed files are read, or refused with an error of ours; nothing else is raised."""
+    """A truncated or changed file is either read or refused with a `FormatError`; nothing else is raised."""
     data = to_bytes(subject.plan(linear(3), subject.path(folder)))
     step = max(len(data) // PREFIXES, 1)
     for size in range(0, len(data), step):
@@ -194,7 +194,7 @@ def _read_or_refuse(subject: Subject, data: bytes) -> None:
 
 
 def keeps_models(subject: Subject, make: Callable[[], Model], folder: Path) -> None:
-    """What is written is read again: the same model, or what is not the same is told as a loss."""
+    """A model that is written and read again is the same, or every difference is reported as a loss."""
     model, path = make(), subject.path(folder)
     plan = subject.write(model, path)
     again = subject.read(path)
@@ -211,7 +211,7 @@ def keeps_models(subject: Subject, make: Callable[[], Model], folder: Path) -> N
 
 
 def same_model_again(subject: Subject, make: Callable[[], Model], folder: Path) -> None:
-    """What was read is written and read without a further change."""
+    """Writing and reading a model a second time changes nothing more."""
     first = _reread(subject, make(), folder / "1")
     second = _reread(subject, first, folder / "2")
     assert (found := next(differences(first, second), None)) is None, str(found)
@@ -224,7 +224,7 @@ def _reread(subject: Subject, model: Model, folder: Path) -> Model:
 
 
 def same_bytes_again(subject: Subject, make: Callable[[], Model], folder: Path) -> None:
-    """Planning twice gives the same bytes, and so does writing what was read."""
+    """Planning a model twice gives the same bytes, and so does writing a model that was read."""
     first, again = subject.path(folder / "1"), subject.path(folder / "2")
     plan = subject.write(make(), first)
     subject.write(make(), again)
@@ -236,7 +236,7 @@ def same_bytes_again(subject: Subject, make: Callable[[], Model], folder: Path) 
 
 
 def plans_are_sound(subject: Subject, make: Callable[[], Model], folder: Path) -> None:
-    """A plan knows the size of each file, the model is the last, others lie beside it, and nothing is there yet."""
+    """A plan has the size of each file, the model is last, other files are next to it, and planning writes nothing."""
     path = subject.path(folder)
     plan = subject.plan(make(), path)
     assert not list(folder.iterdir()), "planning writes nothing"
@@ -264,7 +264,7 @@ def engine_does_not_matter(subject: Subject, make: Callable[[], Model], folder: 
 
 
 def own_files_are_recognised(subject: Subject, make: Callable[[], Model], folder: Path) -> None:
-    """The format of a file that was written is found out, and no other codec is as sure."""
+    """`sniff` recognizes a file that the codec wrote, and no other codec matches it as strongly."""
     path = subject.path(folder)
     subject.write(make(), path)
     data = path.read_bytes()
@@ -277,14 +277,14 @@ def own_files_are_recognised(subject: Subject, make: Callable[[], Model], folder
 
 
 def models_stay_as_they_are(subject: Subject, make: Callable[[], Model], folder: Path) -> None:
-    """Planning and writing change nothing of a model."""
+    """Planning and writing do not change the model."""
     model, untouched = make(), make()
     subject.write(model, subject.path(folder))
     assert untouched == model
 
 
 def memory_is_as_good_as_a_file(subject: Subject, make: Callable[[], Model], folder: Path) -> None:
-    """A model of one file is read from memory as well."""
+    """A model in one file can also be read from memory."""
     path = subject.path(folder)
     if len(subject.write(make(), path).files) > 1:
         return
@@ -293,7 +293,7 @@ def memory_is_as_good_as_a_file(subject: Subject, make: Callable[[], Model], fol
 
 
 def what_is_told_holds(subject: Subject, make: Callable[[], Model], folder: Path) -> None:
-    """The parts of a file that `regions` tells do not overlap, and what `checksums` tells can be looked up."""
+    """The regions that `regions` returns do not overlap, and the checksums that `checksums` returns are well formed."""
     path = subject.path(folder)
     subject.write(make(), path)
     source = File.open(path).span()
@@ -313,7 +313,7 @@ def what_is_told_holds(subject: Subject, make: Callable[[], Model], folder: Path
 
 
 def own_operators_are_raised(subject: Subject, make: Callable[[], Model], folder: Path) -> None:
-    """A model in operators of the format's own says so, and becomes one in operators of ONNX."""
+    """A model with operators of the format's own domain imports it, and can be raised to operators of ONNX."""
     domain = subject.codec.domain
     path = subject.path(folder)
     subject.write(make(), path)
