@@ -57,8 +57,8 @@ SECTIONS: Mapping[str, list[Fault]] = {
     "Operators that give other numbers": [
         Fault(
             "conv_integer_batch",
-            "`ConvInteger` of several samples with a kernel of more than one element and weights of int8. One sample, or "
-            "weights of uint8, are right.",
+            "`ConvInteger` gives wrong results for several samples with a kernel of more than one element and int8 "
+            "weights. For one sample, or for uint8 weights, the result is right.",
             10,
             """(uint8[2, 1, 1, 2] x) => (int32[2, 2, 1, 1] y)
 <int8[2, 1, 1, 2] w = {1, 1, 1, 1}>
@@ -84,8 +84,8 @@ SECTIONS: Mapping[str, list[Fault]] = {
         ),
         Fault(
             "scatter_elements",
-            "`ScatterElements`, where the last of the dims that are not the axis is smaller in the indices than in the data, "
-            "and those before it hold more than one lane.",
+            "`ScatterElements` gives wrong results if, of the dims other than the axis, the last one is smaller in "
+            "the indices than in the data, and the dims before it hold more than one lane.",
             18,
             """(float[2, 2, 2] x, int64[1, 2, 1] i, float[1, 2, 1] u) => (float[2, 2, 2] y)
 {
@@ -97,7 +97,8 @@ SECTIONS: Mapping[str, list[Fault]] = {
         ),
         Fault(
             "quantize_linear",
-            "`QuantizeLinear` half way between two steps: 2.25 / 0.3 is 7.5 in float32, and RTen multiplies with 1 / 0.3.",
+            "`QuantizeLinear` rounds values halfway between two steps differently: 2.25 / 0.3 is 7.5 in float32, but "
+            "RTen multiplies by 1 / 0.3.",
             13,
             """(float[1] x) => (uint8[1] y)
 <float scale = {0.3}, uint8 zero = {0}>
@@ -136,7 +137,7 @@ SECTIONS: Mapping[str, list[Fault]] = {
         ),
         Fault(
             "div_by_small",
-            "`Div` by one number multiplies with its reciprocal, which is infinite where the number is below 2.9e-39.",
+            "`Div` by a single number multiplies by its reciprocal, which is infinite for numbers below 2.9e-39.",
             14,
             """(float[1] x, float divisor) => (float[1] y)
 {
@@ -148,7 +149,7 @@ SECTIONS: Mapping[str, list[Fault]] = {
         ),
         Fault(
             "sign",
-            "`Sign` of zero is the sign of the zero.",
+            "`Sign` of zero gives 1 or -1, the sign of the zero, instead of 0.",
             13,
             """(float[2] x) => (float[2] y)
 {
@@ -160,8 +161,8 @@ SECTIONS: Mapping[str, list[Fault]] = {
         ),
         Fault(
             "arg_max",
-            "`ArgMax` and `ArgMin` give the last of equal extremes. The ONNX loader takes only `select_last_index = 0`, which "
-            "asks for the first.",
+            "`ArgMax` and `ArgMin` return the last of equal extremes. The ONNX loader accepts only `select_last_index "
+            "= 0`, which means the first.",
             13,
             """(float[3] x) => (int64 y)
 {
@@ -173,7 +174,7 @@ SECTIONS: Mapping[str, list[Fault]] = {
         ),
         Fault(
             "range",
-            "`Range` of floats adds up its steps, and so can have one element more.",
+            "`Range` of floats adds up its steps, so it can have one element too many.",
             11,
             """(float start, float limit, float delta) => (int64[1] n)
 {
@@ -186,7 +187,8 @@ SECTIONS: Mapping[str, list[Fault]] = {
         ),
         Fault(
             "non_max_suppression",
-            "`NonMaxSuppression` of several classes. Boxes of different classes compete, and only the best class of each is kept.",
+            "`NonMaxSuppression` of several classes lets boxes of different classes compete, and keeps only the best "
+            "class of each box.",
             11,
             """(float[1, 2, 4] boxes, float[1, 2, 2] scores) => (int64[n, 3] y)
 <int64 most = {2}>
@@ -199,7 +201,7 @@ SECTIONS: Mapping[str, list[Fault]] = {
         ),
         Fault(
             "non_max_suppression_default",
-            "`NonMaxSuppression` without a greatest number of boxes. The default of ONNX is none at all.",
+            "`NonMaxSuppression` without a maximum number of boxes returns boxes. By default, ONNX returns none.",
             11,
             """(float[1, 1, 4] boxes, float[1, 1, 1] scores) => (int64[n, 3] y)
 {
@@ -211,7 +213,8 @@ SECTIONS: Mapping[str, list[Fault]] = {
         ),
         Fault(
             "non_max_suppression_corners",
-            "`NonMaxSuppression` of a box whose corners are in the other order. ONNX takes any two opposite corners.",
+            "`NonMaxSuppression` is wrong for a box whose corners are in reverse order. ONNX accepts any two opposite "
+            "corners.",
             11,
             """(float[1, 2, 4] boxes, float[1, 1, 2] scores) => (int64[n, 3] y)
 <int64 most = {2}, float overlap = {0.5}>
@@ -224,7 +227,7 @@ SECTIONS: Mapping[str, list[Fault]] = {
         ),
         Fault(
             "lstm_lengths",
-            "`LSTM` and `GRU` do not look at `sequence_lens`.",
+            "`LSTM` and `GRU` ignore `sequence_lens`.",
             14,
             """(float[2, 1, 1] x, int32[1] lengths) => (float[1, 1, 1] h)
 <float[1, 4, 1] w = {1, 1, 1, 1}, float[1, 4, 1] r = {1, 1, 1, 1}>
@@ -237,7 +240,7 @@ SECTIONS: Mapping[str, list[Fault]] = {
         ),
         Fault(
             "reduce_l2_noop",
-            "`ReduceL2` with `noop_with_empty_axes` gives its input. ONNX reduces each element by itself.",
+            "`ReduceL2` with `noop_with_empty_axes` returns its input. ONNX reduces each element by itself.",
             18,
             """(float[2] x) => (float[2] y)
 {
@@ -249,7 +252,7 @@ SECTIONS: Mapping[str, list[Fault]] = {
         ),
         Fault(
             "clip_nan",
-            "`Clip`, and `Relu`, of NaN.",
+            "`Clip` and `Relu` do not return NaN for NaN.",
             13,
             """(float[2] x) => (float[2] y)
 <float low = {-1}, float high = {1}>
@@ -265,7 +268,8 @@ SECTIONS: Mapping[str, list[Fault]] = {
     "Operators that give other dims": [
         Fault(
             "div_rank",
-            "`Div`, and `Pow`, with a right operand of one element and more dims than the left one.",
+            "`Div` and `Pow` give the wrong shape if the right operand has one element and more dims than the left "
+            "one.",
             14,
             """(float[2] x, float[1, 1] divisor) => (float[n, m] y)
 {
@@ -277,7 +281,7 @@ SECTIONS: Mapping[str, list[Fault]] = {
         ),
         Fault(
             "mat_mul_vector",
-            "`MatMul` of several matrices with a vector keeps an axis of one.",
+            "`MatMul` of several matrices with a vector keeps an axis of size one.",
             13,
             """(float[2, 2, 2] x, float[2] v) => (float[n, m] y)
 {
@@ -289,7 +293,7 @@ SECTIONS: Mapping[str, list[Fault]] = {
         ),
         Fault(
             "non_zero_scalar",
-            "`NonZero` of a scalar gives no row.",
+            "`NonZero` of a scalar returns no row.",
             13,
             """(float x) => (int64[n, m] y)
 {
@@ -304,8 +308,9 @@ SECTIONS: Mapping[str, list[Fault]] = {
     "The optimiser": [
         Fault(
             "zero_of_more_axes",
-            "`Add` or `Sub` of a constant zero of one element, and `Mul` of a one, that has more axes than the other operand: the "
-            "node is left out, and the axes are lost. Without optimisation it is right.",
+            "`Add` or `Sub` of a constant zero with one element, or `Mul` of a constant one, that has more axes than "
+            "the other operand: the optimiser removes the node, and the axes are lost. Without optimisation the "
+            "result is right.",
             17,
             """(float[2] x) => (float[1, 2] y)
 <float[1, 1] c = {0}>
@@ -319,10 +324,10 @@ SECTIONS: Mapping[str, list[Fault]] = {
         ),
         Fault(
             "div_of_whole_floats",
-            "`Div` of floats that shape inference knows and that are whole: it divides them as integers (`7 / 2` is 3), and the "
-            "optimiser puts the quotient in the place of the value. So it is where both are constants, and where they come "
-            "from fixed dims by `Shape` and `Cast`. `Add`, `Sub` and `Mul` leave 32 bits as integers do. Without optimisation "
-            "it is right.",
+            "`Div` of whole floats whose values shape inference knows: it divides them as integers (`7 / 2` is 3), "
+            "and the optimiser replaces the value with that quotient. This happens if both operands are constants, or "
+            "come from fixed dims by `Shape` and `Cast`. `Add`, `Sub` and `Mul` overflow 32 bits as integers do. "
+            "Without optimisation the result is right.",
             17,
             """(float[3] x) => (float[3] y)
 <float[3] a = {-7, 7, 9}, float b = {2}>
@@ -336,8 +341,8 @@ SECTIONS: Mapping[str, list[Fault]] = {
         ),
         Fault(
             "reduce_noop",
-            "`ReduceMean` with `noop_with_empty_axes` and axes that are constant and empty reduces everything. Without optimisation it is "
-            "right.",
+            "`ReduceMean` with `noop_with_empty_axes` and constant empty axes reduces all axes. "
+            "Without optimisation the result is right.",
             18,
             """(float[2] x) => (float[n] y)
 <int64[0] axes = {}>
@@ -350,7 +355,9 @@ SECTIONS: Mapping[str, list[Fault]] = {
         ),
         Fault(
             "reduce_noop_shape",
-            "The `Shape` of a reduction with `noop_with_empty_axes` is inferred as if it reduced. Without optimisation it is right.",
+            "Shape inference gives the `Shape` of a reduction with `noop_with_empty_axes` as if it reduced all axes. "
+            "Without "
+            "optimisation the result is right.",
             18,
             """(float[2, 3] x) => (int64[2] y)
 {
@@ -363,7 +370,9 @@ SECTIONS: Mapping[str, list[Fault]] = {
         ),
         Fault(
             "quantize_cast",
-            "A `Cast` of quantised numbers to int8 is left out, and the output is uint8. Without optimisation it is right.",
+            "The optimiser removes a `Cast` of quantised numbers to int8, so the output is uint8. Without "
+            "optimisation the "
+            "result is right.",
             13,
             """(float[1] x) => (int8[1] y)
 <float scale = {1}, uint8 zero = {0}>
@@ -377,7 +386,7 @@ SECTIONS: Mapping[str, list[Fault]] = {
         ),
         Fault(
             "equal_outputs",
-            "Two outputs that fold to one constant. The model does not load; without optimisation it is right.",
+            "A model with two outputs that fold to one constant does not load. Without optimisation it loads.",
             13,
             """(float[2, 3] x) => (int64[2] a, int64[2] b)
 {
@@ -392,9 +401,9 @@ SECTIONS: Mapping[str, list[Fault]] = {
     "Names in subgraphs": [
         Fault(
             "output_of_branch",
-            "An output of a subgraph that is called like a value of the graph around it, which RTen happens to compute before. "
-            "The outer value is given out. (ONNX wants names to be unique among a graph and its subgraphs, and not all programs "
-            "heed that.)",
+            "An output of a subgraph has the same name as a value of the graph around it, and RTen happens to compute "
+            "that value first. Then RTen returns the outer value. (ONNX requires names to be unique among a graph and "
+            "its subgraphs, but not all programs follow that rule.)",
             13,
             """(bool c, float[n] x) => (int64[1] k, float[n] y)
 {
@@ -411,8 +420,9 @@ SECTIONS: Mapping[str, list[Fault]] = {
         ),
         Fault(
             "value_in_branch",
-            "A value within a subgraph that is called like one of the graph around it, even a later one. The ONNX loader "
-            "takes it for that one. (Files of `.rten` list what a subgraph takes from outside, and are right.)",
+            "A value in a subgraph has the same name as a value of the graph around it, even a later one. The ONNX "
+            "loader then uses the outer value. (`.rten` files list the values that a subgraph uses from outside, and "
+            "are right.)",
             13,
             """(bool c, float[2] x) => (float[2] y, float[2] t)
 {
@@ -431,7 +441,7 @@ SECTIONS: Mapping[str, list[Fault]] = {
     "Models that stop": [
         Fault(
             "slice_of_nothing",
-            "`Slice` backwards along an axis without elements panics.",
+            "`Slice` with a negative step along an empty axis panics.",
             13,
             """(float[n] x) => (float[m] y)
 <int64[1] start = {-1}, int64[1] end = {-9223372036854775808}, int64[1] axis = {0}, int64[1] step = {-1}>
@@ -444,7 +454,7 @@ SECTIONS: Mapping[str, list[Fault]] = {
         ),
         Fault(
             "slice_without_axes",
-            "`Slice` without axes and with fewer starts than dims.",
+            "`Slice` without axes stops if it has fewer starts than dims.",
             13,
             """(float[2, 3] x) => (float[1, 3] y)
 <int64[1] start = {1}, int64[1] end = {2}>
@@ -458,7 +468,7 @@ SECTIONS: Mapping[str, list[Fault]] = {
         ),
         Fault(
             "slice_steps",
-            "`Slice` in place with steps and without axes. The steps are taken for axes.",
+            "`Slice` in place, with steps and without axes, takes the steps for axes.",
             13,
             """(float[2, 3] x) => (float[2, 2] y)
 <int64[2] starts = {0, 0}, int64[2] ends = {2, 3}, int64[2] steps = {1, 2}>
@@ -472,7 +482,7 @@ SECTIONS: Mapping[str, list[Fault]] = {
         ),
         Fault(
             "loop_of_nothing",
-            "`Loop` of no iterations whose body has scan outputs.",
+            "`Loop` with zero iterations stops if its body has scan outputs.",
             13,
             """(int64 n, float[2] x) => (float[k, 2] s)
 <bool go = {1}>
@@ -488,7 +498,7 @@ SECTIONS: Mapping[str, list[Fault]] = {
         ),
         Fault(
             "pool_of_little",
-            "A pool whose kernel is larger than its input.",
+            "A pool stops if its kernel is larger than its input.",
             12,
             """(float[1, 1, 2, 2] x) => (float[n, c, h, w] y)
 {
@@ -501,7 +511,7 @@ SECTIONS: Mapping[str, list[Fault]] = {
         ),
         Fault(
             "gru",
-            "`GRU` with `linear_before_reset = 0`, the default of ONNX. It loads, and stops when it runs.",
+            "`GRU` with `linear_before_reset = 0`, the default of ONNX, loads but stops when it runs.",
             14,
             """(float[2, 1, 1] x) => (float[1, 1, 1] h)
 <float[1, 3, 1] w = {1, 1, 1}, float[1, 3, 1] r = {1, 1, 1}>
@@ -516,7 +526,8 @@ SECTIONS: Mapping[str, list[Fault]] = {
     "The ONNX loader": [
         Fault(
             "old_softmax",
-            "`Softmax` and `LogSoftmax` before operator set 13 are over all axes from `axis` on. The loader takes one axis.",
+            "Before operator set 13, `Softmax` and `LogSoftmax` work on all axes from `axis` on. The loader uses only "
+            "one axis.",
             11,
             """(float[1, 2, 2] x) => (float[1, 2, 2] y)
 {
@@ -541,7 +552,7 @@ SECTIONS: Mapping[str, list[Fault]] = {
         ),
         Fault(
             "quantize_axis",
-            "`QuantizeLinear` without `axis`, whose default in ONNX is 1. The loader takes the last one.",
+            "`QuantizeLinear` without `axis`: the default in ONNX is 1, but the loader uses the last axis.",
             13,
             """(float[1, 2, 2] x, float[2] scale, uint8[2] zero) => (uint8[1, 2, 2] y)
 {
@@ -578,7 +589,7 @@ SECTIONS: Mapping[str, list[Fault]] = {
         ),
         Fault(
             "conv_without_lists",
-            "`Conv` without `kernel_shape` needs strides and dilations, which have defaults in ONNX.",
+            "`Conv` without `kernel_shape` does not load without strides and dilations, which have defaults in ONNX.",
             11,
             """(float[1, 1, 2, 2] x, float[1, 1, 1, 1] w) => (float[1, 1, 2, 2] y)
 {
@@ -590,7 +601,8 @@ SECTIONS: Mapping[str, list[Fault]] = {
         ),
         Fault(
             "conv_transpose_without_lists",
-            "`ConvTranspose` with strides and without `kernel_shape` needs dilations. (0.25 runs it, if it has pads.)",
+            "`ConvTranspose` with strides and without `kernel_shape` does not load without dilations. (RTen 0.25 runs "
+            "it if it has pads.)",
             11,
             """(float[1, 1, 1, 1] x, float[1, 1, 1, 2] w) => (float[1, 1, 1, 2] y)
 {
@@ -602,7 +614,7 @@ SECTIONS: Mapping[str, list[Fault]] = {
         ),
         Fault(
             "pool_without_strides",
-            "Pools without strides, which have a default in ONNX.",
+            "Pools do not load without strides, which have a default in ONNX.",
             11,
             """(float[1, 1, 2, 2] x) => (float[1, 1, 1, 1] y)
 {
@@ -619,15 +631,15 @@ FAULTS = [fault for faults in SECTIONS.values() for fault in faults]
 
 HEAD = """# Faults of RTen
 
-For those who develop RTen: what release 0.27 computes otherwise than ONNX says, or stops at, each with a small model and the lines of
-Rust that show it. `python tests/rten_faults.py FOLDER` writes the models. The tests of this project run all of them in RTen and in
-onnxruntime, so this page is true of 0.27.0. Where nothing else is said, the same shows in 0.25.0. Where ONNX does not say what is right,
-the other line is what onnxruntime gives.
+This page is for developers of RTen. It lists where release 0.27 computes something else than ONNX defines, or stops,
+each with a small model and the lines of Rust that show it. `python tests/rten_faults.py FOLDER` writes the models. The
+tests of this project run all of them in RTen 0.27.0 and in onnxruntime. Unless the text says otherwise, 0.25.0 has the
+same fault. Where ONNX does not define the result, the second line is the result of onnxruntime.
 
-[.rten](rten.md) says what `formats` does about these faults: it writes other operators, or tells.
+[.rten](rten.md) says what `formats` does about these faults: it writes other operators, or reports the difference.
 
-The lines of Rust stand in this program, whose arguments are the folder of the models and the name of one
-(`tests/runtime/0.27/faults.rs`):
+The lines of Rust are part of this program (`tests/runtime/0.27/faults.rs`). Its arguments are the folder of the models
+and the name of a model:
 """
 PROGRAM_HEAD = """\
 use std::error::Error;

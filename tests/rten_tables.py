@@ -157,7 +157,7 @@ def faults() -> str:
     for name, *rest in sorted(rows):
         merged.setdefault((rest[0], rest[1], rest[2]), []).append(f"`{name}`")
     return _table(
-        ("operators", "what", "from", "mended in"), ((", ".join(names), *key) for key, names in merged.items())
+        ("operators", "what", "from", "fixed in"), ((", ".join(names), *key) for key, names in merged.items())
     )
 
 
@@ -171,7 +171,7 @@ def additions() -> str:
         for field in spec.row.fields:
             if field.since > RELEASES[0]:
                 found.setdefault(str(field.since), []).append(f"`{name}` with `{field.onnx_name}`")
-    return _table(("RTen", "brought"), ((release, ", ".join(names)) for release, names in sorted(found.items())))
+    return _table(("RTen", "added"), ((release, ", ".join(names)) for release, names in sorted(found.items())))
 
 
 TABLES: Mapping[str, Callable[[], str]] = {
