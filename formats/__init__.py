@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from formats.reports import ConversionReport, WrittenFile
     from formats.restoration import Repair, repair
     from formats.rten import RtenOptions
+    from formats.sharing import DataFile, ShareOptions, Sharing, share
     from formats.tensordata.engine import EngineOptions
     from formats.tensordata.plan import Loss
     from formats.tensordata.source import Source
@@ -103,6 +104,7 @@ _MODULES = (
     "difference",
     "restoration",
     "companions",
+    "sharing",
     "bridge",
     "adoption",
     "onnxpb.keys",
@@ -124,6 +126,7 @@ __all__ = [
     "ConversionReport",
     "CryptError",
     "CryptOptions",
+    "DataFile",
     "DataType",
     "DecodeError",
     "DeviceConfiguration",
@@ -163,6 +166,8 @@ __all__ = [
     "SequenceType",
     "ShardedDim",
     "ShardingSpec",
+    "ShareOptions",
+    "Sharing",
     "SimpleShardedDim",
     "Source",
     "SparseTensor",
@@ -204,6 +209,7 @@ __all__ = [
     "remove_model",
     "repair",
     "save",
+    "share",
     "to_onnx",
     "to_onnx_ir",
     "verify",

@@ -25,6 +25,7 @@ from formats.options import made
 from formats.registry import READ_DEFAULTS, ReadOptions
 from formats.tensordata.directory import sync_directory, unlink
 from formats.tensordata.engine import EngineOptions, execute
+from formats.tensordata.file import File
 from formats.tensordata.further_name import OneNameError
 from formats.tensordata.lock import ModelLock
 from formats.tensordata.plan import FilePlan, PlacedWrite, Renamed, WritePlan, lay_out
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Model
     from formats.keywords import ReadKeywords
-    from formats.tensordata.file import File
 
 IS_A_MODEL = "it is a model itself"
 _GRAPHS = "*.onnx"  # which other tools write, too, and in which a location may be any file
@@ -133,8 +133,9 @@ def copy_model(
 ) -> Relocation:
     """What was written: the model at `src` with its data files is at `dst`, a path or a folder, as well.
 
-    Data files that are named after the model are named after the new one. With `overwrite`, the model at `dst` and its
-    data files are replaced, but no other file.
+    Data files that are named after the model are named after the new one. Where one is there with the same bytes, as
+    that of models with common weights may be, it is used. With `overwrite`, the model at `dst` and its data files are
+    replaced, but no other file.
 
     Raises: FormatError where the model cannot be read, or has the extension of another format at `dst`; OSError
     where the files cannot be written. Nothing was written then.
@@ -264,7 +265,8 @@ def _relocate(src: Path, dst: Path, options: EngineOptions, *, moves: bool) -> R
             name = f"{dst.stem}.{name}"
         names[file.location] = name
     if options.overwrite:
-        _check_replaced(dst, names.values(), src if in_place else None)
+        others = (name for location, name in names.items() if not _is_there(dst.parent / name, opened.data[location]))
+        _check_replaced(dst, others, src if in_place else None)
     _refer(opened.model, names)
     written = _write(opened, dst, names, options, may_rename=moves)
     if not moves:
@@ -331,7 +333,9 @@ def _write(
     changed = any(location != name for location, name in names.items())
     data = {location: (dst.parent / name, opened.data[location]) for location, name in names.items()}
     model = _graph_plan(opened.model, dst) if changed else _whole(dst, opened.file)
-    here = {location for location, (path, _) in data.items() if os.path.lexists(path) and files[location].path == path}
+    here = {
+        location for location, (path, file) in data.items() if files[location].path == path or _is_there(path, file)
+    }
     data = {location: place for location, place in data.items() if location not in here}
     plain = [location for location in data if not (files[location].stays or files[location].leads_to)]
     renamed = [Renamed(data[location][0], files[location].path) for location in plain] if may_rename else []
@@ -354,6 +358,13 @@ def _write(
 def _graph_plan(model: Model, dst: Path) -> FilePlan:
     writes, nbytes = lay_out(encode(model))
     return FilePlan(dst, nbytes, tuple(writes))
+
+
+def _is_there(path: Path, file: File) -> bool:
+    """Whether the bytes of a file are at `path` already, such as those that another model has, too."""
+    if path.is_symlink() or not path.is_file() or path.stat().st_size != file.nbytes:
+        return False
+    return File.open(path).span() == file.span()
 
 
 def _whole(path: Path, file: File) -> FilePlan:

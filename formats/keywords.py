@@ -127,3 +127,22 @@ class JobKeywords(TypedDict, total=False):
     rten_version: int
     source_hash: Source | None
     encryption: int
+
+
+class ShareKeywords(TypedDict, total=False):
+    """The options of `formats.share`: its own, those of `load` and of the engine."""
+
+    external_data: str
+    size_threshold: int | str
+    alignment: int | str
+    max_depth: int
+    hard_links: bool
+    key: Key | str | bytes | None
+    allow_encryption: int | None
+    threads: int
+    chunk_bytes: int | str
+    in_flight_bytes: int | str
+    overwrite: bool
+    parents: bool
+    fsync: bool | None
+    progress: Callable[[int, int], None] | None

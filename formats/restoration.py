@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from formats.tensordata import publication
+from formats.tensordata.journal import owner_of
 from formats.tensordata.tail_replacement import undo_path
 
 
@@ -35,7 +36,7 @@ def repair(path: str | os.PathLike[str]) -> Repair:
     """What was done so that the model at `path` is whole, the new one or the one before, and nothing is left beside it.
 
     Nothing is done while another process writes the model. The files of a model are replaced only where they are those
-    that the interrupted process replaced.
+    that the interrupted process replaced. Models that were written together are repaired together.
 
     Raises: FileNotFoundError where there was neither a model nor anything left of one; BlockingIOError where another
     process is writing it; FormatError where what was left is damaged, or somebody else changed the model since.
@@ -45,7 +46,8 @@ def repair(path: str | os.PathLike[str]) -> Repair:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(given))
     completed = put_back = False
     removed: list[Path] = []
-    for place in dict.fromkeys((given, Path(os.path.realpath(given)))):
+    places = given, Path(os.path.realpath(given))
+    for place in dict.fromkeys(path for each in places for path in (owner_of(each) or each, each)):
         found = publication.repair(place)
         completed, put_back = completed or found.completed, put_back or found.undone
         removed += found.removed

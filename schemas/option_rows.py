@@ -16,6 +16,7 @@ from formats.cli.command_line import GENERAL, panels
 from formats.cli.verbs import VERBS
 from formats.options import names_of, rows_of
 from formats.registry import ReadOptions
+from formats.sharing import ShareOptions
 from formats.tensordata.engine import EngineOptions
 
 if TYPE_CHECKING:
@@ -47,6 +48,11 @@ KEYWORDS = (
         "JobKeywords",
         "The options of `formats.convert_many`: all that `formats.convert` has.",
         (ConversionOptions, ReadOptions, EngineOptions, RaisingOptions, RuntimeOptions, *TARGETS),
+    ),
+    (
+        "ShareKeywords",
+        "The options of `formats.share`: its own, those of `load` and of the engine.",
+        (ShareOptions, ReadOptions, EngineOptions),
     ),
 )
 REFERENCE = """\

@@ -81,6 +81,10 @@ ALLOWED = {
     ),
     "formats.companions": (*FOUNDATION, "formats.registry", "formats.conversion", "formats.onnxpb.encoder"),
     "formats.restoration": (*FOUNDATION, "formats.onnxzip"),
+    "formats.sharing": (
+        *(*FOUNDATION, "formats.arguments", "formats.conversion", "formats.onnxpb", "formats.registry"),
+        "formats.trust",
+    ),
     "formats.layout": (*FOUNDATION, "formats.registry", "formats.conversion", "formats.inspection", "formats.units"),
     "formats.verification": (
         *FOUNDATION,
@@ -102,7 +106,7 @@ ALLOWED = {
         *("formats", "formats.batches", "formats.choices", "formats.cli", "formats.companions", "formats.conversion"),
         *("formats.difference", "formats.job_list", "formats.jobs"),
         *("formats.inspection", "formats.layout", "formats.onnxpb.keys", "formats.registry", "formats.restoration"),
-        *("formats.units", "formats.verification"),
+        *("formats.sharing", "formats.units", "formats.verification"),
     ),
     "formats.codec": ("formats.ir", "formats.onnxpb", "formats.registry", "formats.tensordata"),
     "formats.testing": (

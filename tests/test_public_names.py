@@ -72,6 +72,7 @@ def public_names(folder: Path) -> dict[str, Any]:
             "diff": report("diff", digits, "digits.onnxz", folder=folder),
             "files": report("files", digits, folder=folder),
             "cp": report("cp", digits, "copied.onnx", folder=folder),
+            "share": report("share", digits, "digits.onnxz", "--out", "shared", folder=folder),
             "error": report("inspect", "missing.onnx", folder=folder),
         },
     }

@@ -1,4 +1,4 @@
-"""The verbs for the files of a model: what belongs together is listed, copied, moved and removed together."""
+"""The verbs for the files of models: what belongs together is listed, copied, moved, removed and shared."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from formats.cli.command_line import Verb
+from formats.cli.command_line import Group, Verb
 from formats.cli.printing import show
+from formats.cli.several import FOLDER
 from formats.cli.shared_options import FileOptions, OutputOptions, QuietOptions, groups, how_to_tell
+from formats.errors import OptionError
 from formats.options import SWITCH, option
 from formats.registry import ReadOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from formats.cli.command_line import Request
     from formats.companions import Relocation
@@ -36,6 +38,13 @@ class RemovalOptions:
     """What is removed."""
 
     all_data: bool = option(False, SWITCH, "Remove data files that are not named after the model, too.")
+
+
+@dataclass(frozen=True, slots=True)
+class IntoOptions:
+    """Where models that share weights are written."""
+
+    out: Path | None = option(None, FOLDER, "Write into the folder PLACE.")
 
 
 def files(request: Request) -> int:
@@ -77,6 +86,34 @@ def _told(request: Request, act: Callable[[dict[str, Any]], Relocation], options
     if not output.get("quiet"):
         show(done.to_json() if output.get("json") else relocation_lines(done))
     return 0
+
+
+def share(request: Request) -> int:
+    """Write models so that equal weights lie once, and print what that saves."""
+    from formats import job_list, sharing
+    from formats.cli.report_lines import sharing_lines
+    from formats.cli.verbs import progress
+    from formats.tensordata.engine import EngineOptions
+
+    output = how_to_tell(request)
+    out = request.of(IntoOptions).get("out")
+    if out is None:
+        raise OptionError("`out` is needed: the folder to write into")
+    given = request.of(sharing.ShareOptions, EngineOptions) | request.of(ReadOptions)
+    sources = [place.source for place in job_list.places_of(request.arguments, out)]
+    with progress(wanted=not output.get("quiet") and not output.get("json")) as shown:
+        done = sharing.share(sources, out, progress=shown, **given)
+    if not output.get("quiet"):
+        show(done.to_json() if output.get("json") else sharing_lines(done))
+    return 0
+
+
+def share_groups(of_all_packages: bool) -> Sequence[Group]:
+    """The options of `share`."""
+    from formats.sharing import ShareOptions
+    from formats.tensordata.engine import EngineOptions
+
+    return groups(IntoOptions, ShareOptions, EngineOptions, QuietOptions, OutputOptions, ReadOptions)(of_all_packages)
 
 
 FILE_VERBS = (
@@ -121,5 +158,16 @@ FILE_VERBS = (
         ("FILE",),
         groups(RemovalOptions, QuietOptions, OutputOptions),
         remove,
+    ),
+    Verb(
+        "share",
+        """Write the MODELS into one folder as .onnx files in which weights that are equal are stored once.
+
+        What several models have lies in a data file for just these models, what only one has in a file of its own. For
+        encoders and decoders, variants of a model, and LoRA adapters that were merged.
+        """,
+        ("MODELS...",),
+        share_groups,
+        share,
     ),
 )

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from formats.inspection import Inspection, RuntimeFindings, TensorEntry
     from formats.reports import ConversionReport
     from formats.restoration import Repair
+    from formats.sharing import Sharing
     from formats.verification import Verification
 
 RATE_FROM_BYTES = 1_000_000  # below, a rate says more about the machine than about the conversion
@@ -197,3 +198,19 @@ def relocation_lines(done: Relocation) -> Iterator[str]:
     else:
         yield f"removed {last}{data}" if done.removed else f"nothing of {done.source} was removed"
     yield from (f"note: {path} stays: {reason}" for path, reason in done.kept)
+
+
+def sharing_lines(done: Sharing) -> Iterator[str]:
+    """Which files the models have now, and what that saves."""
+    for source, model in zip(done.sources, done.models, strict=True):
+        data = [file.path.name for file in done.data_files if model in file.models]
+        yield f"{source} -> {' + '.join((str(model), *data))}"
+    for title, matters in (("warning", True), ("note", False)):
+        yield from (f"{title}: {loss.where}: {loss.detail}" for loss in done.losses if loss.matters is matters)
+    yield from (f"note: {path} stays, and no graph refers to it any more" for path in done.unused)
+    before, after = in_units(done.source_nbytes), in_units(done.nbytes)
+    if not done.shared_nbytes:
+        yield f"no weights are equal  {after}, {done.seconds:.2f} s"
+        return
+    saved = f"{in_units(done.saved_nbytes)} less" if done.saved_nbytes > 0 else f"{in_units(-done.saved_nbytes)} more"
+    yield f"{in_units(done.shared_nbytes)} shared: {after} in place of {before}, {saved}, {done.seconds:.2f} s"

@@ -85,59 +85,88 @@ def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePl
         from formats.onnxpb import archive_links
 
         return archive_links.plan_model(model, destination, options.size_threshold)
-    losses: list[Loss] = []
-    inside: dict[int, Source] = {}
+    weights = weights_of(model, options)
     data_files = Outside(options)
+    for tensor, source in weights.outside:
+        data_files.add(tensor, source)
+    return plan_files([PlacedModel(model, destination, weights.inside)], data_files, weights.losses)
+
+
+class Weights(NamedTuple):
+    """The tensors of a model that go to data files, each with its bytes, and the bytes, by `id`, of those that leave.
+
+    What is in neither is written as it is.
+    """
+
+    outside: list[tuple[Tensor, Source]]
+    inside: dict[int, Source]
+    losses: list[Loss]
+
+
+def weights_of(model: Model, options: OnnxOptions) -> Weights:
+    """Which tensors of a model have to move.
+
+    Raises: ExternalDataError where the bytes of one cannot be reached.
+    """
+    weights = Weights([], {}, [])
     least_nbytes = options.size_threshold / MOST_PACKED if options.external_data else inf
     for where, tensor in walk.movable_tensors(model, least_nbytes):
         source = _source_to_place(tensor, where, options)
         if source is None:
             continue
-        outside = _goes_outside(tensor, source, options)
+        is_outside = _goes_outside(tensor, source, options)
         if "external_data" in vars(tensor):
-            losses += _left_behind(tensor, where, outside and options.checksum)
-        if outside:
-            data_files.add(tensor, source)
+            weights.losses.extend(_left_behind(tensor, where, is_outside and options.checksum))
+        if is_outside:
+            weights.outside.append((tensor, source))
         elif tensor.data_location == EXTERNAL:
-            inside[id(tensor)] = source
-    return plan_files(model, destination, data_files, inside, losses)
+            weights.inside[id(tensor)] = source
+    return weights
 
 
-def plan_files(
-    model: Model, destination: Path, data_files: Outside, inside: Mapping[int, Source], losses: Sequence[Loss] = ()
-) -> WritePlan:
-    """How to write `model` and its data files; tensors are raw data where `inside` has their bytes, by their `id`.
+class PlacedModel(NamedTuple):
+    """A model on its way to a file; of the tensors in `inside`, by their `id`, these bytes are the raw data."""
 
-    What is in neither is written as it is.
+    model: Model
+    destination: Path
+    inside: Mapping[int, Source]
+
+
+def plan_files(models: Sequence[PlacedModel], data_files: Outside, losses: Sequence[Loss] = ()) -> WritePlan:
+    """How to write models to one folder, and the data files that they have, alone or in common.
 
     Raises: EncodeError or ExternalDataError as `plan_model` does.
     """
     options = data_files.options
-    names = data_files.names(destination)
+    first = models[0].destination
+    names = data_files.names(first)
     losses = list(losses)
     nonce = os.urandom(SHA1_BYTES - INDEX_DIGITS // 2).hex() if options.checksum else ""
     checksums = [nonce and f"{nonce}{index:0{INDEX_DIGITS}x}" for index in range(len(names))]
+    graphs = []
+    for model, destination, inside in models:
 
-    def stored(tensor: Tensor) -> Tensor:
-        if place := data_files.places.get(id(tensor)):
-            return _referring(tensor, place, names[place.file], checksums[place.file])
-        source = inside.get(id(tensor))
-        return tensor if source is None else with_raw_data(tensor, source)
+        def stored(tensor: Tensor, inside: Mapping[int, Source] = inside) -> Tensor:
+            if place := data_files.places.get(id(tensor)):
+                return _referring(tensor, place, names[place.file], checksums[place.file])
+            source = inside.get(id(tensor))
+            return tensor if source is None else with_raw_data(tensor, source)
 
-    segments = encode(model, stored if inside or names else None)
-    writes, nbytes = lay_out(segments, small_bytes=0 if nonce else SMALL_BYTES)  # 0: checksums are looked for in bytes
-    if nbytes > PROTOBUF_LIMIT_BYTES:
-        detail = (
-            f"the file has {nbytes} bytes, and onnx and onnxruntime read up to 2 GiB; "
-            "`external_data=True` puts weights into another file"
-        )
-        losses.append(Loss("protobuf_limit", "", detail))
-    file = FilePlan(destination, nbytes, tuple(writes))
+        segments = encode(model, stored if inside or names else None)
+        writes, nbytes = lay_out(segments, small_bytes=0 if nonce else SMALL_BYTES)  # checksums are found in bytes
+        if nbytes > PROTOBUF_LIMIT_BYTES:
+            detail = (
+                f"the file has {nbytes} bytes, and onnx and onnxruntime read up to 2 GiB; "
+                "`external_data=True` puts weights into another file"
+            )
+            losses.append(Loss("protobuf_limit", "", detail))
+        file = FilePlan(destination, nbytes, tuple(writes))
+        graphs.append(_with_checksums(file, nonce) if nonce else file)
     plans = [
-        data_file.plan(destination.parent / name, checksum)
+        data_file.plan(first.parent / name, checksum)
         for data_file, name, checksum in zip(data_files.files, names, checksums, strict=True)
     ]
-    return WritePlan((*plans, _with_checksums(file, nonce) if nonce else file), losses=tuple(losses))
+    return WritePlan((*plans, *graphs), losses=tuple(losses), models=len(graphs))
 
 
 def _source_to_place(tensor: Tensor, where: str, options: OnnxOptions) -> Source | None:

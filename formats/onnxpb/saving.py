@@ -133,7 +133,7 @@ def _plan_binary(model: Model, path: Path, options: SerializeOptions) -> WritePl
         if location is not None:
             check_place(location, path)
         outside.add(tensor, source, location)
-    return external.plan_files(model, path, outside, {})
+    return external.plan_files([external.PlacedModel(model, path, {})], outside)
 
 
 def moves_of(model: Model, path: Path, options: SerializeOptions) -> list[Move]:

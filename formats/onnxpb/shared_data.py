@@ -25,26 +25,28 @@ MODELS = (".onnx",)
 
 
 def check_shared_data(plan: WritePlan, overwrite: bool) -> list[Loss]:
-    """A loss for each model in the folder, other than the one to be written, whose weights the plan replaces.
+    """A loss for each model in the folder, other than those to be written, whose weights the plan replaces.
 
     Raises: FileExistsError where there is one, without `overwrite`.
     """
-    *companions, model = plan.files
+    companions, models = plan.files[: -plan.models], plan.files[-plan.models :]
     names = {file.path.name for file in companions if os.path.lexists(file.path)}
+    written = {file.path.name for file in models}
+    folder = models[-1].path.parent
     losses = []
-    for path in sorted(model.path.parent.iterdir()) if names else ():
-        if path.suffix.lower() in MODELS and path.name != model.path.name and (found := names & _referred(path)):
+    for path in sorted(folder.iterdir()) if names else ():
+        if path.suffix.lower() in MODELS and path.name not in written and (found := names & referred(path)):
             detail = (
                 f"{path.name} has its weights in {', '.join(sorted(found))}, too, which hold other ones from now on"
             )
             losses.append(Loss("shared_data", path.name, detail))
             if not overwrite:
                 reason = f"the data file exists, and {path.name} needs it"
-                raise FileExistsError(errno.EEXIST, reason, str(model.path.with_name(min(found))))
+                raise FileExistsError(errno.EEXIST, reason, str(folder / min(found)))
     return losses
 
 
-def _referred(path: Path) -> set[str]:
+def referred(path: Path) -> set[str]:
     """The data files beside a model to which it refers; none, where it cannot be read."""
     try:
         model = decode(File.open(path).span(), Model)

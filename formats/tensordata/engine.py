@@ -155,7 +155,7 @@ def execute(
         digests = transfer(plan, outputs, options)
         for source_file in source_files:
             source_file.check_unchanged()
-        publish([*names, *outputs], overwrite=options.overwrite, fsync=options.fsync, replaced=replaced)
+        publish([*names, *outputs], plan.models, overwrite=options.overwrite, fsync=options.fsync, replaced=replaced)
     return Result(plan.nbytes, digests)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 from time import sleep
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -58,17 +59,29 @@ class Move(NamedTuple):
 
 
 class Journal(NamedTuple):
-    """What moves where; the model is the last. `boot` tells between which two starts of the system it was written."""
+    """What moves where; the model is the last, or so many `models` are that have companions in common.
+
+    `boot` tells between which two starts of the system it was written. Where there are several models, it belongs to
+    the last of them.
+    """
 
     moves: tuple[Move, ...]
     boot: str
+    models: int = 1
+
+    def parts(self) -> tuple[tuple[Move, ...], tuple[Move, ...]]:
+        """The companions, and the models."""
+        return self.moves[: -self.models], self.moves[-self.models :]
 
     def encode(self) -> bytes:
         """The content of the journal's file."""
         import json
 
         files = [{**move._asdict(), "old": move.old and move.old._asdict()} for move in self.moves]
-        return json.dumps({"journal": VERSION, "boot": self.boot, "files": files}, indent=1).encode()
+        content = {"journal": VERSION, "boot": self.boot, "files": files}
+        if self.models > 1:
+            content["models"] = self.models
+        return json.dumps(content, indent=1).encode()
 
     def is_new(self, move: Move, path: Path) -> bool:
         """Whether the file at `path` is the new file of `move`, complete."""
@@ -94,6 +107,20 @@ class Journal(NamedTuple):
 def journal_path(path: Path) -> Path:
     """Where the journal of the model at `path` is, while there is one."""
     return hidden_path(path, "journal")
+
+
+def owner_of(path: Path) -> Path | None:
+    """The model to which the journal belongs that speaks of the model at `path`: itself, or one of the same folder."""
+    if journal_path(path).exists():
+        return path
+    with suppress(OSError):
+        for beside in sorted(path.parent.glob(".*.journal")):
+            other = path.with_name(beside.name[1 : -len(".journal")])
+            with suppress(DecodeError):
+                journal = load_journal(other)
+                if journal is not None and path.name in (model.name for model in journal.parts()[1]):
+                    return other
+    return None
 
 
 def load_journal(path: Path) -> Journal | None:
@@ -147,7 +174,7 @@ def boot() -> str:
 def is_interrupted(path: Path) -> bool:
     """Whether a write of the model at `path` was interrupted in a way that leaves something to do."""
     places = dict.fromkeys((path, Path(os.path.realpath(path))))
-    left = any(hidden_path(place, kind).exists() for place in places for kind in ("journal", "undo"))
+    left = any(hidden_path(place, "undo").exists() or owner_of(place) is not None for place in places)
     return left and not any(is_locked(place) for place in places)
 
 
@@ -178,14 +205,17 @@ def open_model(path: Path) -> File:
         try:
             return File.open(path)
         except FileNotFoundError:
-            where = path if journal_path(path).exists() else Path(os.path.realpath(path))
-            if not journal_path(where).exists():
+            where, owner = path, owner_of(path)
+            if owner is None:
+                where = Path(os.path.realpath(path))
+                owner = owner_of(where)
+            if owner is None:
                 break
-        if is_locked(where):
+        if is_locked(owner):
             sleep(OPEN_WAIT_SECONDS)
             continue
         try:
-            if file := _open_new(where):
+            if file := _open_new(where, owner):
                 return file
         except FileNotFoundError:  # it was moved meanwhile
             continue
@@ -212,10 +242,10 @@ def read_steadily(path: Path, read: Callable[[File], T]) -> T:
     raise TensorDataError("the model is replaced again and again while it is read; run again", path=path)
 
 
-def _open_new(path: Path) -> File | None:
-    """The new file of the model at `path`, if its journal and all files of which that speaks are as they must be."""
+def _open_new(path: Path, owner: Path) -> File | None:
+    """The new file of the model at `path`, if the journal of `owner` and all files of which it speaks are as said."""
     try:
-        journal = load_journal(path)
+        journal = load_journal(owner)
     except DecodeError:
         return None
     if journal is None:
@@ -234,7 +264,7 @@ def _open_new(path: Path) -> File | None:
 
 
 def _decoded(content: Any, path: Path) -> Journal:
-    if not isinstance(content, dict) or content.keys() != {"journal", "boot", "files"}:
+    if not isinstance(content, dict) or content.keys() - {"models"} != {"journal", "boot", "files"}:
         raise DecodeError("it has other fields")
     if content["journal"] != VERSION:
         raise DecodeError(f"its version is {content['journal']!r:.40}, and {VERSION} is what this program knows")
@@ -247,7 +277,10 @@ def _decoded(content: Any, path: Path) -> Journal:
         raise DecodeError("two files have the same name")
     if not moves or moves[-1].name != path.name:
         raise DecodeError("its last file is not the model that it belongs to")
-    return Journal(moves, content["boot"])
+    models = _number(content.get("models", 1))
+    if not 1 <= models <= len(moves):
+        raise DecodeError(f"it has {len(moves)} files, and cannot speak of {models} models")
+    return Journal(moves, content["boot"], models)
 
 
 def _move(item: Any, path: Path) -> Move:

@@ -104,7 +104,7 @@ class Permissions(NamedTuple):
 
 
 class WritePlan(NamedTuple):
-    """All output files of one model, companions first and the model last.
+    """All output files of one model, companions first and the model last; or of `models` that share companions.
 
     `digests` are wanted of sources that are not themselves written, such as the hash of a source file.
     """
@@ -113,6 +113,7 @@ class WritePlan(NamedTuple):
     digests: tuple[tuple[Digest, Source], ...] = ()
     losses: tuple[Loss, ...] = ()
     permissions: Permissions = Permissions()
+    models: int = 1  # so many of the files, the last ones, refer to the others
 
     @property
     def nbytes(self) -> int:

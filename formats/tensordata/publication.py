@@ -4,7 +4,7 @@ A model in several files is old, new or absent, whoever looks with whichever too
 files are complete, under hidden names; then a journal says what moves where. From then on the change can be completed,
 by whoever finds the journal: the old graph is put aside, the data files take their places, the graph takes its place,
 the journal goes, and then what was replaced. Where that must survive a power cut, each of these steps is on the disk
-before the next.
+before the next. Models that share data files are replaced in the same way, as one: all old graphs are put aside first.
 """
 
 from __future__ import annotations
@@ -51,12 +51,13 @@ class Repair(NamedTuple):
 
 def publish(
     outputs: Sequence[OutputFile | FurtherName],
+    models: int = 1,
     *,
     overwrite: bool,
     fsync: bool | None = None,
     replaced: File | None = None,
 ) -> None:
-    """The files, the model last, are in their places, all of them or none.
+    """The files, the model or so many of them last, are in their places, all of them or none.
 
     With `fsync` they are on the disk; where it is `None`, they are where they replace something, before that goes.
     `replaced` is what must be in the place of the model until then, if it matters.
@@ -81,7 +82,7 @@ def publish(
                 unlink(hidden_path(model, kind), capabilities)
         else:
             unlink(journal_path(model), capabilities)
-            _publish_several(outputs, digests, overwrite=overwrite, syncs=syncs, lock=lock)
+            _publish_several(outputs, digests, models=models, overwrite=overwrite, syncs=syncs, lock=lock)
         if lock.was_left or any(output.has_name for output in outputs):
             _clean(model, capabilities)
 
@@ -155,33 +156,41 @@ class _Steps:
         self.capabilities = capabilities
 
     def forward(self, *, overwrite: bool) -> None:
-        """All new files are in their places, the model last; the journal is gone, and so is what was replaced.
+        """All new files are in their places, the models last; the journal is gone, and so is what was replaced.
 
         Raises: FileExistsError where something unexpected is in a place, without `overwrite`.
         """
-        *companions, model = self.journal.moves
-        if os.path.lexists(self.at(model.new)) and os.path.lexists(self.at(model.name)):
+        companions, models = self.journal.parts()
+        in_the_way = [
+            model for model in models if os.path.lexists(self.at(model.new)) and os.path.lexists(self.at(model.name))
+        ]
+        for model in in_the_way:
             self._put_aside(model)
+        if in_the_way:
             self.sync()
         for companion in companions:
             self._place(companion, overwrite)
         if companions:
             self.sync()
-        self._place(model, overwrite)
+        for model in models:
+            self._place(model, overwrite)
         self.sync()
         self.end()
 
     def backward(self) -> None:
-        """All old files are in their places, the model last; the journal is gone, and so are the new ones."""
-        *companions, model = self.journal.moves
-        for moved in (model, *companions):
+        """All old files are in their places, the models last; the journal is gone, and so are the new ones."""
+        companions, models = self.journal.parts()
+        for model in models:
+            self._take_back(model)
+        for moved in companions:
             self._take_back(moved)
-            if moved.old is not None and moved is not model and os.path.lexists(self.at(moved.old.name)):
+            if moved.old is not None and os.path.lexists(self.at(moved.old.name)):
                 move(self.at(moved.old.name), self.at(moved.name), self.capabilities)
                 unlink(self.at(moved.old.name), self.capabilities)  # which another name of the same file outlives
         self.sync()
-        if model.old is not None and os.path.lexists(self.at(model.old.name)):
-            move(self.at(model.old.name), self.at(model.name), self.capabilities)
+        for model in models:
+            if model.old is not None and os.path.lexists(self.at(model.old.name)):
+                move(self.at(model.old.name), self.at(model.name), self.capabilities)
         self.sync()
         self.end()
 
@@ -253,11 +262,12 @@ def _publish_several(
     outputs: Sequence[OutputFile | FurtherName],
     digests: Sequence[str | None],
     *,
+    models: int,
     overwrite: bool,
     syncs: bool,
     lock: ModelLock,
 ) -> None:
-    """The files are in their places, the model, which is the last and has that lock, after the others.
+    """The files are in their places, the models, the last of which has that lock, after the others.
 
     Raises: as `publish` does.
     """
@@ -267,7 +277,7 @@ def _publish_several(
     try:
         for output, digest in zip(outputs, digests, strict=True):
             moves.append(_staged(output, digest, model, overwrite))
-        journal = Journal(tuple(moves), boot())
+        journal = Journal(tuple(moves), boot(), models)
         steps = _Steps(model, journal, syncs=syncs, capabilities=capabilities)
         _write_journal(journal, model, syncs, capabilities)
         steps.forward(overwrite=overwrite)
@@ -307,7 +317,7 @@ def _write_journal(journal: Journal, model: Path, syncs: bool, capabilities: Cap
 
 
 def _give_up(steps: _Steps, lock: ModelLock) -> None:
-    """What was there before is there again, unless the model is in its place already: then it was too late.
+    """What was there before is there again, unless the last model is in its place already: then it was too late.
 
     Where that fails, too, the journal stays, and whoever comes next completes the change.
     """

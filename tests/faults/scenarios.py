@@ -54,6 +54,7 @@ class Scenario:
     result: str = "new"  # what is found when the work was done
     goes_on: bool = False  # the work was begun by a process that was killed
     source: str = ""  # where the new model is before, until it is at `file`
+    beside: str = ""  # a model that is written together with this one
 
 
 def write(file: str, seed: int, name: str, **options: Any) -> Callable[[Path], object]:
@@ -138,6 +139,32 @@ def moved(replaces: bool) -> Scenario:
     return Scenario(name, "m.onnx", work, prepare, replaces=replaces, several=True, source="s.onnx")
 
 
+def shared(beside: str, replaces: bool) -> Scenario:
+    """Two models with common weights are written, where there may be two others, written in the same way."""
+
+    def share(folder: Path, name: str, **options: Any) -> object:
+        sources = folder.with_name(f"{name} sources")  # beside the folder, which is copied
+        return formats.share([sources / "m.onnx", sources / beside], folder, threads=1, **options)
+
+    def prepare(folder: Path) -> None:
+        for seed, name in enumerate(("old", "new"), 1):
+            sources = folder.with_name(f"{name} sources")
+            sources.mkdir(exist_ok=True)
+            write("m.onnx", seed, name, overwrite=True)(sources)
+            other = model(name, seed)
+            assert other.graph is not None
+            other.graph.initializer[0] = formats.from_numpy(np.full(SIZES[0], seed, "float32"), f"w{SIZES[0]}")
+            formats.save(other, sources / beside, overwrite=True)
+        if replaces:
+            share(folder, "old")
+
+    def work(folder: Path) -> object:
+        return share(folder, "new", overwrite=replaces, fsync=True)
+
+    name = f"{'replaced' if replaces else 'new'} m.onnx shared with {beside}"
+    return Scenario(name, "m.onnx", work, prepare, replaces=replaces, several=True, beside=beside)
+
+
 SPLIT = {"external_data": True, "max_external_file_size": 30_000}
 EACH = {"external_data": True, "one_file_per_tensor": True, "checksum": True}
 ONE = {"external_data": True}
@@ -186,6 +213,8 @@ SCENARIOS = [
     Scenario("update", "m.onnxz", update, write("m.onnxz", 1, "old"), replaces=True, in_place=True),
     moved(replaces=False),
     moved(replaces=True),
+    shared("n.onnx", replaces=False),
+    shared("n.onnx", replaces=True),
 ]
 # What the imagined power cuts must find wrong, or they find nothing.
 UNSYNCED = Scenario(
@@ -208,6 +237,7 @@ MORE = [
     both("m.json", new=False),
     both("m.onnx", new=True, **SPLIT),
     both("m.onnx", new=False, **EACH),
+    shared("a.onnx", replaces=True),
 ]
 
 
@@ -288,7 +318,7 @@ def problems(scenario: Scenario, folder: Path, *, plain: bool = True) -> list[st
     except (OSError, FormatError) as error:
         return [*found, f"repair: {error}"]
     with suppress(FileNotFoundError):
-        formats.repair(folder / (scenario.source or scenario.file))
+        formats.repair(folder / (scenario.source or scenario.beside or scenario.file))
     after = state_of(scenario, folder)
     if after not in allowed(scenario) or (after == "none" and scenario.replaces) or (state == "new" and after != "new"):
         found.append(f"found before the repair: {state}, and after it: {after}")

@@ -1,0 +1,343 @@
+"""Models that have weights in common are written so that each of these lies once on the disk.
+
+Which weights are equal is found by their bytes. What several models have lies in a data file for just these models, so
+that each model needs no file of which it does not use every tensor; what only one has lies in its own data file.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from formats import registry
+from formats.arguments import path_of
+from formats.collector import collector_paused
+from formats.conversion import open_model, raise_model
+from formats.errors import OptionError
+from formats.ir.archive_link import without_link
+from formats.onnxpb import CODEC, OnnxOptions
+from formats.onnxpb.external import Outside, PlacedModel, plan_files, weights_of
+from formats.onnxpb.shared_data import check_shared_data, referred
+from formats.options import Kind, made, names_of, option, settle, size, unknown_options
+from formats.registry import ReadOptions
+from formats.tensordata.directory import made_folders
+from formats.tensordata.engine import EngineOptions, execute, transfer
+from formats.tensordata.lock import ModelLock
+from formats.tensordata.plan import Digest, Permissions, WritePlan
+from formats.tensordata.source import FileSpan, place_of
+from formats.trust import check_key, permissions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from typing_extensions import Unpack
+
+    from formats.conversion import Opened
+    from formats.ir.model import Model
+    from formats.keywords import ShareKeywords
+    from formats.onnxpb.external import Weights
+    from formats.tensordata.plan import Loss
+    from formats.tensordata.source import Source
+
+PAGE_BYTES = 4096
+
+
+def _file_name(value: Any) -> str:
+    if not isinstance(value, str) or value in ("", ".", "..") or set(value) & {"/", "\\", "\0"}:
+        raise ValueError(value)
+    return value
+
+
+DATA_FILE = Kind("the name of a file beside the models, without a folder", _file_name, "NAME", _file_name)
+
+
+@dataclass(frozen=True, slots=True)
+class ShareOptions:
+    """How models with common weights are written.
+
+    `external_data`: the name of the data file that several models have; where there is one for some models and another
+    for others, they are numbered. `size_threshold`: the size in bytes from which a tensor is outside of its graph; what
+    is smaller stays in each. `alignment`: of each tensor in its file, in bytes: pages, so that it can be mapped.
+
+    Raises: OptionError for a value that is not possible.
+    """
+
+    external_data: str = option(
+        "shared.data", DATA_FILE, "Call the file of weights that all models have NAME; shared.data by default."
+    )
+    size_threshold: int = option(1024, size(), "Move tensors of SIZE or more out of the graphs; 1K by default.")
+    alignment: int = option(PAGE_BYTES, size(1), "Put each of them at a multiple of SIZE; 4K by default.")
+
+    def __post_init__(self) -> None:
+        settle(self)
+
+
+class DataFile(NamedTuple):
+    """A data file that was written, its size in bytes, and the models that have their weights in it."""
+
+    path: Path
+    nbytes: int
+    models: tuple[Path, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """What was written: a model for each source, in their order, and the data files.
+
+    `source_nbytes` is the size of all files of the sources, `nbytes` that of all files that were written, `seconds` the
+    time that it took. `unused` are data files of models that were replaced, to which no graph refers any more.
+    """
+
+    sources: tuple[Path, ...]
+    models: tuple[Path, ...]
+    data_files: tuple[DataFile, ...]
+    source_nbytes: int
+    nbytes: int
+    seconds: float
+    losses: tuple[Loss, ...] = ()
+    unused: tuple[Path, ...] = ()
+
+    @property
+    def saved_nbytes(self) -> int:
+        """How many bytes less the new files have than the old ones; negative where these were smaller."""
+        return self.source_nbytes - self.nbytes
+
+    @property
+    def shared_nbytes(self) -> int:
+        """The size in bytes of the data files that several models have."""
+        return sum(file.nbytes for file in self.data_files if len(file.models) > 1)
+
+    def to_json(self) -> dict[str, Any]:
+        """What was written in strings, numbers, lists and dictionaries."""
+        return {
+            "models": [
+                {"source": str(source), "destination": str(model), "data_files": self._names_of(model)}
+                for source, model in zip(self.sources, self.models, strict=True)
+            ],
+            "data_files": [
+                {"path": str(file.path), "nbytes": file.nbytes, "models": [str(model) for model in file.models]}
+                for file in self.data_files
+            ],
+            "source_nbytes": self.source_nbytes,
+            "nbytes": self.nbytes,
+            "shared_nbytes": self.shared_nbytes,
+            "saved_nbytes": self.saved_nbytes,
+            "seconds": round(self.seconds, 6),
+            "losses": [loss._asdict() for loss in self.losses],
+            "unused": [str(path) for path in self.unused],
+        }
+
+    def _names_of(self, model: Path) -> list[str]:
+        return [str(file.path) for file in self.data_files if model in file.models]
+
+
+def share(
+    models: Iterable[str | os.PathLike[str]], out: str | os.PathLike[str], **options: Unpack[ShareKeywords]
+) -> Sharing:
+    """What was written: the models as `.onnx` files in the folder `out`, with equal weights stored once.
+
+    Weights are equal where their bytes are, whatever their names, types and shapes. Those that several models have lie
+    in a data file for exactly these models; all others in `NAME.onnx.data`. So a model goes alone, with the data files
+    that its graph names, and each of their tensors is its own. Tensors below `size_threshold` and strings stay in the
+    graphs.
+
+    The models may be in any format and in different folders; those with the same file name get the names of their
+    folders in front, as in `encoder-model.onnx`. `out` is made if it is not there. With `overwrite`, all files of
+    earlier models are replaced as one: after a crash the models are the old ones, the new ones or absent, and
+    `formats.repair` or the same call completes it. A data file that another graph in the folder refers to is never
+    replaced. `options` are those of `ShareOptions`, of `load` and of the engine (`threads`, `overwrite`, ...).
+
+    Raises: OptionError for options that are not possible, fewer than two models, and names that cannot be told apart;
+    FormatError where a model cannot be read; FileExistsError where a file is in the way; other OSErrors.
+    """
+    started = perf_counter()
+    chosen, reading, engine = _options(options)
+    sources, folder = [path_of(path) for path in models], path_of(out)
+    if len(sources) < 2:
+        raise OptionError("weights are shared between two models or more; `formats.convert` writes one")
+    destinations = [folder / name for name in names_of_models(sources)]
+    if not engine.overwrite and (found := [path for path in destinations if os.path.lexists(path)]):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(found[0]))
+    opened = [open_model(path, None, reading, key_is_for_it=False) for path in sources]
+    check_key(reading, *(each.codec for each in opened))
+    old_data = {path for destination in destinations for path in _data_of(destination)}
+    with collector_paused():
+        plan, users = _plan(opened, destinations, chosen, engine)
+    check_shared_data(plan, overwrite=False)
+    if not engine.parents and not folder.absolute().parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "no such directory", str(folder.absolute().parent))
+    with ExitStack() as stack:
+        stack.enter_context(made_folders(folder))
+        for file in plan.files[-plan.models : -1]:  # in the order of their names, as everybody does
+            stack.enter_context(ModelLock(file.path))
+        execute(plan, engine)
+    files = {path: path.stat().st_size for each, path in zip(opened, sources, strict=True) for path in each.files(path)}
+    return Sharing(
+        tuple(sources),
+        tuple(destinations),
+        tuple(DataFile(file.path, file.nbytes, users[file.path.name]) for file in plan.files[: -plan.models]),
+        sum({os.path.realpath(path): nbytes for path, nbytes in files.items()}.values()),
+        plan.nbytes,
+        perf_counter() - started,
+        plan.losses,
+        _unused(old_data - {file.path for file in plan.files}, folder),
+    )
+
+
+def _options(given: Mapping[str, Any]) -> tuple[ShareOptions, ReadOptions, EngineOptions]:
+    kinds = ShareOptions, ReadOptions, EngineOptions
+    known = set().union(*map(names_of, kinds))
+    if unknown := [name for name in given if name not in known]:
+        raise unknown_options(unknown, known)
+    parts = [{name: given[name] for name in given.keys() & names_of(kind)} for kind in kinds]
+    return made(ShareOptions, parts[0]), made(ReadOptions, parts[1]), made(EngineOptions, parts[2])
+
+
+def names_of_models(sources: Sequence[Path]) -> list[str]:
+    """The file names of the models in one folder: their own, with those of folders in front where they must be.
+
+    Raises: OptionError where two are the same whatever is put in front.
+    """
+    known = {extension for codec in registry.codecs() for extension in codec.extensions}
+    stems = [path.stem if path.suffix.lower() in known else path.name for path in sources]
+    folders = [path.absolute().parent.parts[1:] for path in sources]
+    names = list(stems)
+    for depth in range(1, max(map(len, folders)) + 1):
+        alike = [names.count(name) > 1 or _count(name, names) > 1 for name in names]
+        if not any(alike):
+            break
+        names = [
+            "-".join((*parts[-depth:], stem)) if is_alike else name
+            for name, stem, parts, is_alike in zip(names, stems, folders, alike, strict=True)
+        ]
+    for index, name in enumerate(names):
+        if _count(name, names[:index]):
+            other = next(
+                path for path, before in zip(sources, names, strict=True) if before.casefold() == name.casefold()
+            )
+            raise OptionError(
+                f"{other} and {sources[index]} would both be written to {stems[index]}.onnx; rename one of them"
+            )
+    return [f"{name}.onnx" for name in names]
+
+
+def _count(name: str, names: Sequence[str]) -> int:
+    """How many of the names are one, on some systems."""
+    return sum(other.casefold() == name.casefold() for other in names)
+
+
+def _plan(
+    opened: Sequence[Opened], destinations: Sequence[Path], options: ShareOptions, engine: EngineOptions
+) -> tuple[WritePlan, dict[str, tuple[Path, ...]]]:
+    """How to write all models, and by the name of each data file the models that have weights in it."""
+    chosen = OnnxOptions(external_data=True, size_threshold=options.size_threshold, alignment=options.alignment)
+    models: list[Model] = []
+    weights: list[Weights] = []
+    losses: list[Loss] = []
+    for each, destination in zip(opened, destinations, strict=True):
+        model, raised = raise_model(without_link(each.model))
+        models.append(model)
+        weights.append(weights_of(model, chosen))
+        losses += [
+            loss._replace(where=": ".join(filter(None, (destination.name, loss.where))))
+            for loss in (*each.cautions(), *raised, *weights[-1].losses)
+        ]
+    contents = _contents([source for found in weights for _, source in found.outside], engine)
+    users: dict[object, dict[int, None]] = {}  # of each content, the numbers of the models
+    first: dict[object, Source] = {}
+    for number, found in enumerate(weights):
+        for _, source in found.outside:
+            content = contents[id(source)]
+            users.setdefault(content, {})[number] = None
+            first.setdefault(content, source)
+    locations = _locations([tuple(found) for found in users.values()], destinations, options.external_data)
+    outside = Outside(chosen)
+    for found in weights:
+        for tensor, source in found.outside:
+            content = contents[id(source)]
+            outside.add(tensor, first[content], locations[tuple(users[content])])
+    placed = [
+        PlacedModel(model, destination, found.inside)
+        for model, destination, found in zip(models, destinations, weights, strict=True)
+    ]
+    placed.sort(key=lambda model: model.destination.name)
+    plan = plan_files(placed, outside, losses)
+    plan = plan._replace(permissions=reduce(_least, (permissions(each.source, each.codec, CODEC) for each in opened)))
+    return plan, {name: tuple(destinations[number] for number in numbers) for numbers, name in locations.items()}
+
+
+def _contents(sources: Sequence[Source], engine: EngineOptions) -> dict[int, object]:
+    """Of each source, by its `id`, a key that is equal for sources with the same bytes.
+
+    Only those are read that have the size of another one at another place, and each place once. The keys are SHA-256,
+    so that equal ones need no second look.
+    """
+    places = {id(source): _place(source) for source in sources}
+    of_place = {places[id(source)]: source for source in sources}
+    of_size: dict[int, list[tuple[object, ...]]] = {}
+    for place, source in of_place.items():
+        of_size.setdefault(source.nbytes, []).append(place)
+    unclear = [place for alike in of_size.values() if len(alike) > 1 for place in alike]
+    digests: Mapping[str, bytes] = transfer(
+        WritePlan((), tuple((Digest(str(n), "sha256"), of_place[place]) for n, place in enumerate(unclear))), [], engine
+    )
+    for file in {file for place in unclear for file in of_place[place].files()}:
+        file.check_unchanged()
+    contents: dict[tuple[object, ...], object] = {
+        place: (of_place[place].nbytes, digests[str(n)]) for n, place in enumerate(unclear)
+    }
+    return {number: contents.get(place, place) for number, place in places.items()}
+
+
+def _place(source: Source) -> tuple[object, ...]:
+    """Where the bytes are: equal for two models that have the same data file already."""
+    if isinstance(source, FileSpan):
+        return os.path.realpath(source.file.path), source.file_offset, source.nbytes
+    return place_of(source)
+
+
+def _locations(
+    groups: Iterable[tuple[int, ...]], destinations: Sequence[Path], shared: str
+) -> dict[tuple[int, ...], str]:
+    """The name of the data file for the models with these numbers.
+
+    Raises: OptionError where one is that of another file.
+    """
+    found = [*dict.fromkeys(groups)]
+    several = [group for group in found if len(group) > 1]
+    locations: dict[tuple[int, ...], str] = {
+        group: f"{destinations[group[0]].name}.data" for group in found if len(group) == 1
+    }
+    name = Path(shared)
+    for number, group in enumerate(several, 1):
+        locations[group] = shared if len(several) == 1 else f"{name.stem}-{number}{name.suffix}"
+    taken = [path.name for path in destinations]
+    for location in locations.values():
+        if _count(location, taken):
+            raise OptionError(f"`external_data` is {shared!r}, and {location} is the name of another file")
+        taken.append(location)
+    return locations
+
+
+def _least(first: Permissions, second: Permissions) -> Permissions:
+    return Permissions(first.new & second.new, first.replaced & second.replaced)
+
+
+def _data_of(model: Path) -> set[Path]:
+    """The data files of the model that is there already."""
+    return {model.with_name(name) for name in referred(model)} if model.exists() else set()
+
+
+def _unused(data: Iterable[Path], folder: Path) -> tuple[Path, ...]:
+    """Those of the data files that are there, and that no graph in the folder refers to."""
+    rest = {path for path in data if path.is_file()}
+    if rest:
+        for graph in folder.glob("*.onnx"):
+            rest -= {graph.with_name(name) for name in referred(graph)}
+    return tuple(sorted(rest))
