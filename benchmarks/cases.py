@@ -349,6 +349,36 @@ GROWTH = (
 )
 
 
+# How fast this machine copies at all: what a conversion can reach
+
+
+def copying(how: str, threads: int = 1, piece: str = "1M") -> Way:
+    """Copying in pieces by one system call or two, with some threads."""
+    pieces = {"64K": MIB >> 4, "1M": MIB, "16M": MIB << 4}
+    tool = f"{how}, {piece}, {threads} thread{'s' * (threads > 1)}"
+    return python("copy_pieces", tool=tool, how=how, threads=threads, piece_bytes=pieces[piece])
+
+
+ROOFLINE = (
+    case(
+        "roofline",
+        "1 GiB: copy",
+        INLINE,
+        CP,
+        Way("dd bs=64K", ("dd", "if={model}", "of={out}/copy", "bs=64K", "status=none")),
+        Way("dd bs=1M", ("dd", "if={model}", "of={out}/copy", "bs=1M", "status=none")),
+        copying("kernel", piece="16M"),
+        copying("kernel", threads=2),
+        *(copying("buffer", threads, piece) for piece in ("64K", "1M", "16M") for threads in (1, 2)),
+        copying("mapped source"),
+        copying("mapped source", threads=2),
+        copying("mapped copy"),
+        copying("mapped copy", threads=2),
+        *(copying(how, threads) for how in ("read", "write") for threads in (1, 2)),
+    ),
+)
+
+
 # More than 2 GiB, where others fail
 
 OVER_TWO, FIVE, EIGHT = "float32-640.onnx", "float32-1280.onnx", "sparse-2048.onnx"
@@ -383,4 +413,4 @@ KINDS_OF_WORK = {
     "100,000 small tensors": SMALL_TENSORS,
     "A small model, start-up included": SMALL_MODELS,
 }
-CASES = (*(case for group in KINDS_OF_WORK.values() for case in group), *GROWTH)
+CASES = (*(case for group in KINDS_OF_WORK.values() for case in group), *GROWTH, *ROOFLINE)

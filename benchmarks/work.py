@@ -116,6 +116,42 @@ def read_whole(task: Task) -> Work:
     return Path(task.model).read_bytes()
 
 
+def copy_pieces(task: Task, how: str, threads: int = 1, piece_bytes: int = PIECE_BYTES) -> Work:
+    """Nothing, when the file was copied, or one half of that was done; each thread does every n-th piece.
+
+    `how`: "kernel" (copy_file_range), "buffer" (pread and pwrite), "mapped source" (pwrite from a map), "mapped copy"
+    (pread into a map), "read" and "write" (one half of "buffer").
+    """
+    import mmap
+    import os
+    from concurrent.futures import ThreadPoolExecutor
+
+    yield
+    nbytes = Path(task.model).stat().st_size
+    with Path(task.model).open("rb") as source, (task.directory / "copy").open("w+b") as copy:
+        of, to = source.fileno(), copy.fileno()
+        view = memoryview(b"")
+        if how == "mapped source":
+            view = memoryview(mmap.mmap(of, nbytes, access=mmap.ACCESS_READ))
+        if how == "mapped copy":
+            copy.truncate(nbytes)
+            view = memoryview(mmap.mmap(to, nbytes))
+
+        def work(first: int) -> None:
+            buffer = memoryview(bytearray(piece_bytes))
+            for start in range(first * piece_bytes, nbytes, threads * piece_bytes):
+                piece = (view or buffer)[start if view else 0 :][: min(piece_bytes, nbytes - start)]
+                if how == "kernel":
+                    os.copy_file_range(of, to, len(piece), start, start)
+                if how in ("buffer", "read", "mapped copy"):
+                    os.preadv(of, [piece], start)
+                if how in ("buffer", "write", "mapped source"):
+                    os.pwrite(to, piece, start)
+
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(work, range(threads)))
+
+
 def load_safetensors(task: Task) -> Work:
     """The weights in a file of safetensors."""
     from safetensors.numpy import load_file
