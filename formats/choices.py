@@ -115,6 +115,8 @@ def choose(target: Codec, options: object, given: Mapping[str, Any], *, reads: b
     for row in rows_of(target.options):
         if row.required and getattr(of_target, row.name) is None:
             raise OptionError(f"`{row.name}` is needed to write {target.title}")
+    if runtime.runtime is not None and isinstance(data_file := getattr(of_target, "external_data", None), str):
+        registry.runtime(runtime.runtime).check_name(data_file)
     return Choice(engine, of_target, raising, runtime, made(ReadOptions, groups[4]))
 
 

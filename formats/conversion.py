@@ -315,7 +315,7 @@ def _plan(model: Model, target: Codec, destination: Path, chosen: Choice) -> tup
         losses += found.losses
     plan = target.plan(model, destination, chosen.target)
     if runtime is not None:
-        runtime.check_data_files(plan, getattr(chosen.target, "alignment", runtime.data_alignment))
+        runtime.check_data_files(plan, getattr(chosen.target, "aligned_to", runtime.data_alignment))
     return plan._replace(losses=(*losses, *plan.losses)), changes
 
 

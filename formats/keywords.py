@@ -43,7 +43,7 @@ class WriteKeywords(TypedDict, total=False):
     runtime: str | None
     external_data: str | bool | None
     size_threshold: int | str
-    alignment: int | str
+    alignment: int | str | None
     max_external_file_size: int | str
     one_file_per_tensor: bool
     checksum: bool
@@ -77,7 +77,7 @@ class ConvertKeywords(TypedDict, total=False):
     runtime: str | None
     external_data: str | bool | None
     size_threshold: int | str
-    alignment: int | str
+    alignment: int | str | None
     max_external_file_size: int | str
     one_file_per_tensor: bool
     checksum: bool
@@ -114,7 +114,7 @@ class JobKeywords(TypedDict, total=False):
     runtime: str | None
     external_data: str | bool | None
     size_threshold: int | str
-    alignment: int | str
+    alignment: int | str | None
     max_external_file_size: int | str
     one_file_per_tensor: bool
     checksum: bool

@@ -13,6 +13,7 @@ from formats.conversion import read_model
 from formats.inspection import raw_nbytes, span_of
 from formats.ir import dtypes, walk
 from formats.ir.archive_link import ArchiveLink
+from formats.onnxpb.safetensors import header_of
 from formats.options import made
 from formats.registry import ReadOptions, Region
 from formats.units import in_units
@@ -94,7 +95,7 @@ def layout(
     files: list[tuple[File, tuple[Region, ...]]] = [(own, tuple(parts))]
     for file in sorted(others, key=lambda file: file.path):
         is_archive = link is not None and file.path.name == link.archive
-        regions = registry.by_name("onnxz").regions if is_archive else None
+        regions = registry.by_name("onnxz").regions if is_archive else header_of
         files.append((file, tuple(regions(file.span())) if regions else ()))
     first, *rest = (
         FileLayout(file.path, file.nbytes, tuple(_regions(file.nbytes, given, tensors[file].values())))

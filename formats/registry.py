@@ -168,13 +168,16 @@ class Runtime(NamedTuple):
     reads_data_file: Callable[[str], bool]
     data_alignment: int
 
+    def check_name(self, data_file: str) -> None:
+        """Raises OptionError where the runtime would not read a file of external data, because of its name."""
+        if not self.reads_data_file(data_file):
+            raise OptionError(f"`external_data` is {data_file!r}, where RTen wants a name such as model.onnx.data")
+
     def check_data_files(self, plan: WritePlan, alignment: int) -> None:
         """Raises OptionError where the runtime would not read the files of external data of a plan."""
         *data_files, _ = plan.files
         for file in data_files:
-            if not self.reads_data_file(file.path.name):
-                message = f"`external_data` is {file.path.name!r}, where RTen wants a name such as model.onnx.data"
-                raise OptionError(message)
+            self.check_name(file.path.name)
         if data_files and alignment % self.data_alignment:
             raise OptionError(f"`alignment` is {alignment}, and must be a multiple of {self.data_alignment} for RTen")
 

@@ -21,7 +21,7 @@ from formats.collector import collector_paused
 from formats.conversion import open_model, raise_model
 from formats.errors import OptionError
 from formats.ir.archive_link import without_link
-from formats.onnxpb import CODEC, OnnxOptions
+from formats.onnxpb import CODEC, SAFETENSORS, OnnxOptions
 from formats.onnxpb.external import Outside, PlacedModel, plan_files, weights_of
 from formats.onnxpb.shared_data import check_shared_data, referred
 from formats.options import Kind, made, names_of, option, settle, size, unknown_options
@@ -76,6 +76,8 @@ class ShareOptions:
 
     def __post_init__(self) -> None:
         settle(self)
+        if self.external_data.lower().endswith(SAFETENSORS):
+            raise OptionError(f"`external_data` is {self.external_data!r}; `share` does not write {SAFETENSORS} files")
 
 
 class DataFile(NamedTuple):
@@ -248,18 +250,18 @@ def _plan(
             loss._replace(where=": ".join(filter(None, (destination.name, loss.where))))
             for loss in (*each.cautions(), *raised, *weights[-1].losses)
         ]
-    contents = _contents([source for found in weights for _, source in found.outside], engine)
+    contents = _contents([source for found in weights for _, _, source in found.outside], engine)
     users: dict[object, dict[int, None]] = {}  # of each content, the numbers of the models
     first: dict[object, Source] = {}
     for number, found in enumerate(weights):
-        for _, source in found.outside:
+        for _, _, source in found.outside:
             content = contents[id(source)]
             users.setdefault(content, {})[number] = None
             first.setdefault(content, source)
     locations = _locations([tuple(found) for found in users.values()], destinations, options.external_data)
     outside = Outside(chosen)
     for found in weights:
-        for tensor, source in found.outside:
+        for _, tensor, source in found.outside:
             content = contents[id(source)]
             outside.add(tensor, first[content], locations[tuple(users[content])])
     placed = [

@@ -85,7 +85,10 @@ ALLOWED = {
         *(*FOUNDATION, "formats.arguments", "formats.conversion", "formats.onnxpb", "formats.registry"),
         "formats.trust",
     ),
-    "formats.layout": (*FOUNDATION, "formats.registry", "formats.conversion", "formats.inspection", "formats.units"),
+    "formats.layout": (
+        *(*FOUNDATION, "formats.registry", "formats.conversion", "formats.inspection", "formats.units"),
+        "formats.onnxpb.safetensors",
+    ),
     "formats.verification": (
         *FOUNDATION,
         "formats.arguments",
@@ -123,6 +126,7 @@ ONLY_NAMES = {
     ("formats.onnxzip", "formats.onnxpb.encoder"): {"encode"},
     ("formats.onnxzip", "formats.onnxpb.references"): {"referring"},
     ("formats.onnxpb", "formats.onnxzip.reader"): {"read_entries"},
+    ("formats.layout", "formats.onnxpb.safetensors"): {"header_of"},
 }
 # Modules that leave everything but these for functions to import.
 LIGHT = {

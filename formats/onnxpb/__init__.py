@@ -113,6 +113,8 @@ def _file_name_or_truth(value: Any) -> str | bool:
 
 FILE_NAME = Kind("True, False or the name of a file beside the model, without a folder", _file_name_or_truth, "[NAME]")
 INLINE = Flag(("--inline", "--no-external-data"), "Put all weights into DST itself.", value=False)
+SAFETENSORS = ".safetensors"
+ALIGNMENT, SAFETENSORS_ALIGNMENT = 64, 256  # of tensors in data files, in bytes
 # What says how weights lie outside the model asks for them to be there.
 OUTSIDE: dict[str, Any] = {"implies": ("external_data", True)}
 
@@ -122,9 +124,10 @@ class OnnxOptions:
     """How an `.onnx` file is written.
 
     `external_data`: a file name beside the model that takes the weights, or `True` for the usual one,
-    `<model file name>.data`; `False` puts all weights into the model file; `None` leaves each tensor inside or
-    outside as it is, unless one of the other options is given, which then moves them out. `size_threshold`: the size in
-    bytes from which a tensor moves out. `alignment`: of each tensor in that file, in bytes from its start.
+    `<model file name>.data`; a file whose name ends in `.safetensors` is one of that format, too. `False` puts all
+    weights into the model file; `None` leaves each tensor inside or outside as it is, unless one of the other options
+    is given, which then moves them out. `size_threshold`: the size in bytes from which a tensor moves out.
+    `alignment`: of each tensor in that file, in bytes from its start; `None` is 64, or 256 in a `.safetensors` file.
     `max_external_file_size`: the size in bytes at which a further file is begun, between tensors, so that a larger
     tensor has a larger file to itself; 0 is no limit. `checksum`: whether each reference tells the SHA-1 of its whole
     file, which takes a second for some hundred MB. `link`: the weights stay in the `.onnxz` archive that they are in,
@@ -136,16 +139,23 @@ class OnnxOptions:
     external_data: str | bool | None = option(
         None,
         FILE_NAME,
-        "Put weights into a file beside DST, DST.data or NAME.",
+        "Put weights into a file beside DST, DST.data or NAME, which may end in .safetensors.",
         flags=(
-            Flag(("--external-data",), "Put weights into a file beside DST, DST.data or NAME.", "[NAME]", True),
+            Flag(
+                ("--external-data",),
+                "Put weights into a file beside DST, DST.data or NAME, which may end in .safetensors.",
+                "[NAME]",
+                True,
+            ),
             INLINE,
         ),
     )
     size_threshold: int = option(
         1024, size(), "Move tensors of SIZE or more out of the graph; 1K by default.", **OUTSIDE
     )
-    alignment: int = option(64, size(1), "Put each of them at a multiple of SIZE; 64 by default.", **OUTSIDE)
+    alignment: int | None = option(
+        None, size(1), "Put each of them at a multiple of SIZE; 64 by default, 256 for .safetensors.", **OUTSIDE
+    )
     max_external_file_size: int = option(
         0, size(), "Begin a further file of weights before one exceeds SIZE.", **OUTSIDE
     )
@@ -170,6 +180,16 @@ class OnnxOptions:
         if self.one_file_per_tensor and (self.max_external_file_size or isinstance(self.external_data, str)):
             other = "max_external_file_size" if self.max_external_file_size else "external_data"
             raise OptionError(f"`one_file_per_tensor` and `{other}={getattr(self, other)}` exclude each other")
+
+    @property
+    def is_safetensors(self) -> bool:
+        """Whether the data files are `.safetensors` files, too."""
+        return isinstance(self.external_data, str) and self.external_data.lower().endswith(SAFETENSORS)
+
+    @property
+    def aligned_to(self) -> int:
+        """What the offset of each tensor in a data file is a multiple of, in bytes."""
+        return self.alignment or (SAFETENSORS_ALIGNMENT if self.is_safetensors else ALIGNMENT)
 
 
 # The fields of ModelProto by tag, as far as a file's first bytes need them: every one is a varint or has a length.

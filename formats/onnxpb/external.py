@@ -86,19 +86,38 @@ def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePl
 
         return archive_links.plan_model(model, destination, options.size_threshold)
     weights = weights_of(model, options)
+    return plan_files(
+        [PlacedModel(model, destination, weights.inside)], laid_out(weights.outside, options), weights.losses
+    )
+
+
+def laid_out(moving: list[Moving], options: OnnxOptions) -> Outside:
+    """The data files of these tensors."""
+    if options.is_safetensors:
+        from formats.onnxpb.safetensors import SafetensorsFiles
+
+        return SafetensorsFiles(options, moving)
     data_files = Outside(options)
-    for tensor, source in weights.outside:
-        data_files.add(tensor, source)
-    return plan_files([PlacedModel(model, destination, weights.inside)], data_files, weights.losses)
+    for each in moving:
+        data_files.add(each.tensor, each.source)
+    return data_files
+
+
+class Moving(NamedTuple):
+    """A tensor whose bytes go to a data file; `where` is its place in the model."""
+
+    where: str
+    tensor: Tensor
+    source: Source
 
 
 class Weights(NamedTuple):
-    """The tensors of a model that go to data files, each with its bytes, and the bytes, by `id`, of those that leave.
+    """The tensors of a model that go to data files, and the bytes, by `id`, of those that leave.
 
     What is in neither is written as it is.
     """
 
-    outside: list[tuple[Tensor, Source]]
+    outside: list[Moving]
     inside: dict[int, Source]
     losses: list[Loss]
 
@@ -108,19 +127,27 @@ def weights_of(model: Model, options: OnnxOptions) -> Weights:
 
     Raises: ExternalDataError where the bytes of one cannot be reached.
     """
+    if options.is_safetensors:
+        from formats.onnxpb import safetensors
     weights = Weights([], {}, [])
+    staying: list[Tensor] = []  # since the data file cannot hold them
     least_nbytes = options.size_threshold / MOST_PACKED if options.external_data else inf
     for where, tensor in walk.movable_tensors(model, least_nbytes):
         source = _source_to_place(tensor, where, options)
         if source is None:
             continue
         is_outside = _goes_outside(tensor, source, options)
+        if is_outside and options.is_safetensors and not safetensors.holds(tensor):
+            is_outside = False
+            staying.append(tensor)
         if "external_data" in vars(tensor):
             weights.losses.extend(_left_behind(tensor, where, is_outside and options.checksum))
         if is_outside:
-            weights.outside.append((tensor, source))
+            weights.outside.append(Moving(where, tensor, source))
         elif tensor.data_location == EXTERNAL:
             weights.inside[id(tensor)] = source
+    if staying:
+        weights.losses.extend(safetensors.losses(staying))
     return weights
 
 
@@ -140,6 +167,7 @@ def plan_files(models: Sequence[PlacedModel], data_files: Outside, losses: Seque
     options = data_files.options
     first = models[0].destination
     names = data_files.names(first)
+    starts = [file.start for file in data_files.files]
     losses = list(losses)
     nonce = os.urandom(SHA1_BYTES - INDEX_DIGITS // 2).hex() if options.checksum else ""
     checksums = [nonce and f"{nonce}{index:0{INDEX_DIGITS}x}" for index in range(len(names))]
@@ -148,7 +176,8 @@ def plan_files(models: Sequence[PlacedModel], data_files: Outside, losses: Seque
 
         def stored(tensor: Tensor, inside: Mapping[int, Source] = inside) -> Tensor:
             if place := data_files.places.get(id(tensor)):
-                return _referring(tensor, place, names[place.file], checksums[place.file])
+                file_offset = starts[place.file] + place.offset
+                return _referring(tensor, names[place.file], file_offset, place.nbytes, checksums[place.file])
             source = inside.get(id(tensor))
             return tensor if source is None else with_raw_data(tensor, source)
 
@@ -198,16 +227,19 @@ def _left_behind(tensor: Tensor, where: str, new_checksum: bool) -> Iterator[Los
         yield Loss("prepacked", where, detail, matters=False)
 
 
-class _Place(NamedTuple):
-    """Where the bytes of a tensor go: into the data file of that number, `file_offset` bytes from its start."""
+class Place(NamedTuple):
+    """Where the bytes of a tensor go: into the data file of that number, `offset` bytes from the `start` of that."""
 
     file: int
-    file_offset: int
+    offset: int
     nbytes: int
 
 
-class _DataFile:
-    """A data file that is being laid out; `label` is the name of its first tensor, `location` its own if given."""
+class DataFile:
+    """A data file that is being laid out; `label` is the name of its first tensor, `location` its own if given.
+
+    Places in it are counted in bytes from its `start`.
+    """
 
     def __init__(self, label: str, location: str | None = None) -> None:
         self.label = label
@@ -215,16 +247,25 @@ class _DataFile:
         self.nbytes = 0
         self.segments: list[Segment] = []
 
-    def add(self, file_offset: int, source: Source) -> None:
+    @property
+    def start(self) -> int:
+        """Where the data begin, in bytes from the start of the file: with the first byte."""
+        return 0
+
+    def add(self, offset: int, source: Source) -> None:
         """Append a source at that offset, which is that of the end or soon after it."""
-        if file_offset > self.nbytes:
-            self.segments.append(bytes(file_offset - self.nbytes))
+        if offset > self.nbytes:
+            self.segments.append(bytes(offset - self.nbytes))
         self.segments.append(source)
-        self.nbytes = file_offset + source.nbytes
+        self.nbytes = offset + source.nbytes
+
+    def head(self, path: Path) -> bytes:
+        """What stands in front of the data: nothing."""
+        return b""
 
     def plan(self, path: Path, checksum: str) -> FilePlan:
         """How to write the file; `checksum` is the key of its digest, if one is wanted."""
-        writes, nbytes = lay_out(self.segments, small_bytes=SMALL_BYTES)
+        writes, nbytes = lay_out([self.head(path), *self.segments], small_bytes=SMALL_BYTES)
         if checksum:  # of the whole file, padding included
             writes = [PlacedWrite(0, Concat.of(*(write.source for write in writes)), Digest(checksum, "sha1"))]
         return FilePlan(path, nbytes, tuple(writes))
@@ -235,9 +276,9 @@ class Outside:
 
     def __init__(self, options: OnnxOptions) -> None:
         self.options = options
-        self.files: list[_DataFile] = []
-        self.places: dict[int, _Place] = {}
-        self._place_of: dict[tuple[object, ...], _Place] = {}
+        self.files: list[DataFile] = []
+        self.places: dict[int, Place] = {}
+        self._place_of: dict[tuple[object, ...], Place] = {}
         self._last: dict[str | None, int] = {}  # of the files with a location, and without, the last one
 
     def add(self, tensor: Tensor, source: Source, location: str | None = None) -> None:
@@ -246,20 +287,20 @@ class Outside:
         place = self._place_of.get(key)
         if place is None:
             place = self._place_of[key] = self._new_place(tensor.name or "tensor", source.nbytes, location)
-            self.files[place.file].add(place.file_offset, source)
+            self.files[place.file].add(place.offset, source)
         self.places[id(tensor)] = place
 
-    def _new_place(self, label: str, nbytes: int, location: str | None) -> _Place:
+    def _new_place(self, label: str, nbytes: int, location: str | None) -> Place:
         """A place at the end of the last file, or at the beginning of a new one."""
         index = self._last.get(location)
         if index is not None and (location is not None or not self.options.one_file_per_tensor):
             size = self.files[index].nbytes
-            file_offset = size + -size % self.options.alignment
-            if location is not None or file_offset + nbytes <= (self.options.max_external_file_size or inf):
-                return _Place(index, file_offset, nbytes)
+            offset = size + -size % self.options.aligned_to
+            if location is not None or offset + nbytes <= (self.options.max_external_file_size or inf):
+                return Place(index, offset, nbytes)
         self._last[location] = len(self.files)
-        self.files.append(_DataFile(label, location))
-        return _Place(len(self.files) - 1, 0, nbytes)
+        self.files.append(DataFile(label, location))
+        return Place(len(self.files) - 1, 0, nbytes)
 
     def names(self, destination: Path) -> list[str]:
         """The names of the data files: their locations, or names that RTen's own loader accepts too.
@@ -290,9 +331,9 @@ class Outside:
         return [f"{stem}-{index:05}-of-{count:05}{extension}" for index in range(1, count + 1)]
 
 
-def _referring(tensor: Tensor, place: _Place, location: str, checksum: str) -> Tensor:
+def _referring(tensor: Tensor, location: str, file_offset: int, nbytes: int, checksum: str) -> Tensor:
     """The tensor as a reference to its place in a data file; entries that say something else are kept."""
-    places = {"location": location, "offset": str(place.file_offset), "length": str(place.nbytes)}
+    places = {"location": location, "offset": str(file_offset), "length": str(nbytes)}
     others = [
         entry
         for entry in vars(tensor).get("external_data", ())

@@ -229,6 +229,6 @@ def write_external_data_tensors(model: Any, filepath: str | os.PathLike[str]) ->
         spans = [File.open(file.path).span() for file in files]
     for tensor, _, location in moves:
         place = outside.places[id(tensor)]
-        _refer(tensor, location or "", place.file_offset, place.nbytes)
-        tensor.raw_data, tensor.external_source = None, spans[place.file].slice(place.file_offset, place.nbytes)
+        _refer(tensor, location or "", place.offset, place.nbytes)
+        tensor.raw_data, tensor.external_source = None, spans[place.file].slice(place.offset, place.nbytes)
     return model

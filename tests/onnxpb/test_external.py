@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
-from references import model_with_references
+from references import model_with_references, proto_with_weights_everywhere, weight
 
 import formats
 from formats import conversion
@@ -24,38 +24,6 @@ from formats.onnxpb import CODEC, OnnxOptions
 from formats.tensordata.engine import EngineOptions, execute
 from formats.tensordata.file import File
 from formats.tensordata.source import Literal
-
-
-def weight(name: str, size: int, seed: int = 0) -> onnx.TensorProto:
-    """A float tensor."""
-    return numpy_helper.from_array(np.random.default_rng(seed).random(size).astype("float32"), name)
-
-
-def proto_with_weights_everywhere() -> onnx.ModelProto:
-    """A model with tensors as initialisers, attributes, in a subgraph, a function and a sparse initialiser."""
-    sparse = onnx.helper.make_sparse_tensor(weight("s", 600), numpy_helper.from_array(np.arange(600)), [1000])
-    inner = onnx.helper.make_graph(
-        [onnx.helper.make_node("Constant", [], ["k"], value=weight("k", 500))],
-        "inner",
-        [],
-        [onnx.helper.make_tensor_value_info("k", 1, [500])],
-        [weight("i", 400)],
-    )
-    node = onnx.helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=inner)
-    function = onnx.helper.make_function(
-        "local", "f", [], ["y"], [onnx.helper.make_node("Constant", [], ["y"], value=weight("f", 300))], []
-    )
-    typed = onnx.helper.make_tensor("typed", 1, [700], np.arange(700, dtype="float32").tolist())
-    strings = onnx.helper.make_tensor("strings", 8, [1], [b"x" * 5000])
-    graph = onnx.helper.make_graph(
-        [node],
-        "g",
-        [onnx.helper.make_tensor_value_info("c", 9, [])],
-        [onnx.helper.make_tensor_value_info("y", 1, [500])],
-        [weight("a", 1000, 1), weight("tiny", 3), typed, strings],
-        sparse_initializer=[sparse],
-    )
-    return onnx.helper.make_model(graph, functions=[function])
 
 
 def read(path: Path) -> Model:
