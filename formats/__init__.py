@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from formats.batches import convert_many
     from formats.bridge import onnxruntime_session, to_onnx, to_onnx_ir
     from formats.choices import RaisingOptions, RuntimeOptions
-    from formats.companions import ModelFiles, Relocation, copy_model, model_files, move_model, remove_model
+    from formats.companions import ModelFiles, model_files
     from formats.conversion import convert, dumps, load, loads, raise_model, save
     from formats.difference import Comparison, Difference, compare
     from formats.errors import (
@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from formats.onnxpb.keys import Key
     from formats.onnxzip import ArchiveOptions
     from formats.registry import ReadOptions
+    from formats.relocation import Relocation, copy_model, move_model, remove_model
     from formats.reports import ConversionReport, WrittenFile
     from formats.restoration import Repair, repair
     from formats.rten import RtenOptions
@@ -88,35 +89,45 @@ if TYPE_CHECKING:
     from formats.tensordata.source import Source
     from formats.verification import Finding, Verification, verify
 
-# Where the names below are defined: in the first of these that has one. Codecs have functions of the same names.
-_MODULES = (
-    "errors",
-    "ir.model",
-    "ir.dtypes",
-    "ir.storage",
-    "tensordata.plan",
-    "tensordata.source",
-    "reports",
-    "conversion",
-    "linking",
-    "inspection",
-    "verification",
-    "difference",
-    "restoration",
-    "companions",
-    "sharing",
-    "bridge",
-    "adoption",
-    "onnxpb.keys",
-    "registry",
-    "choices",
-    "tensordata.engine",
-    "onnxpb",
-    "onnxzip",
-    "rten",
-    "batches",
-    "jobs",
-)
+# The names of each module; codecs have functions of the same names, so each stands with the one that is meant.
+_NAMES = {
+    "adoption": "from_onnx from_onnx_ir",
+    "batches": "convert_many",
+    "bridge": "onnxruntime_session to_onnx to_onnx_ir",
+    "choices": "RaisingOptions RuntimeOptions",
+    "companions": "ModelFiles model_files",
+    "conversion": "convert dumps load loads raise_model save",
+    "difference": "Comparison Difference compare",
+    "errors": (
+        "CryptError DecodeError EncodeError ExternalDataError FormatError LimitError MissingPackageError OptionError "
+        "TensorDataError TruncatedError UnknownFormatError UnsupportedError WireError"
+    ),
+    "inspection": "Inspection inspect",
+    "ir.dtypes": "DATA_TYPES DataType",
+    "ir.model": (
+        "Attribute DeviceConfiguration Dimension Function Graph IntIntListEntry MapType Model Node "
+        "NodeDeviceConfiguration OpaqueType OperatorSetId OptionalType SequenceType ShardedDim ShardingSpec "
+        "SimpleShardedDim SparseTensor SparseTensorType StringStringEntry Tensor TensorAnnotation TensorSegment "
+        "TensorShape TensorType TrainingInfo Type ValueInfo"
+    ),
+    "ir.storage": "from_numpy",
+    "jobs": "Job JobResult",
+    "linking": "link",
+    "onnxpb": "CryptOptions OnnxOptions TextOptions",
+    "onnxpb.keys": "Key",
+    "onnxzip": "ArchiveOptions",
+    "registry": "ReadOptions",
+    "relocation": "Relocation copy_model move_model remove_model",
+    "reports": "ConversionReport WrittenFile",
+    "restoration": "Repair repair",
+    "rten": "RtenOptions",
+    "sharing": "DataFile ShareOptions Sharing share",
+    "tensordata.engine": "EngineOptions",
+    "tensordata.plan": "Loss",
+    "tensordata.source": "Source",
+    "verification": "Finding Verification verify",
+}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
     "DATA_TYPES",
@@ -220,13 +231,11 @@ if not TYPE_CHECKING:  # a type checker shall see the names that there are, and 
 
     def __getattr__(name: str) -> Any:
         """The public name, imported now and found at once from then on."""
-        if name in __all__:
+        if name in _MODULES:
             from importlib import import_module
 
-            for module in _MODULES:
-                found = vars(import_module(f"formats.{module}"))
-                if name in found:
-                    return globals().setdefault(name, found[name])
+            module = import_module(f"formats.{_MODULES[name]}")
+            return globals().setdefault(name, getattr(module, name))
         raise AttributeError(f"module 'formats' has no attribute {name!r}")
 
 

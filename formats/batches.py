@@ -60,7 +60,7 @@ def convert_many(
 
     `manifest` is a file with a line of JSON for each job. A second run with it does what is missing or changed, by the
     content of sources and destinations, and replaces only what the first one wrote. That also completes a run that was
-    killed.
+    killed. With `dry_run`, nothing is written, no manifest either, and each report says what would be.
 
     A process that is killed is replaced, and its job is tried once more, alone.
 
@@ -78,7 +78,7 @@ def convert_many(
     if not is_alone:
         threads = max(processors() // count, 1) if executor is None else 1
         merged = [{"threads": threads, **options} for options in merged]
-    with nullcontext() if manifest is None else Manifest(Path(manifest)) as book:
+    with nullcontext() if manifest is None else Manifest(Path(manifest), dry_run=bool(keywords.get("dry_run"))) as book:
         queue = _Queue([_task(*item, book) for item in enumerate(zip(listed, merged, strict=True))], book)
         if is_alone:
             found = ((task, run(task)) for task in queue)

@@ -128,7 +128,7 @@ def save(
     chosen = choose(target, options, keywords)
     plan, changes = _plan(model_of(model), target, destination, chosen)
     plan = _write(plan, target, chosen.engine, strict)
-    return _report(plan, target, destination, started, changes)
+    return _report(plan, target, destination, started, changes, dry_run=chosen.engine.dry_run)
 
 
 def dumps(model: AnyModel, format: str, *, options: object = None, **keywords: Unpack[WriteKeywords]) -> bytes:
@@ -138,7 +138,7 @@ def dumps(model: AnyModel, format: str, *, options: object = None, **keywords: U
     """
     target = registry.by_name(format)
     given: dict[str, Any] = {**keywords}
-    if of_files := [name for name in ("overwrite", "fsync") if given.get(name)]:
+    if of_files := [name for name in ("overwrite", "dry_run", "fsync") if given.get(name)]:
         raise OptionError(f"`{of_files[0]}` is for files; these are bytes")
     if options is None and "external_data" in names_of(target.options):
         given.setdefault("external_data", False)
@@ -163,7 +163,8 @@ def convert(
     """The model in the file `src` is written to `dst`; `load` and `save` in one, without a weight in memory.
 
     Keywords and `options` are those of `load` and of `save`; a `key` is that of whichever of the two is encrypted. With
-    `overwrite=True`, `dst` may be a file that exists, `src` itself included.
+    `overwrite=True`, `dst` may be a file that exists, `src` itself included. With `dry_run=True`, nothing is written:
+    the report says what would be, and whatever would stand in the way is raised.
 
     Raises: as `load` and `save` do.
     """
@@ -183,7 +184,7 @@ def convert(
         losses = (*opened.cautions(), *plan.losses)
         plan = plan._replace(losses=losses, permissions=permissions(opened.source, opened.codec, target))
         plan = _write(plan, target, chosen.engine, strict)
-    report = _report(plan, target, destination, started, changes)
+    report = _report(plan, target, destination, started, changes, dry_run=chosen.engine.dry_run)
     return replace(
         report, source=path, source_format=opened.codec.name, notes=opened.notes, source_files=opened.files(path)
     )
@@ -342,7 +343,13 @@ def _listed(losses: tuple[Loss, ...]) -> str:
 
 
 def _report(
-    plan: WritePlan, target: Codec, destination: Path, started: float, changes: tuple[Change, ...]
+    plan: WritePlan,
+    target: Codec,
+    destination: Path,
+    started: float,
+    changes: tuple[Change, ...],
+    *,
+    dry_run: bool,
 ) -> ConversionReport:
     return ConversionReport(
         source=None,
@@ -353,6 +360,7 @@ def _report(
         seconds=perf_counter() - started,
         losses=plan.losses,
         changes=changes,
+        dry_run=dry_run,
     )
 
 

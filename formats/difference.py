@@ -26,6 +26,7 @@ from formats.ir.model import (
     SparseTensor,
     StringStringEntry,
     Tensor,
+    TensorAnnotation,
     ValueInfo,
     set_names,
 )
@@ -59,12 +60,13 @@ _KEYS: dict[type[Any], Callable[[Any], Any]] = {
     SparseTensor: lambda entry: entry.values and entry.values.name,
     StringStringEntry: lambda entry: entry.key,
     Tensor: lambda entry: entry.name,
+    TensorAnnotation: lambda entry: entry.tensor_name,
     ValueInfo: lambda entry: entry.name,
 }
-_UNORDERED = (Attribute, OperatorSetId, StringStringEntry)
+# How the names of lists end whose order means nothing.
+_UNORDERED = ("_binding", "_import", "_info", "_props", "annotation", "attribute", "functions", "initializer")
 _SUBJECTS = (Function, Node, Tensor, ValueInfo)
 _WORDS = {StringStringEntry: "entry", ValueInfo: "value"}  # of a class, where it is not its own name
-_TYPES = ("data_type", "elem_type", "key_type")
 _BESIDE_ELEMENTS = ("dims", "data_type", "segment", "name", "doc_string", "metadata_props", "unknown_fields")
 _STORAGE = ("raw_data", "external_data", "data_location", *dtypes.TYPED_FIELDS)
 
@@ -210,7 +212,6 @@ class _Walk:
         if isinstance(first, Tensor):
             yield from self.tensors(where, first, second)
             return
-        strict = type(first) is Dimension  # an unknown dim is another one than 0
         for name in set_names(first, second):
             mine, theirs = getattr(first, name), getattr(second, name)
             if mine is theirs or (not mine and not theirs and isinstance(mine, list)):
@@ -220,7 +221,7 @@ class _Walk:
                 yield from self.lists(place, mine, theirs)
             elif _is_message(mine) and _is_message(theirs):
                 yield from self.messages(place, mine, theirs)
-            elif mine != theirs and (strict or _value(mine, theirs) != _value(theirs, mine)):
+            elif mine != theirs and (type(first) is Dimension or _value(mine, theirs) != _value(theirs, mine)):
                 yield _change(place, name, mine, theirs)
 
     def lists(self, where: str, first: list[Any], second: list[Any]) -> Iterator[Difference]:
@@ -248,7 +249,7 @@ class _Walk:
                     "only second", _place(where, index, entry), f"{_describe(entry)} is only in the second"
                 )
         common = [k for k in mine if k in theirs]
-        if not isinstance(sample, _UNORDERED) and common != [k for k in theirs if k in mine]:
+        if not where.endswith(_UNORDERED) and common != [k for k in theirs if k in mine]:
             yield Difference("order", where, f"the {len(common)} entries in common are in another order")
 
     def tensors(self, where: str, first: Tensor, second: Tensor) -> Iterator[Difference]:
@@ -271,7 +272,7 @@ class _Walk:
 
 def _change(where: str, field: str, first: Any, second: Any) -> Difference:
     """The difference of a field with one value and another."""
-    if field in _TYPES:
+    if field in ("data_type", "elem_type", "key_type"):
         first, second = dtypes.type_name(first), dtypes.type_name(second)
     detail = f"{_text(first)} became {_text(second)}"
     if isinstance(first, list) and len(detail) > MAX_TEXT and len(first) == len(second):

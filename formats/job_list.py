@@ -117,8 +117,10 @@ def _inside(path: Path, inner: Path, extensions: Collection[str], except_in: Pat
 
 
 @contextmanager
-def folders_of(jobs: Sequence[Job], folder: Path, *, parents: bool) -> Iterator[None]:
+def folders_of(jobs: Sequence[Job], folder: Path, *, parents: bool, dry_run: bool = False) -> Iterator[None]:
     """The folders that jobs write to are there; those that were made and stay empty are gone in the end.
+
+    In a dry run none is made, and it is only looked whether they could be.
 
     Raises: FileNotFoundError where the one around `folder` does not exist, unless `parents` shall be made;
     FileExistsError or NotADirectoryError where something else is in the way.
@@ -126,14 +128,11 @@ def folders_of(jobs: Sequence[Job], folder: Path, *, parents: bool) -> Iterator[
     made: list[Path] = []
     try:
         if parents:
-            _make(folder.absolute().parent, made)
-        if not folder.parent.exists():
+            _make(folder.absolute().parent, made, dry_run)
+        elif not folder.parent.exists():
             raise FileNotFoundError(errno.ENOENT, "no such directory", str(folder.parent))
-        if not folder.is_dir():
-            folder.mkdir()
-            made.append(folder)
-        for place in dict.fromkeys(job.destination.parent for job in jobs):
-            _make(place, made)
+        for place in dict.fromkeys((folder, *(job.destination.parent for job in jobs))):
+            _make(place, made, dry_run)
         yield
     finally:
         for path in reversed(made):
@@ -141,12 +140,14 @@ def folders_of(jobs: Sequence[Job], folder: Path, *, parents: bool) -> Iterator[
                 path.rmdir()
 
 
-def _make(folder: Path, made: list[Path]) -> None:
-    """The folder and those around it exist; what was made is added to `made`, the outer ones first."""
+def _make(folder: Path, made: list[Path], dry_run: bool) -> None:
+    """The folder and those around it exist, or could; what was made is added to `made`, the outer ones first."""
     missing = []
     while not folder.is_dir():
         missing.append(folder)
         folder = folder.parent
-    for path in reversed(missing):
+    if dry_run and missing and os.path.lexists(missing[-1]):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(missing[-1]))
+    for path in reversed(() if dry_run else missing):
         path.mkdir(exist_ok=True)
         made.append(path)

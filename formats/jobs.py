@@ -37,9 +37,9 @@ class Job:
 class JobResult:
     """What became of a job.
 
-    `state` is "converted", "unchanged" where a manifest says that this was done before, "failed", or "skipped" where
-    another one failed before and none was to follow. A job that was converted has a `report`, one that failed an
-    `error`; `record` is what the manifest gets.
+    `state` is "converted" (in a dry run, it would be), "unchanged" where a manifest says that this was done before,
+    "failed", or "skipped" where another one failed before and none was to follow. A job that was converted has a
+    `report`, one that failed an `error`; `record` is what the manifest gets.
     """
 
     job: Job
@@ -129,6 +129,8 @@ def _recorded(task: Task, fingerprint: Mapping[str, Any], started: float) -> Job
         keywords["overwrite"] = True
     stamps = manifest.stamps([job.source])
     report = conversion.convert(job.source, job.destination, **keywords)
+    if report.dry_run:
+        return JobResult(job, CONVERTED, report, seconds=perf_counter() - started)
     seconds = perf_counter() - started
     record = manifest.of_report(report, fingerprint, seconds, stamps)
     return JobResult(job, CONVERTED, report, seconds=seconds, record=record)

@@ -37,6 +37,7 @@ class WriteKeywords(TypedDict, total=False):
     in_flight_bytes: int | str
     overwrite: bool
     parents: bool
+    dry_run: bool
     fsync: bool | None
     progress: Callable[[int, int], None] | None
     pin: Mapping[str, str] | None
@@ -71,6 +72,7 @@ class ConvertKeywords(TypedDict, total=False):
     in_flight_bytes: int | str
     overwrite: bool
     parents: bool
+    dry_run: bool
     fsync: bool | None
     progress: Callable[[int, int], None] | None
     pin: Mapping[str, str] | None
@@ -92,41 +94,13 @@ class ConvertKeywords(TypedDict, total=False):
     encryption: int
 
 
-class JobKeywords(TypedDict, total=False):
+class JobKeywords(ConvertKeywords, total=False):
     """The options of `formats.convert_many`: all that `formats.convert` has."""
 
     from_format: str | None
     to_format: str | None
     strict: bool
     lenient: bool
-    max_depth: int
-    hard_links: bool
-    key: Key | str | bytes | None
-    allow_encryption: int | None
-    threads: int
-    chunk_bytes: int | str
-    in_flight_bytes: int | str
-    overwrite: bool
-    parents: bool
-    fsync: bool | None
-    progress: Callable[[int, int], None] | None
-    pin: Mapping[str, str] | None
-    runtime: str | None
-    external_data: str | bool | None
-    size_threshold: int | str
-    alignment: int | str | None
-    max_external_file_size: int | str
-    one_file_per_tensor: bool
-    checksum: bool
-    link: bool
-    dedup: bool
-    metadata: Mapping[str, str] | None
-    onnx_hash: bool | None
-    exact: bool
-    rten_target: str | None
-    rten_version: int
-    source_hash: Source | None
-    encryption: int
 
 
 class ShareKeywords(TypedDict, total=False):
@@ -144,5 +118,6 @@ class ShareKeywords(TypedDict, total=False):
     in_flight_bytes: int | str
     overwrite: bool
     parents: bool
+    dry_run: bool
     fsync: bool | None
     progress: Callable[[int, int], None] | None

@@ -171,16 +171,22 @@ class Manifest:
 
     In the end it has one line for each job, those of this run in their order and behind those of others.
 
+    Of a dry run, it is only read.
+
     Raises: DecodeError where the file at `path` is no manifest; BlockingIOError where another run has it.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, dry_run: bool = False) -> None:
         self.path = path
+        self._dry_run = dry_run
         self.records: dict[str, Record] = {}
         self._lock = ModelLock(Path(f"{os.path.realpath(path)}.run"), LOCK_SECONDS)  # to write it takes its own
         self._file: BinaryIO | None = None
 
     def __enter__(self) -> Manifest:
+        if self._dry_run:
+            self.records = _read(self.path)
+            return self
         self._lock.__enter__()
         try:
             self.records = _read(self.path)
@@ -192,6 +198,8 @@ class Manifest:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._dry_run:
+            return
         try:
             if self._file is not None:
                 self._file.close()

@@ -199,8 +199,9 @@ class Codec(NamedTuple):
     was read nothing vouches, though its format should. A format that is `encrypted` wants a key, and a file with its
     extension must be encrypted: otherwise whoever can replace the file could put one there that anybody can make.
     `shared_data` tells which other models have other weights when a plan was carried out, or refuses it where nothing
-    may be overwritten. `settled` gives what a file was before somebody began to change it where it is and was
-    interrupted, or the file as it is. `runtime` is that of the format where it reads ONNX, too.
+    may be overwritten, and which data files no model needs any more. `settled` gives what a file was before somebody
+    began to change it where it is and was interrupted, or the file as it is. `runtime` is that of the format where it
+    reads ONNX, too.
     """
 
     name: str

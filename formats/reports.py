@@ -33,6 +33,7 @@ class ConversionReport:
     notes: tuple[Loss, ...] = ()  # what a lenient reader passed over
     changes: tuple[Change, ...] = ()  # what was rewritten for a runtime
     source_files: tuple[Path, ...] = ()  # the model first
+    dry_run: bool = False  # the files would be written, and were not
 
     @property
     def nbytes(self) -> int:
@@ -49,6 +50,7 @@ class ConversionReport:
             "target_format": self.target_format,
             "files": [{"path": str(file.path), "nbytes": file.nbytes} for file in self.files],
             "nbytes": self.nbytes,
+            "dry_run": self.dry_run,
             "seconds": round(self.seconds, 6),
             "losses": [loss._asdict() for loss in self.losses],
             "notes": [note._asdict() for note in self.notes],

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from time import perf_counter
@@ -104,6 +104,7 @@ class Sharing:
     seconds: float
     losses: tuple[Loss, ...] = ()
     unused: tuple[Path, ...] = ()
+    dry_run: bool = False  # the files would be written, and were not
 
     @property
     def saved_nbytes(self) -> int:
@@ -132,6 +133,7 @@ class Sharing:
             "saved_nbytes": self.saved_nbytes,
             "seconds": round(self.seconds, 6),
             "losses": [loss._asdict() for loss in self.losses],
+            "dry_run": self.dry_run,
             "unused": [str(path) for path in self.unused],
         }
 
@@ -175,10 +177,11 @@ def share(
     if not engine.parents and not folder.absolute().parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such directory", str(folder.absolute().parent))
     with ExitStack() as stack:
-        stack.enter_context(made_folders(folder))
-        for file in plan.files[-plan.models : -1]:  # in the order of their names, as everybody does
+        if not engine.dry_run:
+            stack.enter_context(made_folders(folder))
+        for file in () if engine.dry_run else plan.files[-plan.models : -1]:  # in the order of names, as everybody does
             stack.enter_context(ModelLock(file.path))
-        execute(plan, engine)
+        execute(plan, replace(engine, parents=engine.parents or engine.dry_run))
     files = {path: path.stat().st_size for each, path in zip(opened, sources, strict=True) for path in each.files(path)}
     return Sharing(
         tuple(sources),
@@ -188,7 +191,8 @@ def share(
         plan.nbytes,
         perf_counter() - started,
         plan.losses,
-        _unused(old_data - {file.path for file in plan.files}, folder),
+        _unused(old_data - {file.path for file in plan.files}, destinations),
+        engine.dry_run,
     )
 
 
@@ -336,10 +340,10 @@ def _data_of(model: Path) -> set[Path]:
     return {model.with_name(name) for name in referred(model)} if model.exists() else set()
 
 
-def _unused(data: Iterable[Path], folder: Path) -> tuple[Path, ...]:
-    """Those of the data files that are there, and that no graph in the folder refers to."""
+def _unused(data: Iterable[Path], models: Sequence[Path]) -> tuple[Path, ...]:
+    """Those of the data files that are there, and that no graph in the folder of `models` refers to, these aside."""
     rest = {path for path in data if path.is_file()}
     if rest:
-        for graph in folder.glob("*.onnx"):
+        for graph in {*models[0].parent.glob("*.onnx")} - {*models}:  # which refer to the new ones alone
             rest -= {graph.with_name(name) for name in referred(graph)}
     return tuple(sorted(rest))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from formats import registry
 from formats.choices import ConversionOptions, RaisingOptions, RuntimeOptions
@@ -31,25 +31,37 @@ IMPORTS = {  # where the names in annotations come from
     "Key": "formats.onnxpb.keys",
     "Source": "formats.tensordata.source",
 }
+
+
+class Keywords(NamedTuple):
+    """A class of keywords: those of some classes of options, and those of another class of keywords."""
+
+    name: str
+    summary: str
+    options: tuple[type, ...]
+    base: str = "TypedDict"
+
+
 KEYWORDS = (
-    ("ReadKeywords", "The options of `formats.load` and of all that reads.", (ReadOptions,)),
-    ("RaiseKeywords", "The options of `formats.raise_model`.", (RaisingOptions,)),
-    (
+    Keywords("ReadKeywords", "The options of `formats.load` and of all that reads.", (ReadOptions,)),
+    Keywords("RaiseKeywords", "The options of `formats.raise_model`.", (RaisingOptions,)),
+    Keywords(
         "WriteKeywords",
         "The options of `formats.save`: of the engine, of raising, of a runtime, and of the format that is written.",
         (EngineOptions, RaisingOptions, RuntimeOptions, *TARGETS),
     ),
-    (
+    Keywords(
         "ConvertKeywords",
         "The options of `formats.convert`: those of `load` and of `save`.",
         (ReadOptions, EngineOptions, RaisingOptions, RuntimeOptions, *TARGETS),
     ),
-    (
+    Keywords(
         "JobKeywords",
         "The options of `formats.convert_many`: all that `formats.convert` has.",
-        (ConversionOptions, ReadOptions, EngineOptions, RaisingOptions, RuntimeOptions, *TARGETS),
+        (ConversionOptions,),
+        "ConvertKeywords",
     ),
-    (
+    Keywords(
         "ShareKeywords",
         "The options of `formats.share`: its own, those of `load` and of the engine.",
         (ShareOptions, ReadOptions, EngineOptions),
@@ -76,7 +88,7 @@ there is something to limit or to permit.
 
 def keywords() -> str:
     """The text of `formats/keywords.py`."""
-    classes = [_typed_dict(name, summary, options) for name, summary, options in KEYWORDS]
+    classes = [*map(_typed_dict, KEYWORDS)]
     body = "\n\n".join(classes)
     used: dict[str, list[str]] = {}
     for name, module in IMPORTS.items():
@@ -107,15 +119,15 @@ def keywords() -> str:
     )
 
 
-def _typed_dict(name: str, summary: str, options: Sequence[type]) -> str:
+def _typed_dict(keywords: Keywords) -> str:
     types: dict[str, list[str]] = {}
-    for each in options:
+    for each in keywords.options:
         rows = {row.name: row for row in rows_of(each)}
         for field in fields(each):
             if row := rows.get(field.name):
                 parts = types.setdefault(field.name, [])
                 parts += [part for part in _type(row, str(field.type)) if part not in parts]
-    lines = [f"class {name}(TypedDict, total=False):", f'    """{summary}"""', ""]
+    lines = [f"class {keywords.name}({keywords.base}, total=False):", f'    """{keywords.summary}"""', ""]
     lines += [f"    {option}: {' | '.join(_none_last(parts))}" for option, parts in types.items()]
     return "\n".join(lines) + "\n"
 

@@ -79,7 +79,10 @@ ALLOWED = {
         *FOUNDATION,
         *("formats.arguments", "formats.choices", "formats.registry", "formats.conversion"),
     ),
-    "formats.companions": (*FOUNDATION, "formats.registry", "formats.conversion", "formats.onnxpb.encoder"),
+    "formats.companions": (*FOUNDATION, "formats.registry", "formats.conversion"),
+    "formats.relocation": (
+        *(*FOUNDATION, "formats.companions", "formats.registry", "formats.onnxpb.encoder", "formats.reports"),
+    ),
     "formats.restoration": (*FOUNDATION, "formats.onnxzip"),
     "formats.sharing": (
         *(*FOUNDATION, "formats.arguments", "formats.conversion", "formats.onnxpb", "formats.registry"),
@@ -108,8 +111,8 @@ ALLOWED = {
         *FOUNDATION,
         *("formats", "formats.batches", "formats.choices", "formats.cli", "formats.companions", "formats.conversion"),
         *("formats.difference", "formats.job_list", "formats.jobs"),
-        *("formats.inspection", "formats.layout", "formats.onnxpb.keys", "formats.registry", "formats.restoration"),
-        *("formats.sharing", "formats.units", "formats.verification"),
+        *("formats.inspection", "formats.layout", "formats.onnxpb.keys", "formats.registry", "formats.relocation"),
+        *("formats.restoration", "formats.sharing", "formats.units", "formats.verification"),
     ),
     "formats.codec": ("formats.ir", "formats.onnxpb", "formats.registry", "formats.tensordata"),
     "formats.testing": (

@@ -15,7 +15,7 @@ import onnx
 import pytest
 
 import formats
-from formats import Graph, Model, Node, OperatorSetId, TensorShape, TensorType, Type, ValueInfo, companions
+from formats import Graph, Model, Node, OperatorSetId, TensorShape, TensorType, Type, ValueInfo, companions, relocation
 from formats.errors import FormatError
 from formats.tensordata import further_name
 
@@ -82,10 +82,55 @@ def test_copies_are_named_after_the_new_model(split: Path) -> None:
     """A copy has data files of its own, named after it, with the same weights; the original is as it was."""
     before = {name: (split.parent / name).read_bytes() for name in names(split.parent)}
     done = formats.copy_model(split, split.parent / "b.onnx")
-    assert ["b-00001-of-00002.data", "b-00002-of-00002.data", "b.onnx"] == [path.name for path in done.written]
+    assert ["b-00001-of-00002.data", "b-00002-of-00002.data", "b.onnx"] == [file.path.name for file in done.written]
     assert weights(split) == weights(split.parent / "b.onnx")
     assert before == {name: (split.parent / name).read_bytes() for name in before}
     assert len(names(split.parent)) == 6
+
+
+def test_a_copy_looks_into_no_other_graph(split: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing has to stay where nothing goes, so the other graphs in the folder are not read."""
+    monkeypatch.setattr(companions, "_other_graphs", lambda *_: pytest.fail("looked into"))
+    assert 3 == len(formats.copy_model(split, split.parent / "b.onnx").written)
+
+
+def left(report: formats.ConversionReport) -> list[str]:
+    """The files that a conversion says it left behind."""
+    return [loss.where for loss in report.losses if loss.kind == "left_behind"]
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_data_files_that_a_new_layout_does_not_need_are_told(split: Path, tmp_path: Path, dry_run: bool) -> None:
+    """Where a model is replaced by one in other files, those of the old one stay, and the report says which."""
+    names_before = names(tmp_path)
+    old = ["a-00001-of-00002.data", "a-00002-of-00002.data"]
+    options: dict[str, Any] = {"overwrite": True, "dry_run": dry_run}
+    assert old == left(formats.convert(split, split, external_data=False, **options))
+    assert {*names_before} == {*names(tmp_path)}
+    formats.save(model(), split, overwrite=True, max_external_file_size=10_000)
+    assert [] == left(formats.convert(split, split, max_external_file_size=10_000, **options))
+    report = formats.save(model(), split, external_data=True, **options)
+    assert old == left(report)
+    assert not any(loss.matters for loss in report.losses)
+
+
+def test_data_files_of_others_are_not_left_behind(split: Path, tmp_path: Path) -> None:
+    """What another model refers to, an archive, and what lies elsewhere or is not there any more is not told."""
+    (tmp_path / "b.onnx").write_bytes(split.read_bytes())
+    assert [] == left(formats.convert(split, split, external_data=False, overwrite=True))
+    formats.save(model(), tmp_path / "c.onnxz")
+    formats.link(tmp_path / "c.onnxz", tmp_path / "c.onnx")
+    assert [] == left(formats.save(model(), tmp_path / "c.onnx", overwrite=True))
+    formats.save(model(), tmp_path / "d.onnx", external_data=True)
+    (tmp_path / "d.onnx.data").unlink()
+    assert [] == left(formats.save(model(), tmp_path / "d.onnx", overwrite=True))
+    outside = onnx.load(tmp_path / "b.onnx", load_external_data=False)
+    for tensor in outside.graph.initializer:
+        tensor.external_data[0].value = "../" + "x" * 9
+    (tmp_path / "sub").mkdir()
+    (tmp_path / ("x" * 9)).write_bytes(b"x")
+    (tmp_path / "sub" / "e.onnx").write_bytes(outside.SerializeToString())
+    assert [] == left(formats.save(model(), tmp_path / "sub" / "e.onnx", overwrite=True))
 
 
 def test_weights_are_not_rewritten_by_a_move(split: Path) -> None:
@@ -294,7 +339,7 @@ def test_of_two_moves_at_once_one_is_done(split: Path, monkeypatch: pytest.Monke
     program = "import sys, formats; formats.move_model(sys.argv[1], sys.argv[2])"
     command = [sys.executable, "-c", program, split, split.parent / "other.onnx"]
     others: list[subprocess.Popen[bytes]] = []
-    execute = companions.execute
+    execute = relocation.execute
 
     def meanwhile(*arguments: Any, **options: Any) -> Any:
         others.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
@@ -302,7 +347,7 @@ def test_of_two_moves_at_once_one_is_done(split: Path, monkeypatch: pytest.Monke
             others[0].wait(2)
         return execute(*arguments, **options)
 
-    monkeypatch.setattr(companions, "execute", meanwhile)
+    monkeypatch.setattr(relocation, "execute", meanwhile)
     formats.move_model(split, split.parent / "b.onnx")
     assert 1 == others[0].wait()
     assert ["b-00001-of-00002.data", "b-00002-of-00002.data", "b.onnx"] == names(split.parent)

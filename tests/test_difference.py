@@ -13,7 +13,21 @@ import numpy as np
 import pytest
 
 import formats
-from formats import Attribute, Dimension, Graph, Model, Node, OperatorSetId, StringStringEntry, Tensor, TensorShape
+from formats import (
+    Attribute,
+    Dimension,
+    Function,
+    Graph,
+    Model,
+    Node,
+    OperatorSetId,
+    SparseTensor,
+    StringStringEntry,
+    Tensor,
+    TensorAnnotation,
+    TensorShape,
+    ValueInfo,
+)
 from formats.cli.report_lines import comparison_lines
 from formats.difference import compare, differences
 from formats.errors import FormatError
@@ -186,11 +200,39 @@ def test_the_largest_difference_of_special_numbers(
 
 
 def test_order_of_names_without_order_does_not_count() -> None:
-    """Metadata, opsets and attributes have no order."""
-    second = model()
-    second.metadata_props.reverse()
-    second.opset_import.reverse()
-    assert [] == list(differences(model(), second))
+    """Metadata, opsets, attributes, functions, initialisers, annotations and types of values have no order."""
+
+    def described(*, is_reversed: bool) -> Model:
+        whole = model()
+        whole.functions = [Function(name=name, domain="me") for name in "fg"]
+        graph = graph_of(whole)
+        graph.value_info = [ValueInfo(name=name) for name in "uv"]
+        graph.quantization_annotation = [TensorAnnotation(tensor_name=name) for name in "ab"]
+        graph.sparse_initializer = [SparseTensor(values=formats.from_numpy(np.ones(1), name)) for name in "st"]
+        lists = [whole.metadata_props, whole.opset_import, whole.functions, graph.initializer, graph.value_info]
+        for each in [*lists, graph.quantization_annotation, graph.sparse_initializer] if is_reversed else ():
+            each.reverse()  # type: ignore[attr-defined]
+        return whole
+
+    assert [] == list(differences(described(is_reversed=False), described(is_reversed=True)))
+
+
+def test_order_of_inputs_and_of_a_list_of_tensors_counts() -> None:
+    """Inputs and outputs are given by their place, and so are the tensors of an attribute."""
+    first, second = model(), model()
+    for whole, names in ((first, "xy"), (second, "yx")):
+        graph_of(whole).input = [ValueInfo(name=name) for name in names]
+        tensors = [formats.from_numpy(np.ones(1, "float32"), name) for name in names]
+        graph_of(whole).node[0].attribute.append(Attribute(name="list", type=9, tensors=tensors))
+    found = [difference[:2] for difference in differences(first, second)]
+    assert [("order", 'graph.node[0].attribute["list"].tensors'), ("order", "graph.input")] == found
+
+
+def test_a_model_is_itself_after_rten_and_back(digits: Path, tmp_path: Path) -> None:
+    """What RTen's order of constants makes of a model is the same model."""
+    for source, target in ((digits, "a.rten"), ("a.rten", "a.onnx")):
+        formats.convert(tmp_path / source, tmp_path / target)
+    assert not [d for d in compare(tmp_path / "a.rten", tmp_path / "a.onnx").differences if d.kind == "order"]
 
 
 def test_absent_is_the_default_but_for_dims() -> None:

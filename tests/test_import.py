@@ -138,6 +138,14 @@ def test_editors_see_every_public_name() -> None:
         assert getattr(importlib.import_module(module or ""), name) is getattr(formats, name)
 
 
+def test_a_name_loads_its_module_alone(python: Python) -> None:
+    """A public name imports the module that defines it, and no other than that needs."""
+    code = "import formats, sys; formats.OptionError; print(*sorted(n for n in sys.modules if n.startswith('formats')))"
+    assert ["formats", "formats.errors"] == python("-c", code).stdout.split()
+    code = "import formats, sys; formats.model_files; print('formats.bridge' in sys.modules)"
+    assert "False\n" == python("-c", code).stdout
+
+
 def test_public_names_do_not_collide_with_modules(python: Python) -> None:
     """A public name stays what it is when all modules of the package were imported before it is used."""
     code = (

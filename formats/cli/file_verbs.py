@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from formats.cli.command_line import Request
-    from formats.companions import Relocation
+    from formats.relocation import Relocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,7 @@ class PlaceOptions:
     overwrite: bool = option(
         False, SWITCH, "Replace the model at DST and its data files, but no other file.", aliases=("-f", "--force")
     )
+    dry_run: bool = option(False, SWITCH, "Write nothing; say what would be done.", aliases=("-n",))
     fsync: bool | None = option(
         None, SWITCH, "Wait until files are on the disk; by default those that replace others, before these go."
     )
@@ -38,6 +39,7 @@ class RemovalOptions:
     """What is removed."""
 
     all_data: bool = option(False, SWITCH, "Remove data files that are not named after the model, too.")
+    dry_run: bool = option(False, SWITCH, "Remove nothing; say what would be.", aliases=("-n",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +61,23 @@ def files(request: Request) -> int:
 
 def copy(request: Request) -> int:
     """Copy a model with its data files, and print what was written."""
-    from formats import companions
+    from formats import relocation
 
-    return _told(request, lambda given: companions.copy_model(*request.arguments, **given), PlaceOptions)
+    return _told(request, lambda given: relocation.copy_model(*request.arguments, **given), PlaceOptions)
 
 
 def move(request: Request) -> int:
     """Move a model with its data files, and print what was done."""
-    from formats import companions
+    from formats import relocation
 
-    return _told(request, lambda given: companions.move_model(*request.arguments, **given), PlaceOptions)
+    return _told(request, lambda given: relocation.move_model(*request.arguments, **given), PlaceOptions)
 
 
 def remove(request: Request) -> int:
     """Remove a model with its data files, and print what is gone."""
-    from formats import companions
+    from formats import relocation
 
-    return _told(request, lambda given: companions.remove_model(*request.arguments, **given), RemovalOptions)
+    return _told(request, lambda given: relocation.remove_model(*request.arguments, **given), RemovalOptions)
 
 
 def _told(request: Request, act: Callable[[dict[str, Any]], Relocation], options: type) -> int:

@@ -11,12 +11,13 @@ from formats.units import in_units
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from formats.companions import ModelFiles, Relocation
+    from formats.companions import ModelFiles
     from formats.difference import Comparison
     from formats.inspection import Inspection, RuntimeFindings, TensorEntry
-    from formats.reports import ConversionReport
+    from formats.relocation import Relocation
+    from formats.reports import ConversionReport, WrittenFile
     from formats.restoration import Repair
-    from formats.sharing import Sharing
+    from formats.sharing import DataFile, Sharing
     from formats.verification import Verification
 
 RATE_FROM_BYTES = 1_000_000  # below, a rate says more about the machine than about the conversion
@@ -28,7 +29,10 @@ MAX_CELL = 48
 
 
 def summary(report: ConversionReport) -> list[str]:
-    """A line on what was written, one on losses that matter, which `--strict` refuses, and one on the others."""
+    """A line on what was written, one on losses that matter, which `--strict` refuses, and one on the others.
+
+    Of a dry run, also a line for each file that would be written.
+    """
     *companions, _ = report.files
     names = [file.path.name for file in companions]
     if len(names) > COMPANIONS_IN_SUMMARY:
@@ -37,6 +41,8 @@ def summary(report: ConversionReport) -> list[str]:
     rate = f" ({in_units(report.nbytes / report.seconds)}/s)" if report.nbytes >= RATE_FROM_BYTES else ""
     files = " + ".join((str(report.destination), *names))
     lines = [f"{report.source} -> {files}  {size}, {report.seconds:.2f} s{rate}"]
+    if report.dry_run:
+        lines = [f"would write {report.source} -> {files}  {size}", *written_lines(report.files)]
     for title, matters in (("warning", True), ("note", False)):
         losses = [loss for loss in report.losses if loss.matters is matters]
         if losses:
@@ -52,6 +58,11 @@ def summary(report: ConversionReport) -> list[str]:
         details = "; ".join(note.detail for note in report.notes)
         lines.append(f"note: passed over: {details}")
     return lines
+
+
+def written_lines(files: Sequence[WrittenFile | DataFile]) -> Iterator[str]:
+    """The files that would be written, a line for each, with the sizes in bytes."""
+    return _table(("file", "bytes"), [(str(file.path), f"{file.nbytes:,}") for file in files])
 
 
 def inspection_lines(seen: Inspection, tensors: int | str) -> Iterator[str]:
@@ -191,10 +202,15 @@ def files_lines(found: ModelFiles) -> Iterator[str]:
 
 def relocation_lines(done: Relocation) -> Iterator[str]:
     """What became of the files of a model, and what stays."""
-    *companions, last = [*done.written] or [*reversed(done.removed)] or [done.source]
+    *companions, last = [file.path for file in done.written] or [*reversed(done.removed)] or [done.source]
     data = f" + {len(companions)} data file{'s' * (len(companions) != 1)}" if companions else ""
     if done.destination is not None:
-        yield f"{done.source} -> {last}{data}"
+        yield f"{'would write ' * done.dry_run}{done.source} -> {last}{data}"
+        if done.dry_run:
+            yield from written_lines(done.written)
+            yield from (f"would remove {path}" for path in done.removed)
+    elif done.dry_run:
+        yield from (f"would remove {path}" for path in done.removed)
     else:
         yield f"removed {last}{data}" if done.removed else f"nothing of {done.source} was removed"
     yield from (f"note: {path} stays: {reason}" for path, reason in done.kept)
@@ -204,7 +220,9 @@ def sharing_lines(done: Sharing) -> Iterator[str]:
     """Which files the models have now, and what that saves."""
     for source, model in zip(done.sources, done.models, strict=True):
         data = [file.path.name for file in done.data_files if model in file.models]
-        yield f"{source} -> {' + '.join((str(model), *data))}"
+        yield f"{'would write ' * done.dry_run}{source} -> {' + '.join((str(model), *data))}"
+    if done.dry_run:
+        yield from written_lines(done.data_files)
     for title, matters in (("warning", True), ("note", False)):
         yield from (f"{title}: {loss.where}: {loss.detail}" for loss in done.losses if loss.matters is matters)
     yield from (f"note: {path} stays, and no graph refers to it any more" for path in done.unused)

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from formats.registry import Codec
 
 PANEL = "Options for several sources"
-STATES = ("converted", "unchanged", "failed", "skipped")
+CONVERTED = "converted"
+STATES = (CONVERTED, "unchanged", "failed", "skipped")
 
 
 def _any_path(name: str) -> Path:
@@ -114,7 +115,7 @@ def run(request: Request, jobs: Sequence[Job], given: dict[str, Any], output: Ma
     if output.get("json"):
         say(json_text(_to_json(results, seconds, request)))
     elif not output.get("quiet"):
-        say(_summary(results, seconds))
+        say(_summary(results, seconds, dry_run=given.get("dry_run", False)))
     return 0 if all(result.ok for result in results) else 1
 
 
@@ -161,11 +162,13 @@ def described(result: JobResult, rows: Mapping[str, Any], typed: Mapping[str, st
     return [first if first.startswith(source) else f"{source}: {first}", *reasons]
 
 
-def _summary(results: Iterable[JobResult], seconds: float) -> str:
+def _summary(results: Iterable[JobResult], seconds: float, *, dry_run: bool) -> str:
     from formats.units import in_units
 
     counts, nbytes = _counts(results)
-    told = ", ".join(f"{count} {state}" for state, count in counts.items() if count) or "nothing to convert"
+    words = {CONVERTED: "to convert"} if dry_run else {}
+    states = (f"{count} {words.get(state, state)}" for state, count in counts.items() if count)
+    told = ", ".join(states) or "nothing to convert"
     return f"{told}  {in_units(nbytes)}, {seconds:.2f} s"
 
 

@@ -196,7 +196,10 @@ def _convert_into(folder: Path, sources: Sequence[str], request: Request, output
     jobs = several.jobs_into(folder, sources, target, given)
     if (names := request.of(several.BatchOptions).get("list")) is not None:
         jobs += several.listed_jobs(folder, names, target)
-    with folders_of(jobs, folder, parents=given.get("parents", False)):
+    dry_run, parents = given.get("dry_run", False), given.get("parents", False)
+    if dry_run:
+        given["parents"] = True  # as if the folders were made that are not
+    with folders_of(jobs, folder, parents=parents, dry_run=dry_run):
         return several.run(request, jobs, given, output)
 
 

@@ -248,10 +248,10 @@ def checksums(source: Source, model: Model, original: Source | None) -> Iterator
 
 
 def shared_data(plan: WritePlan, overwrite: bool) -> Iterable[Loss]:
-    """A loss for each other model in the folder whose weights the plan replaces."""
-    from formats.onnxpb.shared_data import check_shared_data
+    """A loss for each other model whose weights the plan replaces, and for each data file that it leaves behind."""
+    from formats.onnxpb.shared_data import check_shared_data, left_behind
 
-    return check_shared_data(plan, overwrite)
+    return (*check_shared_data(plan, overwrite), *(left_behind(plan) if overwrite else ()))
 
 
 CODEC = Codec(

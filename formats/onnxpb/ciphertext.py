@@ -56,6 +56,10 @@ class Range(Computed):
         """The files of the whole."""
         return self.whole.files()
 
+    def doubtful(self) -> Iterator[Source]:
+        """That of the whole."""
+        return self.whole.doubtful()
+
     def readinto(self, offset: int, buffer: memoryview) -> None:
         """Make this part of the whole."""
         self._check_range(offset, len(buffer))
@@ -86,6 +90,10 @@ class StreamCiphertext(Computed):
         """The files of the text."""
         return self.plaintext.files()
 
+    def doubtful(self) -> Iterator[Source]:
+        """That of the text."""
+        return self.plaintext.doubtful()
+
     def readinto(self, offset: int, buffer: memoryview) -> None:
         """Read and encrypt."""
         self.plaintext.readinto(offset, buffer)
@@ -114,6 +122,10 @@ class ChainedCiphertext(Computed):
     def files(self) -> Iterator[File]:
         """The files of the text."""
         return self._padded.files()
+
+    def doubtful(self) -> Iterator[Source]:
+        """That of the text."""
+        return self._padded.doubtful()
 
     def readinto(self, offset: int, buffer: memoryview) -> None:
         """Encrypt from the piece of `offset` on, or from an earlier one if its block is not known yet."""

@@ -1,4 +1,6 @@
-"""Data files to which another model in the folder refers: whoever replaces one changes that model, too.
+"""Data files that are there before a model is written: those of others, and those that it leaves without a model.
+
+Whoever replaces one to which another model in the folder refers changes that model, too.
 
 Spec: onnx.proto, `TensorProto.external_data`.
 """
@@ -7,17 +9,19 @@ from __future__ import annotations
 
 import errno
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from formats.errors import FormatError
 from formats.ir import walk
 from formats.ir.model import Model
 from formats.onnxpb.decoder import decode
+from formats.registry import built_in
 from formats.tensordata.file import File
 from formats.tensordata.plan import Loss
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from formats.tensordata.plan import WritePlan
 
@@ -44,6 +48,30 @@ def check_shared_data(plan: WritePlan, overwrite: bool) -> list[Loss]:
                 reason = f"the data file exists, and {path.name} needs it"
                 raise FileExistsError(errno.EEXIST, reason, str(folder / min(found)))
     return losses
+
+
+def left_behind(plan: WritePlan) -> Iterator[Loss]:
+    """A loss for each data file of a model that the plan replaces to which no model in the folder refers then.
+
+    Nobody removes it: programs elsewhere may need it.
+    """
+    models = [file.path for file in plan.files[-plan.models :]]
+    folder = models[-1].parent
+    old = {name for model in models if os.path.lexists(model) for name in referred(model)}
+    old -= {os.path.relpath(file.path, folder) for file in plan.files}
+    extensions = {extension for codec in built_in() for extension in codec.extensions}  # an archive is a model itself
+    old = {name for name in old if Path(name).suffix.lower() not in extensions and _is_below(Path(name), folder)}
+    for path in sorted(folder.iterdir()) if old else ():
+        if path.suffix.lower() in MODELS and path not in models:
+            old -= referred(path)
+    for name in sorted(old):
+        detail = f"{name} was of the model that is replaced, and stays; remove it where nothing else needs it"
+        yield Loss("left_behind", name, detail, matters=False)
+
+
+def _is_below(location: Path, folder: Path) -> bool:
+    """Whether there is such a file in the folder or below it."""
+    return not location.is_absolute() and ".." not in location.parts and (folder / location).is_file()
 
 
 def referred(path: Path) -> set[str]:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from formats.errors import DecodeError
+from formats.errors import DecodeError, OptionError
 from formats.ir import walk
 from formats.ir.model import EXTERNAL
 from formats.onnxzip import records, stale_links
@@ -64,6 +64,8 @@ def update(model: Model, path: Path, options: ArchiveOptions, engine: EngineOpti
     TensorDataError where another process changed or replaced the archive meanwhile, BlockingIOError where one is about
     to; EncodeError and others as in writing. The archive is as it was then, or as the other process wrote it.
     """
+    if engine.dry_run:
+        raise OptionError("`dry_run` is of no use for an update, which changes the archive where it is")
     undo = undo_path(path)
     if undo.exists():
         raise FileExistsError(errno.EEXIST, INTERRUPTED, str(undo))

@@ -43,6 +43,10 @@ class EntryGroup(Source):
         for payload in self.payloads:
             yield from payload.files()
 
+    def doubtful(self) -> Iterator[Source]:
+        """This, where a payload is."""
+        return iter((self,) if any(any(True for _ in payload.doubtful()) for payload in self.payloads) else ())
+
     def readinto(self, offset: int, buffer: memoryview) -> None:
         """Read all payloads."""
         self._check_range(offset, len(buffer))

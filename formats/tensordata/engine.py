@@ -5,7 +5,6 @@ It knows nothing of formats: a plan in, files out. How a plan is cut into tasks 
 
 from __future__ import annotations
 
-import os
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from formats.tensordata.digest import new_digester
 from formats.tensordata.directory import made_folders
 from formats.tensordata.further_name import FurtherName
 from formats.tensordata.osio import SYSTEM, Capabilities, processors
-from formats.tensordata.output import OutputFile, destination_of
+from formats.tensordata.output import OutputFile, destination_of, follows_link
 from formats.tensordata.plan import (
     OWNER_ACCESS,
     FilePlan,
@@ -49,7 +48,8 @@ class EngineOptions:
 
     Memory use stays near `in_flight_bytes`, also where a chunk for each thread would be more; only a transform that
     needs its whole input may exceed it, and then it runs alone. `parents`: whether folders around the files are made
-    where they are missing. `fsync`: whether the files are on the disk in the end;
+    where they are missing. `dry_run`: nothing is written, and what would stand in the way is an error as if it were.
+    `fsync`: whether the files are on the disk in the end;
     by default, those that replace others are, before these go, and new ones are as safe as after `cp`.
 
     `progress` gets the bytes done and the bytes to do,
@@ -65,6 +65,9 @@ class EngineOptions:
     in_flight_bytes: int = option(256 << 20, size(), "The bytes in memory at a time, of all threads.", flags=())
     overwrite: bool = option(False, SWITCH, "Replace files that exist.", aliases=("-f", "--force"))
     parents: bool = option(False, SWITCH, "Make the folders around DST where they are missing.")
+    dry_run: bool = option(
+        False, SWITCH, "Write nothing; say which files would be written, of which size.", aliases=("-n",)
+    )
     fsync: bool | None = option(
         None, SWITCH, "Wait until files are on the disk; by default those that replace others, before these go."
     )
@@ -110,6 +113,8 @@ def execute(
     the files that it replaces. `replaced` is what the last of them must still be then, if it matters. Files that are
     `renamed` come before those of the plan; they keep their old names, too.
 
+    Of a `dry_run`, no digest is known.
+
     Raises: the first error of reading, transforming or writing, as it was; FileExistsError where a file is in the
     way and not to be overwritten; OneNameError where a file that is `renamed` cannot have two names; TensorDataError
     where a source, or what is replaced, was changed meanwhile;
@@ -117,6 +122,8 @@ def execute(
     """
     options = options or EngineOptions()
     check_plan(plan)
+    if options.dry_run:
+        return _rehearse(plan, options, renamed)
     paths = [*(file.path for file in renamed), *(file.path for file in plan.files)]
     if not paths:
         return Result(0, transfer(plan, [], options))
@@ -124,9 +131,7 @@ def execute(
     if options.parents:
         with made_folders(model.parent):
             return execute(plan, replace(options, parents=False), replaced, renamed)
-    is_one = len(paths) == 1
-    # Whoever asked for the model may not know of the others: only its own link is followed, and not to another folder.
-    follow_link = is_one or Path(os.path.realpath(model)).parent == Path(os.path.realpath(model.parent))
+    follow_link = follows_link(model, len(paths))
     owner = destination_of(model, follow_link, options.capabilities)
     finish_interrupted(owner, overwrite=options.overwrite, capabilities=options.capabilities)
     source_files = {found for source in _sources(plan) for found in source.files()}
@@ -157,6 +162,13 @@ def execute(
             source_file.check_unchanged()
         publish([*names, *outputs], plan.models, overwrite=options.overwrite, fsync=options.fsync, replaced=replaced)
     return Result(plan.nbytes, digests)
+
+
+def _rehearse(plan: WritePlan, options: EngineOptions, renamed: Sequence[Renamed]) -> Result:
+    from formats.tensordata.rehearsal import rehearse
+
+    rehearse(plan, renamed, overwrite=options.overwrite, parents=options.parents, capabilities=options.capabilities)
+    return Result(plan.nbytes, {})
 
 
 def to_bytes(plan: WritePlan, options: EngineOptions | None = None) -> bytes:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from formats.tensordata.directory import link, move, move_to_free, sync_directory, sync_file, unlink
 from formats.tensordata.hidden import temporary_path
 from formats.tensordata.lock import lock_descriptor
-from formats.tensordata.osio import OPEN_FLAGS, SYSTEM, Capabilities, Located, is_windows_name, system_path
+from formats.tensordata.osio import OPEN_FLAGS, SYSTEM, Capabilities, Located, system_path
+from formats.tensordata.output import check_name
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
 
 class OneNameError(Exception):
     """A file cannot have two names: the other one is on another filesystem, or the filesystem has no hard links."""
+
+
+def check_further_name(renamed: Renamed, *, overwrite: bool, capabilities: Capabilities = SYSTEM) -> None:
+    """Raises OSError where a file cannot have another name because of that name or of what has it."""
+    check_name(renamed.path, capabilities)
+    if not overwrite and os.path.lexists(system_path(renamed.path, capabilities)):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(renamed.path))
 
 
 class FurtherName:
@@ -40,10 +48,7 @@ class FurtherName:
         self.capabilities = capabilities
         self.has_name = True
         self._overwrite = overwrite
-        if capabilities.windows_paths and not is_windows_name(self.path.name):
-            raise OSError(errno.EINVAL, "Windows has no files of this name", str(self.path))
-        if not overwrite and os.path.lexists(self.destination):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.path))
+        check_further_name(renamed, overwrite=overwrite, capabilities=capabilities)
         self._hidden: Path | None = self.destination.with_name(temporary_path(owner).name)
         self._descriptor: int | None = None
         try:

@@ -99,6 +99,45 @@ def destination_of(path: Path, follow_link: bool, capabilities: Capabilities = S
     return system_path(Path(os.path.realpath(path)) if follow_link and path.is_symlink() else path, capabilities)
 
 
+def follows_link(model: Path, count: int) -> bool:
+    """Whether a link at `model`, the last of `count` files that are written together, is followed.
+
+    Whoever asked for the model may not know of the others: only its own link is followed, and not to another folder.
+    """
+    return count == 1 or Path(os.path.realpath(model)).parent == Path(os.path.realpath(model.parent))
+
+
+def check_name(path: Path, capabilities: Capabilities) -> None:
+    """Raises OSError where the system has no files of this name."""
+    if capabilities.windows_paths and not is_windows_name(path.name):
+        raise OSError(errno.EINVAL, "Windows has no files of this name", str(path))
+
+
+def replaced_mode(path: Path, destination: Path, *, overwrite: bool) -> int | None:
+    """The permissions of the file at `destination` that will be replaced, if there is one; errors name `path`.
+
+    Raises: FileExistsError where it must not be replaced; other OSErrors where it cannot, or its folder is missing.
+    """
+    if overwrite and destination.is_symlink():
+        return None
+    try:
+        status = destination.stat()
+    except FileNotFoundError:
+        parent = destination.parent
+        if not parent.exists():
+            raise FileNotFoundError(errno.ENOENT, "no such directory", str(parent)) from None
+        return None
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(status.st_mode):
+        raise FileExistsError(errno.EEXIST, "exists and is not a regular file", str(path))
+    if not overwrite:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+    if not os.access(destination, os.W_OK):
+        raise PermissionError(errno.EACCES, "the file is write-protected", str(path))
+    return status.st_mode & 0o777
+
+
 class OutputFile(_Writable):
     """A new file that takes the place of its destination only when it is complete.
 
@@ -131,14 +170,13 @@ class OutputFile(_Writable):
         super().__init__(path, capabilities)
         self.nbytes = nbytes
         self._overwrite = overwrite
-        if capabilities.windows_paths and not is_windows_name(self.path.name):
-            raise OSError(errno.EINVAL, "Windows has no files of this name", str(self.path))
+        check_name(self.path, capabilities)
         self.destination = destination_of(self.path, follow_link, capabilities)
         self.has_name = False  # from the beginning, since this filesystem has no files without
         self._owner = self.destination if owner is None else owner
         self._temporary: Path | None = None  # the name of the new file before it has its own
         self._placed = False
-        mode = self._replaced_mode()
+        mode = replaced_mode(self.path, self.destination, overwrite=overwrite)
         self._descriptor = self._create(permissions.new if hasattr(os, "fchmod") else DEFAULT_PERMISSIONS.new)
         try:
             with Located(self.path):
@@ -207,27 +245,6 @@ class OutputFile(_Writable):
         if self._temporary is not None:
             unlink(self._temporary, self.capabilities)
             self._temporary = None
-
-    def _replaced_mode(self) -> int | None:
-        """The permissions of the file that will be replaced, if there is one; refuses what must not be replaced."""
-        if self._overwrite and self.destination.is_symlink():
-            return None
-        try:
-            status = self.destination.stat()
-        except FileNotFoundError:
-            parent = self.destination.parent
-            if not parent.exists():
-                raise FileNotFoundError(errno.ENOENT, "no such directory", str(parent)) from None
-            return None
-        if stat.S_ISDIR(status.st_mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(self.path))
-        if not stat.S_ISREG(status.st_mode):
-            raise FileExistsError(errno.EEXIST, "exists and is not a regular file", str(self.path))
-        if not self._overwrite:
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.path))
-        if not os.access(self.destination, os.W_OK):
-            raise PermissionError(errno.EACCES, "the file is write-protected", str(self.path))
-        return status.st_mode & 0o777
 
     def _create(self, mode: int) -> int:
         if self.capabilities.unnamed:

@@ -104,6 +104,21 @@ def finish_interrupted(path: Path, *, overwrite: bool = False, capabilities: Cap
         return Repair()
 
 
+def expected_names(path: Path) -> dict[str, bool]:
+    """Whether there are files of these names beside the model at `path` once what was interrupted there is finished.
+
+    There are none of which that speaks where nothing was interrupted. Nothing is changed.
+
+    Raises: DecodeError as `repair` does.
+    """
+    journal = load_journal(path) if journal_path(path).exists() else None
+    if journal is None:
+        return {}
+    check_owner(path)
+    completed = _can_be_completed(_Steps(path, journal, syncs=False, capabilities=SYSTEM), journal)
+    return {moved.name: completed or moved.old is not None for moved in journal.moves}
+
+
 def repair(path: Path, capabilities: Capabilities = SYSTEM) -> Repair:
     """What was left behind by processes that wrote the model at `path` and were killed is completed, undone or removed.
 
@@ -348,6 +363,19 @@ def _finish(path: Path, journal: Journal, capabilities: Capabilities) -> Repair:
     Raises: DecodeError where neither is possible, or something was changed by a program that knows no journals.
     """
     steps = _Steps(path, journal, syncs=True, capabilities=capabilities)
+    if _can_be_completed(steps, journal):
+        steps.forward(overwrite=False)
+        return Repair(completed=True)
+    steps.backward()
+    return Repair(undone=True)
+
+
+def _can_be_completed(steps: _Steps, journal: Journal) -> bool:
+    """Whether all the new files are there; all the old ones are otherwise.
+
+    Raises: DecodeError where neither is so, or something was changed by a program that knows no journals.
+    """
+    path = steps.model
     is_new = cache(journal.is_new)  # which may read all of a file
     for moved in journal.moves:
         place = steps.at(moved.name)
@@ -356,12 +384,10 @@ def _finish(path: Path, journal: Journal, capabilities: Capabilities) -> Repair:
             hint = f"remove {journal_path(path).name} to keep what is there, or write again with `overwrite=True`"
             raise DecodeError(f"{reason}; {hint}", path=path)
     if all(any(is_new(moved, steps.at(name)) for name in (moved.new, moved.name)) for moved in journal.moves):
-        steps.forward(overwrite=False)
-        return Repair(completed=True)
+        return True
     for moved in journal.moves:
         names = (moved.name, moved.old.name) if moved.old is not None else ()
         if names and not any(journal.is_old(moved, steps.at(name)) for name in names):
             reason = f"neither the new nor the old {moved.name} is whole"
             raise DecodeError(f"an interrupted write can be neither completed nor undone: {reason}", path=path)
-    steps.backward()
-    return Repair(undone=True)
+    return False

@@ -46,6 +46,10 @@ class Source:
         """The files that the bytes are read from."""
         return iter(())
 
+    def doubtful(self) -> Iterator[Source]:
+        """What of these bytes can turn out to be wrong when it is computed, the reading of files aside."""
+        return iter(())
+
     def readinto(self, offset: int, buffer: memoryview) -> None:
         """Fill `buffer` with the bytes from `offset` (in bytes, from the start of the source) on.
 
@@ -206,6 +210,10 @@ class Transformed(Source):
         """The files of the source below."""
         return self.source.files()
 
+    def doubtful(self) -> Iterator[Source]:
+        """This, where the size is not that of the input in units, so that the input may have another one."""
+        return self.source.doubtful() if self.transform.output_unit else iter((self,))
+
     def readinto(self, offset: int, buffer: memoryview) -> None:
         """Transform what the range needs: whole units of the transform, or everything where it has no unit.
 
@@ -265,6 +273,11 @@ class Concat(Source):
         """The files of all parts."""
         for part in self.parts:
             yield from part.files()
+
+    def doubtful(self) -> Iterator[Source]:
+        """Those of all parts."""
+        for part in self.parts:
+            yield from part.doubtful()
 
     def readinto(self, offset: int, buffer: memoryview) -> None:
         """Read from every part that the range touches."""

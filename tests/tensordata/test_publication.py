@@ -145,6 +145,31 @@ def test_whoever_comes_next_completes_it(
     assert found >= ({None, 2} if new else {1, 2})
 
 
+@pytest.mark.parametrize("new", [True, False])
+def test_a_dry_run_foresees_what_will_be_completed(tmp_path: Path, new: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever a write ends, a dry run is refused where the next write is, in the same words, and changes nothing."""
+    found = set()
+    for after in range(22):
+        for name in names(tmp_path):
+            (tmp_path / name).unlink()
+        path = tmp_path / "m.onnx"
+        if not new:
+            formats.save(model(1), path, **OPTIONS)
+        interrupted(path, 2, after, monkeypatch)
+        before = {name: (tmp_path / name).read_bytes() for name in names(tmp_path)}
+        words = []
+        for dry_run in (True, False):
+            try:
+                formats.save(model(3), path, **{**OPTIONS, "overwrite": False}, dry_run=dry_run)
+                words.append("")
+            except (FormatError, OSError) as error:
+                words.append(str(error))
+            assert not dry_run or before == {name: (tmp_path / name).read_bytes() for name in names(tmp_path)}
+        assert words[0] == words[1], after
+        found.add(bool(words[0]))
+    assert found == ({True, False} if new else {True})
+
+
 def test_readers_find_the_new_model_before_it_is_in_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the graph is away and data files move, a journal leads to the new ones; readers write nothing."""
     path = tmp_path / "m.onnx"

@@ -1,0 +1,306 @@
+"""A model is copied, moved or removed together with its data files.
+
+A model in several files is moved by giving its data files a further name, writing the graph with the new names, and
+only then removing the old graph and the old names. So whatever happens in between, the old model is whole, or the new
+one, or both, and no weight is copied within a filesystem. A process that is killed in between leaves data files with
+two names, which `onnx` refuses to read: to move once more completes it, or where the old graph is gone already, to
+remove the old data files.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from formats import registry
+from formats.companions import IS_A_MODEL, is_named_after, open_files
+from formats.errors import FormatError, UnsupportedError
+from formats.ir import walk
+from formats.onnxpb.encoder import encode
+from formats.registry import READ_DEFAULTS
+from formats.reports import WrittenFile
+from formats.tensordata.directory import sync_directory, unlink
+from formats.tensordata.engine import EngineOptions, execute
+from formats.tensordata.file import File
+from formats.tensordata.further_name import OneNameError
+from formats.tensordata.lock import ModelLock
+from formats.tensordata.plan import FilePlan, PlacedWrite, Renamed, WritePlan, lay_out
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from formats.companions import ModelFiles, OpenedFiles, OwnFile
+    from formats.ir.model import Model
+
+LEFT = "it was of the model that was replaced; remove it where nothing else needs it"
+
+
+@dataclass(frozen=True, slots=True)
+class Relocation:
+    """What was done with the files of a model.
+
+    `written` are the new files, the model last; `removed` those that are gone; `kept` what stays, each with the reason.
+    Of a `dry_run`, that is what would be done.
+    """
+
+    source: Path
+    destination: Path | None
+    written: tuple[WrittenFile, ...] = ()
+    removed: tuple[Path, ...] = ()
+    kept: tuple[tuple[Path, str], ...] = ()
+    dry_run: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """The files in strings and lists."""
+        return {
+            "source": str(self.source),
+            "destination": None if self.destination is None else str(self.destination),
+            "written": [{"path": str(file.path), "nbytes": file.nbytes} for file in self.written],
+            "removed": [str(path) for path in self.removed],
+            "kept": [{"path": str(path), "reason": reason} for path, reason in self.kept],
+            "dry_run": self.dry_run,
+        }
+
+
+def copy_model(
+    src: str | os.PathLike[str],
+    dst: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    fsync: bool | None = None,
+) -> Relocation:
+    """What was written: the model at `src` with its data files is at `dst`, a path or a folder, as well.
+
+    Data files that are named after the model are named after the new one. Where one is there with the same bytes, as
+    that of models with common weights may be, it is used. With `overwrite`, the model at `dst` and its data files are
+    replaced, but no other file. With `dry_run`, nothing is written.
+
+    Raises: FormatError where the model cannot be read, or has the extension of another format at `dst`; OSError
+    where the files cannot be written. Nothing was written then.
+    """
+    engine = EngineOptions(overwrite=overwrite, dry_run=dry_run, fsync=fsync)
+    return _relocate(Path(src), Path(dst), engine, moves=False)
+
+
+def move_model(
+    src: str | os.PathLike[str],
+    dst: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    fsync: bool | None = None,
+) -> Relocation:
+    """What was done: the model at `src` with its data files is at `dst`, a path or a folder, and no longer at `src`.
+
+    As `copy_model`, but data files only get another name where the filesystem allows that. What another graph in the
+    folder refers to stays, and so does what a link leads to; the new model then has a copy, if it is in another folder.
+
+    Raises: as `copy_model` does. Nothing was written or removed then.
+    """
+    engine = EngineOptions(overwrite=overwrite, dry_run=dry_run, fsync=fsync)
+    with _lock(Path(src), dry_run):  # nobody else moves or removes it between reading and removing
+        return _relocate(Path(src), Path(dst), engine, moves=True)
+
+
+def remove_model(path: str | os.PathLike[str], *, all_data: bool = False, dry_run: bool = False) -> Relocation:
+    """What was removed: the model at `path` and the data files that are named after it; with `all_data`, all of them.
+
+    A file of any name in the folder can be what a graph calls its data, hence the names. What another graph in the
+    folder refers to stays, and so does what a link leads to. With `dry_run`, nothing is removed.
+
+    Raises: FormatError where the model cannot be read; OSError where a file cannot be removed.
+    """
+    with _lock(Path(path), dry_run):
+        opened = open_files(Path(path), None, READ_DEFAULTS)
+        listed = opened.listed
+        if not all_data:
+            listed = replace(listed, files=tuple(_with_reason(file, listed.path) for file in listed.files))
+        opened.model.close()  # some systems do not remove a file that is open
+        removed, kept = _remove(listed, opened, dry_run), tuple(_kept(listed.files))
+        return Relocation(listed.path, None, removed=removed, kept=kept, dry_run=dry_run)
+
+
+def _lock(path: Path, dry_run: bool) -> AbstractContextManager[object]:
+    """The lock of a model that is there, which a dry run, where nothing is written, does without.
+
+    Raises: FileNotFoundError where there is none.
+    """
+    if not os.path.lexists(path):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    return nullcontext() if dry_run else ModelLock(path)
+
+
+def _with_reason(file: OwnFile, model: Path) -> OwnFile:
+    if file.stays or not file.location or is_named_after(file.path.name, model):
+        return file
+    return file._replace(stays="it is not named after the model; `all_data=True` removes it, too")
+
+
+def _new_name(location: str, src: Path, dst: Path) -> str:
+    """The name of a data file beside the new model."""
+    name = location.replace("\\", "/").rpartition("/")[2]
+    if name.startswith(src.name):
+        return dst.name + name[len(src.name) :]
+    return dst.stem + name[len(src.stem) :] if is_named_after(name, src) else name
+
+
+def _relocate(src: Path, dst: Path, options: EngineOptions, *, moves: bool) -> Relocation:
+    if dst.is_dir():
+        dst = dst / src.name
+    opened = open_files(src, None, READ_DEFAULTS, dst, alone=not moves)
+    _check_destination(opened.listed, dst)
+    in_place = dst.parent.resolve() == src.parent.resolve()
+    names: dict[str, str] = {}  # of data files that the new model has beside it, by location
+    for file in opened.listed.files[1:]:
+        if moves and in_place and (file.stays or file.leads_to):
+            continue  # where it is, the new model finds it, too
+        name = _new_name(file.location, src, dst)
+        while name in names.values() or (in_place and not moves and name == file.location):
+            name = f"{dst.stem}.{name}"
+        names[file.location] = name
+    left: tuple[tuple[Path, str], ...] = ()
+    if options.overwrite:
+        others = [name for location, name in names.items() if not _is_there(dst.parent / name, opened.data[location])]
+        stays = _check_replaced(dst, others, src if in_place else None) - {dst.parent / name for name in names.values()}
+        left = tuple((path, LEFT) for path in sorted(stays))
+    _refer(opened.model, names)
+    written = _write(opened, dst, names, options, may_rename=moves)
+    if not moves:
+        return Relocation(src, dst, written, kept=left, dry_run=options.dry_run)
+    listed = opened.listed
+    goes = [file for file in listed.files if not file.location or file.location in names]
+    goes = [file for file in goes if not (in_place and file.path.name == names.get(file.location))]
+    opened.model.close()  # some systems do not remove a file that is open
+    removed = _remove(replace(listed, files=tuple(goes)), opened, options.dry_run)
+    return Relocation(src, dst, written, removed, (*_kept(listed.files), *left), options.dry_run)
+
+
+def _check_destination(listed: ModelFiles, dst: Path) -> None:
+    """Nothing, where the model may be at `dst`: it has an extension of its format there, and weights that can follow.
+
+    Raises: UnsupportedError otherwise; FileExistsError where `dst` is the model itself; FileNotFoundError where its
+    folder does not exist.
+    """
+    codec = registry.by_name(listed.format)
+    if dst.suffix.lower() not in codec.extensions:
+        raise UnsupportedError(f"{dst.name} has no extension of {codec.title}; use `formats convert`", path=dst)
+    if not dst.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "no such directory", str(dst.parent))
+    if dst.exists() and dst.samefile(listed.path):
+        raise FileExistsError(errno.EEXIST, "this is the model itself", str(dst))
+    if dst.parent.resolve() != listed.path.parent.resolve():
+        for file in listed.files[1:]:
+            if file.stays == IS_A_MODEL:
+                reason = f"its weights are in {file.path.name}, which is a model itself; use `formats convert`"
+                raise UnsupportedError(f"the model cannot go to another folder: {reason}", path=listed.path)
+
+
+def _check_replaced(dst: Path, names: Collection[str], src: Path | None) -> set[Path]:
+    """The data files of the model at `dst`, where what is replaced belongs to it, or to `src` in the same folder.
+
+    Raises: FileExistsError for another file: a name in a model must not replace what its owner knows nothing of.
+    """
+    own: set[Path] = set()
+    left: set[Path] = set()
+    for model in (dst, src):
+        if model is not None and model.exists():
+            try:
+                found = {file.path for file in open_files(model, None, READ_DEFAULTS).listed.files if not file.stays}
+            except FormatError:
+                found = {model}
+            left = found if model is dst else left - found
+            own |= found
+    for name in names:
+        path = dst.parent / name
+        if os.path.lexists(path) and path not in own and not is_named_after(name, dst):
+            raise FileExistsError(errno.EEXIST, "it does not belong to the model that is to be replaced", str(path))
+    return left - {dst}
+
+
+def _refer(model: Model, names: Mapping[str, str]) -> None:
+    """The tensors of the model refer to data files by their new names."""
+    for _, tensor in walk.external_tensors(model):
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = names.get(entry.value or "", entry.value)
+
+
+def _write(
+    opened: OpenedFiles, dst: Path, names: Mapping[str, str], options: EngineOptions, *, may_rename: bool
+) -> tuple[WrittenFile, ...]:
+    """The new files, the model last, each in its place."""
+    files = {file.location: file for file in opened.listed.files}
+    changed = any(location != name for location, name in names.items())
+    data = {location: (dst.parent / name, opened.data[location]) for location, name in names.items()}
+    model = _graph_plan(opened.model, dst) if changed else _whole(dst, opened.file)
+    here = {
+        location for location, (path, file) in data.items() if files[location].path == path or _is_there(path, file)
+    }
+    data = {location: place for location, place in data.items() if location not in here}
+    new = (*(WrittenFile(path, file.nbytes) for path, file in data.values()), WrittenFile(dst, model.nbytes))
+    plain = [location for location in data if not (files[location].stays or files[location].leads_to)]
+    renamed = [Renamed(data[location][0], files[location].path) for location in plain] if may_rename else []
+    as_it_is = not (changed or files[""].leads_to or files[""].stays)
+    if renamed or (may_rename and as_it_is):
+        opened.file.check_in_place()
+        copied = [_whole(*data[location]) for location in data if location not in plain]
+        whole = as_it_is and not copied
+        last = [Renamed(dst, files[""].path)] if whole else []
+        try:
+            execute(WritePlan((*copied, *(() if whole else (model,)))), options, renamed=[*renamed, *last])
+        except OneNameError:
+            renamed = []
+        else:
+            return new
+    execute(WritePlan((*(_whole(*place) for place in data.values()), model)), options)
+    return new
+
+
+def _graph_plan(model: Model, dst: Path) -> FilePlan:
+    writes, nbytes = lay_out(encode(model))
+    return FilePlan(dst, nbytes, tuple(writes))
+
+
+def _is_there(path: Path, file: File) -> bool:
+    """Whether the bytes of a file are at `path` already, such as those that another model has, too."""
+    if path.is_symlink() or not path.is_file() or path.stat().st_size != file.nbytes:
+        return False
+    return File.open(path).span() == file.span()
+
+
+def _whole(path: Path, file: File) -> FilePlan:
+    """A copy of a file."""
+    return FilePlan(path, file.nbytes, (PlacedWrite(0, file.span()),))
+
+
+def _remove(listed: ModelFiles, opened: OpenedFiles, dry_run: bool) -> tuple[Path, ...]:
+    """The files that do not stay, removed unless it is a dry run: the model first, so that no graph is without data."""
+    removed = []
+    for file in listed.files:
+        if file.stays:
+            continue
+        was = opened.data.get(file.location) if file.location else opened.file
+        if was is not None:
+            was.check_in_place()
+        removed.append(file.path)
+        if dry_run:
+            continue
+        unlink(file.path)
+        if not file.location:
+            sync_directory(file.path.parent)
+    return tuple(removed)
+
+
+def _kept(files: Sequence[OwnFile]) -> Iterator[tuple[Path, str]]:
+    """What stays, and why."""
+    for file in files:
+        if file.stays:
+            yield file.path, file.stays
+        if file.leads_to is not None:
+            yield file.leads_to, f"{file.path.name} was a link to it"
