@@ -313,6 +313,31 @@ SMALL_TENSORS = (
 )
 
 
+# Long lists in attributes
+
+TREES = "trees-5000000.onnx"
+
+LISTS = (
+    case(
+        "trees-resave",
+        "a tree ensemble of 45 million elements: load, save",
+        TREES,
+        ONNX,
+        python("resave", "formats", work(1, "onnx"), PEAK),
+        python("resave", "formats", work(1, "onnx"), PEAK, tool="formats .onnxz", path="m.onnxz"),
+        python("look", "formats", work(1, "onnx"), PEAK, tool="formats inspect", verb="inspect"),
+        python("look", "formats", work(1, "onnx"), PEAK, tool="formats verify", verb="verify"),
+    ),
+    case(
+        "trees-read",
+        "a tree ensemble of 45 million elements: load, read all",
+        TREES,
+        python("read_lists", "onnx"),
+        python("read_lists", "formats", work(1.5, "onnx")),
+    ),
+)
+
+
 # Types that RTen lacks, small models, and how cost grows
 
 
@@ -411,6 +436,7 @@ KINDS_OF_WORK = {
     "Load and save 1 GiB of weights": LOADING_AND_SAVING,
     "A graph of 40,000 nodes": LARGE_GRAPHS,
     "100,000 small tensors": SMALL_TENSORS,
+    "A tree ensemble of 45 million elements": LISTS,
     "A small model, start-up included": SMALL_MODELS,
 }
 CASES = (*(case for group in KINDS_OF_WORK.values() for case in group), *GROWTH, *ROOFLINE)

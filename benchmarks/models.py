@@ -8,6 +8,7 @@ A name is `<kind>-<count>.<form>`, such as `float32-256.onnx`; the count is mult
     sparse    as float32, but all weights are holes in the file
     nodes     small convolutions, and sums with a constant of 4 bytes, in turn
     tensors   tensors of 1 KiB, joined a thousand at a time
+    trees     one node, a tree ensemble, whose nine lists have that many elements each
     small     `examples/digits.onnx`, which has no count
 
 Forms: `onnx` has everything in one file, `external` the weights in a file of their own, `rten`, `onnxz`, and
@@ -31,7 +32,7 @@ SMALL = Path(__file__).resolve().parent.parent / "examples" / "digits.onnx"
 WIDTH = 1024
 JOINED = 1000
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
-OPERATOR_SETS = [helper.make_operatorsetid("", 17)]
+OPERATOR_SETS = [helper.make_operatorsetid("", 17), helper.make_operatorsetid("ai.onnx.ml", 3)]
 
 
 class Weight(NamedTuple):
@@ -111,8 +112,25 @@ def many_tensors(count: int) -> Content:
     return Content(nodes, value("x", dtype, 256), outputs, weights)
 
 
+def ensemble(count: int) -> Content:
+    """Trees of so many nodes in all."""
+    random = np.random.default_rng(0)
+    node = onnx.NodeProto(op_type="TreeEnsembleRegressor", domain="ai.onnx.ml", input=["x"], output=["y"])
+    for name in ("featureids", "treeids", "nodeids", "truenodeids", "falsenodeids", "missing_value_tracks_true"):
+        numbers = random.integers(0, 1 << (1 if name.startswith("missing") else 20), count)
+        node.attribute.add(name=f"nodes_{name}", type=onnx.AttributeProto.INTS, ints=numbers)
+    for name in ("values", "hitrates"):
+        node.attribute.add(name=f"nodes_{name}", type=onnx.AttributeProto.FLOATS, floats=random.random(count))
+    modes = [b"LEAF" if is_leaf else b"BRANCH_LEQ" for is_leaf in random.integers(0, 2, count)]
+    node.attribute.add(name="nodes_modes", type=onnx.AttributeProto.STRINGS, strings=modes)
+    ends = (value(name, np.dtype("float32"), "n", 1) for name in ("x", "y"))
+    return Content([node], next(ends), [*ends], [])
+
+
 def content(kind: str, count: int) -> Content:
     """The model of a kind."""
+    if kind == "trees":
+        return ensemble(count)
     if kind == "nodes":
         return many_nodes(count)
     if kind == "tensors":

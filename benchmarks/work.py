@@ -202,6 +202,27 @@ def read_nodes_of_ir(model: Any) -> None:
             _ = attribute.name, attribute.value
 
 
+def read_lists(task: Task) -> Work:
+    """The lists in the attributes of every node."""
+
+    def read(model: Any) -> list[Any]:
+        attributes = (attribute for node in model.graph.node for attribute in node.attribute)
+        return [list(getattr(attribute, name)) for attribute in attributes for name in ("floats", "ints", "strings")]
+
+    library = task.module
+    read(library.load(task.small))
+    yield
+    return read(library.load(task.model))
+
+
+def look(task: Task, verb: str) -> Work:
+    """What `verify` or `inspect` tells of the model."""
+    verb_of_library = getattr(task.module, verb)
+    verb_of_library(task.small)
+    yield
+    return verb_of_library(task.model)
+
+
 def save_changed(task: Task) -> Work:
     """Nothing, when the model is in an `.onnx` file, every node with another name; loading it is preparation."""
     library = task.module

@@ -80,3 +80,27 @@ def decoded(proto: Any) -> Any:
 def encoded(message: Any) -> bytes:
     """Our message on the wire, with its sources read."""
     return b"".join(part.read() if isinstance(part, Source) else bytes(part) for part in encode(message))
+
+
+class Watched(Source):
+    """Bytes in memory that pretend to be far away, and count what is read of them."""
+
+    __slots__ = ("data", "nbytes", "nbytes_read")
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.nbytes, self.nbytes_read = data, len(data), 0
+
+    def readinto(self, offset: int, buffer: memoryview) -> None:
+        """Copy the range, and remember how long it was."""
+        self._check_range(offset, len(buffer))
+        self.nbytes_read += len(buffer)
+        buffer[:] = self.data[offset : offset + len(buffer)]
+
+    def slice(self, offset: int, nbytes: int) -> Source:
+        """A literal: only reads by the decoder count."""
+        self._check_range(offset, nbytes)
+        return Literal(self.data[offset : offset + nbytes])
+
+    def view(self) -> memoryview:
+        """The bytes."""
+        return memoryview(self.data)

@@ -59,6 +59,7 @@ ALLOWED = {
         "formats.registry",
         "formats.onnxpb.decoder",
         "formats.onnxpb.encoder",
+        "formats.onnxpb.long_lists",
         "formats.onnxpb.references",
         "formats.onnxpb.wire",
     ),

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.collector import collector_paused
 from formats.errors import FormatError, LimitError, TruncatedError, WireError
+from formats.ir import walk
 from formats.ir.model import EXTERNAL, Node, Tensor, set_fields
+from formats.onnxpb.long_lists import LongList, end_of_list, end_of_list_in_source
 from formats.onnxpb.templates import names_in_front, template_of
 from formats.onnxpb.wire import (
     MAX_VARINT_BYTES,
@@ -35,6 +37,7 @@ from formats.onnxpb.wire_tables import (
     INTEGER,
     LAST_MESSAGE,
     LAST_WITH_LENGTH,
+    LONG_LIST,
     MESSAGE,
     PACKED,
     PLACE,
@@ -46,6 +49,7 @@ from formats.registry import DEEPEST, MAX_DEPTH
 from formats.tensordata.source import Literal, Source, joined
 
 if TYPE_CHECKING:
+    from formats.ir.model import Undecoded
     from formats.onnxpb.templates import Template
     from formats.onnxpb.wire_tables import FieldRow, MessageTable
 
@@ -99,16 +103,32 @@ class FieldsInSource:
         self.source, self.max_depth = decoder.source, decoder.max_depth
         self.message, self.name, self.depth = table.message_class.message, name, depth  # what can be copied
         self.ranges: list[tuple[int, int]] = []
+        self.known: dict[int, Any] = {}  # elements that were decoded already, by the start of their ranges
         self.largest_nbytes = 0
         self.has_references = False
 
     def add(self, start: int, stop: int, largest_nbytes: int, has_references: bool) -> None:
         """Append the fields from `start` to `stop` of the source."""
-        if self.ranges and self.ranges[-1][1] == start:
+        if self.ranges and self.ranges[-1][1] == start and self.ranges[-1][0] not in self.known:
             start, _ = self.ranges.pop()
         self.ranges.append((start, stop))
         self.largest_nbytes = max(self.largest_nbytes, largest_nbytes)
         self.has_references |= has_references
+
+    def add_known(self, start: int, stop: int, element: Any) -> None:
+        """Append an element that is so large that it was decoded, to know what is in it."""
+        for _, tensor in walk.visit(element, Tensor, enter=self._note):
+            sizes = (source.nbytes for source in vars(tensor).values() if isinstance(source, Source))
+            self.largest_nbytes = max(self.largest_nbytes, *sizes, 0)
+            self.has_references |= tensor.data_location == EXTERNAL
+        self.known[start] = element
+        self.ranges.append((start, stop))
+
+    def _note(self, left: Undecoded) -> bool:
+        """Take in what is known of a list that is left undecoded in an element, which need not be entered."""
+        self.largest_nbytes = max(self.largest_nbytes, left.largest_nbytes)
+        self.has_references |= left.has_references
+        return False
 
     @property
     def segments(self) -> list[bytes | Source]:
@@ -126,7 +146,10 @@ class FieldsInSource:
         decoder, table = _Decoder(self.source, self.max_depth, at_once=True), tables()[self.message]
         with collector_paused():
             for start, stop in self.ranges:
-                decoder.merge(values, table, start, stop, self.depth)
+                if element := self.known.pop(start, None):  # for whoever comes first: each gets elements of its own
+                    values.setdefault(self.name, []).append(element)
+                else:
+                    decoder.merge(values, table, start, stop, self.depth)
             decoder.join()
         elements: list[Any] = values[self.name]
         return elements
@@ -196,8 +219,15 @@ class _Decoder:
             raise self.excess(depth)
         position = start
         ahead = min(HEAD_BYTES, WINDOW_BYTES) if table.message_class is Tensor else WINDOW_BYTES
+        lists = table.lists
         while position < end:
-            if stop := end_of_whole_fields(window):
+            if window and window[0] in lists:
+                stop = end_of_list_in_source(self.source, position, end)
+                if self.leave_list(values, lists[window[0]], position, stop):
+                    position, window = stop, window[stop - position :]
+                    continue
+                lists = {}  # this one is to be decoded
+            if stop := end_of_whole_fields(window, lists):
                 self.fields(values, table, window, 0, stop, position, depth)
                 position, window = position + stop, window[stop:]
                 ahead = min(2 * ahead, WINDOW_BYTES)  # behind small fields, more of them are likely
@@ -227,14 +257,15 @@ class _Decoder:
             if stop > end:
                 raise TruncatedError(f"needed {size} bytes, {end - begin} left")
             if row and row.action in (MESSAGE, BULK):
-                if undecoded := self.undecoded(values, table, row, (size, size), depth):
-                    undecoded.add(position, stop, size, has_references=True)  # for all that is known
-                elif row.name in values and not row.repeated:
+                if row.name in values and not row.repeated:
                     self.large(values[row.name].__dict__, row.inner, begin, stop, depth + 1, window[after:])
                 else:
                     inner = _new(row.inner.message_class)
                     self.large(inner.__dict__, row.inner, begin, stop, depth + 1, window[after:])
-                    _set(values, row, inner)
+                    if undecoded := self.undecoded(values, table, row, (size, size), depth):
+                        undecoded.add_known(position, stop, inner)
+                    else:
+                        _set(values, row, inner)
             elif row and row.action in (PLACE, PLACES):
                 self.place(values, row, [self.source.slice(begin, size)])
             else:
@@ -308,6 +339,21 @@ class _Decoder:
             undecoded.add(origin + start, origin + stop, largest, has_references)
         return stop, bool(undecoded)
 
+    def leave_list(self, values: dict[str, Any], row: FieldRow, start: int, stop: int, origin: int = 0) -> bool:
+        """Whether the elements of a list are left for later: from `start` to `stop` in data, at `origin` of the source.
+
+        If they are not, those lists of the message that were left before are decoded now: the rest of it will be.
+        """
+        left: dict[str, Any] = values.get("undecoded", {})
+        if start < stop and (row.name in left or (row.name not in values and stop - start >= BULK_BYTES)):
+            if row.name not in left:
+                left = values["undecoded"] = {**left, row.name: LongList(self.source)}
+            left[row.name].add(row.inner, origin + start, origin + stop)
+            return True
+        for name in [name for name, fields in left.items() if isinstance(fields, LongList)]:
+            values[name] = left.pop(name).decode()
+        return False
+
     def has_references(self, table: MessageTable, row: FieldRow, data: bytes, start: int, stop: int) -> bool:
         """Whether there may be a tensor with external data in the elements in `data[start:stop]`.
 
@@ -343,6 +389,8 @@ class _Decoder:
         if depth > self.max_depth or self.messages > MAX_MESSAGES:
             raise self.excess(depth)
         by_tag = table.by_tag
+        if table.lists and (end - position >= BULK_BYTES or "undecoded" in values):
+            by_tag = by_tag | table.lists
         unknown: list[bytes] = []
         places: dict[str, tuple[FieldRow, list[Source]]] = {}
         run_end = 0  # the elements of a bulk field up to here are decoded one by one
@@ -411,6 +459,11 @@ class _Decoder:
                 elif action == FIXED_WIDTH:
                     (value,) = inner.unpack_from(data, position)
                     position += inner.size
+                elif action == LONG_LIST:
+                    position = end_of_list(data, start, end) if data[start] == tag else start
+                    if not self.leave_list(values, row, start, position, origin):
+                        position, by_tag = start, table.by_tag
+                    continue
                 else:
                     begin, position = position, skip_field(data, position, tag)
                     places.setdefault(name, (row, []))[1].append(Literal(data[begin:position]))

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from formats.errors import FormatError, LimitError, TruncatedError, WireError
+
+if TYPE_CHECKING:
+    from collections.abc import Container
 
 Buffer: TypeAlias = bytes | memoryview
 
@@ -144,11 +147,11 @@ def end_of_run(data: Buffer, position: int, end: int) -> tuple[int, int]:
     return position, largest
 
 
-def end_of_whole_fields(data: Buffer) -> int:
-    """The end of the last field that lies in `data` whole."""
+def end_of_whole_fields(data: Buffer, ending: Container[int] = ()) -> int:
+    """The end of the last field that lies in `data` whole, in front of any that begins with a byte of `ending`."""
     stop = 0
     try:
-        while stop < len(data):
+        while stop < len(data) and data[stop] not in ending:
             tag, after = decode_varint(data, stop)
             after = skip_field(data, after, tag)
             if after > len(data):

@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.ir.model import MESSAGE_CLASSES, SOURCE_FIELDS
+from formats.onnxpb.long_lists import LIST_TAGS
 from formats.onnxpb.schema import MESSAGES
 from formats.onnxpb.wire import WireType, encode_varint, make_tag
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 # What to do with a field. Text comes first, then messages, then what else comes with a length.
 TEXT, MESSAGE, BULK = range(3)
 BYTES, PACKED, PLACE, PLACES = range(3, 7)
-INTEGER, FIXED_WIDTH, PLACE_ONE = range(7, 10)
+INTEGER, FIXED_WIDTH, PLACE_ONE, LONG_LIST = range(7, 11)
 LAST_MESSAGE, LAST_WITH_LENGTH = BULK, PLACES
 
 _INTEGERS = {"int32": (32, True), "int64": (64, True), "uint64": (64, False), "enum": (32, True)}
@@ -40,6 +41,7 @@ class MessageTable:
     def __init__(self, message_class: type[Any]) -> None:
         self.message_class = message_class
         self.by_tag: dict[int, FieldRow] = {}
+        self.lists: dict[int, FieldRow] = {}  # by tag, those that may be left undecoded, instead of the rows above
         self.by_name: dict[str, tuple[bytes, FieldRow]] = {}
         self.order: dict[str, int] = {}  # in which fields are written
 
@@ -53,6 +55,8 @@ def tables() -> dict[str, MessageTable]:
         for field in MESSAGES[name]:
             table.order[field.name] = field.number
             _add_rows(table, field, field.name in in_place, all_tables)
+    attribute = all_tables["AttributeProto"]
+    attribute.lists = {tag: attribute.by_tag[tag]._replace(action=LONG_LIST, inner=tag) for tag in LIST_TAGS}
     return all_tables
 
 

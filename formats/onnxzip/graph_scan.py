@@ -8,11 +8,14 @@ Spec: docs/onnxz.md, section 6; Protocol Buffers, "Encoding".
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from formats.errors import FormatError, LimitError, TruncatedError
-from formats.ir.model import EXTERNAL
+from formats.ir import walk
+from formats.ir.model import EXTERNAL, Tensor
 from formats.onnxpb.decoder import FieldsInSource
+from formats.onnxpb.long_lists import LIST_TAGS, end_of_list, end_of_list_in_source
 from formats.onnxpb.wire import (
     MAX_FIELD_NUMBER,
     GroupError,
@@ -65,6 +68,7 @@ _REFUSED = frozenset((SEGMENT, *OWN_DATA))
 _INT32, _INT64 = (32, True), (64, True)
 _NODE_BYTES = 1 << 9  # the rest of a node this small is looked up: in a large graph there was one like it
 _MAX_NODES = 1 << 14
+_LONG_BYTES = 1 << 12  # of a list in an attribute: a shorter one is passed over in the time that it takes to ask
 
 
 class _Message:
@@ -82,6 +86,7 @@ for _name, _fields in ENTERED.items():
         {make_tag(number, WireType.LEN): _MESSAGES[inner] for number, inner in _fields.items()}
     )
 _MODEL, _NODE, _TENSOR = (_MESSAGES[name] for name in ("ModelProto", "NodeProto", "TensorProto"))
+_ATTRIBUTE = _MESSAGES["AttributeProto"]
 
 
 def scan(source: Source, judge: Callable[[ExternalTensor], object], max_depth: int = MAX_DEPTH) -> bool:
@@ -102,7 +107,10 @@ def check_undecoded(fields: Undecoded, max_depth: int = MAX_DEPTH) -> None:
     if isinstance(fields, FieldsInSource):  # others are copies of what was decoded
         scanner = _Scanner(fields.source, lambda _: None, max_depth)
         for start, stop in fields.ranges:
-            scanner.message(_MESSAGES[fields.message], start, stop, fields.depth, {})
+            if element := fields.known.get(start):  # decoded, but for what it has of such fields
+                deque(walk.visit(element, Tensor, enter=lambda left: check_undecoded(left, max_depth)), 0)
+            else:
+                scanner.message(_MESSAGES[fields.message], start, stop, fields.depth, {})
 
 
 class _Tensor:
@@ -173,6 +181,8 @@ class _Scanner:
                 inner = entered.get(tag)
                 if inner is None:
                     position = tensor.add(data, position, tag) if tensor else skip_field(data, position, tag)
+                    if message is _ATTRIBUTE and end - position >= _LONG_BYTES and data[position] in LIST_TAGS:
+                        position = end_of_list(data, position, end)
                     continue
                 size = data[position]
                 position += 1
@@ -222,6 +232,11 @@ class _Scanner:
         position = start
         while position < end:
             window = self.source.read(position, min(WINDOW_BYTES, end - position))
+            if message is _ATTRIBUTE and window[0] in LIST_TAGS:
+                stop = end_of_list_in_source(self.source, position, end)
+                if stop > position:
+                    position = stop
+                    continue
             stop = end_of_whole_fields(window)
             if stop:
                 self.fields(message, window, 0, stop, position, depth, parts)

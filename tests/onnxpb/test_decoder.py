@@ -15,7 +15,7 @@ import onnx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from protos import CLASSES, encoded, protos
+from protos import CLASSES, Watched, encoded, protos
 
 from formats.errors import DecodeError, EncodeError, LimitError, TruncatedError
 from formats.ir import model as ir
@@ -26,30 +26,6 @@ from formats.onnxpb.encoder import encode
 from formats.onnxpb.schema import MESSAGES
 from formats.onnxpb.wire import encode_varint
 from formats.tensordata.source import Literal, Source
-
-
-class Watched(Source):
-    """Bytes in memory that pretend to be far away, and count what is read of them."""
-
-    __slots__ = ("data", "nbytes", "nbytes_read")
-
-    def __init__(self, data: bytes) -> None:
-        self.data, self.nbytes, self.nbytes_read = data, len(data), 0
-
-    def readinto(self, offset: int, buffer: memoryview) -> None:
-        """Copy the range, and remember how long it was."""
-        self._check_range(offset, len(buffer))
-        self.nbytes_read += len(buffer)
-        buffer[:] = self.data[offset : offset + len(buffer)]
-
-    def slice(self, offset: int, nbytes: int) -> Source:
-        """A literal: only reads by the decoder count."""
-        self._check_range(offset, nbytes)
-        return Literal(self.data[offset : offset + nbytes])
-
-    def view(self) -> memoryview:
-        """The bytes."""
-        return memoryview(self.data)
 
 
 def test_every_field_has_its_attribute() -> None:

@@ -1,0 +1,181 @@
+"""Long lists of numbers and of short texts in attributes, such as the trees of an ensemble.
+
+Their elements are looked at many with a call, and left in the source until somebody reads them. Whatever is unusual
+about an element, or wrong with it, ends such a list: the decoder takes or refuses it, as it does in a short one. So
+nothing can be found wrong later in what was left.
+
+Spec: Protocol Buffers, "Encoding"; onnx.proto, `AttributeProto`.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from formats.errors import WireError
+from formats.onnxpb.schema import MESSAGES
+from formats.onnxpb.wire import WireType, decode_varint, make_tag, unpack
+
+if TYPE_CHECKING:
+    from formats.tensordata.source import Source
+
+READ_BYTES = 1 << 18  # of a source at a time
+MATCHED_BYTES = 1 << 16  # with a call: a pattern takes memory for each element
+LONGEST_BYTES = 1 << 8  # no element that is matched is longer, nor are the tag and the size of a packed field
+NUMPY_BYTES = 1 << 18  # of integers take as long to decode as numpy to import
+_INT64 = (64, True)
+_ANY_NUMBER = b"*+" if sys.version_info >= (3, 11) else b"*"  # the former never goes back, and takes two thirds as long
+_FLOATS = struct.Struct("<" + "xf" * 1024)  # as many as are decoded with a call, each behind its tag
+
+_NUMBERS = {field.name: field.number for field in MESSAGES["AttributeProto"]}
+FLOAT = make_tag(_NUMBERS["floats"], WireType.I32)
+INT = make_tag(_NUMBERS["ints"], WireType.VARINT)
+STRING = make_tag(_NUMBERS["strings"], WireType.LEN)
+PACKED_FLOATS, PACKED_INTS = (make_tag(_NUMBERS[name], WireType.LEN) for name in ("floats", "ints"))
+LIST_TAGS = frozenset((FLOAT, INT, STRING, PACKED_FLOATS, PACKED_INTS))
+
+
+@cache
+def _elements(tag: int) -> re.Pattern[bytes]:
+    """Any number of elements with that tag; of a packed field, what is in it."""
+    varint = rb"(?:[\x80-\xff]{0,8}[\x00-\x7f]|[\x80-\xff]{9}[\x00\x01])"  # of 64 bits at most
+    texts = b"|".join(b"%b.{%d}" % (re.escape(bytes((size,))), size) for size in range(0x80))
+    values = {FLOAT: b".{4}", INT: varint, STRING: b"(?:%b)" % texts, PACKED_FLOATS: b".{4}", PACKED_INTS: varint}
+    front = b"" if _is_packed(tag) else re.escape(bytes((tag,)))
+    return re.compile(b"(?:%b%b)%b" % (front, values[tag], _ANY_NUMBER), re.DOTALL)
+
+
+def _is_packed(tag: int) -> bool:
+    return tag in (PACKED_FLOATS, PACKED_INTS)
+
+
+def _payload(data: bytes, position: int) -> tuple[int, int]:
+    """Where the payload of the packed field at `position` begins and ends, which may be behind the data."""
+    size, begin = decode_varint(data, position + 1)
+    return begin, begin + size
+
+
+def _end_of_elements(data: bytes, position: int, end: int, tag: int) -> int:
+    """The end of the elements of one kind that follow each other."""
+    match: Any = _elements(tag).match
+    before = -1
+    while position > before:
+        before, position = position, match(data, position, min(position + MATCHED_BYTES, end)).end()
+    return position
+
+
+def end_of_list(data: bytes, position: int, end: int) -> int:
+    """The end of the elements from `position` on, whose tag, one of LIST_TAGS, is there; of packed ones, of the field.
+
+    That is `position` where the first of them is unusual: not whole, wrong, or a text of 128 bytes or more.
+    """
+    tag = data[position]
+    if not _is_packed(tag):
+        return _end_of_elements(data, position, end, tag)
+    try:
+        begin, stop = _payload(data, position)
+    except (IndexError, WireError):
+        return position
+    return stop if stop <= end and _end_of_elements(data, begin, stop, tag) == stop else position
+
+
+def end_of_list_in_source(source: Source, position: int, end: int) -> int:
+    """The same of a source, of which a window is read at a time."""
+    head = source.read(position, min(LONGEST_BYTES, end - position))
+    tag = head[0]
+    if not _is_packed(tag):
+        return _end_in_source(source, position, end, tag)
+    try:
+        begin, stop = _payload(head, 0)
+    except (IndexError, WireError):
+        return position
+    whole = position + stop <= end and _end_in_source(source, position + begin, position + stop, tag) == position + stop
+    return position + stop if whole else position
+
+
+def _end_in_source(source: Source, position: int, end: int, tag: int) -> int:
+    before = -1
+    while before < position < end:
+        window = source.read(position, min(READ_BYTES, end - position))
+        before, position = position, position + _end_of_elements(window, 0, len(window), tag)
+    return position
+
+
+class LongList:
+    """Elements that are left in the source: ranges of whole fields, and the tag in each."""
+
+    has_references = False
+    is_flat = True
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.ranges: list[tuple[int, int, int]] = []
+
+    def add(self, tag: int, start: int, stop: int) -> None:
+        """Append the elements from `start` to `stop` of the source."""
+        if not _is_packed(tag) and self.ranges and self.ranges[-1][0] == tag and self.ranges[-1][2] == start:
+            _, start, _ = self.ranges.pop()
+        self.ranges.append((tag, start, stop))
+
+    @property
+    def largest_nbytes(self) -> int:
+        """As much as no element exceeds."""
+        return LONGEST_BYTES
+
+    @property
+    def segments(self) -> list[bytes | Source]:
+        """The fields of the elements."""
+        return [self.source.slice(start, stop - start) for _, start, stop in self.ranges]
+
+    def decode(self) -> list[Any]:
+        """The elements.
+
+        Raises: TensorDataError where the file was changed since it was opened.
+        """
+        for file in self.source.files():
+            file.check_unchanged()
+        elements: list[Any] = []
+        for tag, start, stop in self.ranges:
+            elements += _decoded(self.source.read(start, stop - start), tag)
+        return elements
+
+
+def _decoded(data: bytes, tag: int) -> list[Any]:
+    """The elements in whole fields of that tag."""
+    if tag == INT:
+        return _integers(data, behind_tags=True)
+    if tag == PACKED_INTS:
+        return _integers(data[_payload(data, 0)[0] :], behind_tags=False)
+    if tag == PACKED_FLOATS:
+        begin, end = _payload(data, 0)
+        return list(struct.unpack_from(f"<{(end - begin) // 4}f", data, begin))
+    if tag == FLOAT:
+        floats: list[Any] = []
+        whole = len(data) - len(data) % _FLOATS.size
+        for position in range(0, whole, _FLOATS.size):
+            floats += _FLOATS.unpack_from(data, position)
+        return floats + [value for (value,) in struct.iter_unpack("<xf", data[whole:])]
+    texts, position = [], 0
+    while position < len(data):
+        begin = position + 2
+        position = begin + data[position + 1]
+        texts.append(data[begin:position])
+    return texts
+
+
+def _integers(data: bytes, *, behind_tags: bool) -> list[Any]:
+    """The values of varints, or of every other one where each is behind a tag, which is a varint of one byte."""
+    if len(data) < NUMPY_BYTES:
+        values = unpack(data, _INT64)
+        return values[1::2] if behind_tags else values
+    import numpy
+
+    from formats.tensordata.transform import varints
+
+    array = numpy.frombuffer(data, numpy.uint8)
+    if behind_tags:
+        array = numpy.delete(array, numpy.flatnonzero(array < 0x80)[::2])  # of the last bytes of all varints
+    return varints("int64").apply(array.data).view("<i8").tolist()  # type: ignore[no-any-return]
