@@ -9,7 +9,9 @@ import signal
 import threading
 from collections import deque
 from concurrent.futures import BrokenExecutor, CancelledError, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from time import sleep, time
@@ -18,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from formats import registry
 from formats.choices import ConversionOptions, choose
 from formats.errors import FormatError, OptionError, UnknownFormatError
-from formats.jobs import FAILED, SKIPPED, Job, JobResult, Task, failed, job_of, run
+from formats.jobs import FAILED, SKIPPED, Job, JobResult, Task, failed, job_of, run, run_elsewhere, seen_from_here
 from formats.manifest import Manifest
 from formats.options import names_of
 from formats.tensordata.engine import EngineOptions
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from formats.keywords import JobKeywords
 
 WINDOW = 1024  # jobs that an executor has at a time, done or not: more than any cluster has workers
+JOBS_PER_PROCESS = 4  # that a pool has at a time: enough that none waits, and few to do again where one is killed
 INTERRUPT: int | None = getattr(signal, "SIGUSR1", None)  # ends the job of a worker, and not the worker
 GRACE_SECONDS = 5.0  # for a worker whose parent is gone to remove what it has half written
 OF_CONVERSIONS = ("from_format", "to_format", "strict", "lenient")
@@ -62,7 +65,8 @@ def convert_many(
     content of sources and destinations, and replaces only what the first one wrote. That also completes a run that was
     killed. With `dry_run`, nothing is written, no manifest either, and each report says what would be.
 
-    A process that is killed is replaced, and its job is tried once more, alone.
+    A process that is killed is replaced, and its job is tried once more, alone. Where `executor` is a pool of processes
+    and breaks down, other processes do the rest. On a cluster, workers must see the same files under the same names.
 
     Raises: OptionError for keywords that are not possible, and for two jobs with one destination, before anything is
     done; DecodeError where `manifest` is another file; BlockingIOError where another run has it. What `on_result`
@@ -78,7 +82,8 @@ def convert_many(
     if not is_alone:
         threads = max(processors() // count, 1) if executor is None else 1
         merged = [{"threads": threads, **options} for options in merged]
-    with nullcontext() if manifest is None else Manifest(Path(manifest), dry_run=bool(keywords.get("dry_run"))) as book:
+    is_dry = bool(keywords.get("dry_run"))
+    with nullcontext() if manifest is None else Manifest(Path(manifest), executor is not None, dry_run=is_dry) as book:
         queue = _Queue([_task(*item, book) for item in enumerate(zip(listed, merged, strict=True))], book)
         if is_alone:
             found = ((task, run(task)) for task in queue)
@@ -97,7 +102,7 @@ def convert_many(
                 if on_result is not None:
                     on_result(result)
         if book is not None:
-            book.put_in_order(job.destination for job in listed)
+            book.end(job.destination for job in listed)
     return results
 
 
@@ -153,6 +158,7 @@ class _Queue:
 
     def __init__(self, tasks: Iterable[Task], book: Manifest | None) -> None:
         self.is_stopped = False
+        self.refusal: RuntimeError | None = None  # of an executor that takes none any more
         self._tasks = deque(tasks)
         self._book = book
 
@@ -185,10 +191,24 @@ class _Queue:
 # Executors
 
 
-def _through(executor: Executor, queue: _Queue, window: int = WINDOW) -> Generator[tuple[Task, JobResult], None, None]:
-    """Each task with its result, as they come; an executor that breaks down is the error of all that it has."""
-    for task, outcome in _outcomes(executor, run, queue, window):
-        yield task, outcome if isinstance(outcome, JobResult) else failed(task, _lost(outcome))
+def _through(executor: Executor, queue: _Queue, window: int = 0) -> Generator[tuple[Task, JobResult], None, None]:
+    """Each task with its result, as they come.
+
+    Where a pool of processes breaks down, which is for good, processes of our own do the rest; another executor that
+    does is the error of all that it has.
+    """
+    processes = getattr(executor, "_max_workers", 0)  # of a pool
+    function = partial(run_elsewhere, folder=os.getcwd())  # noqa: PTH109 - a text
+    suspects: list[Task] = []
+    for task, outcome in _outcomes(executor, function, queue, window or JOBS_PER_PROCESS * processes or WINDOW):
+        if isinstance(outcome, JobResult):
+            yield task, seen_from_here(task, outcome)
+        elif isinstance(outcome, BrokenProcessPool):
+            suspects.append(task)
+        else:
+            yield task, failed(task, _lost(outcome))
+    if suspects or isinstance(queue.refusal, BrokenProcessPool):
+        yield from _in_processes(queue, processes or processors(), suspects)
     for task in queue:
         yield task, failed(task, FormatError("the executor takes no jobs any more", path=task.job.source))
 
@@ -199,31 +219,34 @@ def _outcomes(
     """Each task with its result, or with what happened to its worker; what is left in the queue was refused."""
     done: SimpleQueue[Future[JobResult]] = SimpleQueue()
     waiting: dict[Future[JobResult], Task] = {}
-    is_broken = False
-    while waiting or (queue and not is_broken):
-        while queue and not is_broken and len(waiting) < window:
-            task = queue.take()
+    try:
+        while waiting or (queue and queue.refusal is None):
+            while queue and queue.refusal is None and len(waiting) < window:
+                task = queue.take()
+                try:
+                    future = executor.submit(function, task)
+                except RuntimeError as error:  # it is broken, or was shut down
+                    queue.put_back(task)
+                    queue.refusal = error
+                    break
+                waiting[future] = task
+                future.add_done_callback(done.put)
+            if not waiting:
+                return
+            future = done.get()
+            task = waiting.pop(future)
+            if queue.is_stopped:
+                for other in waiting:
+                    other.cancel()
+                if future.cancelled():
+                    continue
             try:
-                future = executor.submit(function, task)
-            except RuntimeError:  # it is broken, or was shut down
-                queue.put_back(task)
-                is_broken = True
-                break
-            waiting[future] = task
-            future.add_done_callback(done.put)
-        if not waiting:
-            return
-        future = done.get()
-        task = waiting.pop(future)
-        if queue.is_stopped:
-            for other in waiting:
-                other.cancel()
-            if future.cancelled():
-                continue
-        try:
-            yield task, future.result()
-        except (Exception, CancelledError, SystemExit) as error:  # of the worker: `run` gives those of the job
-            yield task, error
+                yield task, future.result()
+            except (Exception, CancelledError, SystemExit) as error:  # of the worker: `run` gives those of the job
+                yield task, error
+    finally:
+        for other in waiting:
+            other.cancel()  # what nobody waits for
 
 
 def _lost(error: BaseException) -> FormatError:
@@ -236,26 +259,33 @@ def _lost(error: BaseException) -> FormatError:
 # Processes
 
 
-def _in_processes(queue: _Queue, count: int) -> Generator[tuple[Task, JobResult], None, None]:
+def _in_processes(
+    queue: _Queue, count: int, suspects: Sequence[Task] = ()
+) -> Generator[tuple[Task, JobResult], None, None]:
     """Each task with its result, as they come, of processes of our own.
 
-    Where one is killed, nobody knows which of the tasks that were not done was its; each is tried alone then.
+    Where one is killed, nobody knows which of the tasks that were not done was its; each of these `suspects` is tried
+    alone then.
     """
-    while queue:
-        suspects: list[Task] = []
+    while queue or suspects:
+        alone = _Queue([task.again() for task in suspects], None)
+        suspects = []
+        while alone:
+            alone.refusal = None
+            with _pool(1) as pool:
+                for task, outcome in _outcomes(pool, _work, alone, 1):
+                    yield task, outcome if isinstance(outcome, JobResult) else failed(task, _lost(outcome))
+        if not queue:
+            return
+        queue.refusal = None
         with _pool(count) as pool:
-            for task, outcome in _outcomes(pool, _work, queue, WINDOW):
+            for task, outcome in _outcomes(pool, _work, queue, JOBS_PER_PROCESS * count):
                 if isinstance(outcome, JobResult):
                     yield task, outcome
                 elif isinstance(outcome, BrokenExecutor):
                     suspects.append(task)
                 else:
                     yield task, failed(task, _lost(outcome))
-        alone = _Queue([task.again() for task in suspects], None)
-        while alone:
-            with _pool(1) as pool:
-                for task, outcome in _outcomes(pool, _work, alone, 1):
-                    yield task, outcome if isinstance(outcome, JobResult) else failed(task, _lost(outcome))
 
 
 @contextmanager

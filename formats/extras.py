@@ -14,6 +14,7 @@ DISTRIBUTION = "onnx-formats"
 EXTRAS = {
     "cryptography": "crypto",
     "onnx": "onnx",
+    "distributed": "dask",
     "google": "onnx",
     "onnx_ir": "onnx-ir",
     "onnxruntime": "onnxruntime",

@@ -5,9 +5,13 @@ Everything here can be pickled, so that jobs and results pass between processes 
 
 from __future__ import annotations
 
+import os
 import pickle
-from dataclasses import dataclass, field
+import platform
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +19,6 @@ from formats import conversion, manifest
 from formats.errors import FormatError
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Mapping
 
     from formats.manifest import Record
@@ -39,7 +42,8 @@ class JobResult:
 
     `state` is "converted" (in a dry run, it would be), "unchanged" where a manifest says that this was done before,
     "failed", or "skipped" where another one failed before and none was to follow. A job that was converted has a
-    `report`, one that failed an `error`; `record` is what the manifest gets.
+    `report`, one that failed an `error`; `record` is what the manifest gets. `host` is the name of the machine that did
+    it, where an executor of the caller chose that.
     """
 
     job: Job
@@ -48,6 +52,7 @@ class JobResult:
     error: Exception | None = None
     seconds: float = 0.0
     record: Record | None = None
+    host: str = ""
 
     @property
     def ok(self) -> bool:
@@ -102,12 +107,76 @@ def run(task: Task) -> JobResult:
     """The result of doing a task in this process; an error is part of it."""
     started = perf_counter()
     try:
-        if task.fingerprint is None:
-            report = conversion.convert(task.job.source, task.job.destination, **task.keywords)
-            return JobResult(task.job, CONVERTED, report, seconds=perf_counter() - started)
-        return _recorded(task, task.fingerprint, started)
+        try:
+            return _done(task, started)
+        except FileExistsError:
+            if not _was_done(task):
+                raise
+            return _done(task._replace(keywords={**task.keywords, "overwrite": True}), started)
     except Exception as error:  # whatever it is, the other jobs go on
         return failed(task, error, perf_counter() - started)
+
+
+def run_elsewhere(task: Task, folder: str) -> JobResult:
+    """The result of doing a task on a machine that an executor chose, and which one that was.
+
+    Relative paths of the job are from `folder`, that of the caller; the result has the job as it was given.
+    """
+    job = task.job
+    if os.getcwd() == folder:  # noqa: PTH109 - a text
+        return replace(run(task), host=platform.node())
+    found = run(task._replace(job=replace(job, source=folder / job.source, destination=folder / job.destination)))
+    record = found.record and found.record.about(job.source, job.destination)
+    report = found.report and replace(found.report, source=job.source, destination=job.destination)
+    return replace(found, job=job, host=platform.node(), record=record, report=report)
+
+
+def seen_from_here(task: Task, result: JobResult) -> JobResult:
+    """The result of another machine, or an error where it does not see the same files as this one."""
+    advice = "workers need the same storage as this machine, under the same names, or remote addresses"
+    job, error = task.job, result.error
+    if isinstance(error, FileNotFoundError):
+        if not (os.path.lexists(job.source) and job.destination.absolute().parent.is_dir()):
+            return result
+        told = FormatError(f"{result.host or 'a worker'} does not see this; {advice}", path=error.filename)
+    elif (
+        (report := result.report) is not None
+        and not report.dry_run
+        and (unseen := [file.path for file in report.files if not _is_seen(file.path)])
+    ):
+        told = FormatError(f"{result.host} wrote it, but this machine does not see it; {advice}", path=unseen[0])
+    else:
+        return result
+    return replace(failed(task, told, result.seconds), host=result.host)
+
+
+def _is_seen(path: Path) -> bool:
+    """Whether a file is there; network filesystems remember for a while that it was not, until its folder is read."""
+    if not os.path.lexists(path):
+        with suppress(OSError):
+            os.listdir(path.absolute().parent)  # noqa: PTH208 - read now
+    return os.path.lexists(path)
+
+
+def _was_done(task: Task) -> bool:
+    """Whether what is at the destination is the work of this very task, done by a worker that was lost then.
+
+    It was written since the task began, and is what the task writes.
+    """
+    job = task.job
+    if task.begun is None or not manifest.is_written_since(job.destination, task.begun):
+        return False
+    with TemporaryDirectory(prefix=".again-", dir=job.destination.parent) as folder:
+        report = conversion.convert(job.source, Path(folder, job.destination.name), **task.keywords)
+        return all(manifest.is_same_file(file.path, job.destination.with_name(file.path.name)) for file in report.files)
+
+
+def _done(task: Task, started: float) -> JobResult:
+    """The result of doing a task; it raises what stops it."""
+    if task.fingerprint is not None:
+        return _recorded(task, task.fingerprint, started)
+    report = conversion.convert(task.job.source, task.job.destination, **task.keywords)
+    return JobResult(task.job, CONVERTED, report, seconds=perf_counter() - started)
 
 
 def failed(task: Task, error: Exception, seconds: float = 0.0) -> JobResult:

@@ -43,6 +43,10 @@ class Record:
         found = self.content["destination"]
         return str(found)
 
+    def about(self, source: Path, destination: Path) -> Record:
+        """The same of a job whose paths were given otherwise."""
+        return Record({**self.content, "source": str(source), "destination": str(destination)})
+
     @property
     def is_begun(self) -> bool:
         """Whether the line only says that the job began."""
@@ -73,6 +77,14 @@ def is_written_since(path: Path, begun: float) -> bool:
     try:
         return path.stat().st_mtime >= begun - CLOCK_SECONDS
     except OSError:
+        return False
+
+
+def is_same_file(path: Path, other: Path) -> bool:
+    """Whether both are there and have the same bytes."""
+    try:
+        return path.stat().st_size == other.stat().st_size and sha256_of(path) == sha256_of(other)
+    except (OSError, FormatError):
         return False
 
 
@@ -169,19 +181,21 @@ def _files(paths: Iterable[Path]) -> list[dict[str, Any]]:
 class Manifest:
     """The file of a manifest, for the time of a run, in which no other process writes it.
 
-    In the end it has one line for each job, those of this run in their order and behind those of others.
+    In the end it has one line for each job, those of this run in their order and behind those of others. Where jobs are
+    `done_elsewhere`, one that was begun may still be done after a run was stopped, so that its line stays.
 
     Of a dry run, it is only read.
 
     Raises: DecodeError where the file at `path` is no manifest; BlockingIOError where another run has it.
     """
 
-    def __init__(self, path: Path, *, dry_run: bool = False) -> None:
+    def __init__(self, path: Path, done_elsewhere: bool = False, *, dry_run: bool = False) -> None:
         self.path = path
         self._dry_run = dry_run
         self.records: dict[str, Record] = {}
         self._lock = ModelLock(Path(f"{os.path.realpath(path)}.run"), LOCK_SECONDS)  # to write it takes its own
         self._file: BinaryIO | None = None
+        self._done_elsewhere = done_elsewhere
 
     def __enter__(self) -> Manifest:
         if self._dry_run:
@@ -204,7 +218,8 @@ class Manifest:
             if self._file is not None:
                 self._file.close()
             for record in [*self.records.values()]:
-                if record.is_begun and not os.path.lexists(record.destination):  # nothing came of it
+                was_begun = record.is_begun and not self._done_elsewhere
+                if was_begun and not os.path.lexists(record.destination):  # nothing came of it
                     del self.records[record.destination]
             self._write()
         finally:
@@ -222,8 +237,9 @@ class Manifest:
             self._append(record)
         self.records[record.destination] = self.records.pop(record.destination)
 
-    def put_in_order(self, destinations: Iterable[Path]) -> None:
-        """The lines about these come last, in this order."""
+    def end(self, destinations: Iterable[Path]) -> None:
+        """All jobs have ended; the lines about these come last, in this order."""
+        self._done_elsewhere = False
         for destination in map(str, destinations):
             if destination in self.records:
                 self.records[destination] = self.records.pop(destination)

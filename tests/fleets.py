@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -24,6 +25,11 @@ def save(path: Path, seed: int = 0, size: int = 2000) -> Path:
 def lines(manifest: Path) -> list[dict[str, Any]]:
     """What a manifest says."""
     return [json.loads(line) for line in manifest.read_text("utf-8").splitlines()]
+
+
+def sha256(path: Path) -> str:
+    """The digest of a file, by hashlib."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def environment() -> dict[str, str]:

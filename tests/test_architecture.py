@@ -75,6 +75,7 @@ ALLOWED = {
     "formats.job_list": ("formats.jobs", "formats.registry"),
     "formats.manifest": (*FOUNDATION, "formats"),
     "formats.jobs": ("formats.conversion", "formats.errors", "formats.manifest"),
+    "formats.clusters": ("formats.errors", "formats.extras"),
     "formats.batches": (*FOUNDATION, "formats.choices", "formats.jobs", "formats.manifest", "formats.registry"),
     "formats.inspection": (
         *FOUNDATION,
@@ -110,7 +111,8 @@ ALLOWED = {
     "formats.choices": (*FOUNDATION, "formats.registry"),
     "formats.cli": (
         *FOUNDATION,
-        *("formats", "formats.batches", "formats.choices", "formats.cli", "formats.companions", "formats.conversion"),
+        *("formats", "formats.batches", "formats.choices", "formats.cli", "formats.clusters", "formats.companions"),
+        "formats.conversion",
         *("formats.difference", "formats.job_list", "formats.jobs"),
         *("formats.inspection", "formats.layout", "formats.onnxpb.keys", "formats.registry", "formats.relocation"),
         *("formats.restoration", "formats.sharing", "formats.units", "formats.verification"),
@@ -160,6 +162,7 @@ LIGHT |= {"formats.onnxpb", "formats.onnxzip", "formats.rten"}
 DEPENDENCIES = {"numpy", "ml_dtypes", "isal", "typer", "rich", "formats"}
 OPTIONAL = {  # and the modules that may import it
     "cryptography": ("formats.onnxpb.ciphers",),
+    "distributed": ("formats.clusters",),
     "google": ("formats.adoption",),
     "onnx": ("formats.bridge", "formats.onnxpb.serialization"),
     "onnx_ir": ("formats.adoption", "formats.bridge"),

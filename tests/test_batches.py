@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import multiprocessing
 import os
@@ -19,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fleets import environment, lines, save
+from fleets import environment, lines, save, sha256
 
 import formats
 from formats import Job, batches, errors, jobs
@@ -46,11 +45,6 @@ def pairs(sources: list[Path], folder: str = "out") -> list[tuple[Path, Path]]:
 def content(folder: Path) -> dict[str, bytes]:
     """All files in a folder, hidden ones too."""
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
-
-
-def sha256(path: Path) -> str:
-    """The digest of a file, by hashlib."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 # Results

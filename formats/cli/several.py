@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -14,10 +14,12 @@ from formats.cli.error_text import describe, error_to_json, in_flags, traceback_
 from formats.cli.printing import json_text, printable, say
 from formats.cli.progress_bar import JobProgress
 from formats.errors import OptionError
-from formats.options import SWITCH, Kind, count, option, settle
+from formats.options import SWITCH, Kind, count, option, settle, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from concurrent.futures import Executor
+    from contextlib import AbstractContextManager
 
     from formats.cli.command_line import Request
     from formats.jobs import Job, JobResult
@@ -46,12 +48,22 @@ class SeveralOptions:
         0, count(), "Convert N at a time; 0, the default, is as many as help.", aliases=("-j",), panel=PANEL
     )
     fail_fast: bool = option(False, SWITCH, "Begin no other conversion after one that fails.", panel=PANEL)
+    dask: str | None = option(
+        None,
+        text("ADDRESS", "the address of a scheduler, or the name of its file"),
+        "Convert on the Dask cluster whose scheduler is at ADDRESS, such as tcp://10.0.0.1:8786.",
+        panel=PANEL,
+    )
     manifest: Path | None = option(
         None, FILE, "Note what was done in FILE, and do only what is missing or changed since.", panel=PANEL
     )
 
     def __post_init__(self) -> None:
         settle(self)
+        if self.dask is not None and self.jobs:
+            raise OptionError(
+                "`dask` and `jobs` exclude each other: a cluster does as many at a time as it has workers"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +114,10 @@ def run(request: Request, jobs: Sequence[Job], given: dict[str, Any], output: Ma
     chosen = SeveralOptions(**request.of(SeveralOptions))
     started = perf_counter()
     shown = Shown(request, output, len(jobs))
-    with closing(shown):
+    with _executor(chosen.dask) as executor, closing(shown):
         results = batches.convert_many(
             jobs,
+            executor=executor,
             processes=chosen.jobs,
             fail_fast=chosen.fail_fast,
             manifest=chosen.manifest,
@@ -117,6 +130,15 @@ def run(request: Request, jobs: Sequence[Job], given: dict[str, Any], output: Ma
     elif not output.get("quiet"):
         say(_summary(results, seconds, dry_run=given.get("dry_run", False)))
     return 0 if all(result.ok for result in results) else 1
+
+
+def _executor(dask: str | None) -> AbstractContextManager[Executor | None]:
+    """What does the jobs, if not processes of our own."""
+    if dask is None:
+        return nullcontext()
+    from formats import clusters
+
+    return clusters.dask_executor(dask)
 
 
 class Shown:

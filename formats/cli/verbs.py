@@ -156,7 +156,7 @@ def convert(request: Request) -> int:
     src, destination = Path(sources[0]), Path(dst)
     target = registry.for_writing(destination, "to_format") if to_format is None else registry.by_name(to_format)
     given = _given(request, target)
-    if request.of(several.SeveralOptions).get("manifest"):
+    if request.of(several.SeveralOptions).keys() & {"manifest", "dask"}:
         from formats.jobs import Job
 
         return several.run(request, [Job(src, destination)], given, output)
