@@ -64,7 +64,6 @@ def convert_many(
     `manifest` is a file with a line of JSON for each job. A second run with it does what is missing or changed, by the
     content of sources and destinations, and replaces only what the first one wrote. That also completes a run that was
     killed. With `dry_run`, nothing is written, no manifest either, and each report says what would be.
-
     A process that is killed is replaced, and its job is tried once more, alone. Where `executor` is a pool of processes
     and breaks down, other processes do the rest. On a cluster, workers must see the same files under the same names.
 
