@@ -338,6 +338,18 @@ LISTS = (
 )
 
 
+TYPED = (
+    case(
+        "typed-to-external",
+        "25 million numbers in typed fields to external data",
+        "typed-12500000.onnx",
+        ONNX_EXTERNAL,
+        convert("m.onnx --external-data", work(0.7, "onnx"), PEAK),
+        convert("m.rten", work(1, "onnx"), PEAK)._replace(tool="formats .rten"),
+    ),
+)
+
+
 # Types that RTen lacks, small models, and how cost grows
 
 
@@ -437,6 +449,7 @@ KINDS_OF_WORK = {
     "A graph of 40,000 nodes": LARGE_GRAPHS,
     "100,000 small tensors": SMALL_TENSORS,
     "A tree ensemble of 45 million elements": LISTS,
+    "25 million numbers in typed fields": TYPED,
     "A small model, start-up included": SMALL_MODELS,
 }
 CASES = (*(case for group in KINDS_OF_WORK.values() for case in group), *GROWTH, *ROOFLINE)

@@ -8,6 +8,7 @@ A name is `<kind>-<count>.<form>`, such as `float32-256.onnx`; the count is mult
     sparse    as float32, but all weights are holes in the file
     nodes     small convolutions, and sums with a constant of 4 bytes, in turn
     tensors   tensors of 1 KiB, joined a thousand at a time
+    typed     two sums, with so many numbers in `float_data` and in `int64_data`
     trees     one node, a tree ensemble, whose nine lists have that many elements each
     small     `examples/digits.onnx`, which has no count
 
@@ -127,6 +128,22 @@ def ensemble(count: int) -> Content:
     return Content([node], next(ends), [*ends], [])
 
 
+def write_typed(path: Path, count: int) -> None:
+    """An `.onnx` file whose numbers are in typed fields."""
+    random = np.random.default_rng(0)
+    weights = [
+        onnx.TensorProto(name="w", dims=[count], data_type=1, float_data=random.random(count, np.float32)),
+        onnx.TensorProto(name="i", dims=[count], data_type=7, int64_data=random.integers(0, 1 << 28, count)),
+    ]
+    nodes = [helper.make_node("Add", pair, [pair[1] + "s"]) for pair in (["x", "w"], ["k", "i"])]
+    inputs, outputs = (
+        [value(name, np.dtype(dtype), count) for name, dtype in zip(names, ("float32", "int64"), strict=True)]
+        for names in (("x", "k"), ("ws", "is"))
+    )
+    graph = helper.make_graph(nodes, "benchmark", inputs, outputs, weights)
+    path.write_bytes(helper.make_model(graph, opset_imports=OPERATOR_SETS, ir_version=8).SerializeToString())
+
+
 def content(kind: str, count: int) -> Content:
     """The model of a kind."""
     if kind == "trees":
@@ -210,6 +227,8 @@ def write(path: Path, kind: str, count: int, form: str) -> None:
     """The model of a kind is in the file, in a form that needs no other model."""
     if form == "onnx" and kind == "small":
         shutil.copyfile(SMALL, path)
+    elif kind == "typed":
+        write_typed(path, count)
     elif form == "onnx":
         write_inline(path, content(kind, count), sparse=kind == "sparse")
     elif form == "external" and kind == "small":

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -272,7 +272,7 @@ def _check_tensor(where: str, tensor: Tensor, data: bool) -> Iterator[Finding]:
     try:
         source = tensor.source()
         if data and isinstance(source, Transformed):  # of varints in a typed field, whose number shows only now
-            source.view()
+            deque(source.chunks() if source.granule_bytes else (source.view(),), 0)
     except FormatError as error:
         yield _finding("tensor", error)._replace(where=where)
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from formats.errors import TruncatedError, WireError
+from formats.errors import TruncatedError
 from formats.tensordata.source import Transformed
+from formats.tensordata.varints import Varints, decode_varints
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +25,6 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 BLOCK_BYTES = 1 << 20  # of input at a time, where a transform would else need scratch memory of many times its input
-MAX_VARINT_BYTES = 10
 STORAGE_NAMES = {"bfloat16": "uint16", "bool": "uint8"}  # numpy has no such type, or one that hides the bits
 
 
@@ -51,6 +51,19 @@ class Transform:
         return Transformed(source, self, nbytes)
 
 
+@dataclass(frozen=True, slots=True)
+class _Varints(Transform):
+    """The transform of varints, whose units are unknown; `width` is that of an element, in bytes."""
+
+    width: int
+
+    def of(self, source: Source, nbytes: int | None = None) -> Transformed:
+        """The elements of `source`, `nbytes` in all; of a long one, any range can be read."""
+        if nbytes is None or source.nbytes < BLOCK_BYTES:
+            return Transform.of(self, source, nbytes)
+        return Varints.of(source, self, nbytes, self.width)
+
+
 @cache
 def cast(from_dtype: str, to_dtype: str) -> Transform:
     """Elements converted to another type as numpy does it: rounded to nearest, too large becomes infinite."""
@@ -71,7 +84,8 @@ def varints(to_dtype: str) -> Transform:
 
     Spec: protobuf, Encoding, Base 128 Varints; onnx.proto, `TensorProto.int32_data`.
     """
-    return Transform(f"varints to {to_dtype}", 0, 0, partial(_decode_varints, dtype=_storage(to_dtype)))
+    dtype = _storage(to_dtype)
+    return _Varints(f"varints to {to_dtype}", 0, 0, partial(decode_varints, dtype=dtype), dtype.itemsize)
 
 
 @cache
@@ -168,42 +182,6 @@ def _cast(array: Array, target: np.dtype[Any]) -> Array:
 def _clamp(array: Array, target: np.dtype[Any]) -> Array:
     limits, own = np.iinfo(target), np.iinfo(array.dtype)
     return array.clip(max(limits.min, own.min), min(limits.max, own.max)).astype(target)
-
-
-def _decode_varints(data: Buffer, dtype: np.dtype[Any]) -> Array:
-    array = np.frombuffer(data, np.uint8)
-    is_last = array < 0x80
-    if len(array) and not is_last[-1]:
-        raise WireError("the last varint of the data has no end")
-    output = np.empty(np.count_nonzero(is_last), dtype)
-    done = start = 0
-    while start < len(array):
-        ends = np.flatnonzero(is_last[start : start + BLOCK_BYTES])
-        if not len(ends):
-            raise WireError(f"a varint has more than {MAX_VARINT_BYTES} bytes")
-        stop = start + int(ends[-1]) + 1
-        output[done : done + len(ends)] = _decode_block(array[start:stop], ends).astype(dtype)
-        done += len(ends)
-        start = stop
-    return output.view(np.uint8)
-
-
-def _decode_block(array: Array, ends: Array) -> Array:
-    """The values of whole varints as unsigned 64-bit integers; `ends` are the places of their last bytes."""
-    if len(ends) == len(array):
-        return array
-    starts = np.empty_like(ends)
-    starts[0] = 0
-    starts[1:] = ends[:-1] + 1
-    extra = ends - starts  # bytes after the first
-    if (longest := int(extra.max())) >= MAX_VARINT_BYTES:
-        raise WireError(f"a varint has more than {MAX_VARINT_BYTES} bytes")
-    values = (array[starts] & 0x7F).astype(np.uint64)
-    for index in range(1, longest + 1):
-        at = np.flatnonzero(extra >= index)
-        part = (array[starts[at] + index] & 0x7F).astype(np.uint64)
-        values[at] |= part << np.uint64(7 * index)
-    return values
 
 
 def _group(bits: int) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, numpy_helper
 
 from formats.errors import FormatError, TensorDataError, TruncatedError, WireError
-from formats.tensordata import transform
+from formats.tensordata import transform, varints
 from formats.tensordata.source import Concat, Literal
 
 INTEGERS = st.integers(-(2**63), 2**63 - 1)
@@ -109,7 +109,7 @@ def test_varints_keep_the_low_bits(values: list[int], dtype: str) -> None:
 @pytest.mark.parametrize("block_bytes", [10, 11, 64])
 def test_varints_across_blocks(monkeypatch: pytest.MonkeyPatch, block_bytes: int) -> None:
     """A varint that lies across the end of a block is decoded as any other."""
-    monkeypatch.setattr(transform, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(varints, "BLOCK_BYTES", block_bytes)
     values = [3, -1, 300, 2**40, 7, 7, 7, 2**62, -5] * 20
     data = b"".join(map(encode_varint, values))
     assert values == np.frombuffer(transform.varints("int64").apply(data), "<i8").tolist()

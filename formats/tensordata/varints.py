@@ -1,0 +1,145 @@
+"""Packed protobuf varints as elements of fixed width, of which any range can be read.
+
+Varints have no fixed place. So a long source is counted once, a block at a time: then the blocks are known that have
+the elements of a range, and whoever reads in order needs no more memory than for a block.
+
+Spec: protobuf, "Encoding", Base 128 Varints.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from formats.errors import TensorDataError, WireError
+from formats.tensordata.source import Transformed
+
+if TYPE_CHECKING:
+    from formats.tensordata.source import Source
+    from formats.tensordata.transform import Transform
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
+BLOCK_BYTES = 1 << 16  # of input at a time: what is made of it stays in a second-level cache
+MAX_VARINT_BYTES = 10
+_WORD_BYTES = 8
+_WHOLE_WORD = 0x7F7F7F7F7F7F7F7F
+# The bits of a little-endian word that belong to a varint, by the number of its bytes.
+_MASKS = np.array([_WHOLE_WORD & ((1 << 8 * size) - 1) for size in range(MAX_VARINT_BYTES + 1)], "<u8")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Varints(Transformed):
+    """The elements of a source of varints; `width` is that of an element, in bytes."""
+
+    width: int
+    _counts: list[tuple[int, ...]]  # once they are known: how many varints end in front of each block, and at the end
+
+    @classmethod
+    def of(cls, source: Source, transform: Transform, nbytes: int, width: int) -> Varints:
+        """The elements, `nbytes` in all."""
+        return cls(source, transform, nbytes, width, [])
+
+    @property
+    def granule_bytes(self) -> int:
+        """The width of an element, if the source below can be read in pieces."""
+        return self.width if self.source.granule_bytes else 0
+
+    def readinto(self, offset: int, buffer: memoryview) -> None:
+        """Decode the elements that the range needs.
+
+        Raises: WireError; TensorDataError where there are more or fewer than the size says.
+        """
+        self._check_range(offset, len(buffer))
+        if not len(buffer):
+            return
+        counts = self._counted()
+        first, last = offset // self.width, -(-(offset + len(buffer)) // self.width)
+        block, stop = bisect_right(counts, first) - 1, bisect_left(counts, last)
+        lead = min(block * BLOCK_BYTES, MAX_VARINT_BYTES)  # in which the first one may begin
+        data = self.source.read(
+            block * BLOCK_BYTES - lead, min(stop * BLOCK_BYTES, self.source.nbytes) - block * BLOCK_BYTES + lead
+        )
+        array = np.frombuffer(data, np.uint8)
+        before = int(np.count_nonzero(array[:lead] < 0x80)) + first - counts[block]
+        output = np.empty(last - first, f"<u{self.width}")
+        _decode_into(output, array, before)
+        skip = offset - first * self.width
+        buffer[:] = output.view(np.uint8).data[skip : skip + len(buffer)]
+
+    def _counted(self) -> tuple[int, ...]:
+        """How many varints end in front of each block, and how many there are."""
+        if not self._counts:
+            last = b"\0"
+            sizes = []
+            for last in self.source.chunks(BLOCK_BYTES):
+                sizes.append(int(np.count_nonzero(np.frombuffer(last, np.uint8) < 0x80)))
+            if last[-1] >= 0x80:
+                raise WireError("the last varint of the data has no end")
+            if (found := sum(sizes) * self.width) != self.nbytes:
+                raise TensorDataError(f"{self.transform.name} gave {found} bytes, not {self.nbytes}")
+            self._counts.append(tuple(accumulate(sizes, initial=0)))
+        return self._counts[0]
+
+
+def decode_varints(data: bytes | bytearray | memoryview, dtype: np.dtype[Any]) -> Array:
+    """The bytes of elements of a type, the low bits of the varints in `data`.
+
+    Raises: WireError where a varint has no end or more than 10 bytes.
+    """
+    array = np.frombuffer(data, np.uint8)
+    if len(array) and array[-1] >= 0x80:
+        raise WireError("the last varint of the data has no end")
+    output = np.empty(np.count_nonzero(array < 0x80), dtype)
+    _decode_into(output, array)
+    return output.view(np.uint8)
+
+
+def _decode_into(output: Array, array: Array, skipped: int = 0) -> None:
+    """Fill `output` with the values of the varints in `array`, of which the first ones are `skipped`."""
+    start = 0
+    while len(output):
+        ends = np.flatnonzero(array[start : start + BLOCK_BYTES] < 0x80)
+        if not len(ends):
+            raise WireError(f"a varint has more than {MAX_VARINT_BYTES} bytes")
+        stop = start + int(ends[-1]) + 1
+        wanted = ends[skipped : skipped + len(output)]
+        if len(wanted):
+            begin = int(ends[skipped - 1]) + 1 if skipped else 0
+            output[: len(wanted)] = decoded(array[start + begin : stop], wanted - begin)
+        output, skipped, start = output[len(wanted) :], max(skipped - len(ends), 0), stop
+
+
+def decoded(array: Array, ends: Array) -> Array:
+    """The values of whole varints as unsigned 64-bit integers; `ends` are the places of their last bytes.
+
+    Each is read as a word, whose groups of seven bits then move together.
+
+    Raises: WireError where one has more than 10 bytes.
+    """
+    if len(ends) == len(array):
+        return array
+    starts = np.empty_like(ends)
+    starts[0] = 0
+    starts[1:] = ends[:-1] + 1
+    sizes = ends - starts + 1
+    if (longest := int(sizes.max())) > MAX_VARINT_BYTES:
+        raise WireError(f"a varint has more than {MAX_VARINT_BYTES} bytes")
+    padded = np.zeros(len(array) + _WORD_BYTES, np.uint8)
+    padded[: len(array)] = array
+    words: Array = np.ndarray(len(array), "<u8", padded.data, strides=(1,))[starts]
+    words &= _MASKS[sizes]
+    for size, even in ((1, 0x007F007F007F007F), (2, 0x00003FFF00003FFF), (4, 0x000000000FFFFFFF)):
+        if longest > size:
+            odd = words >> np.uint64(size)
+            words &= np.uint64(even)
+            odd &= np.uint64(even << 7 * size)
+            words |= odd
+    for byte in range(_WORD_BYTES, longest):
+        at = np.flatnonzero(sizes > byte)
+        words[at] |= (array[starts[at] + byte] & 0x7F).astype(np.uint64) << np.uint64(7 * byte)
+    return words
