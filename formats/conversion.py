@@ -359,6 +359,7 @@ def _report(
         files=tuple(WrittenFile(file.path, file.nbytes) for file in plan.files),
         seconds=perf_counter() - started,
         losses=plan.losses,
+        settings=plan.settings,
         changes=changes,
         dry_run=dry_run,
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from formats.registry import Change
@@ -34,6 +35,7 @@ class ConversionReport:
     changes: tuple[Change, ...] = ()  # what was rewritten for a runtime
     source_files: tuple[Path, ...] = ()  # the model first
     dry_run: bool = False  # the files would be written, and were not
+    settings: Mapping[str, Any] | None = None  # what a program that loads the files must be told
 
     @property
     def nbytes(self) -> int:
@@ -55,4 +57,5 @@ class ConversionReport:
             "losses": [loss._asdict() for loss in self.losses],
             "notes": [note._asdict() for note in self.notes],
             "changes": [{**change._asdict(), "became": list(change.became)} for change in self.changes],
+            "settings": None if self.settings is None else dict(self.settings),
         }

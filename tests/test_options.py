@@ -29,7 +29,8 @@ GOOD: dict[str, list[Any]] = {  # values that are possible
     "allow_encryption": [1],
     "runtime": ["rten"],
     "max_depth": [1, 250],
-    "external_data": [True, False, "w.data"],
+    "external_data": [True, False, "w.data", "w.safetensors"],
+    "layout": ["transformers.js"],
     "metadata": [{}, {"license": "MIT"}],
     "rten_version": [1, 2],
     "rten_target": ["0.25", "0.27"],
@@ -52,6 +53,7 @@ BAD: dict[str, list[Any]] = {
     "runtime": ["", "onnx", 3],
     "max_depth": [0, 251, 1 << 40, "9", 1.5, True],
     "external_data": [1, "", "../w", "sub/w", "/w", ".", b"w"],
+    "layout": ["", "onnx", True],
     "metadata": ["MIT", {"author": "me"}, {"license": 1}],
     "rten_version": [0, 3, "2", True],
     "rten_target": ["", "0.24", 0.25],
@@ -65,7 +67,7 @@ BAD: dict[str, list[Any]] = {
 }
 NOT_CHECKED = {"progress", "source_hash"}
 # What says how weights lie outside of an .onnx file.
-OUTSIDE = ("size_threshold", "alignment", "max_external_file_size", "one_file_per_tensor", "checksum")
+OUTSIDE = ("size_threshold", "alignment", "max_external_file_size", "one_file_per_tensor", "checksum", "layout")
 
 
 def good(row: Row) -> list[Any]:
@@ -160,7 +162,8 @@ def test_pairs_of_options_work_or_say_why_not(codec: Any, tiny_model: Path, tmp_
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_what_is_said_of_data_files_asks_for_them(name: str, tiny_model: Path, tmp_path: Path) -> None:
     """An option about files of weights alone means that there are some; without weights outside, it is refused."""
-    value = {"max_external_file_size": "1M", "alignment": 64, "size_threshold": 1024}.get(name, True)
+    values = {"max_external_file_size": "1M", "alignment": 64, "size_threshold": 1024, "layout": "transformers.js"}
+    value: Any = values.get(name, True)
     report = formats.convert(tiny_model, tmp_path / "a.onnx", **{name: value})
     assert 2 == len(report.files)
     tensor = onnx.load(tmp_path / "a.onnx", load_external_data=False).graph.initializer[0]

@@ -54,6 +54,10 @@ def summary(report: ConversionReport) -> list[str]:
         shown = _counts(dict(counts.most_common(CHANGES_IN_SUMMARY)), " x ")
         others = ", ..." if len(counts) > CHANGES_IN_SUMMARY else ""
         lines.append(f"note: rewritten for the runtime: {shown}{others} (--json says why)")
+    if report.settings:
+        import json
+
+        lines.append(f"note: config.json must contain {json.dumps(report.settings)}")
     if report.notes:
         details = "; ".join(note.detail for note in report.notes)
         lines.append(f"note: passed over: {details}")

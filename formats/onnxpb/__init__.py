@@ -115,6 +115,8 @@ FILE_NAME = Kind("True, False or the name of a file beside the model, without a 
 INLINE = Flag(("--inline", "--no-external-data"), "Put all weights into DST itself.", value=False)
 SAFETENSORS = ".safetensors"
 ALIGNMENT, SAFETENSORS_ALIGNMENT = 64, 256  # of tensors in data files, in bytes
+BROWSER_LIMIT_BYTES = 1 << 31  # which a file for onnxruntime-web must not have
+BROWSER_FILE_BYTES = 1900 << 20  # the most in a file for browsers, if nothing else is asked for: less than 2 GB, too
 # What says how weights lie outside the model asks for them to be there.
 OUTSIDE: dict[str, Any] = {"implies": ("external_data", True)}
 
@@ -130,8 +132,10 @@ class OnnxOptions:
     `alignment`: of each tensor in that file, in bytes from its start; `None` is 64, or 256 in a `.safetensors` file.
     `max_external_file_size`: the size in bytes at which a further file is begun, between tensors, so that a larger
     tensor has a larger file to itself; 0 is no limit. `checksum`: whether each reference tells the SHA-1 of its whole
-    file, which takes a second for some hundred MB. `link`: the weights stay in the `.onnxz` archive that they are in,
-    which must be in the same folder, and the graph refers to them there; what has no entry in it is in the graph.
+    file, which takes a second for some hundred MB. `layout`: "transformers.js" names data files as that library looks
+    for them, each of less than 2 GB by default, and the report has its setting. `link`: the weights stay in the
+    `.onnxz` archive that they are in, which must be in the same folder, and the graph refers to them there; what has no
+    entry in it is in the graph.
 
     Raises: OptionError for a value that is not possible, and for options that exclude each other.
     """
@@ -164,6 +168,12 @@ class OnnxOptions:
         False, SWITCH, "Note the SHA-1 of each file of weights, for `formats verify --data`.", **OUTSIDE
     )
 
+    layout: str | None = option(
+        None,
+        choice("transformers.js"),
+        "Name data files as transformers.js loads them, each small enough for browsers, and tell its setting.",
+        **OUTSIDE,
+    )
     link: bool = option(
         False, SWITCH, "Leave the weights in SRC, an .onnxz archive in the folder of DST, and refer to them there."
     )
@@ -180,11 +190,23 @@ class OnnxOptions:
         if self.one_file_per_tensor and (self.max_external_file_size or isinstance(self.external_data, str)):
             other = "max_external_file_size" if self.max_external_file_size else "external_data"
             raise OptionError(f"`one_file_per_tensor` and `{other}={getattr(self, other)}` exclude each other")
+        if self.layout is not None:
+            if self.one_file_per_tensor or isinstance(self.external_data, str):
+                other = "one_file_per_tensor" if self.one_file_per_tensor else "external_data"
+                raise OptionError(f"`layout` and `{other}={getattr(self, other)}` exclude each other")
+            if self.max_external_file_size >= BROWSER_LIMIT_BYTES:
+                size = f"`max_external_file_size` is {self.max_external_file_size}"
+                raise OptionError(f"{size}, and must be less than 2 GiB for `layout={self.layout}`")
 
     @property
     def is_safetensors(self) -> bool:
         """Whether the data files are `.safetensors` files, too."""
         return isinstance(self.external_data, str) and self.external_data.lower().endswith(SAFETENSORS)
+
+    @property
+    def most_nbytes(self) -> int:
+        """The size in bytes that no data file has, unless one tensor alone is larger; 0 is no limit."""
+        return self.max_external_file_size or (0 if self.layout is None else BROWSER_FILE_BYTES)
 
     @property
     def aligned_to(self) -> int:

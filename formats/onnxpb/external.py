@@ -86,9 +86,14 @@ def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePl
 
         return archive_links.plan_model(model, destination, options.size_threshold)
     weights = weights_of(model, options)
-    return plan_files(
-        [PlacedModel(model, destination, weights.inside)], laid_out(weights.outside, options), weights.losses
-    )
+    placed = PlacedModel(model, destination, weights.inside)
+    plan = plan_files([placed], laid_out(weights.outside, options), weights.losses)
+    if options.layout is None:
+        return plan
+    from formats.onnxpb import transformers_js
+
+    settings = transformers_js.settings(destination, len(plan.files) - 1)
+    return plan._replace(settings=settings, losses=(*plan.losses, *transformers_js.losses(plan.files)))
 
 
 def laid_out(moving: list[Moving], options: OnnxOptions) -> Outside:
@@ -296,7 +301,7 @@ class Outside:
         if index is not None and (location is not None or not self.options.one_file_per_tensor):
             size = self.files[index].nbytes
             offset = size + -size % self.options.aligned_to
-            if location is not None or offset + nbytes <= (self.options.max_external_file_size or inf):
+            if location is not None or offset + nbytes <= (self.options.most_nbytes or inf):
                 return Place(index, offset, nbytes)
         self._last[location] = len(self.files)
         self.files.append(DataFile(label, location))
@@ -317,6 +322,10 @@ class Outside:
         files = [file for file in self.files if file.location is None]
         if self.files and not files:
             return []
+        if self.options.layout is not None:
+            from formats.onnxpb import transformers_js
+
+            return transformers_js.names(destination, len(files))
         given = self.options.external_data if isinstance(self.options.external_data, str) else None
         name = f"{destination.name}.data" if given is None else given
         check_location(name)

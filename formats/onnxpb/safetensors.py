@@ -159,7 +159,7 @@ class SafetensorsFiles(Outside):
         self._next_padding = next(self._padding)
         self._kept: dict[tuple[object, ...], tuple[Place, str]] = {}
         self._current: SafetensorsFile | None = None
-        self._most_nbytes = options.max_external_file_size or inf
+        self._most_nbytes = options.most_nbytes or inf
         for each, name in zip(moving, _distinct(wishes, taken), strict=True):
             self.places[id(each.tensor)] = self._place(each, name)
 

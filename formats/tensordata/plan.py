@@ -6,7 +6,7 @@ one model with everything that the engine needs to know.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from formats.tensordata.source import READ_BYTES, Concat, Literal, Source
 
@@ -106,7 +106,8 @@ class Permissions(NamedTuple):
 class WritePlan(NamedTuple):
     """All output files of one model, companions first and the model last; or of `models` that share companions.
 
-    `digests` are wanted of sources that are not themselves written, such as the hash of a source file.
+    `digests` are wanted of sources that are not themselves written, such as the hash of a source file. `settings` are
+    what a program that loads the files must be told, as JSON has it.
     """
 
     files: tuple[FilePlan, ...]
@@ -114,6 +115,7 @@ class WritePlan(NamedTuple):
     losses: tuple[Loss, ...] = ()
     permissions: Permissions = Permissions()
     models: int = 1  # so many of the files, the last ones, refer to the others
+    settings: Mapping[str, Any] | None = None
 
     @property
     def nbytes(self) -> int:
