@@ -219,3 +219,15 @@ def test_failures_are_told() -> None:
         run.run(["python", "-c", "raise ValueError('no')"])
     with pytest.raises(run.RunError, match=r"no-such-program is not installed"):
         run.run(["no-such-program"])
+
+
+def test_the_fleet_is_measured() -> None:
+    """The benchmark of many models converts them in each way, finds the manifest right, and prints a row for each."""
+    arguments = ["--small", "3", "--large", "2", "--scale", "0.01", "--processes", "1", "2"]
+    done = subprocess.run(
+        [sys.executable, BENCHMARKS / "fleet.py", *arguments], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = [line.split("|")[1:-1] for line in done.stdout.splitlines()[2:]]
+    assert [row[1].strip() for row in rows] == ["1 process", "2 processes"] * 4
+    assert {row[0].strip().rpartition(" to ")[2] for row in rows} == {".rten", ".onnxz"}
