@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -21,8 +22,7 @@ from formats.registry import ReadOptions
 from formats.tensordata.source import FileSpan
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from typing_extensions import Unpack
 
@@ -65,6 +65,35 @@ class TensorEntry(NamedTuple):
     nbytes: int
     file: Path | None = None
     file_offset: int | None = None
+
+
+class NodeEntry(NamedTuple):
+    """A node, wherever it stands; `domain` is "ai.onnx" for ONNX's own operators."""
+
+    where: str
+    name: str
+    operator: str
+    domain: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    @property
+    def operators(self) -> tuple[str, str]:
+        """The operator, without and with its domain."""
+        return self.operator, f"{self.domain}.{self.operator}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The node in strings and lists."""
+        return {**self._asdict(), "inputs": list(self.inputs), "outputs": list(self.outputs)}
+
+
+class Part(NamedTuple):
+    """What a part of a model has in initialisers; `name` is the beginning of theirs, or "" for those without parts."""
+
+    name: str
+    tensors: int
+    parameters: int
+    nbytes: int
 
 
 class Total(NamedTuple):
@@ -132,6 +161,8 @@ class Inspection:
     tensors: tuple[TensorEntry, ...]
     archive: Path | None = None  # to which the graph is linked
     runtime: RuntimeFindings | None = None  # where one was asked for
+    nodes: tuple[NodeEntry, ...] | None = None  # where they were asked for
+    parts: tuple[Part, ...] | None = None  # likewise; the largest first
 
     @property
     def nbytes(self) -> int:
@@ -141,8 +172,7 @@ class Inspection:
     @property
     def parameters(self) -> int:
         """The number of elements of all initialisers, those of subgraphs included."""
-        initialisers = (entry for entry in self.tensors if re.search(r"initializer\[\d+\]", entry.where))
-        return sum(max(dtypes.count(entry.dims), 0) for entry in initialisers)
+        return sum(_count(entry) for entry in self.tensors if _is_initialiser(entry))
 
     @property
     def alignments(self) -> dict[int, int]:
@@ -175,6 +205,8 @@ class Inspection:
             ],
             "archive": None if self.archive is None else str(self.archive),
             **({} if self.runtime is None else {"runtime": self.runtime.to_json()}),
+            **({} if self.nodes is None else {"nodes": [node.to_json() for node in self.nodes]}),
+            **({} if self.parts is None else {"parts": [part._asdict() for part in self.parts]}),
         }
 
 
@@ -183,11 +215,15 @@ def inspect(
     *,
     format: str | None = None,  # noqa: A002 - as in `load`
     runtime: str | None = None,
+    nodes: bool = False,
+    params: int = 0,
     **options: Unpack[ReadKeywords],
 ) -> Inspection:
     """What is in the model file at `path`, without reading a weight; `options` are those of `load`.
 
-    With `runtime`, such as "rten", also whether that runs the model, and what would be rewritten for it.
+    With `runtime`, such as "rten", also whether that runs the model, and what would be rewritten for it. With `nodes`,
+    also every node. With `params`, also the parameters of each part: of initialisers whose names have the same words,
+    up to so many after those that all have; dots and slashes are between words.
 
     Raises: FormatError where it cannot be read; OSError where the file cannot.
     """
@@ -213,7 +249,42 @@ def inspect(
         tensors=tensors,
         archive=None if link is None else path.with_name(link.archive),
         runtime=None if chosen.runtime is None else _findings(model, chosen.runtime),
+        nodes=tuple(_nodes(model)) if nodes else None,
+        parts=_parts(tensors, params) if params else None,
     )
+
+
+def _count(entry: TensorEntry) -> int:
+    return max(dtypes.count(entry.dims), 0)
+
+
+def _is_initialiser(entry: TensorEntry) -> bool:
+    return re.search(r"initializer\[\d+\]", entry.where) is not None
+
+
+def _nodes(model: Model) -> Iterator[NodeEntry]:
+    """All nodes, those of subgraphs and functions included, in the order of the places where they stand."""
+    lists = [(where, graph.node) for where, graph in walk.graphs(model)]
+    lists += [(f"functions[{index}]", function.node) for index, function in enumerate(model.functions)]
+    for where, nodes in lists:
+        for index, node in enumerate(nodes):
+            place = walk.inner_place(where, "node", index)
+            ends = tuple(node.input), tuple(node.output)
+            yield NodeEntry(place, node.name or "", node.op_type or "", node.domain or "ai.onnx", *ends)
+
+
+def _parts(tensors: Iterable[TensorEntry], depth: int) -> tuple[Part, ...]:
+    """The initialisers, counted by the words in front of their names: `depth` of them after those that all have."""
+    found = [entry for entry in tensors if _is_initialiser(entry)]
+    words = [tuple(word for word in re.split("[./]", entry.name) if word)[:-1] for entry in found]
+    first, last = (end((each for each in words if each), default=()) for end in (min, max))
+    shared = next((n for n, (mine, other) in enumerate(zip(first, last, strict=False)) if mine != other), len(first))
+    parts: dict[str, Part] = {}
+    for entry, each in zip(found, words, strict=True):
+        name = ".".join(each[: shared + depth])
+        old = parts.get(name, Part(name, 0, 0, 0))
+        parts[name] = Part(name, old.tensors + 1, old.parameters + _count(entry), old.nbytes + entry.nbytes)
+    return tuple(sorted(parts.values(), key=lambda part: -part.parameters))
 
 
 def _findings(model: Model, name: str) -> RuntimeFindings:

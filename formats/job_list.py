@@ -43,7 +43,7 @@ def jobs_into(folder: Path, places: Iterable[Place], target: Codec) -> list[Job]
     return jobs
 
 
-def places_of(sources: Iterable[str], except_in: Path, from_format: str | None = None) -> Iterator[Place]:
+def places_of(sources: Iterable[str], except_in: Path | None, from_format: str | None = None) -> Iterator[Place]:
     """The files that are meant: themselves, those in a folder and below it, or those that a pattern fits.
 
     Of a folder, these are the files with the extension of a format, text aside, or of `from_format`; hidden ones and
@@ -74,7 +74,7 @@ def model_extensions(from_format: str | None) -> set[str]:
     return {extension for codec in codecs if named or codec.name not in TEXTS for extension in codec.extensions}
 
 
-def _matches(pattern: str, extensions: Collection[str], except_in: Path) -> Iterator[Place]:
+def _matches(pattern: str, extensions: Collection[str], except_in: Path | None) -> Iterator[Place]:
     found = sorted(glob(pattern, recursive=True))  # noqa: PTH207 - of a text as it was typed
     fixed = Path(*_without_pattern(Path(pattern).parts))
     for name in found:
@@ -96,12 +96,12 @@ def _without_pattern(parts: Sequence[str]) -> Iterator[str]:
         yield part
 
 
-def _inside(path: Path, inner: Path, extensions: Collection[str], except_in: Path) -> Iterator[Place]:
+def _inside(path: Path, inner: Path, extensions: Collection[str], except_in: Path | None) -> Iterator[Place]:
     """The files that a path means, below `inner`."""
     if not path.is_dir():
         yield Place(path, Path(path.name) if inner == Path() else inner)
         return
-    excepted = os.path.realpath(except_in)
+    excepted = None if except_in is None else os.path.realpath(except_in)
     any_found = False
     for folder, names, files in os.walk(path):
         names[:] = sorted(

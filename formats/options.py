@@ -42,6 +42,7 @@ class Kind(NamedTuple):
     help; without one, an option is a switch. `keyword_type` is what the library takes, where that is more than the
     type of the field. A `secret` is not repeated in an error. What may be given `repeatedly` is a mapping, with
     `from_text` giving a key and a value.
+    `values` are all that there are, where these are few: shells suggest them.
     """
 
     words: str
@@ -51,6 +52,7 @@ class Kind(NamedTuple):
     keyword_type: str = ""
     secret: bool = False
     repeatedly: bool = False
+    values: Callable[[], Iterable[Any]] | None = None
 
 
 class Flag(NamedTuple):
@@ -303,7 +305,8 @@ def choice(*values: int | str) -> Kind:
     numbers = all(isinstance(value, int) for value in values)
     *others, last = map(str, values)
     words = f"{', '.join(others)} or {last}" if others else last
-    return Kind(words, check, "|".join(map(str, values)), _decimal if numbers else str)
+    from_text = _decimal if numbers else str
+    return Kind(words, check, "|".join(map(str, values)), from_text, values=lambda: values)
 
 
 def _truth(value: Any) -> bool:

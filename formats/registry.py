@@ -293,7 +293,12 @@ def by_name(name: str) -> Codec:
     return codec
 
 
-FORMAT = Kind("the name of a format", lambda value: by_name(value).name, "FORMAT")
+FORMAT = Kind(
+    "the name of a format",
+    lambda value: by_name(value).name,
+    "FORMAT",
+    values=lambda: [codec.name for codec in codecs()],
+)
 
 
 def runtime(name: str) -> Runtime:
@@ -312,7 +317,11 @@ def _runtime_name(value: str) -> str:
     return value
 
 
-RUNTIME = Kind("the name of a runtime: rten", _runtime_name, "RUNTIME")
+def _runtimes() -> list[str]:
+    return [codec.name for codec in codecs() if codec.runtime is not None]
+
+
+RUNTIME = Kind("the name of a runtime: rten", _runtime_name, "RUNTIME", values=_runtimes)
 
 
 def for_writing(path: Path, option: str = "format") -> Codec:

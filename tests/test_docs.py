@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -227,3 +228,25 @@ def test_names_for_codecs_are_there() -> None:
     assert dir(formats.codec) == sorted(formats.codec.__all__)
     with pytest.raises(AttributeError, match="no attribute 'codecs'"):
         formats.codec.codecs  # noqa: B018 - what is tested
+
+
+def keys_in(report: object) -> set[str]:
+    """All keys of a report, those of what is in it included."""
+    if isinstance(report, list):
+        return set().union(*map(keys_in, report))
+    return set().union(report, *map(keys_in, report.values())) if isinstance(report, dict) else set()
+
+
+def test_keys_of_reports_are_documented() -> None:
+    """Each key of a JSON report is in the section of docs/json.md on its verb, or in that on errors."""
+    reports = json.loads((ROOT / "tests" / "public_names.json").read_text(encoding="utf-8"))["reports"]
+    sections: dict[str, str] = {}
+    for section in (ROOT / "docs" / "json.md").read_text(encoding="utf-8").split("\n## ")[1:]:
+        title, _, text = section.partition("\n")
+        for verb in [title.lower(), *re.findall("`([a-z]+)`", title)]:
+            sections[verb] = sections.get(verb, "") + text
+    for name, report in reports.items():
+        words = "errors" if "error" in name else name.split()[0]
+        text = sections[words] + sections["convert"] * (words == "batch")
+        documented = set(re.findall(r"`(?:error\.)?([a-z_]+)`", text + sections["errors"]))
+        assert keys_in(report) <= documented | {"error"}, f"{name}: {keys_in(report) - documented}"

@@ -48,10 +48,17 @@ def report(*arguments: str, folder: Path) -> Any:
     command = [sys.executable, "-m", "formats", *arguments, "--json"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     found = keys_of(json.loads(done.stdout))
-    for name in ("operators", "opsets", "metadata", "alignments", "data_types"):  # their keys are the model's
-        if isinstance(found.get(name), dict):
-            found[name] = "dict"
-    return found
+    return without_keys_of_models(found)
+
+
+def without_keys_of_models(found: Any) -> Any:
+    """The keys, but for those that are names of the model's."""
+    if isinstance(found, list):
+        return [without_keys_of_models(each) for each in found]
+    if not isinstance(found, dict):
+        return found
+    of_models = ("operators", "opsets", "metadata", "alignments", "data_types")
+    return {name: "dict" if name in of_models else without_keys_of_models(value) for name, value in found.items()}
 
 
 def public_names(folder: Path) -> dict[str, Any]:
@@ -73,6 +80,15 @@ def public_names(folder: Path) -> dict[str, Any]:
             "files": report("files", digits, folder=folder),
             "cp": report("cp", digits, "copied.onnx", folder=folder),
             "share": report("share", digits, "digits.onnxz", "--out", "shared", folder=folder),
+            "mv": report("mv", "copied.onnx", "moved.onnx", folder=folder),
+            "rm": report("rm", "moved.onnx", folder=folder),
+            "completion": report("completion", "bash", folder=folder),
+            "repair": report("repair", "digits.onnxz", folder=folder),
+            "batch": report("batch", digits, "missing.onnx", "--out", "out", "--to", "onnxz", folder=folder),
+            "inspect --nodes --params": report("inspect", digits, "--nodes", "--params", folder=folder),
+            "inspect of several": report("inspect", digits, "missing.onnx", folder=folder),
+            "verify of several": report("verify", digits, "missing.onnx", folder=folder),
+            "usage error": report("nonsense", folder=folder),
             "error": report("inspect", "missing.onnx", folder=folder),
         },
     }

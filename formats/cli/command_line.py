@@ -1,7 +1,7 @@
 """From the texts of a command line to values: which flags a verb has, and what was given.
 
-There is one table, the rows of the classes of options (`formats/options.py`). What is plain is parsed here. For help,
-completion and errors, `typer_commands.py` gives the same table to typer, which takes longer to import than a small
+There is one table, the rows of the classes of options (`formats/options.py`). What is plain is parsed here. For help
+and errors, `typer_commands.py` gives the same table to typer, which takes longer to import than a small
 model to convert.
 """
 

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from formats.cli.command_line import Group, Verb
-from formats.cli.printing import show
 from formats.cli.several import FOLDER
-from formats.cli.shared_options import FileOptions, OutputOptions, QuietOptions, groups, how_to_tell
+from formats.cli.shared_options import FileOptions, OutputOptions, groups, how_to_tell, tell
 from formats.errors import OptionError
 from formats.options import SWITCH, option
 from formats.registry import ReadOptions
@@ -54,8 +53,9 @@ def files(request: Request) -> int:
     from formats import companions
     from formats.cli.report_lines import files_lines
 
+    output = how_to_tell(request)
     found = companions.model_files(Path(request.arguments[0]), **request.of(ReadOptions, FileOptions))
-    show(found.to_json() if request.of(OutputOptions).get("json") else files_lines(found))
+    tell(output, found, lambda: files_lines(found))
     return 0
 
 
@@ -85,16 +85,15 @@ def _told(request: Request, act: Callable[[dict[str, Any]], Relocation], options
 
     output = how_to_tell(request)
     done = act(request.of(options))
-    if not output.get("quiet"):
-        show(done.to_json() if output.get("json") else relocation_lines(done))
+    tell(output, done, lambda: relocation_lines(done))
     return 0
 
 
 def share(request: Request) -> int:
     """Write models so that equal weights lie once, and print what that saves."""
     from formats import job_list, sharing
+    from formats.cli.looking_verbs import progress
     from formats.cli.report_lines import sharing_lines
-    from formats.cli.verbs import progress
     from formats.tensordata.engine import EngineOptions
 
     output = how_to_tell(request)
@@ -105,8 +104,7 @@ def share(request: Request) -> int:
     sources = [place.source for place in job_list.places_of(request.arguments, out)]
     with progress(wanted=not output.get("quiet") and not output.get("json")) as shown:
         done = sharing.share(sources, out, progress=shown, **given)
-    if not output.get("quiet"):
-        show(done.to_json() if output.get("json") else sharing_lines(done))
+    tell(output, done, lambda: sharing_lines(done))
     return 0
 
 
@@ -115,7 +113,7 @@ def share_groups(of_all_packages: bool) -> Sequence[Group]:
     from formats.sharing import ShareOptions
     from formats.tensordata.engine import EngineOptions
 
-    return groups(IntoOptions, ShareOptions, EngineOptions, QuietOptions, OutputOptions, ReadOptions)(of_all_packages)
+    return groups(IntoOptions, ShareOptions, EngineOptions, OutputOptions, ReadOptions)(of_all_packages)
 
 
 FILE_VERBS = (
@@ -136,7 +134,7 @@ FILE_VERBS = (
         Data files that are named after the model are named after the new one.
         """,
         ("SRC", "DST"),
-        groups(PlaceOptions, QuietOptions, OutputOptions),
+        groups(PlaceOptions, OutputOptions),
         copy,
     ),
     Verb(
@@ -147,7 +145,7 @@ FILE_VERBS = (
         link leads to; the new model then has a copy, if it is in another folder.
         """,
         ("SRC", "DST"),
-        groups(PlaceOptions, QuietOptions, OutputOptions),
+        groups(PlaceOptions, OutputOptions),
         move,
     ),
     Verb(
@@ -158,7 +156,7 @@ FILE_VERBS = (
         after the model.
         """,
         ("FILE",),
-        groups(RemovalOptions, QuietOptions, OutputOptions),
+        groups(RemovalOptions, OutputOptions),
         remove,
     ),
     Verb(

@@ -43,5 +43,10 @@ def printable(lines: Iterable[str]) -> str:
 
 
 def show(report: dict[str, Any] | Iterable[str]) -> None:
-    """A report for programs is printed as JSON, one for people as lines."""
-    say(json_text(report) if isinstance(report, dict) else printable(report))
+    """A report for programs is printed as JSON, one for people as lines that fit the terminal."""
+    if isinstance(report, dict):
+        say(json_text(report))
+        return
+    from formats.cli.columns import fitted
+
+    say(printable(fitted(report)))

@@ -52,7 +52,7 @@ def run(program: str, texts: Sequence[str]) -> int:
             say_version(program)
         elif program == VERBS[0].name and (words := other_converts.advice(texts)):
             raise OptionError(words)
-        elif verb is None or f"_{program.upper()}_COMPLETE" in os.environ:  # so shells ask what could come next
+        elif verb is None:
             run_by_typer(program, texts, outcome)
         elif (request := understood(rest, verb)) is not None:
             perform(verb, request, outcome)
@@ -95,7 +95,7 @@ def perform(verb: Verb, request: Request, outcome: Outcome) -> None:
 
 
 def run_by_typer(program: str, texts: Sequence[str], outcome: Outcome) -> None:
-    """Help, completion, errors in what was typed, and the rare command line that only typer understands."""
+    """Help, errors in what was typed, and the rare command line that only typer understands."""
     from formats.cli import typer_commands
 
     def version() -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from formats.cli.columns import shortened, table, terminal_width
 from formats.units import in_units
 
 if TYPE_CHECKING:
@@ -66,17 +67,20 @@ def summary(report: ConversionReport) -> list[str]:
 
 def written_lines(files: Sequence[WrittenFile | DataFile]) -> Iterator[str]:
     """The files that would be written, a line for each, with the sizes in bytes."""
-    return _table(("file", "bytes"), [(str(file.path), f"{file.nbytes:,}") for file in files])
+    return table(("file", "bytes"), [(str(file.path), f"{file.nbytes:,}") for file in files])
 
 
-def inspection_lines(seen: Inspection, tensors: int | str) -> Iterator[str]:
-    """What is in a model, with the `tensors` largest tensors, or those of which the names match a pattern."""
+def inspection_lines(seen: Inspection, tensors: int | str, *, lists_nodes: bool = False) -> Iterator[str]:
+    """What is in a model, with the `tensors` largest tensors, or those of which the names match a pattern.
+
+    Where there are nodes, they are counted, and listed if wanted.
+    """
     yield f"{seen.path}  {seen.format}, {in_units(seen.nbytes)}"
     facts = {
         "producer": " ".join(filter(None, (seen.producer_name, seen.producer_version))),
         "ir version": "" if seen.ir_version is None else str(seen.ir_version),
         "opsets": _counts({name or "ai.onnx": version for name, version in seen.opsets.items()}, " "),
-        "metadata": ", ".join(f"{key}={value!r:.{MAX_CELL}}" for key, value in seen.metadata.items()),
+        "metadata": ", ".join(f"{key}={_part(repr(value))}" for key, value in seen.metadata.items()),
         "linked to": "" if seen.archive is None else f"{seen.archive}, which has the weights",
         "inputs": ", ".join(f"{value.name}: {value.type}" for value in seen.inputs),
         "outputs": ", ".join(f"{value.name}: {value.type}" for value in seen.outputs),
@@ -90,11 +94,21 @@ def inspection_lines(seen: Inspection, tensors: int | str) -> Iterator[str]:
     if seen.runtime is not None:
         yield from runtime_lines(seen.runtime)
         yield ""
-    yield from _table(("file", "bytes"), [(str(file.path), f"{file.nbytes:,}") for file in seen.files])
+    if seen.nodes is not None:
+        yield from _node_lines(seen, lists_nodes)
+        yield ""
+    if seen.parts is not None:
+        parts = [
+            (part.name or "(others)", f"{part.tensors:,}", f"{part.parameters:,}", f"{part.nbytes:,}")
+            for part in seen.parts
+        ]
+        yield from table(("part", "tensors", "parameters", "bytes"), parts)
+        yield ""
+    yield from table(("file", "bytes"), [(str(file.path), f"{file.nbytes:,}") for file in seen.files])
     yield ""
     totals = [(name, f"{total.tensors:,}", f"{total.nbytes:,}") for name, total in seen.data_types.items()]
     count, nbytes = len(seen.tensors), sum(entry.nbytes for entry in seen.tensors)
-    yield from _table(("data type", "tensors", "bytes"), [*totals, ("all", f"{count:,}", f"{nbytes:,}")])
+    yield from table(("data type", "tensors", "bytes"), [*totals, ("all", f"{count:,}", f"{nbytes:,}")])
     shown = sorted(seen.tensors, key=lambda entry: -entry.nbytes)
     if isinstance(tensors, str):
         shown = [entry for entry in shown if fnmatchcase(entry.name or entry.where, tensors)]
@@ -103,11 +117,26 @@ def inspection_lines(seen: Inspection, tensors: int | str) -> Iterator[str]:
         shown = shown[:tensors]
     if shown:
         yield from [""] if isinstance(tensors, int) else []
-        yield from _table(
+        yield from table(
             ("tensor", "data type", "dims", "bytes", "offset", "file"), [_tensor_row(entry) for entry in shown]
         )
         if isinstance(tensors, int) and count > tensors:
             yield f"  and {count - tensors:,} more (--tensors {count} or --json lists all)"
+
+
+def _node_lines(seen: Inspection, lists_nodes: bool) -> Iterator[str]:
+    """The number of nodes by operator and domain, and the nodes themselves, if they are to be listed."""
+    assert seen.nodes is not None
+    counts = Counter((node.operator, node.domain) for node in seen.nodes)
+    rows = [(operator, domain, f"{number:,}") for (operator, domain), number in counts.most_common()]
+    yield from table(("operator", "domain", "nodes"), rows)
+    if lists_nodes:
+        yield ""
+        nodes = [
+            (node.name or node.where, node.operator, ", ".join(node.inputs), ", ".join(node.outputs))
+            for node in seen.nodes
+        ]
+        yield from table(("node", "operator", "inputs", "outputs"), nodes)
 
 
 def runtime_lines(found: RuntimeFindings) -> Iterator[str]:
@@ -166,6 +195,11 @@ def comparison_lines(result: Comparison) -> Iterator[str]:
     yield f"{first} and {second}: {found}{form}"
 
 
+def _part(text: str) -> str:
+    """The text, on a terminal no more of it than shows what it is."""
+    return text if terminal_width() is None else shortened(text, MAX_CELL)
+
+
 def _counts(counts: Mapping[str, int], joint: str) -> str:
     return ", ".join(f"{name}{joint}{count}" for name, count in counts.items())
 
@@ -174,34 +208,16 @@ def _tensor_row(entry: TensorEntry) -> tuple[str, ...]:
     offset = "" if entry.file_offset is None else f"{entry.file_offset:,}"
     dims = f"[{','.join(map(str, entry.dims))}]"  # as in the types of inputs
     file = "" if entry.file is None else entry.file.name
-    return _shortened(entry.name or entry.where), entry.data_type, dims, f"{entry.nbytes:,}", offset, file
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= MAX_CELL else f"{text[: MAX_CELL // 2 - 2]}...{text[-MAX_CELL // 2 + 1 :]}"
-
-
-def _table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """The rows under their heads, columns of numbers aligned to the right."""
-    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    numeric = [head in ("bytes", "offset", "tensors") for head in heads]
-    for row in (heads, *rows):
-        cells = (
-            f"{cell:>{width}}" if is_number else f"{cell:{width}}"
-            for cell, width, is_number in zip(row, widths, numeric, strict=True)
-        )
-        yield f"  {'  '.join(cells)}".rstrip()
+    return entry.name or entry.where, entry.data_type, dims, f"{entry.nbytes:,}", offset, file
 
 
 def files_lines(found: ModelFiles) -> Iterator[str]:
     """The files of a model, one a line."""
-    rows = [("file", "bytes", "")]
+    rows = []
     for file in found.files:
         remark = f"stays: {file.stays}" if file.stays else f"leads to {file.leads_to}" if file.leads_to else ""
         rows.append((str(file.path), f"{file.nbytes:,}", remark))
-    widths = [max(len(row[column]) for row in rows) for column in range(2)]
-    for path, nbytes, remark in rows:
-        yield f"{path:{widths[0]}}  {nbytes:>{widths[1]}}  {remark}".rstrip()
+    yield from (line[2:] for line in table(("file", "bytes", ""), rows))
 
 
 def relocation_lines(done: Relocation) -> Iterator[str]:

@@ -11,7 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from formats.cli.error_text import describe, error_to_json, in_flags, traceback_lines
-from formats.cli.printing import json_text, printable, say
+from formats.cli.printing import json_text, printable, say, show
 from formats.cli.progress_bar import JobProgress
 from formats.errors import OptionError
 from formats.options import SWITCH, Kind, count, option, settle, text
@@ -165,7 +165,7 @@ class Shown:
             say(printable([f"error: {first}", *reasons]), sys.stderr)
         elif result.report is not None and self._tells:
             lines = (line for line in summary(result.report) if not line.startswith("note:"))  # which a manifest has
-            say(printable(in_flags(line, self._words[0], {}) for line in lines))
+            show(in_flags(line, self._words[0], {}) for line in lines)
         self._done += 1
         if self._bar is not None:
             self._bar(self._done, self._count)

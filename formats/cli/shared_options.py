@@ -6,27 +6,29 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from formats.cli.command_line import Group
+from formats.cli.printing import show
 from formats.errors import OptionError
 from formats.options import SWITCH, option
 from formats.registry import FORMAT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Protocol
 
     from formats.cli.command_line import Request
 
+    class Report(Protocol):
+        """What was done or found."""
 
-@dataclass(frozen=True, slots=True)
-class QuietOptions:
-    """Whether `convert` says what it did."""
-
-    quiet: bool = option(False, SWITCH, "Print nothing but errors.", aliases=("-q",))
+        def to_json(self) -> dict[str, Any]:
+            """The same in strings, numbers, lists and dictionaries."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputOptions:
     """How a verb says what it did or found."""
 
+    quiet: bool = option(False, SWITCH, "Print nothing but errors.", aliases=("-q",))
     json: bool = option(False, SWITCH, "Print one JSON report, also of an error.")
     debug: bool = option(False, SWITCH, "Print the traceback of an error.")
 
@@ -45,7 +47,13 @@ def groups(*options: type) -> Callable[[bool], Sequence[Group]]:
 
 def how_to_tell(request: Request) -> dict[str, Any]:
     """The options that say how a verb tells what it did. Raises: OptionError where they exclude each other."""
-    output = request.of(QuietOptions, OutputOptions)
+    output = request.of(OutputOptions)
     if output.get("quiet") and output.get("json"):
         raise OptionError("`quiet` and `json` exclude each other")
     return output
+
+
+def tell(output: Mapping[str, Any], report: Report, lines: Callable[[], Iterable[str]]) -> None:
+    """What was done or found is printed as `output` says: not at all, as JSON, or in lines."""
+    if not output.get("quiet"):
+        show(report.to_json() if output.get("json") else lines())

@@ -1,4 +1,4 @@
-"""The verbs as commands of typer: for help, for completion in shells, and for errors in what was typed."""
+"""The verbs as commands of typer: for help, and for errors in what was typed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typer.core import TyperCommand
 from formats.cli.command_line import Request, Typed, check_arguments, flags_of, panels, with_text_attached
 from formats.errors import OptionError
 from formats.options import rows_of
-from formats.registry import FORMAT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,7 +53,11 @@ def helper(program: str, texts: Sequence[str], verbs: Sequence[Verb]) -> str:
 def app_of(verbs: Sequence[Verb], perform: Perform, say_version: Callable[[], None]) -> typer.Typer:
     """One verb as a command, or several as the verbs of one."""
     app = typer.Typer(
-        pretty_exceptions_enable=False, rich_markup_mode=None, context_settings=SETTINGS, help=DESCRIPTION
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings=SETTINGS,
+        help=DESCRIPTION,
     )
     for verb in verbs:
         app.command(
@@ -129,16 +132,8 @@ def flag_parameter(name: str, flag: Flag) -> Parameter:
     """A flag that may be given again; a switch once."""
     if not flag.metavar:
         return parameter(name, bool, False, typer.Option(*flag.names, show_default=False))
-    completion: dict[str, Any] = {"autocompletion": formats_beginning} if flag.metavar == FORMAT.metavar else {}
-    info: Any = typer.Option(*flag.names, metavar=flag.metavar, show_default=False, **completion)
+    info: Any = typer.Option(*flag.names, metavar=flag.metavar, show_default=False)
     return parameter(name, list[str] | None, None, info)
-
-
-def formats_beginning(incomplete: str) -> list[str]:
-    """The names of formats that begin like this."""
-    from formats import registry
-
-    return [codec.name for codec in registry.codecs() if codec.name.startswith(incomplete)]
 
 
 def command_class(verb: Verb) -> type[TyperCommand]:

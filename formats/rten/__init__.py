@@ -40,7 +40,13 @@ def _release(value: Any) -> str:
     return value
 
 
-RELEASE = Kind("a release of RTen that is known", _release, "RELEASE")
+def _releases() -> list[str]:
+    from formats.rten.target import TARGETS
+
+    return [*TARGETS]
+
+
+RELEASE = Kind("a release of RTen that is known", _release, "RELEASE", values=_releases)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,118 @@
+"""How wide texts are on a terminal, and how they fit into its width: tables are shortened, sentences are wrapped.
+
+Where the output is not a terminal, nothing is shortened or wrapped.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+from formats.cli.printing import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+NUMBERS = ("bytes", "nodes", "offset", "parameters", "tensors")  # heads of columns that are aligned to the right
+LEAST_CELLS = 8  # that a column keeps
+LEAST_WIDTH = 20  # of a terminal; on a narrower one, lines are cut by the terminal
+INDENT = "    "  # of what follows a line's beginning
+_LABEL = re.compile(r"  \S.{0,15}?  +(?=\S)")  # in front of a fact
+
+
+def terminal_width() -> int | None:
+    """The number of cells in a line of the terminal that stdout is, or of `COLUMNS`; `None` where it is none."""
+    if not sys.stdout.isatty():
+        return None
+    return max(shutil.get_terminal_size().columns, LEAST_WIDTH)
+
+
+def cells(text: str) -> int:
+    """The number of cells that the text takes on a terminal: two for each wide character, none for combining ones."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def shortened(text: str, width: int) -> str:
+    """The text, without its middle where it takes more cells than `width`."""
+    if cells(text) <= width:
+        return text
+    room = width - 3
+    head = _beginning(text, (room + 1) // 2)
+    tail = _beginning(text[::-1], room - cells(head))[::-1]
+    return f"{head}...{tail}"
+
+
+def _beginning(text: str, width: int) -> str:
+    """As much of the text as fits."""
+    taken = used = 0
+    for char in text:
+        used += cells(char)
+        if used > width:
+            break
+        taken += 1
+    return text[:taken]
+
+
+def table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """The rows under their heads, columns of numbers aligned to the right, as wide as the terminal at most."""
+    shown = [tuple(printable([cell]) for cell in row) for row in (heads, *rows)]
+    widths = [max(map(cells, column)) for column in zip(*shown, strict=True)]
+    numeric = [head in NUMBERS for head in heads]
+    if (width := terminal_width()) is not None:
+        _narrow(widths, numeric, width - 2 * len(widths))
+    for row in shown:
+        padded = (
+            _padded(shortened(cell, room), room, to_the_right=is_number)
+            for cell, room, is_number in zip(row, widths, numeric, strict=True)
+        )
+        yield f"  {'  '.join(padded)}".rstrip()
+
+
+def _narrow(widths: list[int], numeric: Sequence[bool], room: int) -> None:
+    """The widest columns that are no numbers become narrower, until all fit into so many cells or have their least."""
+    flexible = [n for n, is_number in enumerate(numeric) if not is_number]
+    while sum(widths) > room:
+        widest = max(flexible, key=lambda n: widths[n], default=None)
+        if widest is None or widths[widest] <= LEAST_CELLS:
+            return
+        second = max((widths[n] for n in flexible if widths[n] < widths[widest]), default=LEAST_CELLS)
+        widths[widest] -= min(max(widths[widest] - max(second, LEAST_CELLS), 1), sum(widths) - room)
+
+
+def _padded(cell: str, width: int, *, to_the_right: bool) -> str:
+    space = " " * (width - cells(cell))
+    return space + cell if to_the_right else cell + space
+
+
+def fitted(lines: Iterable[str]) -> Iterator[str]:
+    """The lines, wrapped between words where they are longer than the terminal is wide.
+
+    A word that is longer itself, such as a path, is left to the terminal, so that it can be copied as it is.
+    """
+    width = terminal_width()
+    for line in lines:
+        yield from [line] if width is None else _wrapped(printable([line]), width)
+
+
+def _wrapped(line: str, width: int) -> Iterator[str]:
+    if cells(line) <= width:
+        yield line
+        return
+    label = _LABEL.match(line)
+    start = label[0] if label and cells(label[0]) < width // 2 else ""
+    indent = " " * len(start) or INDENT
+    words = line[len(start) :].split(" ")
+    part = start + words[0]
+    for word in words[1:]:
+        if cells(part) + 1 + cells(word) > width:
+            yield part.rstrip()
+            part = indent + word
+        else:
+            part += f" {word}"
+    yield part

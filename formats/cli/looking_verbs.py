@@ -1,0 +1,335 @@
+"""The verbs that look at models and change nothing: `inspect`, `verify` and `diff`."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from formats.cli.command_line import Verb
+from formats.cli.error_text import describe, error_to_json, traceback_lines
+from formats.cli.printing import json_text, printable, say, show
+from formats.cli.progress_bar import Progress
+from formats.cli.shared_options import FileOptions, OutputOptions, groups, how_to_tell, tell
+from formats.errors import FormatError, OptionError
+from formats.options import SWITCH, Flag, Kind, count, option, settle
+from formats.registry import RUNTIME, ReadOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from formats.cli.command_line import Request
+    from formats.cli.shared_options import Report
+    from formats.inspection import Inspection
+
+EXIT_WRONG = 1  # the file is not sound; the models differ
+EXIT_TROUBLE = 2  # they could not be compared, as `cmp` and `diff` have it
+TENSORS_IN_TABLE = 20
+DIFFERENCES = 100
+PICTURES = (".svg", ".html")
+
+
+def _picture(name: str) -> Path:
+    if Path(name).suffix.lower() not in PICTURES:
+        raise ValueError(name)
+    return Path(name)
+
+
+def _any_path(name: str) -> Path:
+    if not name:
+        raise ValueError(name)
+    return Path(name)
+
+
+def _tensors(value: object) -> int | str:
+    if isinstance(value, str) and value:
+        return int(value) if value.isdecimal() else value
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    raise ValueError(value)
+
+
+def _decimal(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError(text)
+    return int(text)
+
+
+def _nodes(value: object) -> bool | str:
+    if isinstance(value, bool) or (isinstance(value, str) and value):
+        return value
+    raise ValueError(value)
+
+
+TENSORS = Kind("a number, or a pattern of names", _tensors, "N|PATTERN", _tensors)
+NODES = Kind("a pattern of names or operators", _nodes, "[PATTERN]")
+PICTURE = Kind("a file name that ends in .svg or .html", lambda value: value, "OUT.svg|OUT.html", _picture)
+PATH = Kind("the name of a file", lambda value: value, "MODEL.onnx", _any_path)
+
+
+@dataclass(frozen=True, slots=True)
+class InspectOptions:
+    """What `inspect` shows."""
+
+    tensors: int | str = option(
+        TENSORS_IN_TABLE,
+        TENSORS,
+        f"List the N largest tensors, {TENSORS_IN_TABLE} by default, or those with names like PATTERN, such as *.bias.",
+    )
+    nodes: str | bool = option(
+        False,
+        NODES,
+        "Count the nodes by operator, and list those whose name or operator is like PATTERN.",
+        flags=(
+            Flag(
+                ("--nodes",),
+                "Count the nodes by operator; with PATTERN, such as Conv*, count and list those whose name or operator "
+                "matches it.",
+                "[PATTERN]",
+                True,
+            ),
+        ),
+    )
+    params: int = option(
+        0,
+        count(1)._replace(metavar="[DEPTH]"),
+        "Count the parameters of each part of the model.",
+        flags=(
+            Flag(
+                ("--params",),
+                "Count the parameters of each part of the model, by the first DEPTH words of names, 1 by default.",
+                "[DEPTH]",
+                1,
+                _decimal,
+            ),
+        ),
+    )
+    layout: Path | None = option(None, PICTURE, "Draw where everything is in the files.")
+    overwrite: bool = option(False, SWITCH, "Replace OUT if it exists.", aliases=("-f", "--force"))
+
+    def __post_init__(self) -> None:
+        settle(self)
+        if self.overwrite and self.layout is None:
+            raise OptionError("`overwrite` is of use with `layout` only")
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeQuestion:
+    """What `inspect` is asked about a runtime."""
+
+    runtime: str | None = option(None, RUNTIME, "Say whether RTen's own ONNX loader runs FILE, and what stops it.")
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyOptions:
+    """What `verify` checks."""
+
+    data: bool = option(False, SWITCH, "Read everything and check the checksums that there are.")
+    original: Path | None = option(
+        None, PATH, "The file that FILE was converted from; needs --data.", aliases=("--source",)
+    )
+    threads: int = option(0, count(), "Use N threads; 0, the default, is as many as help.")
+
+
+@dataclass(frozen=True, slots=True)
+class DiffOptions:
+    """What `diff` compares and shows."""
+
+    storage: bool = option(False, SWITCH, "Compare how weights are stored, too.")
+    limit: int = option(DIFFERENCES, count(), f"Tell N differences; {DIFFERENCES} by default.")
+
+
+class Seen(NamedTuple):
+    """What was found in a file: the report, its lines, and whether all is well."""
+
+    report: Report
+    lines: Callable[[], Iterable[str]]
+    ok: bool = True
+
+
+def inspect(request: Request) -> int:
+    """Print what is in files, and draw it."""
+    from formats import inspection
+    from formats.cli.report_lines import inspection_lines
+
+    output = how_to_tell(request)
+    given = request.of(InspectOptions)
+    if output.get("json") and "tensors" in given:
+        raise OptionError("`tensors` is not of use with `json`, which lists all")
+    chosen = InspectOptions(**given)
+    reading = request.of(ReadOptions, FileOptions)
+    _check_one(request, given, ("layout",))
+
+    def see(file: Path) -> Seen:
+        found = inspection.inspect(
+            file, nodes=bool(chosen.nodes), params=chosen.params, **request.of(RuntimeQuestion), **reading
+        )
+        found = _with_nodes_like(found, chosen.nodes)
+        if chosen.layout is not None:
+            draw(file, chosen.layout, chosen.overwrite, reading)
+        return Seen(found, lambda: inspection_lines(found, chosen.tensors, lists_nodes=isinstance(chosen.nodes, str)))
+
+    return _look(request, output, see, title="read")
+
+
+def _with_nodes_like(found: Inspection, pattern: str | bool) -> Inspection:
+    """The inspection with the nodes whose name or operator is like the pattern, if it is one."""
+    if isinstance(pattern, bool) or found.nodes is None:
+        return found
+    nodes = (node for node in found.nodes if any(fnmatchcase(name, pattern) for name in (node.name, *node.operators)))
+    return replace(found, nodes=tuple(nodes))
+
+
+def verify(request: Request) -> int:
+    """Print what is wrong with files."""
+    from formats import verification
+    from formats.cli.report_lines import verification_lines
+
+    output = how_to_tell(request)
+    given = request.of(VerifyOptions, ReadOptions, FileOptions)
+    _check_one(request, given, ("original",))
+
+    def see(file: Path) -> Seen:
+        with progress(wanted=not (output.get("json") or output.get("quiet"))) as shown:
+            result = verification.verify(file, progress=shown, **given)
+        return Seen(result, lambda: verification_lines(result), result.ok)
+
+    return _look(request, output, see, title="ok")
+
+
+def _check_one(request: Request, given: dict[str, Any], names: Iterable[str]) -> None:
+    """Raises OptionError where an option that is for one file is given for several."""
+    if _is_several(request):
+        for name in names:
+            if name in given:
+                raise OptionError(f"`{name}` is for one file, and here are several")
+
+
+def _is_several(request: Request) -> bool:
+    return len(request.arguments) > 1 or Path(request.arguments[0]).is_dir()
+
+
+def _look(request: Request, output: dict[str, Any], see: Callable[[Path], Seen], *, title: str) -> int:
+    """Look at each of the files that are meant, and tell what was found; the exit code is 1 where one is not well.
+
+    Of several, one that cannot be read is told, too, and does not stop the others.
+    """
+    if not _is_several(request):
+        (name,) = request.arguments
+        seen = see(Path(name))
+        tell(output if seen.ok else {**output, "quiet": False}, seen.report, seen.lines)
+        return 0 if seen.ok else EXIT_WRONG
+    from formats import job_list
+
+    entries: list[dict[str, Any]] = []
+    failures = 0
+    for place in job_list.places_of(request.arguments, None, request.of(FileOptions).get("format")):
+        try:
+            seen = see(place.source)
+        except (FormatError, OSError) as error:
+            failures += 1
+            entries.append({"path": str(place.source), "error": _told(request, output, place.source, error)})
+            continue
+        failures += not seen.ok
+        if output.get("json"):
+            entries.append({**seen.report.to_json(), "error": None})
+        else:
+            if entries and title == "read" and not output.get("quiet"):
+                say("")
+            entries.append({})
+            tell(output if seen.ok else {**output, "quiet": False}, seen.report, seen.lines)
+    well = len(entries) - failures
+    if output.get("json"):
+        say(json_text({"models": entries, "ok": well, "failed": failures}))
+    elif not output.get("quiet"):
+        show([*([""] if title == "read" else []), f"{len(entries)} files: {well} {title}, {failures} failed"])
+    return EXIT_WRONG if failures else 0
+
+
+def _told(request: Request, output: dict[str, Any], file: Path, error: Exception) -> dict[str, Any]:
+    """The error as JSON, when people were told."""
+    words = request.rows(), request.flags_as_typed()
+    if output.get("debug"):
+        say(printable(traceback_lines(error)), sys.stderr)
+    first, *reasons = describe(error, *words)
+    first = first if first.startswith(str(file)) else f"{file}: {first}"
+    say(printable([f"error: {first}", *reasons]), sys.stderr)
+    return error_to_json(error, *words)
+
+
+def diff(request: Request) -> int:
+    """Print how two models differ."""
+    from formats import difference
+    from formats.cli.report_lines import comparison_lines
+
+    output = how_to_tell(request)
+    given = request.of(DiffOptions, ReadOptions)
+    result = difference.compare(*request.arguments, **given)
+    tell(output, result, lambda: comparison_lines(result))
+    return 0 if result.equal else EXIT_WRONG
+
+
+@contextmanager
+def progress(*, wanted: bool) -> Iterator[Progress | None]:
+    """A bar, where it is wanted and somebody can see it."""
+    bar = Progress() if wanted and sys.stderr.isatty() else None
+    try:
+        yield bar
+    finally:
+        if bar is not None:
+            bar.close()
+
+
+def draw(file: Path, picture: Path, overwrite: bool, reading: dict[str, Any]) -> None:
+    """A picture of where everything is in the files of a model is written, as SVG or HTML."""
+    from formats import layout
+    from formats.tensordata.engine import EngineOptions, execute
+    from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan
+    from formats.tensordata.source import Literal
+
+    files = layout.layout(file, **reading)
+    text = layout.to_html(files) if picture.suffix.lower() == ".html" else layout.to_svg(files)
+    data = text.encode()
+    plan = WritePlan((FilePlan(picture, len(data), (PlacedWrite(0, Literal(data)),)),))
+    execute(plan, EngineOptions(overwrite=overwrite))
+
+
+LOOKING_VERBS = (
+    Verb(
+        "inspect",
+        """Print what is in the model FILE; no weight is read.
+
+        There may be several, and folders with models. One that cannot be read does not stop the others; the exit code
+        is 1 then.
+        """,
+        ("FILE...",),
+        groups(FileOptions, RuntimeQuestion, InspectOptions, OutputOptions, ReadOptions),
+        inspect,
+    ),
+    Verb(
+        "verify",
+        """Check the integrity of the model FILE; the exit code is 1 where something is wrong.
+
+        Checked are the structure, names and operator sets, the size and place of every tensor; with --data all
+        checksums. There may be several files, and folders with models.
+        """,
+        ("FILE...",),
+        groups(FileOptions, VerifyOptions, OutputOptions, ReadOptions),
+        verify,
+    ),
+    Verb(
+        "diff",
+        """Print how the models A and B differ; the exit code is 0 where they are equal, 1 where they are not.
+
+        Formats may be different: weights are compared by content, and beside a .rten file what the other one would
+        become as such a file. Where models cannot be compared, the exit code is 2.
+        """,
+        ("A", "B"),
+        groups(DiffOptions, OutputOptions, ReadOptions),
+        diff,
+        failure=EXIT_TROUBLE,
+    ),
+)

@@ -1,0 +1,167 @@
+"""What shells suggest: bash, zsh and fish themselves are asked, with the script that `formats completion` prints."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from commands import run
+
+from formats.cli.command_line import flags_of
+from formats.cli.verbs import VERBS
+
+SHELLS = ("bash", "zsh", "fish")
+SECONDS = 30.0
+# What is typed before Tab, and what the line is then, where only one thing can follow.
+COMPLETED = [
+    ("formats conv", "formats convert"),
+    ("formats ver", "formats verify"),
+    ("formats convert a --dry", "formats convert a --dry-run"),
+    ("formats convert a --to rt", "formats convert a --to rten"),
+    ("formats convert a --from-format onnxz --encr", "formats convert a --from-format onnxz --encryption"),
+    ("formats convert a --rten-target 0.26", "formats convert a --rten-target 0.26"),
+    ("formats inspect --runtime r", "formats inspect --runtime rten"),
+    ("formats inspect uni", "formats inspect unique.onnx"),
+    ("formats convert --metadata uni", "formats convert --metadata unique.onnx"),
+    ("formats batch --out onlyf", "formats batch --out onlyfolder/"),
+    ("formats rm --all", "formats rm --all-data"),
+    ("formats completion fi", "formats completion fish"),
+    ("formats mv unique.onnx onlyf", "formats mv unique.onnx onlyfolder/"),
+]
+
+
+@pytest.fixture(params=SHELLS)
+def shell(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A shell that is installed, with its script in the test's folder."""
+    name = str(request.param)
+    if shutil.which(name) is None:
+        pytest.skip(f"{name} is not installed")
+    done = run("formats", "completion", name)
+    assert (0, "") == (done.exit_code, done.stderr)
+    (tmp_path / "script").write_text(done.stdout, encoding="utf-8")
+    (tmp_path / "unique.onnx").write_bytes(b"x")
+    (tmp_path / "onlyfolder").mkdir()
+    return name
+
+
+class Terminal:
+    """A shell on a pseudo-terminal."""
+
+    def __init__(self, command: list[str], folder: Path) -> None:
+        pty = pytest.importorskip("pty", reason="this system has no pseudo-terminals")
+        self._leader, follower = pty.openpty()
+        environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "TERM": "dumb", "PS1": "$ ", "LC_ALL": "C"}
+        self._process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=follower,
+            stdout=follower,
+            stderr=follower,
+            start_new_session=True,
+        )
+        os.close(follower)
+
+    def answer(self, typed: str, until: str) -> str:
+        """What is shown after typing, up to a text."""
+        os.write(self._leader, typed.encode())
+        shown, end = "", time.monotonic() + SECONDS
+        while not re.search(until, shown):
+            assert time.monotonic() < end, shown
+            if select.select([self._leader], [], [], 0.2)[0]:
+                shown += os.read(self._leader, 65536).decode(errors="replace")
+        return shown
+
+    def close(self) -> None:
+        """The shell is gone."""
+        self._process.kill()
+        self._process.wait()
+        os.close(self._leader)
+
+
+def completed(shell: str, folder: Path) -> list[str]:
+    """What each of the lines becomes when Tab is pressed at its end."""
+    if shell == "fish":  # which tells without a terminal
+        lines = []
+        for typed, _ in COMPLETED:
+            code = f"source script; complete -C '{typed}'"
+            found = subprocess.run(["fish", "-c", code], cwd=folder, capture_output=True, text=True, check=True).stdout
+            names = [line.partition("\t")[0] for line in found.splitlines()]
+            assert len(names) == 1, (typed, names)
+            lines.append(f"{typed.rpartition(' ')[0]} {names[0]}")
+        return lines
+    start = {"bash": ["bash", "--norc", "--noprofile", "-i"], "zsh": ["zsh", "-f", "-i"]}[shell]
+    begin = {"bash": "", "zsh": "PS1='$ '; autoload -U compinit; compinit -u -D; "}[shell]
+    terminal = Terminal(start, folder)
+    try:
+        terminal.answer(f'{begin}eval "$(cat script)"; echo rea""dy\r', "ready")
+        lines = []
+        for number, (typed, _) in enumerate(COMPLETED):
+            # Tab, then to the beginning of the line, which becomes an argument of `echo`.
+            shown = terminal.answer(f"{typed}\t\x01echo {number}\\<\x05\\>\r", rf"\n{number}<[^>]*>")
+            lines.append(re.findall(rf"\n{number}<([^>]*)>", shown)[-1])
+    finally:
+        terminal.close()
+    return lines
+
+
+def test_shells_complete(shell: str, tmp_path: Path) -> None:
+    """Verbs, options, values of options, files and folders are completed where only one is left."""
+    found = [line.strip().removesuffix("/") for line in completed(shell, tmp_path)]  # zsh takes the slash back
+    assert found == [expected.removesuffix("/") for _, expected in COMPLETED]
+
+
+def test_shells_know_all_options(shell: str, tmp_path: Path) -> None:
+    """Each verb is suggested with all its options."""
+    script = (tmp_path / "script").read_text(encoding="utf-8")
+    for verb in VERBS:
+        names = flags_of(group.options for group in verb.groups(True))
+        if shell == "fish":
+            found = {
+                f"-{'-' * (dash == 'l')}{name}"
+                for line in script.splitlines()
+                if f"seen_subcommand_from {verb.name}'" in line
+                for dash, name in re.findall(r" -([ls]) (\S+)", line.partition(" -d ")[0])
+            }
+        elif shell == "bash":
+            listed = re.search(rf'^ +{verb.name}\) words="([^"]*)"', script, re.MULTILINE)
+            assert listed is not None
+            found = set(listed[1].split())
+        else:
+            part = script[script.index(f"            {verb.name})\n") :].partition(") ;;")[0]
+            found = set(re.findall(r'"(-[^:]*):', part))
+        assert {*names, "-h", "--help"} == found - {*SHELLS}
+
+
+def test_suggestions_of_bash() -> None:
+    """Where several can follow, bash suggests these, and nothing where only the user knows; `=` is understood, too."""
+    if shutil.which("bash") is None:
+        pytest.skip("bash is not installed")
+    script = run("formats", "completion", "bash").stdout
+    for words, expected in (
+        (["formats", "convert", "--to", ""], "onnx onnxz rten onnxc textproto json"),
+        (["formats", "convert", "--to", "="], "onnx onnxz rten onnxc textproto json"),
+        (["formats", "convert", "--to", "=", "onnx"], "onnx onnxz onnxc"),
+        (["formats", "convert", "--encryption", ""], "1 2 3"),
+        (["formats", "convert", "--threads", ""], ""),
+        (["formats", "completion", ""], "bash zsh fish"),
+        (["formats", "verify", "--d"], "--data --debug"),
+    ):
+        listed = " ".join(f"'{word}'" for word in words)
+        code = f'{script}\nCOMP_WORDS=({listed}); COMP_CWORD={len(words) - 1}; _formats; echo "${{COMPREPLY[@]}}"'
+        done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=True)
+        found = [word for word in done.stdout.split() if word not in ("-q", "--quiet", "--json", "-h", "--help")]
+        assert expected.split() == (found if words[1] != "completion" else found[:3])
+
+
+def test_unknown_shells_are_refused() -> None:
+    """A shell for which there is no script is a mistake in the command line."""
+    done = run("formats", "completion", "tcsh")
+    assert (2, True) == (done.exit_code, "bash, zsh, fish" in done.stderr)
+    assert "" == run("formats", "completion", "zsh", "-q").stdout

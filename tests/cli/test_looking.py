@@ -1,0 +1,324 @@
+"""Several files at once, quiet and JSON for every verb, nodes and parameters, and the width of a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import Done, run
+from rich.cells import cell_len
+
+import formats
+from formats import Function, Graph, Model, Node, OperatorSetId, StringStringEntry
+from formats.cli.columns import cells, shortened, table
+from formats.cli.verbs import VERBS
+
+LONG = "encoder/" + "a very long name/" * 20 + "\N{CJK UNIFIED IDEOGRAPH-6A21}\N{CJK UNIFIED IDEOGRAPH-578B}" * 20
+HOSTILE = "red \x1b[31m\n\u202e\x07 end"
+
+
+def named(*names: str) -> Model:
+    """A model with a weight of each name."""
+    weights = [formats.from_numpy(np.ones(n + 300, "float32"), name) for n, name in enumerate(names)]
+    nodes = [Node(name=f"node of {name}", op_type="Identity", input=[name], output=[f"{name}/o"]) for name in names]
+    graph = Graph(name="g", node=nodes, initializer=weights)
+    metadata = [StringStringEntry(key="labels", value="cat, dog, " * 40)]
+    return Model(ir_version=8, opset_import=[OperatorSetId("", 17)], graph=graph, metadata_props=metadata)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder: two models, one that is wrong, and one that is none."""
+    monkeypatch.chdir(tmp_path)
+    Path("models/in").mkdir(parents=True)
+    formats.save(named("w"), "models/a.onnx", external_data=True)
+    formats.save(named("w"), "models/in/b.onnxz")
+    wrong = named("w")
+    assert wrong.graph is not None
+    wrong.graph.node[0].input = ["nothing"]
+    formats.save(wrong, "models/c.onnx")
+    Path("models/d.onnx").write_bytes(b"no model")
+    return tmp_path
+
+
+def formats_(*arguments: str | Path) -> Done:
+    """What `formats` does."""
+    return run("formats", *arguments)
+
+
+def test_several_files_are_inspected(folder: Path) -> None:
+    """One that cannot be read is told and does not stop the others; the exit code is 1 then."""
+    done = formats_("inspect", "models")
+    assert (1, "4 files: 3 read, 1 failed") == (done.exit_code, done.stdout.splitlines()[-1])
+    first = [line.split()[0] for line in done.stdout.splitlines() if re.match(r"models\S+  onnx", line)]
+    assert first == ["models/a.onnx", "models/c.onnx", "models/in/b.onnxz"]
+    assert [line.startswith("error: models/d.onnx") for line in done.stderr.splitlines()] == [True]
+    assert 0 == formats_("inspect", "models/a.onnx", "models/in").exit_code
+    assert 1 == formats_("inspect", "models/a.onnx", "none.onnx").exit_code
+
+
+def test_several_files_are_verified(folder: Path) -> None:
+    """Those that are wrong and those that cannot be read count; patterns are understood where the shell leaves them."""
+    done = formats_("verify", "models/*.onnx", "models/in", "none.onnx", "--data")
+    assert (1, "5 files: 2 ok, 3 failed") == (done.exit_code, done.stdout.splitlines()[-1])
+    assert "models/c.onnx: 1 error" in done.stdout
+    assert [line.startswith("error: none.onnx: No such file") for line in done.stderr.splitlines()] == [True]
+    assert (0, "2 files: 2 ok, 0 failed") == (
+        formats_("verify", "models/a.onnx", "models/in").exit_code,
+        formats_("verify", "models/a.onnx", "models/in").stdout.splitlines()[-1],
+    )
+
+
+@pytest.mark.parametrize("verb", ["inspect", "verify"])
+def test_several_files_are_one_report(folder: Path, verb: str) -> None:
+    """Of several files, the report has one entry each: that of the file alone, and its error, which is null if none."""
+    done = formats_(verb, "models", "none.onnx", "--json")
+    report = json.loads(done.stdout)
+    failed = 2 if verb == "inspect" else 3
+    assert (1, 5 - failed, failed) == (done.exit_code, report["ok"], report["failed"])
+    for entry in report["models"]:
+        error = entry.pop("error")
+        alone = formats_(verb, entry["path"], "--json")
+        if error is None:
+            assert entry == json.loads(alone.stdout)
+        else:
+            assert (error, ["path"]) == (json.loads(alone.stdout)["error"], [*entry])
+
+
+def test_options_for_one_file_are_refused_for_several(folder: Path) -> None:
+    """A picture and an original belong to one model; a mistake in an option is told once, before any file."""
+    for arguments in (
+        ("inspect", "models", "--layout", "a.svg"),
+        ("verify", "models", "--data", "--original", "models/a.onnx"),
+        ("inspect", "models", "models/a.onnx", "--max-depth", "0"),
+    ):
+        done = formats_(*arguments)
+        assert (2, 1, "") == (done.exit_code, len(done.stderr.splitlines()), done.stdout)
+
+
+QUIET = {
+    "completion": ["bash"],
+    "convert": ["models/a.onnx", "out.rten"],
+    "batch": ["models/a.onnx", "--out", "out", "--to", "onnxz"],
+    "inspect": ["models/a.onnx"],
+    "verify": ["models/a.onnx"],
+    "diff": ["models/a.onnx", "models/c.onnx"],
+    "repair": ["models/a.onnx"],
+    "files": ["models/a.onnx"],
+    "cp": ["models/a.onnx", "x.onnx"],
+    "mv": ["models/a.onnx", "y.onnx"],
+    "rm": ["models/a.onnx"],
+    "share": ["models/a.onnx", "models/c.onnx", "--out", "shared"],
+}
+
+
+def test_every_verb_can_be_quiet_and_speak_json(folder: Path) -> None:
+    """`-q` prints nothing but errors, `--json` one object, also of errors, and both together are refused."""
+    assert {verb.name for verb in VERBS} == {*QUIET}
+    for verb, arguments in QUIET.items():
+        for flag in ("-q", "--json"):
+            assert 0 == subprocess.call(["rm", "-rf", "out", "out.rten", "x.onnx", "x.onnx.data", "shared"])
+            if Path("y.onnx").exists():
+                formats.move_model("y.onnx", "models/a.onnx")
+            formats.save(named("w"), "models/a.onnx", external_data=True, overwrite=True)
+            done = formats_(verb, *arguments, flag)
+            assert (verb == "diff", "") == (bool(done.exit_code), done.stderr), verb
+            assert (done.stdout == "") if flag == "-q" else isinstance(json.loads(done.stdout), dict)
+        both = formats_(verb, *arguments, "--json", "--quiet")
+        assert (2, "OptionError") == (both.exit_code, json.loads(both.stdout)["error"]["kind"])
+
+
+def test_what_is_wrong_is_told_quietly(folder: Path) -> None:
+    """`verify -q` tells of files that are wrong and of nothing else."""
+    assert "" == formats_("verify", "-q", "models/a.onnx").stdout
+    done = formats_("verify", "-q", "models")
+    told = [line.split(":")[0] for line in done.stdout.splitlines()]
+    assert (1, ["error", "models/c.onnx", "error", "models/d.onnx"]) == (done.exit_code, told)
+    assert formats_("verify", "-q", "models/c.onnx").stdout.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        [],
+        ["--nonsense"],
+        *([verb.name, "--nonsense"] for verb in VERBS),
+        *([verb.name] for verb in VERBS),
+        ["inspect", "a.onnx", "--max-depth", "x"],
+        ["inspect", "--max-depth", "1", "--params=x", "a.onnx"],
+        ["verify", "a.onnx", "b.onnx", "--threads", "-1"],
+        ["convert", "a.onnx", "b.onnx", "out/", "--to", "none"],
+        ["convert", "a.onnx", "b.onnx", "out/"],
+        ["convert", "a.onnx", "b.rten", "--checksum"],
+        ["diff", "a", "b", "c"],
+    ],
+    ids=" ".join,
+)
+def test_usage_errors_are_json(folder: Path, arguments: list[str]) -> None:
+    """A command line that is not understood ends with exit code 2 and an error with all keys, in every verb."""
+    if not arguments:
+        assert "Usage" in formats_().stdout
+        return
+    done = formats_(*arguments, "--json")
+    report = json.loads(done.stdout)
+    assert (2, ["error"], "OptionError") == (done.exit_code, [*report], report["error"]["kind"])
+    assert [*report["error"]] == ["kind", "message", "path", "file_offset", "where"]
+    assert f"formats: error: {report['error']['message']}\n" == done.stderr
+
+
+def test_nodes_are_counted_and_listed(tmp_path: Path) -> None:
+    """`--nodes` counts by operator and domain, in subgraphs and functions, too; a pattern lists those that match."""
+    inner = Graph(node=[Node(name="inside", op_type="Neg", input=["w"], output=["n"])])
+    whole = named("w", "v")
+    assert whole.graph is not None
+    whole.graph.node.append(
+        Node(op_type="If", output=["i"], attribute=[formats.Attribute(name="then_branch", type=5, g=inner)])
+    )
+    whole.functions = [Function(name="f", domain="me", node=[Node(op_type="Neg", domain="me", output=["o"])])]
+    formats.save(whole, tmp_path / "a.onnx")
+    lines = formats_("inspect", tmp_path / "a.onnx", "--nodes").stdout.splitlines()
+    begin = next(n for n, line in enumerate(lines) if re.match(r"  operator +domain +nodes$", line))
+    rows = {tuple(line.split()) for line in lines[begin + 1 : begin + 5]}
+    assert rows == {("Identity", "ai.onnx", "2"), ("Neg", "ai.onnx", "1"), ("Neg", "me", "1"), ("If", "ai.onnx", "1")}
+    shown = formats_("inspect", tmp_path / "a.onnx", "--nodes", "*.Neg").stdout
+    assert "  inside                Neg       w       n" in shown
+    assert "  functions[0].node[0]  Neg               o" in shown
+    report = json.loads(formats_("inspect", tmp_path / "a.onnx", "--nodes=node of v", "--json").stdout)
+    assert report["nodes"] == [
+        {
+            "where": "graph.node[1]",
+            "name": "node of v",
+            "operator": "Identity",
+            "domain": "ai.onnx",
+            "inputs": ["v"],
+            "outputs": ["v/o"],
+        }
+    ]
+    assert 5 == len(formats.inspect(tmp_path / "a.onnx", nodes=True).to_json()["nodes"])
+    assert "nodes" not in formats.inspect(tmp_path / "a.onnx").to_json()
+
+
+def test_parameters_are_counted_by_part(tmp_path: Path) -> None:
+    """`--params` sums what names have in common up to a depth, after what all have; the largest part comes first."""
+    formats.save(named("m.enc.a.w", "m.enc.a.b", "m.dec.x.w", "m.dec.y.w", "val_1"), tmp_path / "a.onnx")
+    parts = formats.inspect(tmp_path / "a.onnx", params=1).parts
+    assert parts is not None
+    assert [("m.dec", 2, 605, 2420), ("m.enc", 2, 601, 2404), ("", 1, 304, 1216)] == [tuple(part) for part in parts]
+    lines = formats_("inspect", tmp_path / "a.onnx", "--params", "2").stdout.splitlines()
+    begin = next(n for n, line in enumerate(lines) if re.match(r"  part +tensors +parameters +bytes$", line))
+    assert [line.split()[0] for line in lines[begin + 1 : begin + 5]] == ["m.enc.a", "(others)", "m.dec.y", "m.dec.x"]
+    report = json.loads(formats_("inspect", tmp_path / "a.onnx", "--params", "--json").stdout)
+    assert {"name": "m.dec", "tensors": 2, "parameters": 605, "nbytes": 2420} == report["parts"][0]
+    assert sum(part["parameters"] for part in report["parts"]) == report["parameters"]
+    formats.save(named("a", "b"), tmp_path / "b.onnx")
+    assert [("", 2)] == [part[:2] for part in formats.inspect(tmp_path / "b.onnx", params=1).parts or ()]
+
+
+# Width
+
+
+def in_terminal(folder: Path, columns: int, *arguments: str) -> list[str]:
+    """The lines that `formats` shows on a terminal of so many columns."""
+    pty = pytest.importorskip("pty", reason="this system has no pseudo-terminals")
+    leader, follower = pty.openpty()
+    environment = {**os.environ, "COLUMNS": str(columns), "PYTHONPATH": str(Path(formats.__file__).parents[1])}
+    command = [sys.executable, "-m", "formats", *arguments]
+    process = subprocess.Popen(command, cwd=folder, stdout=follower, stderr=subprocess.PIPE, env=environment)
+    os.close(follower)
+    shown = b""
+    while True:
+        try:
+            part = os.read(leader, 65536)
+        except OSError:  # which is how Linux says that the other end is closed
+            break
+        if not part:
+            break
+        shown += part
+    assert process.wait(60) in (0, 1), process.stderr and process.stderr.read()
+    if process.stderr is not None:
+        process.stderr.close()
+    os.close(leader)
+    return shown.decode().splitlines()
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_output_fits_the_terminal(tmp_path: Path, columns: int) -> None:
+    """No line is wider than the terminal, in cells, whatever names there are, but for words such as paths."""
+    formats.save(named(LONG, HOSTILE, "w"), tmp_path / "a.onnx", external_data=True)
+    formats.save(named("w"), tmp_path / "b.onnx")
+    for arguments in (
+        ("inspect", "a.onnx", "--nodes", "*", "--params"),
+        ("verify", "a.onnx", "b.onnx"),
+        ("diff", "a.onnx", "b.onnx"),
+        ("files", "a.onnx"),
+        ("convert", "a.onnx", "c.rten", "--dry-run"),
+        ("cp", "a.onnx", "d.onnx", "--dry-run"),
+        ("share", "a.onnx", "b.onnx", "--out", "o", "--dry-run"),
+        ("repair", "a.onnx"),
+        ("rm", "a.onnx", "-n"),
+    ):
+        lines = in_terminal(tmp_path, columns, *arguments)
+        assert lines
+        for line in lines:
+            longest = max((cell_len(word) for word in line.split()), default=0)
+            assert cell_len(line) <= columns or longest > columns - 8, (arguments, line)
+            assert line.isprintable()
+
+
+def test_nothing_is_cut_where_there_is_no_terminal(tmp_path: Path) -> None:
+    """In a pipe, names and metadata are whole, whatever `COLUMNS` says; control characters are escaped."""
+    formats.save(named(LONG, HOSTILE), tmp_path / "a.onnx")
+    environment = {**os.environ, "COLUMNS": "40", "PYTHONPATH": str(Path(formats.__file__).parents[1])}
+    command = [sys.executable, "-m", "formats", "inspect", "a.onnx", "--nodes", "*"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, check=True, env={**environment, "PYTHONUTF8": "1"}
+    )
+    shown = done.stdout.decode()
+    assert 3 == sum(LONG in line for line in shown.splitlines() if "Identity" in line or "FLOAT" in line) + 1
+    assert "cat, dog, " * 40 in shown
+    assert "red \\x1b[31m\\n\\u202e\\x07 end" in shown
+    assert all(line.isprintable() for line in shown.splitlines())
+
+
+def test_tables_are_aligned_in_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wide and combining characters count as what they take; the widest column is shortened in its middle."""
+    wide, combining = "\N{CJK UNIFIED IDEOGRAPH-6A21}" * 3, "e\N{COMBINING ACUTE ACCENT}"
+    rows = [(wide, "1"), (combining, "22"), ("plain", "333")]
+    assert {cell_len(line) for line in table(("name", "bytes"), rows)} == {2 + 6 + 2 + 5}
+    assert (6, 1) == (cells(wide), cells(combining))
+    assert ("ab...yz", "ab") == (shortened("abcdefghijklmnopqrstuvwxyz", 7), shortened("ab", 7))
+    assert cell_len(shortened(wide * 9, 20)) in (19, 20)
+    monkeypatch.setattr("formats.cli.columns.terminal_width", lambda: 30)
+    lines = [*table(("name", "kind", "bytes"), [("n" * 50, "k" * 50, "1,000"), ("n", "k", "1")])]
+    assert {30} == {cell_len(line) for line in lines}
+
+
+def any_text() -> Any:
+    """Texts of all kinds of characters."""
+    from hypothesis import strategies as st
+
+    return st.text(max_size=80)
+
+
+def test_any_text_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever characters a name has, a table is no wider than the terminal, and no line breaks."""
+    from hypothesis import given, settings
+
+    monkeypatch.setattr("formats.cli.columns.terminal_width", lambda: 40)
+
+    @settings(max_examples=150, deadline=None)
+    @given(any_text(), any_text())
+    def fits(first: str, second: str) -> None:
+        for line in table(("name", "kind", "bytes"), [(first, second, "1")]):
+            assert cell_len(line) <= 40
+            assert len(line.splitlines()) <= 1
+
+    fits()
