@@ -72,6 +72,7 @@ def copy_model(
     dst: str | os.PathLike[str],
     *,
     overwrite: bool = False,
+    parents: bool = False,
     dry_run: bool = False,
     fsync: bool | None = None,
 ) -> Relocation:
@@ -79,13 +80,13 @@ def copy_model(
 
     Data files that are named after the model are named after the new one. Where one is there with the same bytes, as
     that of models with common weights may be, it is used. With `overwrite`, the model at `dst` and its data files are
-    replaced, but no other file. With `dry_run`, nothing is written.
+    replaced, but no other file. With `parents`, folders around `dst` are made. With `dry_run`, nothing is written.
 
     Raises: FormatError where the model cannot be read, or has the extension of another format at `dst`; OSError
     where the files cannot be written. Nothing was written then.
     """
-    engine = EngineOptions(overwrite=overwrite, dry_run=dry_run, fsync=fsync)
-    return _relocate(Path(src), Path(dst), engine, moves=False)
+    engine = EngineOptions(overwrite=overwrite, parents=parents, dry_run=dry_run, fsync=fsync)
+    return _relocate(Path(src), _place(dst, Path(src)), engine, moves=False)
 
 
 def move_model(
@@ -93,6 +94,7 @@ def move_model(
     dst: str | os.PathLike[str],
     *,
     overwrite: bool = False,
+    parents: bool = False,
     dry_run: bool = False,
     fsync: bool | None = None,
 ) -> Relocation:
@@ -103,9 +105,9 @@ def move_model(
 
     Raises: as `copy_model` does. Nothing was written or removed then.
     """
-    engine = EngineOptions(overwrite=overwrite, dry_run=dry_run, fsync=fsync)
+    engine = EngineOptions(overwrite=overwrite, parents=parents, dry_run=dry_run, fsync=fsync)
     with _lock(Path(src), dry_run):  # nobody else moves or removes it between reading and removing
-        return _relocate(Path(src), Path(dst), engine, moves=True)
+        return _relocate(Path(src), _place(dst, Path(src)), engine, moves=True)
 
 
 def remove_model(path: str | os.PathLike[str], *, all_data: bool = False, dry_run: bool = False) -> Relocation:
@@ -151,10 +153,8 @@ def _new_name(location: str, src: Path, dst: Path) -> str:
 
 
 def _relocate(src: Path, dst: Path, options: EngineOptions, *, moves: bool) -> Relocation:
-    if dst.is_dir():
-        dst = dst / src.name
     opened = open_files(src, None, READ_DEFAULTS, dst, alone=not moves)
-    _check_destination(opened.listed, dst)
+    _check_destination(opened.listed, dst, parents=options.parents)
     in_place = dst.parent.resolve() == src.parent.resolve()
     names: dict[str, str] = {}  # of data files that the new model has beside it, by location
     for file in opened.listed.files[1:]:
@@ -181,16 +181,22 @@ def _relocate(src: Path, dst: Path, options: EngineOptions, *, moves: bool) -> R
     return Relocation(src, dst, written, removed, (*_kept(listed.files), *left), options.dry_run)
 
 
-def _check_destination(listed: ModelFiles, dst: Path) -> None:
+def _place(dst: str | os.PathLike[str], src: Path) -> Path:
+    """Where the model at `src` goes: to `dst`, or with its own name into the folder that this is, or is to be."""
+    path = Path(dst)
+    return path / src.name if path.is_dir() or os.fspath(dst).endswith(("/", os.sep)) else path
+
+
+def _check_destination(listed: ModelFiles, dst: Path, *, parents: bool) -> None:
     """Nothing, where the model may be at `dst`: it has an extension of its format there, and weights that can follow.
 
     Raises: UnsupportedError otherwise; FileExistsError where `dst` is the model itself; FileNotFoundError where its
-    folder does not exist.
+    folder does not exist, without `parents`.
     """
     codec = registry.by_name(listed.format)
     if dst.suffix.lower() not in codec.extensions:
         raise UnsupportedError(f"{dst.name} has no extension of {codec.title}; use `formats convert`", path=dst)
-    if not dst.parent.is_dir():
+    if not (parents or dst.parent.is_dir()):
         raise FileNotFoundError(errno.ENOENT, "no such directory", str(dst.parent))
     if dst.exists() and dst.samefile(listed.path):
         raise FileExistsError(errno.EEXIST, "this is the model itself", str(dst))

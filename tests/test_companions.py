@@ -94,6 +94,26 @@ def test_a_copy_looks_into_no_other_graph(split: Path, monkeypatch: pytest.Monke
     assert 3 == len(formats.copy_model(split, split.parent / "b.onnx").written)
 
 
+@pytest.mark.parametrize("move", [False, True])
+def test_folders_around_a_destination_are_made_on_request(split: Path, tmp_path: Path, move: bool) -> None:
+    """Without `parents`, a folder that is missing is an error; with it, it is made, and is gone where that fails."""
+    relocate = formats.move_model if move else formats.copy_model
+    for place in (f"{tmp_path}/x/y/", tmp_path / "x" / "y" / "b.onnx"):
+        with pytest.raises(FileNotFoundError, match="no such directory"):
+            relocate(split, place)
+        assert not (tmp_path / "x").exists()
+    foreseen = relocate(split, f"{tmp_path}/x/y/", parents=True, dry_run=True)
+    assert not (tmp_path / "x").exists()
+    done = relocate(split, f"{tmp_path}/x/y/", parents=True)
+    assert (done.written, done.removed) == (foreseen.written, foreseen.removed)
+    assert ["a-00001-of-00002.data", "a-00002-of-00002.data", "a.onnx"] == names(tmp_path / "x" / "y")
+    assert split.exists() != move
+    (tmp_path / "bad.onnx").write_bytes(b"no model")
+    with pytest.raises(FormatError):
+        relocate(tmp_path / "bad.onnx", tmp_path / "z" / "b.onnx", parents=True)
+    assert not (tmp_path / "z").exists()
+
+
 def left(report: formats.ConversionReport) -> list[str]:
     """The files that a conversion says it left behind."""
     return [loss.where for loss in report.losses if loss.kind == "left_behind"]

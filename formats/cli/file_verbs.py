@@ -27,6 +27,7 @@ class PlaceOptions:
     overwrite: bool = option(
         False, SWITCH, "Replace the model at DST and its data files, but no other file.", aliases=("-f", "--force")
     )
+    parents: bool = option(False, SWITCH, "Make the folders around DST where they are missing.")
     dry_run: bool = option(False, SWITCH, "Write nothing; say what would be done.", aliases=("-n",))
     fsync: bool | None = option(
         None, SWITCH, "Wait until files are on the disk; by default those that replace others, before these go."

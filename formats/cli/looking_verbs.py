@@ -245,7 +245,12 @@ def _look(request: Request, output: dict[str, Any], see: Callable[[Path], Seen],
     if output.get("json"):
         say(json_text({"models": entries, "ok": well, "failed": failures}))
     elif not output.get("quiet"):
-        show([*([""] if title == "read" else []), f"{len(entries)} files: {well} {title}, {failures} failed"])
+        show(
+            [
+                *([""] if title == "read" else []),
+                f"{len(entries)} file{'s' * (len(entries) != 1)}: {well} {title}, {failures} failed",
+            ]
+        )
     return EXIT_WRONG if failures else 0
 
 

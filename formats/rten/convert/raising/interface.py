@@ -66,7 +66,7 @@ class Interface:
         held, pinned, place = HOLDERS[kind.elem_type].number, self._pins.get(name), self._places[name]
         if pinned is None:
             if held == INT32:
-                detail = "integers of 32 bits may have been of 64 bits, bool or others; the types can be pinned"
+                detail = "integers of 32 bits may have been of 64 bits, bool or others; `pin` gives them these types"
                 self._losses.add("forgotten", detail, place, name, matters=False)
             return held
         if HOLDERS[pinned].number != held or (kind.is_sequence and pinned != held):
