@@ -313,6 +313,21 @@ SMALL_TENSORS = (
 )
 
 
+# An even larger graph
+
+LARGEST_GRAPH = (
+    case(
+        "many-nodes",
+        "400,000 nodes: load, save; verify and diff",
+        "nodes-400000.onnx",
+        ONNX,
+        python("look", "formats", work(2.5, "onnx"), tool="formats verify", verb="verify"),
+        python("diff", "formats", work(1, "onnx"), PEAK, tool="formats diff, equal", changed=False),
+        python("diff", "formats", work(5, "onnx"), tool="formats diff, changed", changed=True),
+    ),
+)
+
+
 # Long lists in attributes
 
 TREES = "trees-5000000.onnx"
@@ -447,6 +462,7 @@ KINDS_OF_WORK = {
     "Convert weights of types that RTen lacks": OTHER_TYPES,
     "Load and save 1 GiB of weights": LOADING_AND_SAVING,
     "A graph of 40,000 nodes": LARGE_GRAPHS,
+    "A graph of 400,000 nodes": LARGEST_GRAPH,
     "100,000 small tensors": SMALL_TENSORS,
     "A tree ensemble of 45 million elements": LISTS,
     "25 million numbers in typed fields": TYPED,

@@ -223,6 +223,21 @@ def look(task: Task, verb: str) -> Work:
     return verb_of_library(task.model)
 
 
+def diff(task: Task, changed: bool) -> Work:
+    """How the model differs from a copy of it, in which a node in the middle may have another name."""
+    import formats
+
+    other = task.directory / "other.onnx"
+    model = formats.load(task.model)
+    if changed:
+        model.graph.node[len(model.graph.node) // 2].name = "another"
+    formats.save(model, other)
+    del model
+    formats.compare(task.small, task.small)
+    yield
+    return formats.compare(task.model, other)
+
+
 def save_changed(task: Task) -> Work:
     """Nothing, when the model is in an `.onnx` file, every node with another name; loading it is preparation."""
     library = task.module

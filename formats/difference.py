@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.arguments import path_of
-from formats.conversion import read_model
+from formats.conversion import open_model
 from formats.errors import FormatError, LimitError
 from formats.ir import dtypes
 from formats.ir.archive_link import without_link
@@ -30,6 +30,7 @@ from formats.ir.model import (
     ValueInfo,
     set_names,
 )
+from formats.ir.sameness import is_left_alike, is_plainly_equal
 from formats.options import made
 from formats.registry import ReadOptions
 from formats.tensordata.plan import Loss
@@ -137,10 +138,10 @@ def compare(
     """
     paths = path_of(first), path_of(second)
     reading = made(ReadOptions, options)
-    opened = [read_model(path, None, reading, key_is_for_it=False) for path in paths]
-    codecs = [codec for codec, _, _ in opened]
+    opened = [open_model(path, None, reading, key_is_for_it=False) for path in paths]
+    codecs = [found.codec for found in opened]
     check_key(reading, *codecs)
-    form, models, notes = _in_one_form(paths, codecs, [without_link(model) for _, _, model in opened])
+    form, models, notes = _in_one_form(paths, codecs, [without_link(found.model) for found in opened])
     count, kept, largest = 0, [], 0.0
     try:
         for difference in differences(*models, storage=storage):
@@ -213,13 +214,15 @@ class _Walk:
             yield from self.tensors(where, first, second)
             return
         for name in set_names(first, second):
+            if is_left_alike(first, second, name):
+                continue
             mine, theirs = getattr(first, name), getattr(second, name)
             if mine is theirs or (not mine and not theirs and isinstance(mine, list)):
                 continue
             place = f"{where}.{name}" if where else name
             if isinstance(mine, list):
                 yield from self.lists(place, mine, theirs)
-            elif _is_message(mine) and _is_message(theirs):
+            elif isinstance(mine, Message) and isinstance(theirs, Message):
                 yield from self.messages(place, mine, theirs)
             elif mine != theirs and (type(first) is Dimension or _value(mine, theirs) != _value(theirs, mine)):
                 yield _change(place, name, mine, theirs)
@@ -227,7 +230,7 @@ class _Walk:
     def lists(self, where: str, first: list[Any], second: list[Any]) -> Iterator[Difference]:
         """The differences of two lists; entries with a name are found by it, others by their place."""
         sample = (first or second)[0]
-        if not _is_message(sample):
+        if not isinstance(sample, Message):
             if first != second:
                 yield _change(where, "", first, second)
             return
@@ -237,6 +240,8 @@ class _Walk:
             mine, theirs = dict(enumerate(first)), dict(enumerate(second))
         places = {k: index for index, k in enumerate(mine)}
         for k, entry in mine.items():
+            if is_plainly_equal(entry, theirs.get(k)):
+                continue
             place = _place(where, places[k], entry)
             if k in theirs:
                 inner = self.messages(place, entry, theirs[k])
@@ -356,10 +361,6 @@ def _by_key(entries: Sequence[Any], key: Callable[[Any], Any] | None) -> dict[An
     return found if len(found) == len(entries) and None not in found and () not in found else None
 
 
-def _is_message(value: Any) -> bool:
-    return isinstance(value, Message)
-
-
 def _value(value: Any, other: Any) -> Any:
     """The value, the absent one of a scalar field as the default of its type."""
     return type(other)() if value is None and isinstance(other, (str, bytes, int, float)) else value
@@ -394,5 +395,5 @@ def _text(value: Any) -> str:
     """A value, shortened."""
     if value is None:
         return "nothing"
-    text = f"a {_kind(value)}" if _is_message(value) else repr(value)
+    text = f"a {_kind(value)}" if isinstance(value, Message) else repr(value)
     return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 3]}..."

@@ -48,6 +48,7 @@ ALLOWED = {
     "formats.extras": ("formats.errors",),
     "formats.tensordata": ("formats.errors", "formats.options", "formats.tensordata"),
     "formats.ir": ("formats.errors", "formats.ir"),
+    "formats.ir.sameness": FOUNDATION,
     "formats.ir.storage": FOUNDATION,
     "formats.onnxpb": (
         *(*FOUNDATION, "formats.onnxpb", "formats.registry", "formats.extras", "formats.foreign"),

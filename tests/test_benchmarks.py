@@ -95,7 +95,7 @@ def test_functions_work(case: Case, way: Way, directory: Path, tmp_path: Path) -
         ]
     if function == "copy_pieces" and json.loads(options)["how"] not in ("read", "write"):
         assert path.read_bytes() == (tmp_path / "copy").read_bytes()
-    assert bool(list(tmp_path.iterdir())) == function.startswith(("resave", "save", "zip", "convert", "copy"))
+    assert bool(list(tmp_path.iterdir())) == function.startswith(("resave", "save", "zip", "convert", "copy", "diff"))
 
 
 @pytest.mark.parametrize(("case", "way"), ways("convert"), ids=name_of)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import formats
@@ -32,6 +33,7 @@ from formats.cli.report_lines import comparison_lines
 from formats.difference import compare, differences
 from formats.errors import FormatError
 from formats.ir.dtypes import DATA_TYPES, DataType, numpy_dtype
+from formats.onnxpb.decoder import FieldsInSource
 
 
 def model() -> Model:
@@ -345,3 +347,56 @@ def test_models_that_cannot_be_converted_are_refused(tiny_model: Path, tmp_path:
     with pytest.raises(FormatError, match="DeformConv") as caught:
         compare(tmp_path / "a.rten", tmp_path / "b.onnx")
     assert tmp_path / "b.onnx" == caught.value.path
+
+
+def long_graph(**changes: str) -> onnx.GraphProto:
+    """A graph so long that its lists stay undecoded; `changes` are names of nodes to be given others."""
+    nodes = [
+        onnx.helper.make_node("Conv", [f"x{index}", "w"], [f"x{index + 1}"], f"n{index}", kernel_shape=[3, 3])
+        for index in range(2000)
+    ]
+    for node in nodes:
+        node.name = changes.get(node.name, node.name)
+    ends = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 4, 8, 8]) for name in ("x0", "x2000")]
+    weight = onnx.helper.make_tensor("w", onnx.TensorProto.FLOAT, [4, 4, 3, 3], bytes(576), raw=True)
+    small = [onnx.helper.make_tensor(f"c{index}", onnx.TensorProto.FLOAT, [], [index]) for index in range(1000)]
+    return onnx.helper.make_graph(nodes, "g", ends[:1], ends[1:], [weight, *small])
+
+
+def test_long_lists_that_are_alike_are_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes and tensors that are the same bytes in both files are equal; one that differs is found among the others."""
+    paths = [tmp_path / name for name in ("first.onnx", "second.onnx", "third.onnx")]
+    for path, graph in zip(paths, (long_graph(), long_graph(), long_graph(n777="other")), strict=True):
+        onnx.save(onnx.helper.make_model(graph), path)
+    (difference,) = compare(paths[0], paths[2]).differences
+    assert ("changed", "graph.node[777].name") == difference[:2]
+    monkeypatch.setattr(FieldsInSource, "decode", None)
+    assert compare(paths[0], paths[1]).equal
+
+
+def test_equal_references_to_other_data_differ(tmp_path: Path) -> None:
+    """Tensors whose bytes in the graph are equal are compared where their data are."""
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        model = onnx.helper.make_model(long_graph())
+        for number, tensor in enumerate(model.graph.initializer):
+            tensor.raw_data = bytes((number % 256,)) * (576 if tensor.name == "w" else 4)
+            if name == "second" and tensor.name == "c500":
+                tensor.raw_data = b"abcd"
+            tensor.ClearField("float_data")
+        path = tmp_path / name / "m.onnx"
+        onnx.save(model, path, save_as_external_data=True, location="m.data", size_threshold=0)
+    assert (tmp_path / "first/m.onnx").read_bytes() == (tmp_path / "second/m.onnx").read_bytes()
+    (difference,) = compare(tmp_path / "first/m.onnx", tmp_path / "second/m.onnx").differences
+    assert ("weights", "graph.initializer[501]") == difference[:2]
+
+
+def test_a_damaged_list_names_its_file(tmp_path: Path) -> None:
+    """Where one of two files has a damaged node, the error says in which file it is."""
+    first, second = tmp_path / "first.onnx", tmp_path / "second.onnx"
+    onnx.save(onnx.helper.make_model(long_graph()), first)
+    second.write_bytes(first.read_bytes().replace(b"\x22\x04Conv", b"\x22\x7fConv", 1))
+    for pair in ((first, second), (second, first)):
+        with pytest.raises(FormatError) as caught:
+            compare(*pair)
+        assert caught.value.path == second

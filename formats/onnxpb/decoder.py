@@ -144,13 +144,17 @@ class FieldsInSource:
             file.check_unchanged()
         values: dict[str, Any] = {}
         decoder, table = _Decoder(self.source, self.max_depth, at_once=True), tables()[self.message]
-        with collector_paused():
-            for start, stop in self.ranges:
-                if element := self.known.pop(start, None):  # for whoever comes first: each gets elements of its own
-                    values.setdefault(self.name, []).append(element)
-                else:
-                    decoder.merge(values, table, start, stop, self.depth)
-            decoder.join()
+        try:
+            with collector_paused():
+                for start, stop in self.ranges:
+                    if element := self.known.pop(start, None):  # for whoever comes first: each gets elements of its own
+                        values.setdefault(self.name, []).append(element)
+                    else:
+                        decoder.merge(values, table, start, stop, self.depth)
+                decoder.join()
+        except FormatError as error:
+            error.path = error.path or next((file.path for file in self.source.files()), None)
+            raise
         elements: list[Any] = values[self.name]
         return elements
 

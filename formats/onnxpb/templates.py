@@ -75,6 +75,12 @@ class Alike:
         self._copies: list[list[Any]] = []
         self._more = 1
 
+    def __eq__(self, other: object) -> bool:
+        """Whether the other has the same bytes; elements of other bytes can be equal, too."""
+        return isinstance(other, Alike) and self.segments == other.segments
+
+    __hash__ = object.__hash__
+
     def decode(self) -> list[Any]:
         """The elements, new, and their lists too."""
         try:

@@ -1,0 +1,33 @@
+"""What is equal in two models for certain, seen without decoding it and without a look at weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from formats.ir.model import Node, ValueInfo
+from formats.tensordata.source import Concat, Literal
+
+if TYPE_CHECKING:
+    from formats.ir.model import Message, Undecoded
+    from formats.tensordata.source import Source
+
+
+def is_left_alike(first: Message, second: Message, name: str) -> bool:
+    """Whether a list is left undecoded in both, with the same bytes, and refers to no others: so nothing differs."""
+    if name in vars(first) or name in vars(second):
+        return False
+    mine, theirs = first.undecoded.get(name), second.undecoded.get(name)
+    if mine is None or theirs is None or mine.has_references or theirs.has_references:
+        return False
+    return _joined(mine) == _joined(theirs)
+
+
+def _joined(left: Undecoded) -> Source:
+    return Concat.of(*(Literal(part) if isinstance(part, bytes) else part for part in left.segments))
+
+
+def is_plainly_equal(first: Any, second: Any) -> bool:
+    """Whether two entries are equal for certain: with a look at their fields, and none into tensors."""
+    if type(first) is Node:
+        return "attribute" not in vars(first) and second is not None and vars(first) == vars(second)
+    return type(first) is ValueInfo and first == second
