@@ -168,6 +168,7 @@ def shared(beside: str, replaces: bool) -> Scenario:
 SPLIT = {"external_data": True, "max_external_file_size": 30_000}
 EACH = {"external_data": True, "one_file_per_tensor": True, "checksum": True}
 ONE = {"external_data": True}
+SAFETENSORS = {"external_data": "m.safetensors", "alignment": 4096}
 
 SCENARIOS = [
     both("m.onnxz", new=True),
@@ -237,6 +238,7 @@ MORE = [
     both("m.json", new=False),
     both("m.onnx", new=True, **SPLIT),
     both("m.onnx", new=False, **EACH),
+    both("m.onnx", new=False, **SAFETENSORS),
     shared("a.onnx", replaces=True),
 ]
 
