@@ -260,7 +260,7 @@ class DataFile:
     def add(self, offset: int, source: Source) -> None:
         """Append a source at that offset, which is that of the end or soon after it."""
         if offset > self.nbytes:
-            self.segments.append(bytes(offset - self.nbytes))
+            self.segments.append(_zeros(offset - self.nbytes))
         self.segments.append(source)
         self.nbytes = offset + source.nbytes
 
@@ -274,6 +274,14 @@ class DataFile:
         if checksum:  # of the whole file, padding included
             writes = [PlacedWrite(0, Concat.of(*(write.source for write in writes)), Digest(checksum, "sha1"))]
         return FilePlan(path, nbytes, tuple(writes))
+
+
+def _zeros(nbytes: int) -> Segment:
+    """Padding; of much, a part is in memory, which is written again and again."""
+    if nbytes < SMALL_BYTES:
+        return bytes(nbytes)
+    block = Literal(bytes(SMALL_BYTES))
+    return Concat.of(*nbytes // SMALL_BYTES * [block], block.slice(0, nbytes % SMALL_BYTES))
 
 
 class Outside:

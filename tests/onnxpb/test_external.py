@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -422,3 +423,23 @@ def test_data_that_another_model_needs(inline: Path, tmp_path: Path) -> None:
     (folder / "first.onnx").unlink()
     (folder / "broken.onnx").write_bytes(b"no model")
     assert () == formats.convert(inline, folder / "second.onnx", external_data="w.data", overwrite=True).losses
+
+
+@pytest.mark.parametrize("name", ["m.data", "m.safetensors"])
+def test_wide_gaps_take_no_memory(name: str, tmp_path: Path) -> None:
+    """Padding is not in memory, however much there is, and it is zeros."""
+    tensors = [weight(f"w{index}", 9) for index in range(20)]
+    graph = onnx.helper.make_graph([], "g", [], [], tensors)
+    onnx.save(onnx.helper.make_model(graph), tmp_path / "in.onnx")
+    model = read(tmp_path / "in.onnx")
+    tracemalloc.start()
+    options = OnnxOptions(external_data=name, size_threshold=0, alignment=8 << 20)  # 152 MiB of padding
+    assert 152 << 20 <= CODEC.plan(model, tmp_path / "m.onnx", options).nbytes
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 48 << 20  # the header of a .safetensors file is padded as well
+    write(model, tmp_path / "m.onnx", external_data=name, size_threshold=0, alignment=3 << 16, checksum=True)
+    assert arrays(tmp_path / "in.onnx") == arrays(tmp_path / "m.onnx")
+    assert formats.verify(tmp_path / "m.onnx", data=True).ok
+    data = (tmp_path / name).read_bytes()
+    assert not any(data[-(3 << 16) : -36])
