@@ -44,6 +44,7 @@ from formats.rten.operators import (
     signal,
     slicing,
     support_vectors,
+    suppression,
     trees,
 )
 from formats.rten.operators.spec import STANDARD_DOMAINS, OperatorSpec
@@ -86,6 +87,7 @@ FAMILIES: Final = (
     signal,
     slicing,
     support_vectors,
+    suppression,
     trees,
 )
 

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import TYPE_CHECKING
 
-from formats.rten.graph.attributes import get_int
-from formats.rten.operators import shape, slicing
+from formats.ir.dtypes import BOOL, INT64
+from formats.rten.graph.attributes import get_float, get_int
+from formats.rten.operators import (
+    comparison,
+    creation,
+    elementwise,
+    matrix,
+    normalization,
+    reduction,
+    shape,
+    slicing,
+)
 from formats.rten.operators.deviations import of_floats
 from formats.rten.operators.rules import same
 from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
+from formats.rten.types import INT64_MAX
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -29,20 +41,154 @@ def attention_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dim
     return [(query[0], query[1], width)]
 
 
+WINDOW = ("left_window_size", "right_window_size")
+MINUS_INFINITY = float("-inf")
+PADS_MASKS = 24  # the operator set since which a mask may be shorter than the keys
+
+
+def _counted(context: Context, name: str, axis: int) -> str:
+    """The places along one of the last two axes: zero, one, and so on."""
+    size = shape.sizes_of(context, name, axis, axis + 1 or INT64_MAX)
+    end = context.op(shape.Squeeze, size, context.int64([0]))
+    return context.op(creation.Range, context.int64_scalar(0), end, context.int64_scalar(1))
+
+
+def _padded(node: Node, context: Context, mask: str, keys: str) -> str:
+    """The mask, as long as the keys: what it leaves out is masked. One number is one for all keys."""
+    mask_dims, key_dims = context.dims(mask), context.dims(keys)
+    length, wanted = (dims[place] if dims else None for dims, place in ((mask_dims, -1), (key_dims, -2)))
+    if length == 1 or context.version < PADS_MASKS or (length is not None and length == wanted):
+        return mask
+    hidden = context.scalar(MINUS_INFINITY if context.is_float(mask) else 0, like=mask)
+    if isinstance(length, int) and isinstance(wanted, int):
+        if length > wanted:
+            return mask
+        pads = context.int64([0] * (2 * len(mask_dims or ()) - 1) + [wanted - length])
+        return context.op(slicing.Pad, mask, pads, hidden)
+    lengths = shape.sizes_of(context, mask, -1, INT64_MAX)
+    missing = context.op(elementwise.Sub, shape.sizes_of(context, keys, -2, -1), lengths)
+    missing = context.op(elementwise.Max, missing, context.int64([0]))
+    if length is None:
+        is_row = context.op(comparison.Equal, lengths, context.int64([1]))
+        missing = context.op(comparison.Where, is_row, context.int64([0]), missing)
+    dims = shape.joined(context, shape.sizes_of(context, mask, 0, -1), missing)
+    return context.op(slicing.Concat, mask, context.op(shape.Expand, hidden, dims), axis=-1)
+
+
+def _penalties(node: Node, context: Context, query: str, keys: str) -> str:
+    """What is added to the products of queries and keys so that masked ones do not count, with the axes of the mask.
+
+    It is empty where there is nothing to add.
+    """
+    mask, past, filled = context.optional(3), context.optional(4), context.optional(6)
+    left, right = get_int(node, "left_window_size", -1), get_int(node, "right_window_size", -1)
+    zero, hidden = (context.scalar(number, like=query) for number in (0.0, MINUS_INFINITY))
+    tests, column = [], context.int64([1])
+    if get_int(node, "is_causal") or left >= 0 or right >= 0:
+        places = context.op(shape.Unsqueeze, _counted(context, query, -2), column)
+        if past:
+            before = context.op(shape.Squeeze, shape.sizes_of(context, past, 2, 3), context.int64([0]))
+            places = context.op(elementwise.Add, places, before)
+        elif filled:
+            steps = shape.sizes_of(context, query, -2, -1)
+            before = context.op(elementwise.Sub, context.cast(filled, INT64), steps)
+            before = context.op(shape.Unsqueeze, before, context.int64([1, 2, 3]))
+            places = context.op(elementwise.Add, places, before)
+        ahead = context.op(elementwise.Sub, _counted(context, keys, -2), places)
+        limits = [0] if get_int(node, "is_causal") else []
+        limits += [right] if right >= 0 else []
+        tests += [context.op(comparison.LessOrEqual, ahead, context.int64_scalar(limit)) for limit in limits]
+        if left >= 0:
+            tests.append(context.op(comparison.GreaterOrEqual, ahead, context.int64_scalar(-left)))
+    if filled:
+        ends = context.op(shape.Unsqueeze, context.cast(filled, INT64), context.int64([1, 2, 3]))
+        tests.append(context.op(comparison.Less, _counted(context, keys, -2), ends))
+    mask = _padded(node, context, mask, keys) if mask else ""
+    if mask and not context.is_float(mask):
+        tests.append(context.cast(mask, BOOL))
+        mask = ""
+    if not tests:
+        return mask
+    seen = tests[0]
+    for test in tests[1:]:
+        seen = context.op(comparison.And, seen, test)
+    penalty = context.op(comparison.Where, seen, zero, hidden)
+    return context.op(elementwise.Add, mask, penalty) if mask else penalty
+
+
+def _of_heads(context: Context, name: str, heads: int) -> str:
+    """A value with an axis for its heads, before that of its places."""
+    if context.known_rank(name) == 4:
+        return name
+    apart = context.op(shape.Reshape, name, context.int64([0, 0, heads, -1]))
+    return context.op(shape.Transpose, apart, perm=[0, 2, 1, 3])
+
+
+def _repeated(context: Context, name: str, heads: int, times: int) -> str:
+    """Each head as often as there are heads of the query for it."""
+    if times == 1:
+        return name
+    apart = context.op(shape.Unsqueeze, name, context.int64([2]))
+    spread = context.op(shape.Expand, apart, context.int64([1, 1, times, 1, 1]))
+    first, last = shape.sizes_of(context, name, 0, 1), shape.sizes_of(context, name, 2, 4)
+    return context.op(shape.Reshape, spread, shape.joined(context, first, context.int64([heads * times]), last))
+
+
+def _written_out(node: Node, context: Context) -> list[Node]:
+    """Products of matrices and what is between them, so that it can be an output."""
+    is_flat = context.known_rank(context.input(0)) == 3
+    counts = get_int(node, "q_num_heads"), get_int(node, "kv_num_heads")
+    query_heads, heads = (
+        count if is_flat else context.static_dims(context.input(place))[1] for place, count in enumerate(counts)
+    )
+    query, key, value = (
+        _of_heads(context, context.input(place), query_heads if place == 0 else heads) for place in range(3)
+    )
+    if context.optional(4):
+        key, value = (context.op(slicing.Concat, context.input(4 + at), new, axis=2) for at, new in ((0, key), (1, value)))
+    keys, values = (_repeated(context, name, heads, query_heads // heads) for name in (key, value))
+    penalties = _penalties(node, context, query, key)
+    scale = get_float(node, "scale") or 1 / sqrt(context.static_dims(query, 3)[0])
+    scores = context.op(matrix.MatMul, query, context.op(shape.Transpose, keys, perm=[0, 1, 3, 2]))
+    stages = [context.op(elementwise.Mul, scores, context.scalar(scale, like=query))]
+    limit = get_float(node, "softcap")
+    if limit:
+        capped = context.op(elementwise.Tanh, context.op(elementwise.Div, stages[-1], context.scalar(limit, like=query)))
+        stages.append(context.op(elementwise.Mul, capped, context.scalar(limit, like=query)))
+    else:
+        stages.append(stages[-1])
+    stages.append(context.op(elementwise.Add, stages[-1], penalties) if penalties else stages[-1])
+    shares = context.op(normalization.Softmax, stages[-1], axis=-1)
+    if penalties:  # where all keys are masked, none counts
+        best = context.op(reduction.ReduceMax, stages[-1], context.int64([-1]), keepdims=1)
+        is_nothing = context.op(comparison.Equal, best, context.scalar(MINUS_INFINITY, like=query))
+        shares = context.op(comparison.Where, is_nothing, context.scalar(0.0, like=query), shares)
+    stages.append(shares)
+    result = context.op(matrix.MatMul, shares, values)
+    if is_flat:
+        result = context.op(shape.Transpose, result, perm=[0, 2, 1, 3])
+        result = context.op(shape.Reshape, result, context.int64([0, 0, -1]))
+    return context.replace(result, key, value, stages[get_int(node, "qk_matmul_output_mode")])
+
+
 def attention(node: Node, context: Context) -> list[Node] | None:
-    """A mask may be shorter than the keys: what it leaves out is masked."""
-    mask, key = context.optional(3), context.input(1)
-    mask_dims, key_dims = context.dims(mask), context.dims(key)
-    if not mask_dims or not key_dims or context.optional(4):
-        return None
-    length, wanted = mask_dims[-1], key_dims[-2]
-    if not isinstance(length, int) or not isinstance(wanted, int) or not 1 < length < wanted:
-        return None
-    pads = context.int64([0] * (2 * len(mask_dims) - 1) + [wanted - length])
-    hidden = context.scalar(float("-inf") if context.is_float(mask) else 0, like=mask)
-    inputs = list(node.input)
-    inputs[3] = context.op(slicing.Pad, mask, pads, hidden)
-    return context.changed(inputs)
+    """RTen does not give the products of queries and keys, and has no windows; a mask is as long as the keys."""
+    if context.wanted(3):
+        return _written_out(node, context)
+    mask, key, past = context.optional(3), context.input(1), context.optional(4)
+    if max(get_int(node, side, -1) for side in WINDOW) < 0:
+        if not mask or past:
+            return None
+        longer = _padded(node, context, mask, key)
+        return None if longer == mask else context.changed([*node.input[:3], longer, *node.input[4:]])
+    if context.rank(key) is None:
+        context.known_rank(key)
+    keys = key
+    if past:
+        heads = get_int(node, "kv_num_heads")
+        keys = context.op(slicing.Concat, past, _of_heads(context, key, heads), axis=2)
+    penalties = _penalties(node, context, context.input(0), keys)
+    return context.changed([*node.input[:3], penalties, *node.input[4:6]], without=WINDOW, is_causal=0)
 
 
 def attention_raised(node: Node, context: Context) -> list[Node]:

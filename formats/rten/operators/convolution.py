@@ -183,7 +183,7 @@ def _of_each_sample(node: Node, context: Context) -> list[Node] | None:
 
 def conv_integer(node: Node, context: Context) -> list[Node] | None:
     """The data are padded before, with the zero point."""
-    if changed := conv(node, context):
+    if changed := matrix.with_scalar_zeros(node, context) or conv(node, context):
         return changed
     data, zero, pads = context.input(0), context.optional(2), get_ints(node, "pads") or ()
     if find(node, "pads") is None:
@@ -210,10 +210,7 @@ ConvInteger = OperatorSpec(
     Row(4, 1, "ConvAttrs", _CONV, _KERNEL_IMPLIED),
     dims=conv_dims,
     elements=(always(INT32),),
-    rewritings=(
-        matrix.mat_mul_integer,
-        conv_integer,
-    ),
+    rewritings=(conv_integer,),
     raised=convolution_raised,
     deviation=_conv_integer_deviation,
     faults=(_ZERO_PADDING,),

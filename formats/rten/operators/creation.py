@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING
 
-from formats.ir.dtypes import FLOAT, INT64
+from formats.ir.dtypes import FLOAT
 from formats.ir.storage import from_numpy
 from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import find
-from formats.rten.operators import casting, elementwise, ranges, shape
+from formats.rten.operators import casting, comparison, cumulative, elementwise, ranges, shape
 from formats.rten.operators.rules import INDEX_TYPES, MAX_CONTENTS, of_attribute, same, unknown, unknown_dims
 from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
 from formats.rten.target import RTEN_0_26, Fault
@@ -106,17 +107,74 @@ def range_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | N
     return tuple(numbers) if len(numbers) <= MAX_CONTENTS else None
 
 
+SPLIT = 4097.0  # a float of 24 bits times this, less what that is more, is its first 12 bits
+MAX_FOLDED = 1 << 16  # numbers that are made here
+
+
+def _is_counted(start: float | None, delta: float | None) -> bool:
+    """Whether RTen, which adds up floats until it is at the limit, makes as many numbers as ONNX says: whole ones."""
+    return start == 0 and delta is not None and delta == int(delta)
+
+
+def _rounded_off(context: Context, number: str, less: str, difference: str) -> str:
+    """What a difference of two floats is too small, which is a float as well.
+
+    Spec: Knuth, The Art of Computer Programming, volume 2, 4.2.2, theorem B.
+    """
+    taken = context.op(elementwise.Sub, difference, number)
+    of_number = context.op(elementwise.Sub, number, context.op(elementwise.Sub, difference, taken))
+    return context.op(elementwise.Sub, of_number, context.op(elementwise.Add, less, taken))
+
+
+def _count(context: Context, start: str, limit: str, delta: str) -> str:
+    """The steps from the start to the limit, rounded up, as a float.
+
+    The quotient may be rounded to a whole number, so that what is left after that many steps decides whether there is
+    one more. It is computed without rounding, of the halves of numbers, which have 12 bits each.
+    """
+    way = context.op(elementwise.Sub, limit, start)
+    steps = context.op(elementwise.Floor, context.op(elementwise.Div, way, delta))
+    long = context.op(elementwise.Mul, delta, context.scalar(SPLIT))
+    high = context.op(elementwise.Sub, long, context.op(elementwise.Sub, long, delta))
+    low = context.op(elementwise.Sub, delta, high)
+    many = context.op(elementwise.Div, steps, context.scalar(4096.0))
+    many = context.op(elementwise.Mul, context.op(elementwise.Floor, many), context.scalar(4096.0))
+    few = context.op(elementwise.Sub, steps, many)
+    left = way
+    for pair in ((many, high), (few, high), (many, low), (few, low)):
+        left = context.op(elementwise.Sub, left, context.op(elementwise.Mul, *pair))
+    left = context.op(elementwise.Add, left, _rounded_off(context, limit, start, way))
+    is_more = context.op(comparison.Greater, context.op(elementwise.Div, left, delta), context.scalar(0.0))
+    return context.op(elementwise.Add, steps, context.op(casting.Cast, is_more, to=FLOAT))
+
+
 def arange(node: Node, context: Context) -> list[Node] | None:
-    """RTen adds up the steps of a range of floats, ONNX multiplies."""
+    """RTen adds up floats until it is at the limit, ONNX says beforehand how many there are.
+
+    They are added up then, as RTen and onnxruntime do, whatever the rounding.
+    """
+    import numpy
+
     start, limit, delta = (context.input(place) for place in range(3))
-    if not context.exact or context.elem_type(start) not in FLOATS:
+    if context.elem_type(start) not in FLOATS:
         return None
-    count = context.op(elementwise.Ceil, context.op(elementwise.Div, context.op(elementwise.Sub, limit, start), delta))
-    steps = context.op(
-        Range, context.int64_scalar(0), context.op(casting.Cast, count, to=INT64), context.int64_scalar(1)
+    first, last, step = (
+        None if (held := context.scope.numbers(name)) is None else held[0] for name in (start, limit, delta)
     )
-    scaled = context.op(elementwise.Mul, context.op(casting.Cast, steps, to=context.elem_type(start) or FLOAT), delta)
-    return context.replace(context.op(elementwise.Add, start, scaled))
+    if first is not None and last is not None and step:
+        count = ceil(max((last - first) / step, 0))
+        if count <= MAX_FOLDED:
+            numbers = numpy.full(count, step, numpy.float32)
+            numbers[:1] = first
+            return context.replace(context.array(numpy.cumsum(numbers, dtype=numpy.float32)))
+    if _is_counted(first, step):
+        return None
+    start, limit, delta = (context.cast(name, FLOAT) for name in (start, limit, delta))
+    places = context.op(Range, context.scalar(0.0), _count(context, start, limit, delta), context.scalar(1.0))
+    is_first = context.op(comparison.Equal, places, context.scalar(0.0))
+    parts = context.op(comparison.Where, is_first, start, delta)
+    numbers = context.op(cumulative.CumSum, parts, context.int64_scalar(0))
+    return context.replace(context.cast(numbers, context.elem_type(context.input(0)) or FLOAT))
 
 
 Range = OperatorSpec(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import INT32, INT64
-from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import find, get_int
 from formats.rten.operators import casting, ranges, shape
@@ -158,47 +157,4 @@ Trilu = OperatorSpec(
     faults=(_NO_BYTES,),
     range=ranges.with_zero,
     onnx=OnnxForm(version=14),
-)
-
-
-def non_max_suppression_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
-    """Rows of three."""
-    return [(None, 3)]
-
-
-def non_max_suppression(node: Node, context: Context) -> list[Node] | None:
-    """RTen keeps one class a box and measures overlap in its own way; nothing else comes near the operator."""
-    if context.exact:
-        raise Refused("is computed by RTen in its own way, to which there is no exact alternative")
-    return None
-
-
-def _suppression_deviation(node: Node, context: Context) -> str:
-    return "boxes of different classes compete in RTen, their overlap is another, and the result is sorted by score"
-
-
-NonMaxSuppression = OperatorSpec(
-    "NonMaxSuppression",
-    Row(
-        5,
-        1,
-        "NonMaxSuppressionAttrs",
-        (
-            Field(
-                "box_order",
-                FieldKind.CHOICE,
-                0,
-                "center_point_box",
-                choices={0: "TopLeftBottomRight", 1: "CenterWidthHeight"},
-            ),
-        ),
-    ),
-    signature=Signature("xxlx"),
-    ranks={2: 0, 3: 0, 4: 0},
-    dims=non_max_suppression_dims,
-    elements=(always(INT64),),
-    rewritings=(non_max_suppression,),
-    deviation=_suppression_deviation,
-    told=_suppression_deviation,
-    range=ranges.sizes,
 )

@@ -13,6 +13,7 @@ from formats.rten.operators.rewritings import dropped, without_gaps
 from formats.rten.operators.rules import always, broadcast_dims, of_any_input, unknown
 from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature
 from formats.rten.target import Fault
+from formats.rten.types import INT64_MAX
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -102,14 +103,27 @@ MatMul = OperatorSpec(
 )
 
 
-def mat_mul_integer(node: Node, context: Context) -> list[Node] | None:
+def with_scalar_zeros(node: Node, context: Context) -> list[Node] | None:
     """Zero points of one element are scalars to RTen."""
-    inputs = [
-        quantization.per_tensor(context, name) if name and place > 1 else name for place, name in enumerate(node.input)
-    ]
-    if inputs != list(node.input):
-        return context.changed(inputs)
-    return by_vector(node, context) if node.op_type == MatMulInteger.name else None
+    zeros = [quantization.per_tensor(context, name) if name else name for name in node.input[2:]]
+    return None if zeros == node.input[2:] else context.changed([*node.input[:2], *zeros])
+
+
+def _zero_point(context: Context, name: str, place: int) -> str:
+    """A zero point as RTen takes it: a scalar, or a number for each row of the first matrix, or column of the second."""
+    dims = context.dims(name)
+    if not name or (dims is not None and (not dims or isinstance(dims[0], int))):
+        return quantization.per_tensor(context, name) if name else name
+    lines = shape.sizes_of(context, context.input(place), -1 - (place == 0), INT64_MAX if place else -1)
+    return context.op(shape.Expand, name, lines)
+
+
+def mat_mul_integer(node: Node, context: Context) -> list[Node] | None:
+    """Zero points of one element are scalars to RTen; where it is not known whether they are, there is one for each."""
+    zeros = [_zero_point(context, context.optional(2 + place), place) for place in (0, 1)]
+    if zeros != [context.optional(2), context.optional(3)]:
+        return context.changed([*node.input[:2], *zeros])
+    return by_vector(node, context)
 
 
 MatMulInteger = OperatorSpec(

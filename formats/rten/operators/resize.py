@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 from formats.ir.dtypes import BOOL, FLOAT, INT32, numpy_dtype
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_ints, get_string
-from formats.rten.operators import comparison, elementwise, indexing, matrix, shape
+from formats.rten.operators import comparison, elementwise, indexing, matrix, reduction, shape, slicing
 from formats.rten.operators.deviations import SPREAD, of_floats
 from formats.rten.operators.interpolation import Axis, Kernel, indices, inside, weight_matrix
 from formats.rten.operators.rules import normalize, unknown
+from formats.rten.operators.sampling import Line, Sampler, multiplied
 from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import BYTES
@@ -99,19 +100,6 @@ def _scales(context: Context) -> str:
     return "" if not name or context.dims(name) == (0,) else name
 
 
-def _assume_native(node: Node, context: Context, reason: str) -> None:
-    """The native operator is taken to do, and what it may do otherwise is told, unless exactness is asked for."""
-    fault = _RATIO
-    if get_string(node, "coordinate_transformation_mode", "half_pixel") == "align_corners":
-        if get_string(node, "mode", "nearest") == "nearest":
-            return
-        fault = _ONE_CORNER
-    if context.target.deviates(fault):
-        if context.exact:
-            raise Refused(reason, "fix the sizes of the model's inputs")
-        context.tell(fault.sentence)
-
-
 def _after(before: Dim, scale: float) -> Dim:
     if isinstance(before, int):
         return scaled_size(before, scale)
@@ -119,25 +107,22 @@ def _after(before: Dim, scale: float) -> Dim:
 
 
 def _axes(node: Node, context: Context) -> list[Axis] | None:
-    """What becomes of each axis, as far as it is known; `None` where not even the rank is, or the scales."""
-    dims, scales = context.dims(context.input(0)), _scales(context)
+    """What becomes of each axis, as far as it is known; `None` where not even their number is."""
+    dims, scales, sizes = context.dims(context.input(0)), _scales(context), context.optional(3)
     roi = context.scope.numbers(context.optional(1)) if context.optional(1) else None
     factors = context.scope.numbers(scales) if scales else None
-    if scales and factors is None:
-        _assume_native(node, context, "has scales that are known only when the model runs")
-        return None
-    rank = len(factors) if factors else (context.dims(context.optional(3)) or (None,))[0]
+    given = context.dims(scales or sizes)
+    rank = len(dims) if dims is not None else given[0] if given else None
     if not isinstance(rank, int):
-        _assume_native(node, context, "has sizes of unknown number")
         return None
     before = dims or (None,) * rank
-    sizes = (context.scope.contents_of(context.optional(3)) if not factors else None) or (None,) * rank
+    after = (context.scope.contents_of(sizes) if not scales else None) or (None,) * rank
     result = []
     for axis in range(rank):
         scale = factors[axis] if factors else None
-        after = _after(before[axis], scale) if scale is not None else sizes[axis]
+        size = _after(before[axis], scale) if scale is not None else after[axis]
         start, end = (roi[axis], roi[rank + axis]) if roi else (0.0, 1.0)
-        result.append(Axis(before[axis], after, scale, start, end))
+        result.append(Axis(before[axis], size, scale, start, end))
     return result
 
 
@@ -166,30 +151,28 @@ def _is_several(size: Dim) -> bool:
     return isinstance(size, int) and size != 1
 
 
-def _is_native(node: Node, context: Context, axes: list[Axis]) -> bool:
+def _is_native(node: Node, context: Context, axes: list[Axis] | None) -> bool:
     """Whether RTen's kernel computes the same."""
-    coordinates = get_string(node, "coordinate_transformation_mode", "half_pixel")
-    mode = get_string(node, "mode", "nearest")
     if not _is_spoken(node):
         return False
+    deviates, has_scales = context.target.deviates, bool(_scales(context))
+    is_aligned = get_string(node, "coordinate_transformation_mode", "half_pixel") == "align_corners"
+    if axes is None:
+        needs = (_ONE_CORNER,) if is_aligned else (_RATIO,) if has_scales else ()
+        return not any(map(deviates, needs))
     resized = [place for place, axis in enumerate(axes) if axis.is_resized]
     certain = [place for place in resized if isinstance(axes[place].before, int) or axes[place].scale is not None]
-    if certain and (len(axes) > NATIVE_RANK or min(certain) < len(axes) - NATIVE_AXES):
+    if resized and len(axes) > NATIVE_RANK:
         return False
-    if coordinates == "align_corners":  # needs no scale
+    if certain and min(certain) < len(axes) - NATIVE_AXES:
+        return False
+    if is_aligned:  # needs no scale
+        is_nearest = get_string(node, "mode", "nearest") == "nearest"
         sizes = [axis.after for axis in axes[-NATIVE_AXES:]]  # RTen divides by these whether they change or not
-        if mode == "nearest" or not context.target.deviates(_ONE_CORNER) or all(_is_several(size) for size in sizes):
-            return True
-        if 1 in sizes:
-            return False
-        _assume_native(node, context, "aligns corners of sizes that are known only when the model runs")
+        return is_nearest or not deviates(_ONE_CORNER) or all(_is_several(size) for size in sizes)
+    if not has_scales or not deviates(_RATIO):
         return True
-    if not context.target.deviates(_RATIO):
-        return True
-    for axis in axes:
-        if axis.is_resized and axis.is_whole is None:
-            _assume_native(node, context, "has scales that are not whole, for unknown sizes")
-    return all(axis.is_whole is not False for axis in axes)
+    return all(axis.scale is not None and axis.is_whole is True for axis in map(axes.__getitem__, resized))
 
 
 def _extrapolated(context: Context, data: str, axes: list[Axis], value: float) -> str:
@@ -203,24 +186,18 @@ def _extrapolated(context: Context, data: str, axes: list[Axis], value: float) -
 
 
 def _along(context: Context, data: str, place: int, rank: int, axis: Axis, kernel: Kernel) -> str:
-    """One axis resized."""
+    """One axis resized whose sizes are known."""
+    context.check_size(*axis.sizes)
     if kernel.mode == "nearest":
         return context.op(indexing.Gather, data, context.int64(indices(axis, kernel)), axis=place)
     context.tell(SPREAD)
-    weights = context.array(weight_matrix(axis, kernel), context.elem_type(data) or FLOAT)
-    if place == rank - 2:
-        return context.op(matrix.MatMul, weights, data)
-    columns = context.array(weight_matrix(axis, kernel).T, context.elem_type(data) or FLOAT)
-    if place == rank - 1:
-        return context.op(matrix.MatMul, data, columns)
-    order = [other for other in range(rank) if other != place] + [place]
-    product = context.op(matrix.MatMul, context.op(shape.Transpose, data, perm=order), columns)
-    return context.op(shape.Transpose, product, perm=[order.index(other) for other in range(rank)])
+    weights = weight_matrix(axis, kernel)
+    oriented = weights if place == rank - 2 else weights.T
+    return multiplied(context, data, context.array(oriented, context.elem_type(data) or FLOAT), place, rank)
 
 
-def _written_out(node: Node, context: Context, axes: list[Axis]) -> list[Node]:
-    """Each axis in turn gathered from, or multiplied with a matrix."""
-    kernel = Kernel(
+def _kernel(node: Node) -> Kernel:
+    return Kernel(
         get_string(node, "mode", "nearest"),
         get_string(node, "coordinate_transformation_mode", "half_pixel"),
         get_string(node, "nearest_mode", "round_prefer_floor"),
@@ -228,61 +205,125 @@ def _written_out(node: Node, context: Context, axes: list[Axis]) -> list[Node]:
         bool(get_int(node, "exclude_outside")),
         bool(get_int(node, "antialias")),
     )
-    if kernel.is_cropping and not context.scope.numbers(context.optional(1)):
-        raise Refused("has a region of interest that is known only when the model runs", "make it constant")
-    data = context.input(0)
+
+
+def _element(context: Context, vector: str, place: int) -> str:
+    """One element of a vector, a scalar of type FLOAT."""
+    return context.cast(context.op(indexing.Gather, vector, context.int64_scalar(place), axis=0), FLOAT)
+
+
+def _line(context: Context, place: int, rank: int, axis: Axis, ratio: str) -> Line:
+    """One axis whose sizes are known only when the model runs; `ratio` is a scale that the sizes are rounded for."""
+    scales, sizes, region = _scales(context), context.optional(3), context.optional(1)
+    before = _element(context, shape.sizes_of(context, context.input(0), place, place + 1), 0)
+    if ratio or scales:
+        scale = ratio or (context.scalar(axis.scale) if axis.scale is not None else _element(context, scales, place))
+        after = context.op(elementwise.Mul, before, scale)
+        after = context.op(elementwise.Add, after, context.scalar(0.5)) if ratio else after
+        after = context.op(elementwise.Floor, after)
+    else:
+        after = _element(context, sizes, place)
+        scale = context.op(elementwise.Div, after, before)
+    if region and context.scope.numbers(region) is None:
+        return Line(before, after, scale, *(_element(context, region, at) for at in (place, rank + place)))
+    return Line(before, after, scale, context.scalar(axis.start), context.scalar(axis.end))
+
+
+def _written_out(node: Node, context: Context, axes: list[Axis], ratio: str = "") -> list[Node]:
+    """Each axis in turn gathered from, or multiplied with a matrix."""
+    kernel, rank, value = _kernel(node), len(axes), get_float(node, "extrapolation_value")
+    is_region_known = not context.optional(1) or context.scope.numbers(context.optional(1)) is not None
+    data, samplers = context.input(0), {}
     for place, axis in enumerate(axes):
-        if axis.is_resized or kernel.is_cropping:
-            if not isinstance(axis.before, int):
-                context.static_dims(data)
-            if not isinstance(axis.after, int):
-                raise Refused("has sizes that are known only when the model runs", "make them constant")
-            context.check_size(*axis.sizes)
-            data = _along(context, data, place, len(axes), axis, kernel)
+        if not axis.is_resized and not kernel.is_cropping:
+            continue
+        is_known = isinstance(axis.before, int) and isinstance(axis.after, int)
+        if is_known and (is_region_known or not kernel.is_cropping):
+            data = _along(context, data, place, rank, axis, kernel)
+        else:
+            samplers[place] = Sampler(context, kernel, _line(context, place, rank, axis, ratio))
+            data = samplers[place].along(data, place, rank)
     if kernel.is_cropping:
-        data = _extrapolated(context, data, axes, get_float(node, "extrapolation_value"))
+        known = [Axis(1, 1, 1) if place in samplers else axis for place, axis in enumerate(axes)]
+        data = _extrapolated(context, data, known, value)
+        for place, sampler in samplers.items():
+            data = sampler.extrapolated(data, place, rank, value)
     return context.replace(data)
 
 
 _CHOICES = ("axes", "keep_aspect_ratio_policy")
 
 
+def _of_all(context: Context, given: str, axes: list[int], others: list[str]) -> str:
+    """A vector with an element for each axis: those of some axes are given."""
+    parts = list(others)
+    for place, axis in enumerate(axes):
+        parts[axis] = context.op(slicing.Slice, given, context.int64([place]), context.int64([place + 1]))
+    return context.op(slicing.Concat, *parts, axis=0)
+
+
 def _with_all_axes(node: Node, context: Context) -> list[Node]:
     """The node with scales or sizes for every axis; where a policy chooses these, it uses the scale that it chose."""
-    data, scales = context.input(0), _scales(context)
+    data, scales, sizes = context.input(0), _scales(context), context.optional(3)
     rank = context.known_rank(data)
     given = get_ints(node, "axes")
     axes = list(range(rank)) if given is None else [normalize(axis, rank) for axis in given]
-    roi = context.scope.numbers(context.optional(1)) if context.optional(1) else None
-    region, starts, ends = "", [0.0] * rank, [1.0] * rank
+    region, starts, ends = context.optional(1), [0.0] * rank, [1.0] * rank
+    roi = context.scope.numbers(region) if region else None
     if roi:
         for place, axis in enumerate(axes):
             starts[axis], ends[axis] = roi[place], roi[len(axes) + place]
         region = context.array(starts + ends)
+    elif region:
+        first, last = context.array([0.0]), context.array([1.0])
+        places = [*axes, *(axis + rank for axis in axes)]
+        region = _of_all(context, region, places, [first] * rank + [last] * rank)
     if scales:
         factors = context.scope.numbers(scales)
         if factors is None:
-            raise Refused("has scales that are known only when the model runs", "make them constant")
-        spread = dict(zip(axes, factors, strict=True))
-        scales = context.array([spread.get(axis, 1.0) for axis in range(rank)])
-        return context.changed([data, region, scales], without=_CHOICES)
-    wanted, dims = dict(zip(axes, context.static_ints(context.input(3)), strict=True)), context.static_dims(data)
-    policy = get_string(node, "keep_aspect_ratio_policy", "stretch")
+            every = _of_all(context, scales, axes, [context.array([1.0])] * rank)
+        else:
+            spread = dict(zip(axes, factors, strict=True))
+            every = context.array([spread.get(axis, 1.0) for axis in range(rank)])
+        return context.changed([data, region, every], without=_CHOICES)
+    policy, dims = get_string(node, "keep_aspect_ratio_policy", "stretch"), context.dims(data) or (None,) * rank
+    held = context.scope.ints(sizes)
     if policy == "stretch":
-        sizes = context.int64(wanted.get(axis, dims[axis]) for axis in range(rank))
-        return context.changed([data, region, "", sizes], without=_CHOICES)
-    ratios = [size / dims[axis] for axis, size in wanted.items()]
-    ratio = min(ratios) if policy == "not_larger" else max(ratios)
-    kept = [
-        Axis(size, floor(ratio * size + 0.5), ratio, starts[axis], ends[axis])
-        if axis in wanted
-        else Axis(size, size, 1)
-        for axis, size in enumerate(dims)
-    ]
-    is_ratio = all(axis.is_whole is not False for axis in kept)  # the node has the sizes only, not the scale
-    if not is_ratio or not _is_native(node, context, kept):
-        return _written_out(node, context, kept)
-    return context.changed([data, region, "", context.int64(axis.sizes[1] for axis in kept)], without=_CHOICES)
+        before = [shape.sizes_of(context, data, axis, axis + 1) for axis in range(rank)]
+        if held is not None:
+            wanted = dict(zip(axes, held, strict=True))
+            parts = [context.int64([wanted[axis]]) if axis in wanted else before[axis] for axis in range(rank)]
+            every = shape.joined(context, *parts)
+        else:
+            every = _of_all(context, sizes, axes, before)
+        return context.changed([data, region, "", every], without=_CHOICES)
+    if region and not roi:
+        raise Refused("has a region of interest that is known only when the model runs", "make it constant")
+
+    def kept(ratio: float | None) -> list[Axis]:
+        """The axes, those in `axes` resized by a ratio."""
+        return [
+            Axis(size, floor(ratio * size + 0.5) if ratio and isinstance(size, int) else None, ratio, *ends_of)
+            if axis in axes
+            else Axis(size, size, 1)
+            for axis, (size, *ends_of) in enumerate(zip(dims, starts, ends, strict=True))
+        ]
+
+    chosen, known = (min, reduction.ReduceMin), [dims[axis] for axis in axes]
+    if policy == "not_smaller":
+        chosen = (max, reduction.ReduceMax)
+    if held is not None and all(isinstance(size, int) for size in known):
+        resized = kept(chosen[0](size / before for size, before in zip(held, known, strict=True)))
+        is_ratio = all(axis.is_whole is not False for axis in resized)  # the node has the sizes only, not the scale
+        if is_ratio and _is_native(node, context, resized):
+            before = [shape.sizes_of(context, data, axis, axis + 1) for axis in range(rank)]
+            for axis in axes:
+                before[axis] = context.int64([resized[axis].sizes[1]])
+            return context.changed([data, region, "", shape.joined(context, *before)], without=_CHOICES)
+        return _written_out(node, context, resized)
+    sizes_before = context.op(indexing.Gather, context.op(shape.Shape, data), context.int64(axes), axis=0)
+    ratios = context.op(elementwise.Div, context.cast(sizes, FLOAT), context.cast(sizes_before, FLOAT))
+    return _written_out(node, context, kept(None), context.op(chosen[1], ratios, keepdims=0))
 
 
 def resize(node: Node, context: Context) -> list[Node] | None:
@@ -296,18 +337,18 @@ def resize(node: Node, context: Context) -> list[Node] | None:
     if get_ints(node, "axes") is not None or get_string(node, "keep_aspect_ratio_policy", "stretch") != "stretch":
         return _with_all_axes(node, context)
     axes = _axes(node, context)
-    if axes is None:
-        if not _is_spoken(node):
-            raise Refused("has scales or sizes that are known only when the model runs", "make them constant")
+    if _is_native(node, context, axes):
         return None
-    return None if _is_native(node, context, axes) else _written_out(node, context, axes)
+    if axes is None:
+        raise Refused("resizes a value of unknown rank", "infer the model's shapes first")
+    return _written_out(node, context, axes)
 
 
 def _resize_deviation(node: Node, context: Context) -> str:
-    axes = _axes(node, context)
-    if axes is not None and not _is_native(node, context, axes) and not context.told:
-        context.tell(_RATIO.sentence)
-    return "; ".join(context.told)
+    if not _is_spoken(node) or _is_native(node, context, _axes(node, context)):
+        return ""
+    is_aligned = get_string(node, "coordinate_transformation_mode", "half_pixel") == "align_corners"
+    return (_ONE_CORNER if is_aligned else _RATIO).sentence
 
 
 _BESIDE_INFINITY = of_floats("beside infinity, RTen's interpolation may be NaN where onnxruntime's is infinite")

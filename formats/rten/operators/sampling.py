@@ -1,0 +1,207 @@
+"""Interpolation along one axis as nodes, for sizes that are known only when the model runs.
+
+What is a number in `interpolation.py` is a value here, a scalar or a vector with an element for each output.
+
+Spec: ONNX, Operators.md, Resize.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from formats.ir.dtypes import FLOAT, INT32
+from formats.rten.operators import comparison, creation, elementwise, indexing, matrix, reduction, shape
+from formats.rten.operators.deviations import SPREAD
+
+if TYPE_CHECKING:
+    from formats.rten.convert.context import Context
+    from formats.rten.operators.interpolation import Kernel
+    from formats.rten.operators.spec import OperatorSpec
+
+
+class Line(NamedTuple):
+    """One axis: its sizes before and after, the scale, and the region of interest. All are scalars, FLOAT."""
+
+    before: str
+    after: str
+    scale: str
+    start: str = ""
+    end: str = ""
+
+
+class Sampler:
+    """Makes the nodes that resize a value along one axis."""
+
+    def __init__(self, context: Context, kernel: Kernel, line: Line) -> None:
+        self.context = context
+        self.kernel = kernel
+        self.line = line
+        self.zero, self.half, self.one = (context.scalar(number) for number in (0.0, 0.5, 1.0))
+        self.last = self._op(elementwise.Sub, line.before, self.one)
+        self.places = context.op(creation.Range, self.zero, line.after, self.one)
+
+    def _op(self, operator: OperatorSpec, *inputs: str) -> str:
+        return self.context.op(operator, *inputs)
+
+    def _number(self, number: float) -> str:
+        return self.context.scalar(number)
+
+    def _times(self, first: str, *others: str) -> str:
+        for other in others:
+            first = self._op(elementwise.Mul, first, other)
+        return first
+
+    def positions(self) -> str:
+        """The coordinate in the input of each output."""
+        coordinates, line = self.kernel.coordinates, self.line
+        if coordinates == "asymmetric":
+            return self._op(elementwise.Div, self.places, line.scale)
+        steps = self._op(elementwise.Max, self._op(elementwise.Sub, line.after, self.one), self.one)
+        if coordinates == "align_corners":
+            return self._op(elementwise.Div, self._times(self.places, self.last), steps)
+        if coordinates == "tf_crop_and_resize":
+            width = self._times(self._op(elementwise.Sub, line.end, line.start), self.last)
+            first = self._times(line.start, self.last)
+            step = self._op(elementwise.Div, width, steps)
+            middle = self._times(self.half, self._op(elementwise.Add, line.start, line.end), self.last)
+            first = self._op(comparison.Where, self._is_one(), middle, first)
+            return self._op(elementwise.Add, first, self._times(self.places, step))
+        middles = self._op(elementwise.Div, self._op(elementwise.Add, self.places, self.half), line.scale)
+        if coordinates == "tf_half_pixel_for_nn":
+            return middles
+        if coordinates == "half_pixel_symmetric":
+            ratio = self._op(elementwise.Div, line.after, self._times(line.scale, line.before))
+            centre = self._op(elementwise.Div, line.before, self._number(2.0))
+            offset = self._times(centre, self._op(elementwise.Sub, self.one, ratio))
+            middles = self._op(elementwise.Add, offset, middles)
+        found = self._op(elementwise.Sub, middles, self.half)
+        if coordinates == "pytorch_half_pixel":
+            return self._op(comparison.Where, self._is_one(), self.zero, found)
+        return found
+
+    def _is_one(self) -> str:
+        return self._op(comparison.Equal, self.line.after, self.one)
+
+    def _inside(self, places: str) -> str:
+        return self._op(elementwise.Min, self._op(elementwise.Max, places, self.zero), self.last)
+
+    def _gathered(self, data: str, place: int, indices: str) -> str:
+        indices = self.context.cast(self._inside(indices), INT32)
+        return self.context.op(indexing.Gather, data, indices, axis=place)
+
+    def along(self, data: str, place: int, rank: int) -> str:
+        """The data with an axis resized."""
+        if self.kernel.mode == "nearest":
+            return self._gathered(data, place, self._nearest())
+        self.context.tell(SPREAD)
+        if self.kernel.antialias:
+            return self._spread(data, place, rank)
+        column = self.context.int64([-1] + [1] * (rank - place - 1))
+        total = ""
+        for indices, weights in self._linear() if self.kernel.mode == "linear" else self._cubic():
+            share = self.context.op(shape.Reshape, weights, column) if place < rank - 1 else weights
+            share = self.context.cast(share, self.context.elem_type(data) or FLOAT)
+            part = self._times(self._gathered(data, place, indices), share)
+            total = self._op(elementwise.Add, total, part) if total else part
+        return total
+
+    def _nearest(self) -> str:
+        found, rounding = self.positions(), self.kernel.rounding
+        if rounding == "floor":
+            return self._op(elementwise.Floor, found)
+        if rounding == "ceil":
+            return self._op(elementwise.Ceil, found)
+        if rounding == "round_prefer_ceil":
+            return self._op(elementwise.Floor, self._op(elementwise.Add, found, self.half))
+        return self._op(elementwise.Ceil, self._op(elementwise.Sub, found, self.half))
+
+    def _linear(self) -> list[tuple[str, str]]:
+        """The places on both sides, and what share each has."""
+        found = self._inside(self.positions())  # the element at the border goes on outside
+        low = self._op(elementwise.Floor, found)
+        share = self._op(elementwise.Sub, found, low)
+        return [
+            (low, self._op(elementwise.Sub, self.one, share)),
+            (self._op(elementwise.Add, low, self.one), share),
+        ]
+
+    def _cubic(self) -> list[tuple[str, str]]:
+        found = self.positions()
+        low = self._op(elementwise.Floor, found)
+        parts = []
+        for step in (-1, 0, 1, 2):
+            place = self._op(elementwise.Add, low, self._number(step))
+            parts.append((place, self._weight(self._op(elementwise.Abs, self._op(elementwise.Sub, found, place)))))
+        if not self.kernel.exclude_outside:
+            return parts
+        parts = [(place, self._op(comparison.Where, self._is_inside(place), part, self.zero)) for place, part in parts]
+        total = parts[0][1]
+        for _, part in parts[1:]:
+            total = self._op(elementwise.Add, total, part)
+        return [(place, self._op(elementwise.Div, part, total)) for place, part in parts]
+
+    def _is_inside(self, places: str) -> str:
+        is_behind = self._op(comparison.GreaterOrEqual, places, self.zero)
+        return self._op(comparison.And, is_behind, self._op(comparison.LessOrEqual, places, self.last))
+
+    def _polynomial(self, distance: str, *factors: float) -> str:
+        """The sum of powers of a distance, the highest first."""
+        result = self._number(factors[0])
+        for factor in factors[1:]:
+            result = self._op(elementwise.Add, self._times(result, distance), self._number(factor))
+        return result
+
+    def _weight(self, distance: str) -> str:
+        """How much an element counts that is that far away.
+
+        Spec: Keys, Cubic convolution interpolation for digital image processing, 1981.
+        """
+        if self.kernel.mode == "linear":
+            return self._op(elementwise.Max, self._op(elementwise.Sub, self.one, distance), self.zero)
+        a = self.kernel.cubic_a
+        near = self._polynomial(distance, a + 2, -(a + 3), 0, 1)
+        far = self._polynomial(distance, a, -5 * a, 8 * a, -4 * a)
+        far = self._op(comparison.Where, self._op(comparison.Less, distance, self._number(2.0)), far, self.zero)
+        return self._op(comparison.Where, self._op(comparison.LessOrEqual, distance, self.one), near, far)
+
+    def _spread(self, data: str, place: int, rank: int) -> str:
+        """Each output of all elements that are near it, by a matrix; the border goes on outside."""
+        context = self.context
+        shrink = self._op(elementwise.Min, self.line.scale, self.one)
+        reach = self._number(1.0 if self.kernel.mode == "linear" else 2.0)
+        outside = self._op(elementwise.Ceil, self._op(elementwise.Div, reach, shrink))
+        both = self._op(elementwise.Add, self._op(elementwise.Add, outside, outside), self._number(2.0))
+        columns = context.op(creation.Range, self.zero, self._op(elementwise.Add, self.line.before, both), self.one)
+        columns = self._op(elementwise.Sub, columns, self._op(elementwise.Add, outside, self.one))
+        data = self._gathered(data, place, columns)
+        rows = context.op(shape.Unsqueeze, self.positions(), context.int64([1]))
+        distance = self._times(self._op(elementwise.Abs, self._op(elementwise.Sub, columns, rows)), shrink)
+        weights = self._weight(distance)
+        if self.kernel.exclude_outside:
+            weights = self._op(comparison.Where, self._is_inside(columns), weights, self.zero)
+        total = context.op(reduction.ReduceSum, weights, context.int64([1]), keepdims=1)
+        weights = self._op(elementwise.Div, weights, total)
+        if place != rank - 2:
+            weights = context.op(shape.Transpose, weights, perm=[1, 0])
+        return multiplied(context, data, context.cast(weights, context.elem_type(data) or FLOAT), place, rank)
+
+    def extrapolated(self, data: str, place: int, rank: int, value: float) -> str:
+        """The data, and a value where the region of interest reaches beyond them."""
+        mask = self._is_inside(self.positions())
+        if place < rank - 1:
+            mask = self.context.op(shape.Reshape, mask, self.context.int64([-1] + [1] * (rank - place - 1)))
+        return self.context.op(comparison.Where, mask, data, self.context.scalar(value, like=data))
+
+
+def multiplied(context: Context, data: str, weights: str, place: int, rank: int) -> str:
+    """The data with an axis multiplied with a matrix.
+
+    That has a row for each element that the axis then has; if it is not the last but one, it has a column for each.
+    """
+    if place == rank - 2:
+        return context.op(matrix.MatMul, weights, data)
+    if place == rank - 1:
+        return context.op(matrix.MatMul, data, weights)
+    order = [other for other in range(rank) if other != place] + [place]
+    product = context.op(matrix.MatMul, context.op(shape.Transpose, data, perm=order), weights)
+    return context.op(shape.Transpose, product, perm=[order.index(other) for other in range(rank)])
