@@ -144,8 +144,10 @@ def _count(context: Context, start: str, limit: str, delta: str) -> str:
     for pair in ((many, high), (few, high), (many, low), (few, low)):
         left = context.op(elementwise.Sub, left, context.op(elementwise.Mul, *pair))
     left = context.op(elementwise.Add, left, _rounded_off(context, limit, start, way))
-    is_more = context.op(comparison.Greater, context.op(elementwise.Div, left, delta), context.scalar(0.0))
-    return context.op(elementwise.Add, steps, context.op(casting.Cast, is_more, to=FLOAT))
+    for rest in (left, context.op(elementwise.Sub, left, delta)):  # RTen's quotient may be one too small
+        is_more = context.op(comparison.Greater, context.op(elementwise.Div, rest, delta), context.scalar(0.0))
+        steps = context.op(elementwise.Add, steps, context.op(casting.Cast, is_more, to=FLOAT))
+    return steps
 
 
 def arange(node: Node, context: Context) -> list[Node] | None:

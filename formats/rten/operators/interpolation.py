@@ -26,8 +26,10 @@ class Axis(NamedTuple):
 
     @property
     def is_resized(self) -> bool:
-        """Whether the axis changes, as far as is known."""
-        return self.scale != 1 and (self.before is None or self.before != self.after)
+        """Whether the axis changes, as far as is known; a scale moves elements even if there are no more of them."""
+        if self.scale is not None:
+            return self.scale != 1
+        return self.before is None or self.before != self.after
 
     @property
     def is_whole(self) -> bool | None:

@@ -18,7 +18,7 @@ from formats.rten.operators import comparison, elementwise, indexing, matrix, re
 from formats.rten.operators.deviations import SPREAD, of_floats
 from formats.rten.operators.interpolation import Axis, Kernel, indices, inside, weight_matrix
 from formats.rten.operators.rules import normalize, unknown
-from formats.rten.operators.sampling import Line, Sampler, multiplied
+from formats.rten.operators.sampling import Line, Sampler, multiplied, ratio_of
 from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import BYTES
@@ -151,6 +151,23 @@ def _is_several(size: Dim) -> bool:
     return isinstance(size, int) and size != 1
 
 
+def _numbers_of(axis: Axis) -> list[float]:
+    """What is known of an axis before the model runs."""
+    return [number for number in (axis.before, axis.after, axis.scale) if isinstance(number, (int, float))]
+
+
+def _has_corners(axes: list[Axis]) -> bool:
+    """Whether RTen divides by no number of steps that is zero: of images it does so for axes that do not change too."""
+    sizes = [axis.after for axis in axes[-NATIVE_AXES:]]
+    is_line = len(axes) == NATIVE_RANK - 1 and axes[1].before in (None, axes[1].after)  # which it takes for a row
+    return len(axes) > 1 and not is_line and all(map(_is_several, sizes))
+
+
+def _is_copy(axes: list[Axis]) -> bool:
+    """Whether no size changes, in which case runtimes move nothing."""
+    return all(axis.before is not None and axis.before == axis.after for axis in axes)
+
+
 def _is_native(node: Node, context: Context, axes: list[Axis] | None) -> bool:
     """Whether RTen's kernel computes the same."""
     if not _is_spoken(node):
@@ -161,15 +178,14 @@ def _is_native(node: Node, context: Context, axes: list[Axis] | None) -> bool:
         needs = (_ONE_CORNER,) if is_aligned else (_RATIO,) if has_scales else ()
         return not any(map(deviates, needs))
     resized = [place for place, axis in enumerate(axes) if axis.is_resized]
-    certain = [place for place in resized if isinstance(axes[place].before, int) or axes[place].scale is not None]
+    certain = [place for place in resized if _numbers_of(axes[place])]
     if resized and len(axes) > NATIVE_RANK:
         return False
     if certain and min(certain) < len(axes) - NATIVE_AXES:
         return False
     if is_aligned:  # needs no scale
         is_nearest = get_string(node, "mode", "nearest") == "nearest"
-        sizes = [axis.after for axis in axes[-NATIVE_AXES:]]  # RTen divides by these whether they change or not
-        return is_nearest or not deviates(_ONE_CORNER) or all(_is_several(size) for size in sizes)
+        return is_nearest or not deviates(_ONE_CORNER) or _has_corners(axes)
     if not has_scales or not deviates(_RATIO):
         return True
     return all(axis.scale is not None and axis.is_whole is True for axis in map(axes.__getitem__, resized))
@@ -223,7 +239,7 @@ def _line(context: Context, place: int, rank: int, axis: Axis, ratio: str) -> Li
         after = context.op(elementwise.Floor, after)
     else:
         after = _element(context, sizes, place)
-        scale = context.op(elementwise.Div, after, before)
+        scale = ratio_of(context, after, before)
     if region and context.scope.numbers(region) is None:
         return Line(before, after, scale, *(_element(context, region, at) for at in (place, rank + place)))
     return Line(before, after, scale, context.scalar(axis.start), context.scalar(axis.end))
@@ -234,8 +250,11 @@ def _written_out(node: Node, context: Context, axes: list[Axis], ratio: str = ""
     kernel, rank, value = _kernel(node), len(axes), get_float(node, "extrapolation_value")
     is_region_known = not context.optional(1) or context.scope.numbers(context.optional(1)) is not None
     data, samplers = context.input(0), {}
+    if _is_copy(axes) and not kernel.is_cropping:
+        return context.replace(data)
     for place, axis in enumerate(axes):
-        if not axis.is_resized and not kernel.is_cropping:
+        is_whole = not kernel.is_cropping or (is_region_known and (axis.start, axis.end) == (0, 1))
+        if not axis.is_resized and is_whole:
             continue
         is_known = isinstance(axis.before, int) and isinstance(axis.after, int)
         if is_known and (is_region_known or not kernel.is_cropping):

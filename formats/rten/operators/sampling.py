@@ -29,6 +29,17 @@ class Line(NamedTuple):
     end: str = ""
 
 
+def divided(context: Context, value: str, divisor: str) -> str:
+    """A scalar or vector by a scalar; by a single number, RTen multiplies with its reciprocal, so there are two."""
+    both = context.op(elementwise.Div, value, context.op(shape.Expand, divisor, context.int64([2, 1])))
+    return context.op(indexing.Gather, both, context.int64_scalar(0), axis=0)
+
+
+def ratio_of(context: Context, number: str, divisor: str) -> str:
+    """The quotient of two scalars."""
+    return context.op(shape.Reshape, divided(context, number, divisor), context.int64([]))
+
+
 class Sampler:
     """Makes the nodes that resize a value along one axis."""
 
@@ -55,22 +66,22 @@ class Sampler:
         """The coordinate in the input of each output."""
         coordinates, line = self.kernel.coordinates, self.line
         if coordinates == "asymmetric":
-            return self._op(elementwise.Div, self.places, line.scale)
+            return divided(self.context, self.places, line.scale)
         steps = self._op(elementwise.Max, self._op(elementwise.Sub, line.after, self.one), self.one)
         if coordinates == "align_corners":
-            return self._op(elementwise.Div, self._times(self.places, self.last), steps)
+            return divided(self.context, self._times(self.places, self.last), steps)
         if coordinates == "tf_crop_and_resize":
             width = self._times(self._op(elementwise.Sub, line.end, line.start), self.last)
             first = self._times(line.start, self.last)
-            step = self._op(elementwise.Div, width, steps)
+            step = ratio_of(self.context, width, steps)
             middle = self._times(self.half, self._op(elementwise.Add, line.start, line.end), self.last)
             first = self._op(comparison.Where, self._is_one(), middle, first)
             return self._op(elementwise.Add, first, self._times(self.places, step))
-        middles = self._op(elementwise.Div, self._op(elementwise.Add, self.places, self.half), line.scale)
+        middles = divided(self.context, self._op(elementwise.Add, self.places, self.half), line.scale)
         if coordinates == "tf_half_pixel_for_nn":
             return middles
         if coordinates == "half_pixel_symmetric":
-            ratio = self._op(elementwise.Div, line.after, self._times(line.scale, line.before))
+            ratio = ratio_of(self.context, line.after, self._times(line.scale, line.before))
             centre = self._op(elementwise.Div, line.before, self._number(2.0))
             offset = self._times(centre, self._op(elementwise.Sub, self.one, ratio))
             middles = self._op(elementwise.Add, offset, middles)
