@@ -298,7 +298,10 @@ SHAPES = [
         CONSTANTS={"n": int64(2, 7)}),
     one("cum_sum_reverse", 14, "CumSum", {"x": X}, "x a", reverse=1, CONSTANTS={"a": np.int32(1)}),
     one("cum_sum_exclusive", 14, "CumSum", {"x": X}, "x a", exclusive=1, reverse=1, CONSTANTS={"a": np.int64(-1)}),
-    one("range_exact", 11, "Range", {"a": np.float32(1), "b": np.float32(9), "d": np.float32(0.3)}, EXACT=True),
+    one("range_one_more", 11, "Range", {"a": np.float32(0), "b": np.float32(7), "d": np.float32(0.7)}),
+    one("range_backwards", 11, "Range", {"a": np.float32(2848.7), "b": np.float32(-7.3), "d": np.float32(-0.7)}),
+    one("range_constant", 11, "Range", {"a": np.float32(-7.3)}, "s b d",
+        CONSTANTS={"s": np.float32(0), "b": np.float32(7), "d": np.float32(0.7)}),
     one("unsqueeze_scalar_axis", 13, "Unsqueeze", {"x": X}, "x a", CONSTANTS={"a": np.int64(1)}, EXPECTED=[X[:, None]]),
     one("tensor_scatter", 24, "TensorScatter", {"c": X, "u": X[:, :2], "w": int64(1, 0)},
         EXPECTED=[np.stack([X[0, [0, 0, 1]], X[1]])]),
@@ -397,6 +400,26 @@ _RESIZES: list[tuple[str, dict[str, Any], np.ndarray]] = [
     ("linear_antialias", {"mode": "linear", "antialias": 1}, _DOWN),
     ("cubic_antialias", {"mode": "cubic", "antialias": 1}, _DOWN),
 ]
+# Their sizes or scales are known only when the model runs; onnxruntime wants to know how many sizes there are.
+_LATE_RESIZES = [
+    ("s", float32(1, 1, 1.7, 0.6), {"mode": "linear"}),
+    ("s", float32(1, 2, 1.7, 0.6), {"mode": "nearest", "nearest_mode": "ceil"}),
+    (
+        "s",
+        float32(1, 1, 1.5, 2.3),
+        {"mode": "cubic", "exclude_outside": 1, "coordinate_transformation_mode": "asymmetric"},
+    ),
+    ("s", float32(1, 1, 0.7, 0.4), {"mode": "cubic", "antialias": 1}),
+    ("n", int64(1, 2, 7, 3), {"mode": "linear", "coordinate_transformation_mode": "half_pixel_symmetric"}),
+    (
+        "n",
+        int64(1, 2, 3, 1),
+        {"mode": "linear", "antialias": 1, "coordinate_transformation_mode": "pytorch_half_pixel"},
+    ),
+    ("n", int64(2, 3), {"mode": "nearest", "axes": [3, 1], "nearest_mode": "round_prefer_ceil"}),
+    ("s", float32(1.5, 0.5), {"mode": "linear", "axes": [-2, 3], "coordinate_transformation_mode": "align_corners"}),
+]
+
 RESIZES = [
     *(one(f"resize_{name}", 19, "Resize", {"x": floats(1, 2, 7, 6)}, "x _ s", **attributes, CONSTANTS={"s": scales})
       for name, attributes, scales in _RESIZES),
@@ -409,10 +432,37 @@ RESIZES = [
     one("resize_crop", 13, "Resize", {"x": floats(1, 1, 4, 4)}, "x r _ n", mode="linear",
         coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=9.0,
         CONSTANTS={"r": float32(0, 0, 0.4, 0.6, 1, 1, 1.2, 1.7), "n": int64(1, 1, 3, 3)}),
+    *(one(f"resize_late_{number}", 19, "Resize", {"x": floats(1, 2, 4, 5), name: given},
+          "x _ _ n" if name == "n" else "x _ s", SYMBOLIC=name == "s", **attributes)
+      for number, (name, given, attributes) in enumerate(_LATE_RESIZES)),
+    one("resize_late_region", 19, "Resize", {"x": floats(1, 1, 4, 4), "r": float32(0, 0, 0.4, 0.6, 1, 1, 1.2, 1.7),
+                                             "n": int64(1, 1, 3, 5)}, "x r _ n", mode="linear",
+        coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=9.0),
+    one("resize_late_not_smaller", 18, "Resize", {"x": floats(1, 1, 4, 6), "n": int64(7, 8)}, "x _ _ n", mode="cubic",
+        axes=[2, 3], keep_aspect_ratio_policy="not_smaller"),
     one("resize_first_axis", 13, "Resize", {"x": floats(2, 1, 2, 2)}, "x _ s", CONSTANTS={"s": float32(2, 1, 1, 1)}),
     one("resize_bytes", 13, "Resize", {"x": numbers(1, 1, 2, 2, dtype="uint8", low=0, high=255)}, "x _ s",
         CONSTANTS={"s": _UP}),
 ]  # fmt: skip
+
+
+def _boxes(name: str, given: str, centre: int = 0, **inputs: np.ndarray) -> Case:
+    """A case of two images and three classes, with boxes that overlap as much as others, and have the same scores."""
+    return one(
+        name, 13, "NonMaxSuppression",
+        {"b": numbers(2, 9, 4, dtype="float32", low=0, high=7), "s": numbers(2, 3, 9, dtype="float32", low=0, high=5)},
+        given, center_point_box=centre, SYMBOLIC=True, CONSTANTS=inputs,
+    )  # fmt: skip
+
+
+SUPPRESSIONS = [
+    _boxes("suppression", "b s m o t", m=int64(4), o=float32(0.25), t=float32(1)),
+    _boxes("suppression_centred", "b s m o", 1, m=np.int64(9), o=np.float32(0.5)),
+    _boxes("suppression_of_one", "b s m _ t", m=int64(1), t=float32(-1)),
+    _boxes("suppression_of_all", "b s m o t", m=int64(3), o=float32(0.5), t=float32(9)),
+    _boxes("suppression_to_none", "b s m", m=int64(0)),
+    _boxes("suppression_without_most", "b s"),
+]
 
 _SCALE, _ZERO = np.float32(0.02), np.uint8(128)
 QUANTISED = [
@@ -567,6 +617,26 @@ def attended(query: np.ndarray, key: np.ndarray, value: np.ndarray) -> np.ndarra
 _WORDS = floats(2, 3, 8)
 _PACKED, _PAIRS = floats(2, 3, 2, 3, 4), floats(2, 5, 2, 2, 4)
 _LINEAR = {"s": _SCALE, "z": _ZERO, "t": np.float32(0.04), "o": np.uint8(110)}
+
+
+def _grouped(name: str, given: str, steps: int, ends: list[int], total: int, **rest: Any) -> Case:
+    """Four heads of 16 numbers and two of keys and values, with room for five of the past."""
+    names, count = given.split(), len(ends)
+    room = numbers(count, 2, 5, 16, dtype="float32") * (
+        np.arange(5)[:, None] < np.array(ends)[:, None, None, None] - steps
+    )
+    every = {
+        "q": floats(count, steps, 64 if "k" in names else 128), "k": floats(count, steps, 32),
+        "v": floats(count, steps, 32), "p": room.astype(np.float32), "l": np.array(ends, np.int32) - 1,
+        "t": np.int32(total), "c": floats(9, 8), "s": floats(9, 8),
+        "n": np.arange(steps)[None] + int64(ends[0] - steps),
+        "b": floats(1, 4, steps, total), "k0": floats(4),
+    }  # fmt: skip
+    inputs = {name: every[name] for name in dict.fromkeys(names) if name != "_"}
+    return contrib(name, "GroupQueryAttention", inputs, given, num_heads=4, kv_num_heads=2,
+                   OUTPUTS=("y", "present_k", "present_v"), **rest)  # fmt: skip
+
+
 CONTRIBUTED = [
     contrib("gelu", "Gelu", {"x": X}),
     contrib("bias_gelu", "BiasGelu", {"x": X, "b": floats(4)}),
@@ -610,6 +680,11 @@ CONTRIBUTED = [
             {"q": _WORDS, "k": floats(2, 2, 5, 4), "v": floats(2, 2, 5, 4)}, num_heads=2),
     contrib("multi_head_attention_causal", "MultiHeadAttention", {"q": _WORDS, "k": _WORDS, "v": _WORDS[::-1].copy()},
             "q k v _ m", num_heads=2, unidirectional=1, CONSTANTS={"m": np.array([2, 3], np.int32)}),
+    _grouped("group_query_attention", "q k v _ _ l t", 3, [3], 3),
+    _grouped("group_query_attention_packed", "q _ _ p p l t c s", 1, [6], 6, do_rotary=1, local_window_size=3),
+    _grouped("group_query_attention_of_samples", "q k v p p l t c s", 1, [6, 4], 6, do_rotary=1, softcap=2.0,
+             rotary_interleaved=1),
+    _grouped("group_query_attention_with_sinks", "q k v p p l t c s n b k0", 3, [8], 8, do_rotary=1),
     contrib("distances", "CDist", {"a": floats(3, 4), "b": floats(5, 4)}, metric="euclidean"),
     contrib("expand_dims", "ExpandDims", {"x": X}, "x a", CONSTANTS={"a": np.int32(1)}),
     contrib("nhwc_max_pool", "NhwcMaxPool", {"x": numbers(1, 6, 5, 3, dtype="uint8", low=0, high=255)},
@@ -662,6 +737,7 @@ CONTRIBUTED = [
 CASES = [
     *OLD_FORMS,
     *ELEMENTWISE,
+    *SUPPRESSIONS,
     *BITS,
     *SHAPES,
     *REDUCTIONS,

@@ -441,8 +441,6 @@ def test_all_refusals_are_collected() -> None:
         (one("scales", 10, "Resize", {"x": floats(1, 1, 4, 4), "s": float32(1, 1, 2, 2)}), "has scales that are known"),
         (one("reverse", 10, "ReverseSequence", {"x": floats(2, 2, 2), "n": int64(1, 2)}, batch_axis=0, time_axis=2),
          "time axis 2"),
-        (one("cubic", 13, "Resize", {"x": floats(1, 1, 4, 4), "s": float32(1, 1, 2, 2)}, "x _ s", mode="cubic"),
-         "known only when the model runs"),
         (one("same_lower", 11, "AveragePool", {"x": floats(1, 1, 4)}, kernel_shape=[3], strides=[2],
              auto_pad="SAME_LOWER", SYMBOLIC=True), "SAME_LOWER for unknown sizes"),
         (one("few_inputs", 13, "CumSum", {"x": floats(2)}), "lacks its input 1"),
@@ -459,12 +457,6 @@ def test_newer_operator_sets_are_refused() -> None:
     """An operator set that nobody knew when this was written may mean other things by the same words."""
     proto = calling([node("Neg", "x")], version=999)
     assert ["the model is of operator set 999, newer than 28, the newest that is known"] == reasons(our(proto))
-
-
-def test_exact_suppression_is_refused() -> None:
-    """There is no exact form of RTen's non-maximum suppression."""
-    case = one("nms", 11, "NonMaxSuppression", {"b": floats(1, 3, 4), "s": floats(1, 2, 3)})
-    assert ([], 1) == (reasons(case.model()), len(reasons(case.model(), exact=True)))
 
 
 # Hostile models

@@ -12,7 +12,7 @@ from corpus import BackendCase, backend_cases, backend_files
 from evaluation import difference, held
 from rten_outcomes import row_for, row_of
 from rten_tables import DEVIATIONS
-from runtime.runner import RELEASES, RunnerError
+from runtime.runner import RunnerError
 
 from formats.errors import FormatError
 from formats.ir.model import Graph
@@ -398,19 +398,6 @@ def sliced_cases():
             yield case._replace(model=model.SerializeToString())
 
 
-# Beginnings of the names of cases with other outputs than the suite has, or none, that a change is to mend: in which
-# releases, and why. What is mended goes.
-FAULTS = {
-    "undeclared": {
-        "test_attention_4d_causal_padded_kv": (RELEASES, "the mask is cut by dims that are not known"),
-        "test_attention_4d_diff_heads_mask4d_padded_kv": (RELEASES, "the same"),
-        "test_attention_4d_padded_kv": (RELEASES, "the same"),
-        "test_matmulinteger": (RELEASES, "a zero point of one element must be a scalar"),
-    },
-    "sliced": {},
-}
-
-
 @pytest.mark.parametrize(
     ("cases", "minimum"),
     [
@@ -421,21 +408,10 @@ FAULTS = {
     ],
     ids=["constants", "files", "undeclared", "sliced"],
 )
-def test_backend(cases, minimum, runtimes, tmp_path, request):
+def test_backend(cases, minimum, runtimes, tmp_path):
     """The operator tests of ONNX, and its old files, come out right or are refused; no fewer are right than ever."""
     outcomes = outcomes_of(cases(), runtimes, tmp_path / "m.rten")
-    faults = FAULTS.get(request.node.callspec.id, {})
-    found = {}
-    for release, wrong in unexpected(outcomes).items():
-        for name, text in wrong.items():
-            known = [
-                prefix for prefix, (releases, _) in faults.items() if name.startswith(prefix) and release in releases
-            ]
-            found.setdefault(known[0] if known else name, {})[release] = text
-    expected = {name: {*releases} & {*runtimes} for name, (releases, _) in faults.items()}
-    assert {name: releases for name, releases in expected.items() if releases} == {
-        name: {*by_release} for name, by_release in found.items()
-    }, found
+    assert {} == unexpected(outcomes)
     assert minimum <= min(len(of_release["right"]) for of_release in outcomes.values())
 
 

@@ -53,17 +53,22 @@ def _counted(context: Context, name: str, axis: int) -> str:
     return context.op(creation.Range, context.int64_scalar(0), end, context.int64_scalar(1))
 
 
-def _padded(node: Node, context: Context, mask: str, keys: str) -> str:
-    """The mask, as long as the keys: what it leaves out is masked. One number is one for all keys."""
-    mask_dims, key_dims = context.dims(mask), context.dims(keys)
-    length, wanted = (dims[place] if dims else None for dims, place in ((mask_dims, -1), (key_dims, -2)))
+def _may_be_short(context: Context, mask: str, keys: str) -> bool:
+    """Whether a mask may be shorter than the keys, but for one number that is for all of them."""
+    length, wanted = ((context.dims(name) or (None,) * 2)[place] for name, place in ((mask, -1), (keys, -2)))
     if length == 1 or context.version < PADS_MASKS or (length is not None and length == wanted):
+        return False
+    return not (isinstance(length, int) and isinstance(wanted, int) and length > wanted)
+
+
+def _padded(context: Context, mask: str, keys: str) -> str:
+    """The mask, as long as the keys: what it leaves out is masked."""
+    if not _may_be_short(context, mask, keys):
         return mask
+    length, wanted = ((context.dims(name) or (None,) * 2)[place] for name, place in ((mask, -1), (keys, -2)))
     hidden = context.scalar(MINUS_INFINITY if context.is_float(mask) else 0, like=mask)
     if isinstance(length, int) and isinstance(wanted, int):
-        if length > wanted:
-            return mask
-        pads = context.int64([0] * (2 * len(mask_dims or ()) - 1) + [wanted - length])
+        pads = context.int64([0] * (2 * context.known_rank(mask) - 1) + [wanted - length])
         return context.op(slicing.Pad, mask, pads, hidden)
     lengths = shape.sizes_of(context, mask, -1, INT64_MAX)
     missing = context.op(elementwise.Sub, shape.sizes_of(context, keys, -2, -1), lengths)
@@ -103,7 +108,7 @@ def _penalties(node: Node, context: Context, query: str, keys: str) -> str:
     if filled:
         ends = context.op(shape.Unsqueeze, context.cast(filled, INT64), context.int64([1, 2, 3]))
         tests.append(context.op(comparison.Less, _counted(context, keys, -2), ends))
-    mask = _padded(node, context, mask, keys) if mask else ""
+    mask = _padded(context, mask, keys) if mask else ""
     if mask and not context.is_float(mask):
         tests.append(context.cast(mask, BOOL))
         mask = ""
@@ -116,7 +121,7 @@ def _penalties(node: Node, context: Context, query: str, keys: str) -> str:
     return context.op(elementwise.Add, mask, penalty) if mask else penalty
 
 
-def _of_heads(context: Context, name: str, heads: int) -> str:
+def of_heads(context: Context, name: str, heads: int) -> str:
     """A value with an axis for its heads, before that of its places."""
     if context.known_rank(name) == 4:
         return name
@@ -124,7 +129,7 @@ def _of_heads(context: Context, name: str, heads: int) -> str:
     return context.op(shape.Transpose, apart, perm=[0, 2, 1, 3])
 
 
-def _repeated(context: Context, name: str, heads: int, times: int) -> str:
+def repeated(context: Context, name: str, heads: int, times: int) -> str:
     """Each head as often as there are heads of the query for it."""
     if times == 1:
         return name
@@ -132,6 +137,30 @@ def _repeated(context: Context, name: str, heads: int, times: int) -> str:
     spread = context.op(shape.Expand, apart, context.int64([1, 1, times, 1, 1]))
     first, last = shape.sizes_of(context, name, 0, 1), shape.sizes_of(context, name, 2, 4)
     return context.op(shape.Reshape, spread, shape.joined(context, first, context.int64([heads * times]), last))
+
+
+def shares_of(context: Context, scores: str, *, is_masked: bool = True, sinks: str = "") -> str:
+    """What share each key has in the result; with `sinks`, a score for each head, something else has a share too."""
+    if sinks:
+        sizes = shape.joined(context, shape.sizes_of(context, scores, 0, 3), context.int64([1]))
+        column = context.op(shape.Expand, context.op(shape.Reshape, sinks, context.int64([1, -1, 1, 1])), sizes)
+        shares = context.op(normalization.Softmax, context.op(slicing.Concat, scores, column, axis=-1), axis=-1)
+        return context.op(slicing.Slice, shares, context.int64([0]), context.int64([-1]), context.int64([-1]))
+    shares = context.op(normalization.Softmax, scores, axis=-1)
+    if not is_masked:
+        return shares
+    best = context.op(reduction.ReduceMax, scores, context.int64([-1]), keepdims=1)  # without any key, none counts
+    is_nothing = context.op(comparison.Equal, best, context.scalar(MINUS_INFINITY, like=scores))
+    return context.op(comparison.Where, is_nothing, context.scalar(0.0, like=scores), shares)
+
+
+def capped(context: Context, scores: str, limit: float) -> str:
+    """Scores that do not grow beyond a limit; 0 is none."""
+    if not limit:
+        return scores
+    bound = context.scalar(limit, like=scores)
+    part = context.op(elementwise.Tanh, context.op(elementwise.Div, scores, bound))
+    return context.op(elementwise.Mul, part, bound)
 
 
 def _written_out(node: Node, context: Context) -> list[Node]:
@@ -142,27 +171,20 @@ def _written_out(node: Node, context: Context) -> list[Node]:
         count if is_flat else context.static_dims(context.input(place))[1] for place, count in enumerate(counts)
     )
     query, key, value = (
-        _of_heads(context, context.input(place), query_heads if place == 0 else heads) for place in range(3)
+        of_heads(context, context.input(place), query_heads if place == 0 else heads) for place in range(3)
     )
     if context.optional(4):
-        key, value = (context.op(slicing.Concat, context.input(4 + at), new, axis=2) for at, new in ((0, key), (1, value)))
-    keys, values = (_repeated(context, name, heads, query_heads // heads) for name in (key, value))
+        key, value = (
+            context.op(slicing.Concat, context.input(4 + at), new, axis=2) for at, new in ((0, key), (1, value))
+        )
+    keys, values = (repeated(context, name, heads, query_heads // heads) for name in (key, value))
     penalties = _penalties(node, context, query, key)
     scale = get_float(node, "scale") or 1 / sqrt(context.static_dims(query, 3)[0])
     scores = context.op(matrix.MatMul, query, context.op(shape.Transpose, keys, perm=[0, 1, 3, 2]))
     stages = [context.op(elementwise.Mul, scores, context.scalar(scale, like=query))]
-    limit = get_float(node, "softcap")
-    if limit:
-        capped = context.op(elementwise.Tanh, context.op(elementwise.Div, stages[-1], context.scalar(limit, like=query)))
-        stages.append(context.op(elementwise.Mul, capped, context.scalar(limit, like=query)))
-    else:
-        stages.append(stages[-1])
+    stages.append(capped(context, stages[-1], get_float(node, "softcap")))
     stages.append(context.op(elementwise.Add, stages[-1], penalties) if penalties else stages[-1])
-    shares = context.op(normalization.Softmax, stages[-1], axis=-1)
-    if penalties:  # where all keys are masked, none counts
-        best = context.op(reduction.ReduceMax, stages[-1], context.int64([-1]), keepdims=1)
-        is_nothing = context.op(comparison.Equal, best, context.scalar(MINUS_INFINITY, like=query))
-        shares = context.op(comparison.Where, is_nothing, context.scalar(0.0, like=query), shares)
+    shares = shares_of(context, stages[-1], is_masked=bool(penalties))
     stages.append(shares)
     result = context.op(matrix.MatMul, shares, values)
     if is_flat:
@@ -175,18 +197,17 @@ def attention(node: Node, context: Context) -> list[Node] | None:
     """RTen does not give the products of queries and keys, and has no windows; a mask is as long as the keys."""
     if context.wanted(3):
         return _written_out(node, context)
-    mask, key, past = context.optional(3), context.input(1), context.optional(4)
+    mask, keys, past = context.optional(3), context.input(1), context.optional(4)
     if max(get_int(node, side, -1) for side in WINDOW) < 0:
-        if not mask or past:
+        if not mask or past or not _may_be_short(context, mask, keys):
             return None
-        longer = _padded(node, context, mask, key)
-        return None if longer == mask else context.changed([*node.input[:3], longer, *node.input[4:]])
-    if context.rank(key) is None:
-        context.known_rank(key)
-    keys = key
+        lengths = (context.dims(mask) or (None,))[-1], (context.dims(keys) or (None,) * 2)[-2]
+        if all(isinstance(length, int) for length in lengths):
+            return context.changed([*node.input[:3], _padded(context, mask, keys), *node.input[4:]])
+        if not context.optional(6):  # it is not usual that a mask of unknown length is shorter
+            return None
     if past:
-        heads = get_int(node, "kv_num_heads")
-        keys = context.op(slicing.Concat, past, _of_heads(context, key, heads), axis=2)
+        keys = context.op(slicing.Concat, past, of_heads(context, keys, get_int(node, "kv_num_heads")), axis=2)
     penalties = _penalties(node, context, context.input(0), keys)
     return context.changed([*node.input[:3], penalties, *node.input[4:6]], without=WINDOW, is_causal=0)
 

@@ -6,7 +6,7 @@ Spec: ONNX Runtime, ContribOperators.md, Attention, MultiHeadAttention and QAtte
 from __future__ import annotations
 
 from math import sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from formats.ir.dtypes import BOOL, FLOAT, INT64
 from formats.rten.convert.refusal import Refused
@@ -215,10 +215,135 @@ def group_query_attention_dims(node: Node, scope: Scope, types: list[ValueType])
     return [types[0].dims if len(node.input) > 1 and node.input[1] else None]
 
 
+class Places(NamedTuple):
+    """Where the new keys of each sample are: after those of the past, which are fewer in some samples than in others.
+
+    All are INT64. `past` has the axes of the samples, and another one.
+    """
+
+    past: str  # how many keys there were
+    steps: str  # how many are new, a scalar
+    total: str  # how many there are, of the longest sample, a scalar
+
+
+def _places(context: Context) -> Places:
+    steps = _length(context, context.input(0), 1)
+    total = context.cast(context.op(shape.Reshape, context.input(6), context.int64([])), INT64)
+    ends = context.op(elementwise.Add, context.cast(context.input(5), INT64), context.int64_scalar(1))
+    past = context.op(elementwise.Sub, context.op(shape.Reshape, ends, context.int64([-1, 1])), steps)
+    is_first = context.op(comparison.Equal, steps, total)
+    return Places(context.op(comparison.Where, is_first, context.int64_scalar(0), past), steps, total)
+
+
+def _with_past(context: Context, past: str, new: str, places: Places, heads: int) -> str:
+    """The keys, or the values, of the past and the new ones behind them, and zeros behind those."""
+    if not past:
+        return new
+    room = _length(context, past, 2)
+    both = context.op(slicing.Concat, past, new, axis=2)
+    numbers = _numbers(context, context.op(elementwise.Max, room, places.total))  # of the keys that there are now
+    is_old = context.op(comparison.Less, numbers, places.past)
+    of_new = context.op(elementwise.Sub, numbers, places.past)  # samples, keys
+    is_there = context.op(comparison.Less, of_new, places.steps)
+    place = context.op(comparison.Where, is_old, numbers, context.op(elementwise.Add, of_new, room))
+    place = context.op(comparison.Where, is_there, place, context.int64_scalar(0))
+    place = context.op(shape.Unsqueeze, place, context.int64([1, 3]))
+    place = context.op(shape.Expand, place, context.int64([1, heads, 1, 1]))
+    found = context.op(indexing.GatherND, both, place, batch_dims=2)
+    is_there = context.op(shape.Unsqueeze, is_there, context.int64([1, 3]))
+    return context.op(comparison.Where, is_there, found, context.scalar(0.0, like=new))
+
+
+def _grouped_operands(node: Node, context: Context, heads: int, groups: int) -> tuple[list[str], int]:
+    """The query, the keys and the values, each of three axes, and how wide a head is."""
+    wide, past = (context.dims(context.optional(place)) for place in (0, 3))
+    width = wide[2] if wide else None
+    shared = heads if context.optional(1) else heads + 2 * groups
+    size = width // shared if isinstance(width, int) else past[3] if past else None
+    if not isinstance(size, int):
+        raise Refused("has heads of unknown size", "infer the model's shapes first")
+    if context.optional(1):
+        return [context.input(place) for place in range(3)], size
+    sizes = context.int64([heads * size, groups * size, groups * size])
+    return list(context.op_outputs(slicing.Split, [context.input(0), sizes], 3, axis=-1)), size
+
+
+def _unseen(node: Node, context: Context, places: Places, keys: str) -> str:
+    """What is added where a query does not see a key: one that comes later, or too long before."""
+    places_of_queries = context.op(elementwise.Add, places.past, _numbers(context, places.steps))
+    rows = context.op(shape.Unsqueeze, places_of_queries, context.int64([1, 3]))  # samples, 1, queries, 1
+    ahead = context.op(elementwise.Sub, _numbers(context, _length(context, keys, 2)), rows)
+    is_seen = context.op(comparison.LessOrEqual, ahead, context.int64_scalar(0))
+    window = get_int(node, "local_window_size", -1)
+    if window > 0:
+        is_near = context.op(comparison.Greater, ahead, context.int64_scalar(-window))
+        is_seen = context.op(comparison.And, is_seen, is_near)
+    return context.op(comparison.Where, is_seen, context.scalar(0.0, like=keys), context.scalar(LOWEST, like=keys))
+
+
+def group_query_attention(node: Node, context: Context) -> list[Node] | None:
+    """Attention in which several heads of the query share one of the keys and values; the past is kept in order."""
+    if any(context.optional(place) for place in (12, 13)):
+        raise Refused("keeps the past quantised")
+    heads, groups = get_int(node, "num_heads"), get_int(node, "kv_num_heads")
+    operands, size = _grouped_operands(node, context, heads, groups)
+    places = _places(context)
+    if get_int(node, "do_rotary"):
+        turns, turned = [context.input(7), context.input(8)], []
+        numbers = context.optional(9) or context.op(elementwise.Add, places.past, _numbers(context, places.steps))
+        half = (context.dims(turns[0]) or (None, None))[1]
+        for operand, count in zip(operands[:2], (heads, groups), strict=True):
+            turned.append(
+                context.op(
+                    attention.RotaryEmbedding,
+                    operand,
+                    *turns,
+                    context.cast(numbers, INT64),
+                    interleaved=get_int(node, "rotary_interleaved"),
+                    num_heads=count,
+                    rotary_embedding_dim=2 * half if isinstance(half, int) and 2 * half != size else 0,
+                )
+            )
+        operands = [*turned, operands[2]]
+    query, key, value = (
+        attention.of_heads(context, operand, count)
+        for operand, count in zip(operands, (heads, groups, groups), strict=True)
+    )
+    key, value = (
+        _with_past(context, context.optional(place), new, places, groups) for place, new in ((3, key), (4, value))
+    )
+    seen_keys, seen_values, bias = key, value, context.optional(10)
+    if bias:  # which has none for room that is left
+        cut = [context.int64([0]), context.op(shape.Reshape, places.total, context.int64([1])), context.int64([2])]
+        seen_keys, seen_values = (context.op(slicing.Slice, name, *cut) for name in (key, value))
+    penalties = _unseen(node, context, places, seen_keys)
+    if bias:
+        penalties = context.op(elementwise.Add, bias, penalties)
+    scale, limit, sinks = get_float(node, "scale") or 1 / sqrt(size), get_float(node, "softcap"), context.optional(11)
+    if get_int(node, "smooth_softmax") and not sinks:
+        sinks = context.array([0.0] * heads, context.elem_type(query) or FLOAT)
+    if sinks:
+        keys, values = (attention.repeated(context, name, groups, heads // groups) for name in (seen_keys, seen_values))
+        scores = context.op(matrix.MatMul, query, context.op(shape.Transpose, keys, perm=[0, 1, 3, 2]))
+        scores = context.op(elementwise.Mul, scores, context.scalar(scale, like=query))
+        scores = context.op(elementwise.Add, attention.capped(context, scores, limit), penalties)
+        result = context.op(matrix.MatMul, attention.shares_of(context, scores, sinks=sinks), values)
+    else:
+        rows = [query, seen_keys, seen_values, penalties]
+        result = context.op(attention.Attention, *rows, scale=scale, softcap=limit)
+    result = context.op(shape.Transpose, result, perm=[0, 2, 1, 3])
+    return context.replace(context.op(shape.Reshape, result, context.int64([0, 0, heads * size])), key, value)
+
+
+def _whole_past(node: Node, context: Context) -> str:
+    return "RTen takes all of the past for keys, however many of them seqlens_k counts"
+
+
 GroupQueryAttention = OperatorSpec(
     "GroupQueryAttention",
     domain=MICROSOFT,
     dims=group_query_attention_dims,
+    rewritings=(group_query_attention,),
     onnx=OnnxForm(
         Row(
             9,
@@ -235,5 +360,7 @@ GroupQueryAttention = OperatorSpec(
         ),
         {"smooth_softmax": (0,)},
         is_native=True,
+        ranks={6: 0},
     ),
+    told=_whole_past,
 )

@@ -166,9 +166,11 @@ def arange(node: Node, context: Context) -> list[Node] | None:
     if first is not None and last is not None and step:
         count = ceil(max((last - first) / step, 0))
         if count <= MAX_FOLDED:
-            numbers = numpy.full(count, step, numpy.float32)
-            numbers[:1] = first
-            return context.replace(context.array(numpy.cumsum(numbers, dtype=numpy.float32)))
+            steps = numpy.full(count, step, numpy.float32)
+            steps[:1] = first
+            return context.replace(
+                context.array(numpy.cumsum(steps, dtype=numpy.float32), context.elem_type(start) or FLOAT)
+            )
     if _is_counted(first, step):
         return None
     start, limit, delta = (context.cast(name, FLOAT) for name in (start, limit, delta))

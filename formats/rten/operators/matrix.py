@@ -110,7 +110,7 @@ def with_scalar_zeros(node: Node, context: Context) -> list[Node] | None:
 
 
 def _zero_point(context: Context, name: str, place: int) -> str:
-    """A zero point as RTen takes it: a scalar, or a number for each row of the first matrix, or column of the second."""
+    """A zero point as RTen takes it: a scalar, or one for each row of the first matrix or column of the second."""
     dims = context.dims(name)
     if not name or (dims is not None and (not dims or isinstance(dims[0], int))):
         return quantization.per_tensor(context, name) if name else name

@@ -8,13 +8,13 @@ Spec: ONNX, Operators.md, Resize.
 
 from __future__ import annotations
 
-from math import floor, prod
+from math import floor
 from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import BOOL, FLOAT, INT32, numpy_dtype
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_ints, get_string
-from formats.rten.operators import comparison, elementwise, indexing, matrix, reduction, shape, slicing
+from formats.rten.operators import comparison, elementwise, indexing, reduction, shape, slicing
 from formats.rten.operators.deviations import SPREAD, of_floats
 from formats.rten.operators.interpolation import Axis, Kernel, indices, inside, weight_matrix
 from formats.rten.operators.rules import normalize, unknown
@@ -249,7 +249,7 @@ def _written_out(node: Node, context: Context, axes: list[Axis], ratio: str = ""
     """Each axis in turn gathered from, or multiplied with a matrix."""
     kernel, rank, value = _kernel(node), len(axes), get_float(node, "extrapolation_value")
     is_region_known = not context.optional(1) or context.scope.numbers(context.optional(1)) is not None
-    data, samplers = context.input(0), {}
+    data, fixed, samplers = context.input(0), {}, {}
     if _is_copy(axes) and not kernel.is_cropping:
         return context.replace(data)
     for place, axis in enumerate(axes):
@@ -258,13 +258,12 @@ def _written_out(node: Node, context: Context, axes: list[Axis], ratio: str = ""
             continue
         is_known = isinstance(axis.before, int) and isinstance(axis.after, int)
         if is_known and (is_region_known or not kernel.is_cropping):
-            data = _along(context, data, place, rank, axis, kernel)
+            data, fixed[place] = _along(context, data, place, rank, axis, kernel), axis
         else:
             samplers[place] = Sampler(context, kernel, _line(context, place, rank, axis, ratio))
             data = samplers[place].along(data, place, rank)
     if kernel.is_cropping:
-        known = [Axis(1, 1, 1) if place in samplers else axis for place, axis in enumerate(axes)]
-        data = _extrapolated(context, data, known, value)
+        data = _extrapolated(context, data, [fixed.get(place, Axis(1, 1, 1)) for place in range(rank)], value)
         for place, sampler in samplers.items():
             data = sampler.extrapolated(data, place, rank, value)
     return context.replace(data)
@@ -328,10 +327,9 @@ def _with_all_axes(node: Node, context: Context) -> list[Node]:
             for axis, (size, *ends_of) in enumerate(zip(dims, starts, ends, strict=True))
         ]
 
-    chosen, known = (min, reduction.ReduceMin), [dims[axis] for axis in axes]
-    if policy == "not_smaller":
-        chosen = (max, reduction.ReduceMax)
-    if held is not None and all(isinstance(size, int) for size in known):
+    chosen = (max, reduction.ReduceMax) if policy == "not_smaller" else (min, reduction.ReduceMin)
+    known = [size for size in (dims[axis] for axis in axes) if isinstance(size, int)]
+    if held is not None and len(known) == len(axes):
         resized = kept(chosen[0](size / before for size, before in zip(held, known, strict=True)))
         is_ratio = all(axis.is_whole is not False for axis in resized)  # the node has the sizes only, not the scale
         if is_ratio and _is_native(node, context, resized):
@@ -467,84 +465,3 @@ Upsample = OperatorSpec(
     older=(upsample,),
     raised=upsample_raised,
 )
-
-
-def grid_sample_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
-    """Batch and channels of the input, positions of the grid."""
-    dims, grid = types[0].dims, types[1].dims
-    if dims is None or grid is None:
-        return []
-    return [dims[:2] + grid[1:-1]]
-
-
-def grid_sample_mode(node: Node, context: Context) -> list[Node] | None:
-    """Before operator set 20, the modes had the names of two-dimensional interpolation."""
-    renamed = {"bilinear": "linear", "bicubic": "cubic"}.get(get_string(node, "mode", "linear"))
-    return context.changed(mode=renamed) if renamed else None
-
-
-def grid_sample(node: Node, context: Context) -> list[Node] | None:
-    """RTen samples images, and takes zeros outside; the border goes on outside where no place is taken there."""
-    import numpy
-
-    data, grid = context.input(0), context.input(1)
-    if context.rank(data) not in (None, 4):
-        raise Refused(f"samples {context.known_rank(data) - 2} spatial axes, where RTen has two")
-    if get_string(node, "padding_mode", "zeros") != "border" or get_string(node, "mode", "linear") != "linear":
-        return None
-    elem_type = context.elem_type(grid) or FLOAT
-    rows, columns = context.static_dims(data, 2)
-    aligned = get_int(node, "align_corners")
-    reach = [1.0, 1.0] if aligned else [1 - 1 / columns, 1 - 1 / rows]
-    bound = context.array(numpy.array(reach), elem_type)
-    kept = context.op(elementwise.Max, context.op(elementwise.Min, grid, bound), context.op(elementwise.Neg, bound))
-    return context.changed([data, kept], padding_mode="zeros")
-
-
-GridSample = OperatorSpec(
-    "GridSample",
-    Row(
-        2,
-        1,
-        "GridSampleAttrs",
-        (Field("align_corners", FieldKind.BOOL, 0),),
-        {"mode": ("linear", "bilinear"), "padding_mode": ("zeros",)},
-    ),
-    dims=grid_sample_dims,
-    older=(grid_sample_mode,),
-    rewritings=(grid_sample,),
-    unspecified=of_floats("of coordinates that are NaN or infinite, RTen and onnxruntime may make different numbers"),
-    onnx=OnnxForm(
-        takes={"mode": ("linear", "bilinear"), "padding_mode": ("zeros",)}, version=16, versions={"mode": 20}
-    ),
-)
-
-
-def affine_grid(node: Node, context: Context) -> list[Node] | None:
-    """All positions of the output, transformed by each matrix."""
-    import numpy
-
-    theta, size = context.input(0), context.static_ints(context.input(1))
-    spatial = size[2:]
-    context.check_size(*spatial, len(spatial) + 1)
-    lines = []
-    for length in spatial:
-        steps = numpy.arange(length, dtype=numpy.float64)
-        aligned = get_int(node, "align_corners")
-        if aligned and length == 1:
-            lines.append(numpy.ones(1))  # ONNX leaves open which end a single one is; onnxruntime takes the last
-        else:
-            lines.append(steps * 2 / (length - 1) - 1 if aligned else (2 * steps + 1) / length - 1)
-    grids = numpy.meshgrid(*lines, indexing="ij")
-    columns = [grid.ravel() for grid in reversed(grids)]  # x is the last axis
-    positions = numpy.stack([*columns, numpy.ones(prod(spatial))], axis=1)
-    elem_type = context.elem_type(theta) or FLOAT
-    moved = context.op(
-        matrix.MatMul, context.array(positions, elem_type), context.op(shape.Transpose, theta, perm=[0, 2, 1])
-    )
-    return context.replace(
-        context.op(shape.Reshape, moved, context.int64([size[0], *spatial, len(spatial)]), allowzero=1)
-    )
-
-
-AffineGrid = OperatorSpec("AffineGrid", dims=unknown, rewritings=(affine_grid,))

@@ -1,7 +1,7 @@
 """The best of boxes that overlap: a loop, in each step of which every class of every image takes its best box.
 
-Spec: ONNX, Operators.md, NonMaxSuppression; what it leaves open is as in onnxruntime: of equal scores the box that comes
-first, an overlap or score that equals its threshold does not count, and a box without an area overlaps nothing.
+Spec: ONNX, Operators.md, NonMaxSuppression; what it leaves open is as in onnxruntime: of equal scores the box that
+comes first, an overlap or score that equals its threshold does not count, and a box without an area overlaps nothing.
 """
 
 from __future__ import annotations

@@ -1,0 +1,378 @@
+"""Values sampled at positions that the model computes: grids, and convolutions whose windows are out of shape.
+
+Spec: ONNX, Operators.md, GridSample, AffineGrid and DeformConv.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
+
+from formats.ir.dtypes import FLOAT, INT32, INT64
+from formats.rten.convert.refusal import Refused
+from formats.rten.graph.attributes import get_int, get_ints, get_string
+from formats.rten.operators import comparison, creation, elementwise, indexing, matrix, shape, slicing
+from formats.rten.operators.deviations import SPREAD, of_floats
+from formats.rten.operators.rules import unknown
+from formats.rten.operators.sampling import divided
+from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from formats.ir.model import Node
+    from formats.rten.convert.context import Context
+    from formats.rten.convert.scope import Scope
+    from formats.rten.convert.value_types import Dims, ValueType
+
+CUBIC = -0.75  # the coefficient of cubic interpolation
+
+
+class Image(NamedTuple):
+    """What is sampled, with all pixels beside each other and the channels last."""
+
+    pixels: str  # images, pixels, channels
+    sizes: list[str]  # of each axis, scalars of INT32
+    lasts: list[str]  # the last place on each axis, scalars of FLOAT
+
+
+def _scalar(context: Context, vector: str) -> str:
+    return context.op(shape.Squeeze, vector, context.int64([0]))
+
+
+def _image(context: Context, data: str, axes: int, groups: int = 1) -> Image:
+    """The last axes of a value as pixels; groups of channels become images of their own."""
+    sizes = [shape.sizes_of(context, data, 2 + place, 3 + place) for place in range(axes)]
+    images = shape.sizes_of(context, data, 0, 1)
+    if groups > 1:
+        images = context.op(elementwise.Mul, images, context.int64([groups]))
+        channels = context.op(elementwise.Div, shape.sizes_of(context, data, 1, 2), context.int64([groups]))
+        data = context.op(shape.Reshape, data, shape.joined(context, images, channels, *sizes))
+    count = sizes[0]
+    for size in sizes[1:]:
+        count = context.op(elementwise.Mul, count, size)
+    channels = shape.sizes_of(context, data, 1, 2)
+    flat = context.op(shape.Reshape, data, shape.joined(context, images, channels, count))
+    numbers = [context.cast(_scalar(context, size), INT32) for size in sizes]
+    one = context.scalar(1.0)
+    return Image(
+        context.op(shape.Transpose, flat, perm=[0, 2, 1]),
+        numbers,
+        [context.op(elementwise.Sub, context.cast(number, FLOAT), one) for number in numbers],
+    )
+
+
+def _within(context: Context, place: str, last: str) -> str:
+    """A place, or the nearest that there is."""
+    return context.op(elementwise.Min, context.op(elementwise.Max, place, context.scalar(0.0)), last)
+
+
+def _is_within(context: Context, place: str, first: str, last: str) -> str:
+    is_behind = context.op(comparison.GreaterOrEqual, place, first)
+    return context.op(comparison.And, is_behind, context.op(comparison.LessOrEqual, place, last))
+
+
+def _pixels(context: Context, image: Image, places: Sequence[str], *, zeros: bool) -> str:
+    """The pixels at whole places, given for each axis with the axes images and samples."""
+    flat, outside = "", ""
+    for place, size, last in zip(places, image.sizes, image.lasts, strict=True):
+        index = context.cast(_within(context, place, last), INT32)
+        flat = context.op(elementwise.Add, context.op(elementwise.Mul, flat, size), index) if flat else index
+        if zeros:
+            there = _is_within(context, place, context.scalar(0.0), last)
+            outside = context.op(comparison.And, outside, there) if outside else there
+    column = context.int64([-1])
+    indices = context.op(shape.Unsqueeze, context.cast(flat, INT64), column)
+    found = context.op(indexing.GatherND, image.pixels, indices, batch_dims=1)
+    if not zeros:
+        return found
+    return context.op(
+        comparison.Where, context.op(shape.Unsqueeze, outside, column), found, context.scalar(0.0, like=found)
+    )
+
+
+def _near(context: Context, place: str, mode: str) -> list[tuple[str, str]]:
+    """The whole places that count at a place of an axis, and the share of each; empty where there is but one."""
+    if mode == "nearest":
+        return [(place, "")]
+    low, one = context.op(elementwise.Floor, place), context.scalar(1.0)
+    share = context.op(elementwise.Sub, place, low)
+    if mode == "linear":
+        return [
+            (low, context.op(elementwise.Sub, one, share)),
+            (context.op(elementwise.Add, low, one), share),
+        ]
+    found = []
+    for step in (-1, 0, 1, 2):
+        distance = context.op(elementwise.Abs, context.op(elementwise.Sub, share, context.scalar(float(step))))
+        a = CUBIC
+        factors = (a + 2, -(a + 3), 0, 1) if step in (0, 1) else (a, -5 * a, 8 * a, -4 * a)
+        weight = context.scalar(factors[0])
+        for factor in factors[1:]:
+            weight = context.op(elementwise.Mul, weight, distance)
+            weight = context.op(elementwise.Add, weight, context.scalar(float(factor)))
+        found.append((context.op(elementwise.Add, low, context.scalar(float(step))), weight))
+    return found
+
+
+def _reflected(context: Context, place: str, ends: tuple[str, str]) -> str:
+    """A place beyond an end as far before it, and so on between the two."""
+    first, last = ends
+    way = context.op(elementwise.Sub, last, first)
+    double = context.op(elementwise.Max, context.op(elementwise.Add, way, way), context.scalar(1.0))
+    along = context.op(elementwise.Sub, place, first)
+    turns = context.op(elementwise.Floor, context.op(elementwise.Div, along, double))
+    along = context.op(elementwise.Sub, along, context.op(elementwise.Mul, turns, double))
+    back = context.op(elementwise.Abs, context.op(elementwise.Sub, along, way))
+    return context.op(elementwise.Add, first, context.op(elementwise.Sub, way, back))
+
+
+def _sampled(
+    context: Context,
+    image: Image,
+    places: Sequence[str],
+    mode: str,
+    mirrors: Sequence[tuple[str, str]] = (),
+    *,
+    zeros: bool,
+) -> str:
+    """The samples at places given for each axis: images, samples, channels."""
+    total, column = "", context.int64([-1])
+    for corner in product(*(_near(context, place, mode) for place in places)):
+        whole = [place for place, _ in corner]
+        if mirrors:
+            whole = [_reflected(context, *pair) for pair in zip(whole, mirrors, strict=True)]
+        found = _pixels(context, image, whole, zeros=zeros)
+        weight = corner[0][1]
+        for _, share in corner[1:]:
+            weight = context.op(elementwise.Mul, weight, share) if weight else ""
+        if weight:
+            share = context.cast(context.op(shape.Unsqueeze, weight, column), context.elem_type(found) or FLOAT)
+            found = context.op(elementwise.Mul, found, share)
+        total = context.op(elementwise.Add, total, found) if total else found
+    return total
+
+
+def grid_sample_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """Batch and channels of the input, positions of the grid."""
+    dims, grid = types[0].dims, types[1].dims
+    if dims is None or grid is None:
+        return []
+    return [dims[:2] + grid[1:-1]]
+
+
+def grid_sample_mode(node: Node, context: Context) -> list[Node] | None:
+    """Before operator set 20, the modes had the names of two-dimensional interpolation."""
+    renamed = {"bilinear": "linear", "bicubic": "cubic"}.get(get_string(node, "mode", "linear"))
+    return context.changed(mode=renamed) if renamed else None
+
+
+def _bordered(node: Node, context: Context) -> list[Node]:
+    """The border goes on outside where no place is taken there."""
+    import numpy
+
+    data, grid = context.input(0), context.input(1)
+    elem_type = context.elem_type(grid) or FLOAT
+    rows, columns = context.static_dims(data, 2)
+    reach = [1.0, 1.0] if get_int(node, "align_corners") else [1 - 1 / columns, 1 - 1 / rows]
+    bound = context.array(numpy.array(reach), elem_type)
+    kept = context.op(elementwise.Max, context.op(elementwise.Min, grid, bound), context.op(elementwise.Neg, bound))
+    return context.changed([data, kept], padding_mode="zeros")
+
+
+def _places(context: Context, grid: str, image: Image, *, aligned: bool) -> list[str]:
+    """The places on each axis that a grid says, from -1 to 1: those on the last axis are the first of the grid."""
+    axes, found = len(image.sizes), []
+    ends = shape.joined(context, shape.sizes_of(context, grid, 0, 1), context.int64([-1, axes]))
+    numbers = context.op(shape.Reshape, context.cast(grid, FLOAT), ends)
+    parts = context.op_outputs(slicing.Split, [numbers, context.int64([1] * axes)], axes, axis=2)
+    one, half = context.scalar(1.0), context.scalar(0.5)
+    for part, last in zip(reversed(parts), image.lasts, strict=True):
+        from_zero = context.op(elementwise.Add, context.op(shape.Squeeze, part, context.int64([2])), one)
+        if aligned:
+            place = context.op(elementwise.Mul, context.op(elementwise.Mul, from_zero, half), last)
+        else:
+            place = context.op(elementwise.Mul, from_zero, context.op(elementwise.Add, last, one))
+            place = context.op(elementwise.Mul, context.op(elementwise.Sub, place, one), half)
+        found.append(place)
+    return found
+
+
+def grid_sample(node: Node, context: Context) -> list[Node] | None:
+    """RTen samples images, between pixels, and takes zeros outside; anything else is gathered."""
+    data, grid = context.input(0), context.input(1)
+    mode, padding = get_string(node, "mode", "linear"), get_string(node, "padding_mode", "zeros")
+    rank, dims = context.rank(data), context.dims(data)
+    if rank in (None, 4) and mode == "linear":
+        if padding == "zeros":
+            return None
+        if padding == "border" and dims and all(isinstance(size, int) for size in dims[2:]):
+            return _bordered(node, context)
+    aligned = bool(get_int(node, "align_corners"))
+    axes = context.known_rank(data) - 2
+    image = _image(context, data, axes)
+    places = _places(context, grid, image, aligned=aligned)
+    if mode == "nearest":
+        places = [context.op(elementwise.Round, place) for place in places]
+    half = context.scalar(0.0 if aligned else 0.5)
+    ends = [(context.op(elementwise.Neg, half), context.op(elementwise.Add, last, half)) for last in image.lasts]
+    if mode != "cubic" and padding != "zeros":
+        places = [
+            _reflected(context, place, pair) if padding == "reflection" else _within(context, place, last)
+            for place, pair, last in zip(places, ends, image.lasts, strict=True)
+        ]
+    context.tell(SPREAD)
+    mirrors = ends if padding == "reflection" else ()
+    found = context.op(
+        shape.Transpose, _sampled(context, image, places, mode, mirrors, zeros=padding == "zeros"), perm=[0, 2, 1]
+    )
+    sizes = shape.joined(
+        context,
+        shape.sizes_of(context, data, 0, 2),
+        shape.sizes_of(context, grid, 1, 1 + axes),
+    )
+    return context.replace(context.op(shape.Reshape, found, sizes))
+
+
+GridSample = OperatorSpec(
+    "GridSample",
+    Row(
+        2,
+        1,
+        "GridSampleAttrs",
+        (Field("align_corners", FieldKind.BOOL, 0),),
+        {"mode": ("linear", "bilinear"), "padding_mode": ("zeros",)},
+    ),
+    dims=grid_sample_dims,
+    older=(grid_sample_mode,),
+    rewritings=(grid_sample,),
+    unspecified=of_floats("of coordinates that are NaN or infinite, RTen and onnxruntime may make different numbers"),
+    onnx=OnnxForm(
+        takes={"mode": ("linear", "bilinear"), "padding_mode": ("zeros",)}, version=16, versions={"mode": 20}
+    ),
+)
+
+
+def _known_positions(context: Context, spatial: Sequence[int], elem_type: int, *, aligned: bool) -> str:
+    """All positions of an output whose sizes are known, and a one behind each: positions, axes and one."""
+    import numpy
+
+    context.check_size(*spatial, len(spatial) + 1)
+    lines = []
+    for length in spatial:
+        steps = numpy.arange(length, dtype=numpy.float64)
+        if aligned and length == 1:
+            lines.append(numpy.ones(1))  # ONNX leaves open which end a single one is; onnxruntime takes the last
+        else:
+            lines.append(steps * 2 / (length - 1) - 1 if aligned else (2 * steps + 1) / length - 1)
+    columns = [grid.ravel() for grid in reversed(numpy.meshgrid(*lines, indexing="ij"))]  # x is the last axis
+    return context.array(numpy.stack([*columns, numpy.ones(prod(spatial))], axis=1), elem_type)
+
+
+def _positions(context: Context, sizes: Sequence[str], dims: str, elem_type: int, *, aligned: bool) -> str:
+    """The same where sizes, vectors of one number, are known only when the model runs; `dims` has all of them."""
+    zero, one, two = (context.scalar(number) for number in (0.0, 1.0, 2.0))
+    columns = []
+    for axis, size in enumerate(sizes):
+        count = context.cast(_scalar(context, size), FLOAT)
+        double = context.op(elementwise.Mul, context.op(creation.Range, zero, count, one), two)
+        if aligned:
+            steps = context.op(elementwise.Sub, count, one)
+            line = divided(context, double, context.op(elementwise.Max, steps, one))
+            line = context.op(elementwise.Sub, line, one)
+            line = context.op(comparison.Where, context.op(comparison.Equal, steps, zero), one, line)
+        else:
+            line = divided(context, context.op(elementwise.Add, double, one), count)
+            line = context.op(elementwise.Sub, line, one)
+        line = context.op(shape.Reshape, line, context.int64([-1] + [1] * (len(sizes) - axis - 1)))
+        columns.append(context.op(shape.Expand, line, dims))
+    columns = [*reversed(columns), context.op(shape.Expand, one, dims)]
+    both = context.op(
+        slicing.Concat, *(context.op(shape.Unsqueeze, column, context.int64([-1])) for column in columns), axis=-1
+    )
+    return context.cast(context.op(shape.Reshape, both, context.int64([-1, len(columns)])), elem_type)
+
+
+def affine_grid(node: Node, context: Context) -> list[Node] | None:
+    """All positions of the output, transformed by each matrix."""
+    theta, size, aligned = context.input(0), context.input(1), bool(get_int(node, "align_corners"))
+    held, dims, elem_type = context.scope.ints(size), context.dims(theta), context.elem_type(theta) or FLOAT
+    if held is not None:
+        axes = len(held) - 2
+        positions = _known_positions(context, held[2:], elem_type, aligned=aligned)
+        wanted = context.int64([held[0], *held[2:], axes])
+    else:
+        last = context.scope.type_of(size).dims
+        count = last[0] - 2 if last and isinstance(last[0], int) else dims[1] if dims else None
+        if not isinstance(count, int):
+            raise Refused("has an unknown number of axes", "infer the model's shapes first")
+        axes = count
+        parts = context.op_outputs(slicing.Split, [size, context.int64([1] * (2 + axes))], 2 + axes, axis=0)
+        positions = _positions(context, parts[2:], shape.joined(context, *parts[2:]), elem_type, aligned=aligned)
+        wanted = shape.joined(context, parts[0], *parts[2:], context.int64([axes]))
+    moved = context.op(matrix.MatMul, positions, context.op(shape.Transpose, theta, perm=[0, 2, 1]))
+    return context.replace(context.op(shape.Reshape, moved, wanted, allowzero=1))
+
+
+AffineGrid = OperatorSpec("AffineGrid", dims=unknown, rewritings=(affine_grid,))
+
+
+def _counted(context: Context, size: str, step: int, axis: int) -> str:
+    """Zero, a step, two of them and so on, as many as a vector of one number says; for `axis` 0 in a column."""
+    zero, end = context.scalar(0.0), context.cast(_scalar(context, size), FLOAT)
+    numbers = context.op(creation.Range, zero, end, context.scalar(1.0))
+    numbers = context.op(elementwise.Mul, numbers, context.scalar(float(step)))
+    return numbers if axis else context.op(shape.Unsqueeze, numbers, context.int64([1]))
+
+
+def deform_conv(node: Node, context: Context) -> list[Node]:
+    """The pixels under each part of the window, which is out of shape, gathered and multiplied with its weights."""
+    data, weight, offset = (context.input(place) for place in range(3))
+    filters, per_group, *kernel = context.static_dims(weight)
+    if len(kernel) != 2:
+        raise Refused(f"has {len(kernel)} spatial axes, where it is written out for two")
+    groups, offset_groups = get_int(node, "group", 1), get_int(node, "offset_group", 1)
+    dilations, strides = (get_ints(node, name) or [1, 1] for name in ("dilations", "strides"))
+    pads, parts = get_ints(node, "pads") or [0] * 4, prod(kernel)
+    image = _image(context, data, 2, offset_groups)
+    rows, columns = (shape.sizes_of(context, offset, axis, axis + 1) for axis in (2, 3))
+    apart = context.int64([-1, parts, 2])  # images and groups of offsets, parts of the window, rows and columns
+    moves = context.op(shape.Reshape, offset, shape.joined(context, apart, rows, columns))
+    both = context.op_outputs(slicing.Split, [context.cast(moves, FLOAT), context.int64([1, 1])], 2, axis=2)
+    places, steps = [], list(product(*map(range, kernel)))
+    lines = shape.joined(context, shape.sizes_of(context, image.pixels, 0, 1), context.int64([-1]))
+    for axis, size in enumerate((rows, columns)):
+        begins = [float(step[axis] * dilations[axis] - pads[axis]) for step in steps]
+        place = context.op(shape.Squeeze, both[axis], context.int64([2]))
+        place = context.op(elementwise.Add, place, context.array([[[begin]] for begin in begins]))
+        place = context.op(elementwise.Add, place, _counted(context, size, strides[axis], axis))
+        places.append(context.op(shape.Reshape, place, lines))
+    context.tell(SPREAD)
+    found = _sampled(context, image, places, "linear", zeros=True)  # images and groups, parts and samples, channels
+    if context.optional(4):
+        shares = context.op(shape.Reshape, context.input(4), shape.joined(context, lines, context.int64([1])))
+        found = context.op(elementwise.Mul, found, shares)
+    found = context.op(shape.Transpose, found, perm=[0, 2, 1])
+    images = shape.sizes_of(context, data, 0, 1)
+    found = context.op(
+        shape.Reshape, found, shape.joined(context, images, context.int64([groups, per_group * parts, -1]))
+    )
+    flat = context.op(shape.Reshape, weight, context.int64([1, groups, filters // groups, per_group * parts]))
+    result = context.op(matrix.MatMul, flat, found)
+    result = context.op(shape.Reshape, result, shape.joined(context, images, context.int64([filters]), rows, columns))
+    if context.optional(3):
+        bias = context.op(shape.Reshape, context.input(3), context.int64([1, -1, 1, 1]))
+        result = context.op(elementwise.Add, result, bias)
+    return context.replace(result)
+
+
+def deform_conv_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """An image for each filter, as large as the offsets."""
+    data, weight, offset = (entry.dims for entry in types[:3])
+    if not data or not weight or not offset:
+        return []
+    return [(data[0], weight[0], *offset[2:])]
+
+
+DeformConv = OperatorSpec("DeformConv", dims=deform_conv_dims, rewritings=(deform_conv,))
