@@ -446,6 +446,31 @@ RESIZES = [
 ]  # fmt: skip
 
 
+_GRID = floats(2, 3, 2, 2) * np.float32(0.8)
+_VOLUME = floats(1, 2, 3, 2, 3)
+_OFFSETS, _SHARES = floats(1, 16, 3, 3), np.abs(floats(1, 8, 3, 3))
+GRIDS = [
+    *(one(f"grid_{mode}_{padding}_{aligned}", 20, "GridSample", {"x": floats(2, 2, 4, 3), "g": _GRID}, mode=mode,
+          padding_mode=padding, align_corners=aligned, SYMBOLIC=True)
+      for mode in ("linear", "nearest", "cubic")
+      for padding, aligned in (("border", 1), ("reflection", 0), ("zeros", 1))),
+    one("grid_volume", 20, "GridSample", {"x": _VOLUME, "g": floats(1, 2, 2, 3, 3)}, mode="linear",
+        padding_mode="reflection", align_corners=1),
+    one("grid_volume_nearest", 20, "GridSample", {"x": _VOLUME, "g": floats(1, 2, 2, 3, 3)}, mode="nearest"),
+    one("affine_grid_late", 20, "AffineGrid", {"t": floats(2, 2, 3), "s": int64(2, 1, 3, 4)}),
+    one("affine_grid_volume_late", 20, "AffineGrid", {"t": floats(1, 3, 4), "s": int64(1, 2, 3, 1, 2)},
+        align_corners=1),
+    one("deform_conv", 22, "DeformConv", {"x": floats(1, 4, 4, 4), "o": _OFFSETS}, "x w o b m", group=2, offset_group=2,
+        CONSTANTS={"w": floats(4, 2, 2, 2), "b": floats(4), "m": _SHARES}),
+    one("deform_conv_strides", 22, "DeformConv", {"x": floats(2, 2, 6, 5), "o": floats(2, 12, 3, 4)}, "x w o",
+        strides=[2, 1], dilations=[1, 2], pads=[0, 1, 1, 0], kernel_shape=[3, 2], SYMBOLIC=True,
+        CONSTANTS={"w": floats(3, 2, 3, 2)}),
+    one("centre_late", 18, "CenterCropPad", {"x": floats(4, 3, 7), "s": int64(7, 4)}, axes=[0, -1]),
+    one("pad_axes_late", 18, "Pad", {"x": X, "p": int64(1, 0, 2, 1)}, "x p _ a", CONSTANTS={"a": int64(-1, 0)}),
+    one("pad_any_axes", 18, "Pad", {"x": X, "p": int64(1, 0, 2, 1), "a": int64(-1, 0)}, "x p _ a"),
+]  # fmt: skip
+
+
 def _boxes(name: str, given: str, centre: int = 0, **inputs: np.ndarray) -> Case:
     """A case of two images and three classes, with boxes that overlap as much as others, and have the same scores."""
     return one(
@@ -678,6 +703,8 @@ CONTRIBUTED = [
             num_heads=2, EXPECTED=[attended(_WORDS.reshape(2, 3, 2, 4), *np.moveaxis(_PAIRS, 3, 0))]),
     contrib("multi_head_attention_of_heads", "MultiHeadAttention",
             {"q": _WORDS, "k": floats(2, 2, 5, 4), "v": floats(2, 2, 5, 4)}, num_heads=2),
+    contrib("multi_head_attention_mask_of_queries", "MultiHeadAttention", {"q": _WORDS, "k": _WORDS, "v": _WORDS},
+            "q k v _ m", num_heads=2, CONSTANTS={"m": np.tri(3, dtype=np.int32)[None].repeat(2, 0)}),
     contrib("multi_head_attention_causal", "MultiHeadAttention", {"q": _WORDS, "k": _WORDS, "v": _WORDS[::-1].copy()},
             "q k v _ m", num_heads=2, unidirectional=1, CONSTANTS={"m": np.array([2, 3], np.int32)}),
     _grouped("group_query_attention", "q k v _ _ l t", 3, [3], 3),
@@ -738,6 +765,7 @@ CASES = [
     *OLD_FORMS,
     *ELEMENTWISE,
     *SUPPRESSIONS,
+    *GRIDS,
     *BITS,
     *SHAPES,
     *REDUCTIONS,

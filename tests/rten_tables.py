@@ -38,6 +38,10 @@ DEVIATIONS = {
     "test_sign": "the sign of zero is one",
     "simple/test_sign": "the sign of zero is one",
 }
+# Operator tests whose outputs onnxruntime does not give: in the fourth output of Attention, what is masked is its
+# lowest number, where ONNX says minus infinity.
+NOT_AS_IN_ONNXRUNTIME = ("test_attention_4d_with_past_and_present_qk_matmul_bias_3d_mask_causal",
+                         "test_attention_4d_with_past_and_present_qk_matmul_bias_4d_mask_causal")  # fmt: skip
 
 
 def _paragraph(words: Iterable[str]) -> str:

@@ -45,19 +45,19 @@ def _numbers(context: Context, count: str) -> str:
 
 
 def _penalty(node: Node, context: Context, mask: str, batch: str, length: str) -> str:
-    """What is added for keys that a mask leaves out: a number for each key of each sample, or a length for each."""
+    """What is added for keys that a mask leaves out: a number for each key, of each query or not, or a length."""
     rank = context.rank(mask)
     if rank == 1 and context.dims(mask) == (context.dims(batch) or ("",))[:1]:
         places = context.op(shape.Unsqueeze, _numbers(context, length), context.int64([0]))
         ends = context.op(shape.Unsqueeze, context.cast(mask, INT64), context.int64([1]))
         shown = context.op(comparison.Less, places, ends)
-    elif rank == 2:
+    elif rank in (2, 3):
         shown = context.op(casting.Cast, mask, to=BOOL)
     else:
         raise Refused("has a mask that is not given for each key, nor a length for each sample", "use one of two axes")
     hidden = context.scalar(get_float(node, "mask_filter_value", UNMASKED))
     penalty = context.op(comparison.Where, shown, context.scalar(0.0), hidden)
-    return context.op(shape.Unsqueeze, penalty, context.int64([1, 2]))
+    return context.op(shape.Unsqueeze, penalty, context.int64([1] if rank == 3 else [1, 2]))
 
 
 def _later_keys(context: Context, steps: str, length: str) -> str:

@@ -183,6 +183,8 @@ def _is_native(node: Node, context: Context, axes: list[Axis] | None) -> bool:
         return False
     if certain and min(certain) < len(axes) - NATIVE_AXES:
         return False
+    if has_scales and len(axes) > NATIVE_AXES and axes[0].scale is None:  # any axis may have one
+        return False
     if is_aligned:  # needs no scale
         is_nearest = get_string(node, "mode", "nearest") == "nearest"
         return is_nearest or not deviates(_ONE_CORNER) or _has_corners(axes)

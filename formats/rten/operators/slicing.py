@@ -8,7 +8,7 @@ from formats.ir.dtypes import INT32, INT64
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dim, Dims, ValueType
 from formats.rten.graph.attributes import find, get_float, get_int, get_ints, get_string, with_input
-from formats.rten.operators import casting, creation, ranges, shape
+from formats.rten.operators import casting, comparison, creation, elementwise, indexing, ranges, scatter, shape
 from formats.rten.operators.rewritings import promoted, widened, without_gaps
 from formats.rten.operators.rules import MAX_CONTENTS, MAX_RANK, normalize, of_any_input, same, unknown
 from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, axis_field
@@ -277,12 +277,23 @@ def pad_inputs(node: Node, context: Context) -> list[Node] | None:
 def _pad_all_axes(node: Node, context: Context, data: str) -> list[Node]:
     """The same with pads for every axis."""
     rank = context.known_rank(data)
-    pads, axes = context.static_ints(context.input(1)), context.static_ints(context.input(3))
-    full = [0] * (2 * rank)
-    for place, axis in enumerate(axes):
-        number = normalize(axis, rank)
-        full[number], full[rank + number] = pads[place], pads[len(axes) + place]
-    return context.changed([data, context.int64(full), context.optional(2)])
+    pads, axes = (context.scope.ints(context.input(place)) for place in (1, 3))
+    if pads is not None and axes is not None:
+        full = [0] * (2 * rank)
+        for place, axis in enumerate(axes):
+            number = normalize(axis, rank)
+            full[number], full[rank + number] = pads[place], pads[len(axes) + place]
+        return context.changed([data, context.int64(full), context.optional(2)])
+    if axes is not None:
+        begins = context.int64(normalize(axis, rank) for axis in axes)
+    else:
+        given, count = context.cast(context.input(3), INT64), context.int64([rank])
+        is_negative = context.op(comparison.Less, given, context.int64([0]))
+        begins = context.op(comparison.Where, is_negative, context.op(elementwise.Add, given, count), given)
+    ends = context.op(elementwise.Add, begins, context.int64([rank]))
+    places = context.op(Concat, begins, ends, axis=0)
+    every = context.op(scatter.ScatterElements, context.int64([0] * (2 * rank)), places, context.input(1), axis=0)
+    return context.changed([data, every, context.optional(2)])
 
 
 def _pad_last(context: Context, data: str, axis: int, rank: int, pads: tuple[int, int], mode: str) -> str:
@@ -342,17 +353,38 @@ Pad = OperatorSpec(
 )
 
 
+def _cut_or_padded(context: Context, data: str, axes: list[int], rank: int) -> list[Node]:
+    """The same where sizes are known only when the model runs: the data are padded, and then cut."""
+    size = context.cast(context.input(1), INT64)
+    before = context.op(indexing.Gather, context.op(shape.Shape, data), context.int64(axes), axis=0)
+    zero, two = context.int64([0]), context.int64([2])
+    missing = context.op(elementwise.Max, context.op(elementwise.Sub, size, before), zero)
+    begins = context.op(elementwise.Div, missing, two)
+    pads = context.op(Concat, begins, context.op(elementwise.Sub, missing, begins), axis=0)
+    places = context.int64([*axes, *(axis + rank for axis in axes)])
+    every = context.op(scatter.ScatterElements, context.int64([0] * (2 * rank)), places, pads, axis=0)
+    padded = context.op(Pad, data, every)
+    beyond = context.op(elementwise.Max, context.op(elementwise.Sub, before, size), zero)
+    start = context.op(elementwise.Div, beyond, two)
+    end = context.op(elementwise.Add, start, size)
+    return context.replace(context.op(Slice, padded, start, end, context.int64(axes)))
+
+
 def center_crop_pad(node: Node, context: Context) -> list[Node] | None:
     """Each axis is cut or filled with zeros, evenly on both sides, to the size asked for."""
     data = context.input(0)
-    dims, asked = context.static_dims(data), context.static_ints(context.input(1))
-    axes = get_ints(node, "axes")
-    pads = [0] * (2 * len(dims))
-    for axis, size in zip(range(len(dims)) if axes is None else axes, asked, strict=True):
-        number = normalize(axis, len(dims))
-        room = size - dims[number]
+    rank, asked = context.known_rank(data), context.scope.ints(context.input(1))
+    given = get_ints(node, "axes")
+    axes = list(range(rank)) if given is None else [normalize(axis, rank) for axis in given]
+    dims = context.dims(data) or ()
+    known = [size for size in (dims[axis] for axis in axes) if isinstance(size, int)]
+    if asked is None or len(known) != len(axes):
+        return _cut_or_padded(context, data, axes, rank)
+    pads = [0] * (2 * rank)
+    for axis, size, before in zip(axes, asked, known, strict=True):
+        room = size - before
         begin = room // 2 if room >= 0 else -(-room // 2)
-        pads[number], pads[len(dims) + number] = begin, room - begin
+        pads[axis], pads[rank + axis] = begin, room - begin
     return context.replace(context.op(Pad, data, context.int64(pads)))
 
 
