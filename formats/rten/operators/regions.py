@@ -1,16 +1,17 @@
-"""Regions of images, sampled at places that the model computes.
+"""Regions of images: sampled at places that the model computes, and around the centre.
 
-Spec: ONNX, Operators.md, RoiAlign.
+Spec: ONNX, Operators.md, RoiAlign and CenterCropPad.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from formats.ir.dtypes import FLOAT, INT32
+from formats.ir.dtypes import FLOAT, INT32, INT64
 from formats.rten.convert.refusal import Refused
-from formats.rten.graph.attributes import get_float, get_int, get_string
-from formats.rten.operators import comparison, elementwise, indexing, shape, slicing
+from formats.rten.graph.attributes import get_float, get_int, get_ints, get_string
+from formats.rten.operators import comparison, elementwise, indexing, scatter, shape, slicing
+from formats.rten.operators.rules import normalize, unknown
 from formats.rten.operators.spec import OperatorSpec
 
 if TYPE_CHECKING:
@@ -115,3 +116,41 @@ def roi_align_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dim
 
 
 RoiAlign = OperatorSpec("RoiAlign", dims=roi_align_dims, rewritings=(roi_align,))
+
+
+def _cut_or_padded(context: Context, data: str, axes: list[int], rank: int) -> list[Node]:
+    """The same where sizes are known only when the model runs: the data are padded, and then cut."""
+    size = context.cast(context.input(1), INT64)
+    before = context.op(indexing.Gather, context.op(shape.Shape, data), context.int64(axes), axis=0)
+    zero, two = context.int64([0]), context.int64([2])
+    missing = context.op(elementwise.Max, context.op(elementwise.Sub, size, before), zero)
+    begins = context.op(elementwise.Div, missing, two)
+    pads = context.op(slicing.Concat, begins, context.op(elementwise.Sub, missing, begins), axis=0)
+    places = context.int64([*axes, *(axis + rank for axis in axes)])
+    every = context.op(scatter.ScatterElements, context.int64([0] * (2 * rank)), places, pads, axis=0)
+    padded = context.op(slicing.Pad, data, every)
+    beyond = context.op(elementwise.Max, context.op(elementwise.Sub, before, size), zero)
+    start = context.op(elementwise.Div, beyond, two)
+    end = context.op(elementwise.Add, start, size)
+    return context.replace(context.op(slicing.Slice, padded, start, end, context.int64(axes)))
+
+
+def center_crop_pad(node: Node, context: Context) -> list[Node] | None:
+    """Each axis is cut or filled with zeros, evenly on both sides, to the size asked for."""
+    data = context.input(0)
+    rank, asked = context.known_rank(data), context.scope.ints(context.input(1))
+    given = get_ints(node, "axes")
+    axes = list(range(rank)) if given is None else [normalize(axis, rank) for axis in given]
+    dims = context.dims(data) or ()
+    known = [size for size in (dims[axis] for axis in axes) if isinstance(size, int)]
+    if asked is None or len(known) != len(axes):
+        return _cut_or_padded(context, data, axes, rank)
+    pads = [0] * (2 * rank)
+    for axis, size, before in zip(axes, asked, known, strict=True):
+        room = size - before
+        begin = room // 2 if room >= 0 else -(-room // 2)
+        pads[axis], pads[rank + axis] = begin, room - begin
+    return context.replace(context.op(slicing.Pad, data, context.int64(pads)))
+
+
+CenterCropPad = OperatorSpec("CenterCropPad", dims=unknown, elements=(), rewritings=(center_crop_pad,))

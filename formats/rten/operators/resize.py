@@ -11,14 +11,14 @@ from __future__ import annotations
 from math import floor
 from typing import TYPE_CHECKING
 
-from formats.ir.dtypes import BOOL, FLOAT, INT32, numpy_dtype
+from formats.ir.dtypes import FLOAT, INT32, numpy_dtype
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_ints, get_string
-from formats.rten.operators import comparison, elementwise, indexing, reduction, shape, slicing
-from formats.rten.operators.deviations import SPREAD, of_floats
-from formats.rten.operators.interpolation import Axis, Kernel, indices, inside, weight_matrix
+from formats.rten.operators import elementwise, indexing, reduction, shape, slicing
+from formats.rten.operators.deviations import of_floats
+from formats.rten.operators.interpolation import Axis
 from formats.rten.operators.rules import normalize, unknown
-from formats.rten.operators.sampling import Line, Sampler, multiplied, ratio_of
+from formats.rten.operators.sampling import Line, Sampler, extrapolated, kernel_of, ratio_of, resized_along
 from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import BYTES
@@ -193,38 +193,6 @@ def _is_native(node: Node, context: Context, axes: list[Axis] | None) -> bool:
     return all(axis.scale is not None and axis.is_whole is True for axis in map(axes.__getitem__, resized))
 
 
-def _extrapolated(context: Context, data: str, axes: list[Axis], value: float) -> str:
-    """The data, and a value where the region of interest reaches beyond them."""
-    for place, axis in enumerate(axes):
-        seen = inside(axis)
-        if not seen.all():
-            mask = seen.reshape([-1] + [1] * (len(axes) - place - 1))
-            data = context.op(comparison.Where, context.array(mask, BOOL), data, context.scalar(value, like=data))
-    return data
-
-
-def _along(context: Context, data: str, place: int, rank: int, axis: Axis, kernel: Kernel) -> str:
-    """One axis resized whose sizes are known."""
-    context.check_size(*axis.sizes)
-    if kernel.mode == "nearest":
-        return context.op(indexing.Gather, data, context.int64(indices(axis, kernel)), axis=place)
-    context.tell(SPREAD)
-    weights = weight_matrix(axis, kernel)
-    oriented = weights if place == rank - 2 else weights.T
-    return multiplied(context, data, context.array(oriented, context.elem_type(data) or FLOAT), place, rank)
-
-
-def _kernel(node: Node) -> Kernel:
-    return Kernel(
-        get_string(node, "mode", "nearest"),
-        get_string(node, "coordinate_transformation_mode", "half_pixel"),
-        get_string(node, "nearest_mode", "round_prefer_floor"),
-        get_float(node, "cubic_coeff_a", -0.75),
-        bool(get_int(node, "exclude_outside")),
-        bool(get_int(node, "antialias")),
-    )
-
-
 def _element(context: Context, vector: str, place: int) -> str:
     """One element of a vector, a scalar of type FLOAT."""
     return context.cast(context.op(indexing.Gather, vector, context.int64_scalar(place), axis=0), FLOAT)
@@ -249,7 +217,7 @@ def _line(context: Context, place: int, rank: int, axis: Axis, ratio: str) -> Li
 
 def _written_out(node: Node, context: Context, axes: list[Axis], ratio: str = "") -> list[Node]:
     """Each axis in turn gathered from, or multiplied with a matrix."""
-    kernel, rank, value = _kernel(node), len(axes), get_float(node, "extrapolation_value")
+    kernel, rank, value = kernel_of(node), len(axes), get_float(node, "extrapolation_value")
     is_region_known = not context.optional(1) or context.scope.numbers(context.optional(1)) is not None
     data, fixed, samplers = context.input(0), {}, {}
     if _is_copy(axes) and not kernel.is_cropping:
@@ -260,12 +228,12 @@ def _written_out(node: Node, context: Context, axes: list[Axis], ratio: str = ""
             continue
         is_known = isinstance(axis.before, int) and isinstance(axis.after, int)
         if is_known and (is_region_known or not kernel.is_cropping):
-            data, fixed[place] = _along(context, data, place, rank, axis, kernel), axis
+            data, fixed[place] = resized_along(context, data, place, rank, axis, kernel), axis
         else:
             samplers[place] = Sampler(context, kernel, _line(context, place, rank, axis, ratio))
             data = samplers[place].along(data, place, rank)
     if kernel.is_cropping:
-        data = _extrapolated(context, data, [fixed.get(place, Axis(1, 1, 1)) for place in range(rank)], value)
+        data = extrapolated(context, data, [fixed.get(place, Axis(1, 1, 1)) for place in range(rank)], value)
         for place, sampler in samplers.items():
             data = sampler.extrapolated(data, place, rank, value)
     return context.replace(data)
@@ -280,6 +248,39 @@ def _of_all(context: Context, given: str, axes: list[int], others: list[str]) ->
     for place, axis in enumerate(axes):
         parts[axis] = context.op(slicing.Slice, given, context.int64([place]), context.int64([place + 1]))
     return context.op(slicing.Concat, *parts, axis=0)
+
+
+def _of_one_ratio(
+    node: Node, context: Context, axes: list[int], region: str, ends: list[tuple[float, float]]
+) -> list[Node]:
+    """Some axes resized by one ratio, that of the axis that grows least or most; the ends are those of a region."""
+    data, sizes = context.input(0), context.optional(3)
+    dims, held = context.dims(data) or (None,) * len(ends), context.scope.ints(sizes)
+
+    def resized_by(ratio: float | None) -> list[Axis]:
+        return [
+            Axis(size, floor(ratio * size + 0.5) if ratio and isinstance(size, int) else None, ratio, *ends[axis])
+            if axis in axes
+            else Axis(size, size, 1)
+            for axis, size in enumerate(dims)
+        ]
+
+    is_most = get_string(node, "keep_aspect_ratio_policy") == "not_smaller"
+    known = [size for size in (dims[axis] for axis in axes) if isinstance(size, int)]
+    if held is not None and len(known) == len(axes):
+        ratios = [size / before for size, before in zip(held, known, strict=True)]
+        resized = resized_by(max(ratios) if is_most else min(ratios))
+        is_ratio = all(axis.is_whole is not False for axis in resized)  # the node has the sizes only, not the scale
+        if not is_ratio or not _is_native(node, context, resized):
+            return _written_out(node, context, resized)
+        parts = [shape.sizes_of(context, data, axis, axis + 1) for axis in range(len(dims))]
+        for axis in axes:
+            parts[axis] = context.int64([resized[axis].sizes[1]])
+        return context.changed([data, region, "", shape.joined(context, *parts)], without=_CHOICES)
+    before = context.op(indexing.Gather, context.op(shape.Shape, data), context.int64(axes), axis=0)
+    quotients = context.op(elementwise.Div, context.cast(sizes, FLOAT), context.cast(before, FLOAT))
+    ratio = context.op(reduction.ReduceMax if is_most else reduction.ReduceMin, quotients, keepdims=0)
+    return _written_out(node, context, resized_by(None), ratio)
 
 
 def _with_all_axes(node: Node, context: Context) -> list[Node]:
@@ -306,43 +307,19 @@ def _with_all_axes(node: Node, context: Context) -> list[Node]:
             spread = dict(zip(axes, factors, strict=True))
             every = context.array([spread.get(axis, 1.0) for axis in range(rank)])
         return context.changed([data, region, every], without=_CHOICES)
-    policy, dims = get_string(node, "keep_aspect_ratio_policy", "stretch"), context.dims(data) or (None,) * rank
+    if get_string(node, "keep_aspect_ratio_policy", "stretch") != "stretch":
+        if region and not roi:
+            raise Refused("has a region of interest that is known only when the model runs", "make it constant")
+        return _of_one_ratio(node, context, axes, region, list(zip(starts, ends, strict=True)))
     held = context.scope.ints(sizes)
-    if policy == "stretch":
-        before = [shape.sizes_of(context, data, axis, axis + 1) for axis in range(rank)]
-        if held is not None:
-            wanted = dict(zip(axes, held, strict=True))
-            parts = [context.int64([wanted[axis]]) if axis in wanted else before[axis] for axis in range(rank)]
-            every = shape.joined(context, *parts)
-        else:
-            every = _of_all(context, sizes, axes, before)
-        return context.changed([data, region, "", every], without=_CHOICES)
-    if region and not roi:
-        raise Refused("has a region of interest that is known only when the model runs", "make it constant")
-
-    def kept(ratio: float | None) -> list[Axis]:
-        """The axes, those in `axes` resized by a ratio."""
-        return [
-            Axis(size, floor(ratio * size + 0.5) if ratio and isinstance(size, int) else None, ratio, *ends_of)
-            if axis in axes
-            else Axis(size, size, 1)
-            for axis, (size, *ends_of) in enumerate(zip(dims, starts, ends, strict=True))
-        ]
-
-    chosen = (max, reduction.ReduceMax) if policy == "not_smaller" else (min, reduction.ReduceMin)
-    known = [size for size in (dims[axis] for axis in axes) if isinstance(size, int)]
-    if held is not None and len(known) == len(axes):
-        resized = kept(chosen[0](size / before for size, before in zip(held, known, strict=True)))
-        is_ratio = all(axis.is_whole is not False for axis in resized)  # the node has the sizes only, not the scale
-        if is_ratio and _is_native(node, context, resized):
-            before = [shape.sizes_of(context, data, axis, axis + 1) for axis in range(rank)]
-            for axis in axes:
-                before[axis] = context.int64([resized[axis].sizes[1]])
-            return context.changed([data, region, "", shape.joined(context, *before)], without=_CHOICES)
-        return _written_out(node, context, resized)
-    sizes_before = context.op(indexing.Gather, context.op(shape.Shape, data), context.int64(axes), axis=0)
-    ratios = context.op(elementwise.Div, context.cast(sizes, FLOAT), context.cast(sizes_before, FLOAT))
-    return _written_out(node, context, kept(None), context.op(chosen[1], ratios, keepdims=0))
+    before = [shape.sizes_of(context, data, axis, axis + 1) for axis in range(rank)]
+    if held is not None:
+        wanted = dict(zip(axes, held, strict=True))
+        parts = [context.int64([wanted[axis]]) if axis in wanted else before[axis] for axis in range(rank)]
+        every = shape.joined(context, *parts)
+    else:
+        every = _of_all(context, sizes, axes, before)
+    return context.changed([data, region, "", every], without=_CHOICES)
 
 
 def resize(node: Node, context: Context) -> list[Node] | None:

@@ -1,6 +1,7 @@
-"""Interpolation along one axis as nodes, for sizes that are known only when the model runs.
+"""Interpolation along one axis as nodes.
 
-What is a number in `interpolation.py` is a value here, a scalar or a vector with an element for each output.
+Where sizes are known only when the model runs, what is a number in `interpolation.py` is a value here, a scalar or a
+vector with an element for each output.
 
 Spec: ONNX, Operators.md, Resize.
 """
@@ -9,13 +10,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from formats.ir.dtypes import FLOAT, INT32
+from formats.ir.dtypes import BOOL, FLOAT, INT32
+from formats.rten.graph.attributes import get_float, get_int, get_string
 from formats.rten.operators import comparison, creation, elementwise, indexing, matrix, reduction, shape
 from formats.rten.operators.deviations import SPREAD
+from formats.rten.operators.interpolation import Kernel, indices, inside, weight_matrix
 
 if TYPE_CHECKING:
+    from formats.ir.model import Node
     from formats.rten.convert.context import Context
-    from formats.rten.operators.interpolation import Kernel
+    from formats.rten.operators.interpolation import Axis
     from formats.rten.operators.spec import OperatorSpec
 
 
@@ -216,3 +220,36 @@ def multiplied(context: Context, data: str, weights: str, place: int, rank: int)
     order = [other for other in range(rank) if other != place] + [place]
     product = context.op(matrix.MatMul, context.op(shape.Transpose, data, perm=order), weights)
     return context.op(shape.Transpose, product, perm=[order.index(other) for other in range(rank)])
+
+
+def extrapolated(context: Context, data: str, axes: list[Axis], value: float) -> str:
+    """The data, and a value where the region of interest reaches beyond them."""
+    for place, axis in enumerate(axes):
+        seen = inside(axis)
+        if not seen.all():
+            mask = seen.reshape([-1] + [1] * (len(axes) - place - 1))
+            data = context.op(comparison.Where, context.array(mask, BOOL), data, context.scalar(value, like=data))
+    return data
+
+
+def resized_along(context: Context, data: str, place: int, rank: int, axis: Axis, kernel: Kernel) -> str:
+    """One axis resized whose sizes are known."""
+    context.check_size(*axis.sizes)
+    if kernel.mode == "nearest":
+        return context.op(indexing.Gather, data, context.int64(indices(axis, kernel)), axis=place)
+    context.tell(SPREAD)
+    weights = weight_matrix(axis, kernel)
+    oriented = weights if place == rank - 2 else weights.T
+    return multiplied(context, data, context.array(oriented, context.elem_type(data) or FLOAT), place, rank)
+
+
+def kernel_of(node: Node) -> Kernel:
+    """How a Resize asks for elements to be chosen and weighed."""
+    return Kernel(
+        get_string(node, "mode", "nearest"),
+        get_string(node, "coordinate_transformation_mode", "half_pixel"),
+        get_string(node, "nearest_mode", "round_prefer_floor"),
+        get_float(node, "cubic_coeff_a", -0.75),
+        bool(get_int(node, "exclude_outside")),
+        bool(get_int(node, "antialias")),
+    )

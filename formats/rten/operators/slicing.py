@@ -8,9 +8,9 @@ from formats.ir.dtypes import INT32, INT64
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dim, Dims, ValueType
 from formats.rten.graph.attributes import find, get_float, get_int, get_ints, get_string, with_input
-from formats.rten.operators import casting, comparison, creation, elementwise, indexing, ranges, scatter, shape
+from formats.rten.operators import casting, comparison, creation, elementwise, ranges, scatter, shape
 from formats.rten.operators.rewritings import promoted, widened, without_gaps
-from formats.rten.operators.rules import MAX_CONTENTS, MAX_RANK, normalize, of_any_input, same, unknown
+from formats.rten.operators.rules import MAX_CONTENTS, MAX_RANK, normalize, of_any_input, same
 from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, axis_field
 from formats.rten.target import RTEN_0_26, Fault
 from formats.rten.types import INT32_LIMITS, INT64_MAX
@@ -351,44 +351,6 @@ Pad = OperatorSpec(
     range=ranges.padded,
     onnx=OnnxForm(inputs={"pads": 1, "value": 2}),
 )
-
-
-def _cut_or_padded(context: Context, data: str, axes: list[int], rank: int) -> list[Node]:
-    """The same where sizes are known only when the model runs: the data are padded, and then cut."""
-    size = context.cast(context.input(1), INT64)
-    before = context.op(indexing.Gather, context.op(shape.Shape, data), context.int64(axes), axis=0)
-    zero, two = context.int64([0]), context.int64([2])
-    missing = context.op(elementwise.Max, context.op(elementwise.Sub, size, before), zero)
-    begins = context.op(elementwise.Div, missing, two)
-    pads = context.op(Concat, begins, context.op(elementwise.Sub, missing, begins), axis=0)
-    places = context.int64([*axes, *(axis + rank for axis in axes)])
-    every = context.op(scatter.ScatterElements, context.int64([0] * (2 * rank)), places, pads, axis=0)
-    padded = context.op(Pad, data, every)
-    beyond = context.op(elementwise.Max, context.op(elementwise.Sub, before, size), zero)
-    start = context.op(elementwise.Div, beyond, two)
-    end = context.op(elementwise.Add, start, size)
-    return context.replace(context.op(Slice, padded, start, end, context.int64(axes)))
-
-
-def center_crop_pad(node: Node, context: Context) -> list[Node] | None:
-    """Each axis is cut or filled with zeros, evenly on both sides, to the size asked for."""
-    data = context.input(0)
-    rank, asked = context.known_rank(data), context.scope.ints(context.input(1))
-    given = get_ints(node, "axes")
-    axes = list(range(rank)) if given is None else [normalize(axis, rank) for axis in given]
-    dims = context.dims(data) or ()
-    known = [size for size in (dims[axis] for axis in axes) if isinstance(size, int)]
-    if asked is None or len(known) != len(axes):
-        return _cut_or_padded(context, data, axes, rank)
-    pads = [0] * (2 * rank)
-    for axis, size, before in zip(axes, asked, known, strict=True):
-        room = size - before
-        begin = room // 2 if room >= 0 else -(-room // 2)
-        pads[axis], pads[rank + axis] = begin, room - begin
-    return context.replace(context.op(Pad, data, context.int64(pads)))
-
-
-CenterCropPad = OperatorSpec("CenterCropPad", dims=unknown, elements=(), rewritings=(center_crop_pad,))
 
 
 def reverse_sequence(node: Node, context: Context) -> list[Node] | None:
