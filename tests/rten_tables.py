@@ -32,9 +32,7 @@ DEVIATIONS = {
     "test_dynamicquantizelinear": "half a step is rounded after a multiplication in float32",
     "test_maxunpool_export_with_output_shape": "places are counted in the output, as onnxruntime does",
     "test_resize_downsample_scales_cubic_align_corners": "corners are those of the rounded size, as in onnxruntime",
-    "test_resize_downsample_scales_linear": "scales known only at run time are taken from the rounded sizes",
-    "test_resize_downsample_scales_linear_align_corners": "corners are those of the rounded size, as in onnxruntime; "
-    "RTen 0.25 gives NaN for an axis of one element",
+    "test_resize_downsample_scales_linear_align_corners": "corners are those of the rounded size, as in onnxruntime",
     "test_sign": "the sign of zero is one",
     "simple/test_sign": "the sign of zero is one",
 }
