@@ -113,10 +113,10 @@ class Sampler:
             return self._spread(data, place, rank)
         column = self.context.int64([-1] + [1] * (rank - place - 1))
         total = ""
-        for indices, weights in self._linear() if self.kernel.mode == "linear" else self._cubic():
+        for nearest, weights in self._linear() if self.kernel.mode == "linear" else self._cubic():
             share = self.context.op(shape.Reshape, weights, column) if place < rank - 1 else weights
             share = self.context.cast(share, self.context.elem_type(data) or FLOAT)
-            part = self._times(self._gathered(data, place, indices), share)
+            part = self._times(self._gathered(data, place, nearest), share)
             total = self._op(elementwise.Add, total, part) if total else part
         return total
 
