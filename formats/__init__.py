@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         LimitError,
         MissingPackageError,
         OptionError,
+        RemoteError,
         TensorDataError,
         TruncatedError,
         UnknownFormatError,
@@ -100,7 +101,7 @@ _NAMES = {
     "difference": "Comparison Difference compare",
     "errors": (
         "CryptError DecodeError EncodeError ExternalDataError FormatError LimitError MissingPackageError OptionError "
-        "TensorDataError TruncatedError UnknownFormatError UnsupportedError WireError"
+        "RemoteError TensorDataError TruncatedError UnknownFormatError UnsupportedError WireError"
     ),
     "inspection": "Inspection inspect",
     "ir.dtypes": "DATA_TYPES DataType",
@@ -171,6 +172,7 @@ __all__ = [
     "RaisingOptions",
     "ReadOptions",
     "Relocation",
+    "RemoteError",
     "Repair",
     "RtenOptions",
     "RuntimeOptions",

@@ -51,11 +51,32 @@ def buffer_of(data: Any) -> memoryview:
     return memoryview(data).cast("B")
 
 
+def local_path_of(path: Any) -> Path:
+    """The path of a model file of this system.
+
+    Raises: OptionError for an address; TypeError for what is no path.
+    """
+    found = path_of(path)
+    if hasattr(found, "storage_options"):
+        from formats.errors import OptionError
+
+        raise OptionError(f"{found} is an address, and this works on files of this system only")
+    return found
+
+
 def path_of(path: Any) -> Path:
-    """The path of a model file.
+    """The path of a model file; for an address, or a `UPath` with one, an `Address`.
 
     Raises: TypeError for what is none.
     """
+    if isinstance(path, str) and ("://" in path or "::" in path):
+        from formats.tensordata import address
+
+        return address.parse(path) if address.is_address(path) else Path(path)
+    if hasattr(path, "storage_options"):  # an address that was parsed, or an object of universal-pathlib
+        from formats.tensordata import address
+
+        return path if isinstance(path, address.Address) else address.of_universal(path)
     if isinstance(path, (str, os.PathLike)):
         return Path(path)
     hint = ""

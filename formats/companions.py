@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats import registry
+from formats.arguments import local_path_of
 from formats.conversion import read_model
 from formats.errors import FormatError
 from formats.ir import walk
@@ -87,7 +88,7 @@ def model_files(
 
     Raises: FormatError where the model cannot be read; OSError where a file cannot.
     """
-    return open_files(Path(path), format, made(ReadOptions, options)).listed
+    return open_files(local_path_of(path), format, made(ReadOptions, options)).listed
 
 
 def open_files(

@@ -28,6 +28,7 @@ from formats.options import made, names_of
 from formats.registry import READ_DEFAULTS, ReadOptions
 from formats.reports import ConversionReport, WrittenFile
 from formats.tensordata.engine import EngineOptions, execute, to_bytes
+from formats.tensordata.file import is_address, with_storage
 from formats.tensordata.journal import read_steadily
 from formats.tensordata.source import Literal
 from formats.trust import check_key, permissions
@@ -126,6 +127,7 @@ def save(
     destination = path_of(path)
     target = _target(destination, format)
     chosen = choose(target, options, keywords)
+    destination = with_storage(destination, chosen.engine.storage_options, chosen.engine.retries)
     plan, changes = _plan(model_of(model), target, destination, chosen)
     plan = _write(plan, target, chosen.engine, strict)
     return _report(plan, target, destination, started, changes, dry_run=chosen.engine.dry_run)
@@ -173,6 +175,9 @@ def convert(
     target = _target(destination, to_format, "to_format")
     ConversionOptions(from_format, to_format, strict, lenient)
     chosen = choose(target, options, keywords, reads=True)  # a mistake should not wait for the model
+    path, destination = (
+        with_storage(place, chosen.engine.storage_options, chosen.engine.retries) for place in (path, destination)
+    )
     opened = open_model(
         path, from_format, chosen.reading, lenient=lenient, key_is_for_it=not target.encrypted, called="from_format"
     )
@@ -237,6 +242,7 @@ def open_model(
 
     Raises: as `load` does.
     """
+    path = with_storage(path, options.storage_options, options.retries)
 
     def read(file: File) -> Opened:
         source: Source = file.span()
@@ -244,13 +250,17 @@ def open_model(
             codec = _codec(source, path, name, called)
             if key_is_for_it:
                 check_key(options, codec)
-            if codec.settled is not None:
+            if codec.settled is not None and file.is_local:
                 source = codec.settled(source, path)
             if lenient and codec.read_lenient is not None:
                 return Opened(codec, source, *codec.read_lenient(source, path, options))
             return Opened(codec, source, codec.read(source, path, options))
 
     with _located(path), collector_paused():
+        if is_address(path):
+            from formats.tensordata import remote
+
+            return remote.read_steadily(path, read)
         try:
             return read_steadily(path, read)
         except IsADirectoryError as error:
@@ -327,7 +337,7 @@ def _own_codec(model: Model) -> Codec | None:
 
 def _write(plan: WritePlan, target: Codec, engine: EngineOptions, strict: bool) -> WritePlan:
     """The plan that was carried out, with what it does to other models among the losses."""
-    if target.shared_data is not None:
+    if target.shared_data is not None and not is_address(plan.files[-1].path):
         plan = plan._replace(losses=(*plan.losses, *target.shared_data(plan, engine.overwrite)))
     losses = tuple(loss for loss in plan.losses if loss.matters)
     if strict and losses:

@@ -15,11 +15,15 @@ FormatError                       root; carries path, file_offset, where (each o
 
 `OptionError` is about the call, not about a model, and no part of the tree.
 `OSError` passes through unchanged: a missing file, a full disk and a missing permission already have a good name.
+`RemoteError` is that of a store or a server for which there is none.
 """
 
 from __future__ import annotations
 
-import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import os
 
 
 class FormatError(Exception):
@@ -50,7 +54,7 @@ class FormatError(Exception):
     def __str__(self) -> str:
         place = []
         if self.path is not None:
-            place.append(os.fspath(self.path))
+            place.append(str(self.path))
         if self.file_offset is not None:
             place.append(f"at byte {self.file_offset}")
         if self.where is not None:
@@ -116,3 +120,15 @@ class MissingPackageError(FormatError, ModuleNotFoundError):  # type: ignore[mis
     def __init__(self, message: str, name: str | None = None) -> None:  # absent while it is unpickled
         super().__init__(message)
         self.name = name
+
+
+class RemoteError(OSError):
+    """A store or a server did not do what it was asked for; where `is_passing`, it may do so the next time.
+
+    `wait_seconds` is how long it asks to be left alone before that.
+    """
+
+    def __init__(self, *arguments: object, is_passing: bool = False, wait_seconds: float = 0.0) -> None:
+        super().__init__(*arguments)
+        self.is_passing = is_passing
+        self.wait_seconds = wait_seconds

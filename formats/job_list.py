@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats import registry
+from formats.arguments import path_of
 from formats.jobs import Job
 
 if TYPE_CHECKING:
@@ -52,6 +53,10 @@ def places_of(sources: Iterable[str], except_in: Path | None, from_format: str |
     """
     extensions = model_extensions(from_format)
     for text in sources:
+        if "://" in text:
+            address = path_of(text)
+            yield Place(address, Path(address.name))
+            continue
         if PATTERN & {*text} and not os.path.lexists(text):
             yield from _matches(text, extensions, except_in)
         else:

@@ -5,7 +5,7 @@ Written by schemas/generate.py from the classes of options; do not edit.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,6 +21,8 @@ class ReadKeywords(TypedDict, total=False):
     hard_links: bool
     key: Key | str | bytes | None
     allow_encryption: int | None
+    storage_options: Mapping[str, Any] | None
+    retries: int
 
 
 class RaiseKeywords(TypedDict, total=False):
@@ -40,6 +42,8 @@ class WriteKeywords(TypedDict, total=False):
     dry_run: bool
     fsync: bool | None
     progress: Callable[[int, int], None] | None
+    storage_options: Mapping[str, Any] | None
+    retries: int
     pin: Mapping[str, str] | None
     runtime: str | None
     external_data: str | bool | None
@@ -68,6 +72,8 @@ class ConvertKeywords(TypedDict, total=False):
     hard_links: bool
     key: Key | str | bytes | None
     allow_encryption: int | None
+    storage_options: Mapping[str, Any] | None
+    retries: int
     threads: int
     chunk_bytes: int | str
     in_flight_bytes: int | str
@@ -115,6 +121,8 @@ class ShareKeywords(TypedDict, total=False):
     hard_links: bool
     key: Key | str | bytes | None
     allow_encryption: int | None
+    storage_options: Mapping[str, Any] | None
+    retries: int
     threads: int
     chunk_bytes: int | str
     in_flight_bytes: int | str

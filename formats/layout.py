@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats import registry
+from formats.arguments import path_of
 from formats.conversion import read_model
 from formats.inspection import raw_nbytes, span_of
 from formats.ir import dtypes, walk
@@ -78,7 +79,7 @@ def layout(
     Raises: FormatError where it cannot be read; OSError where a file cannot.
     """
     reading = made(ReadOptions, options)
-    codec, source, model = read_model(Path(path), format, reading)
+    codec, source, model = read_model(path_of(path), format, reading)
     parts = codec.regions(source) if codec.regions else (Region(0, source.nbytes, "model", "model"),)
     tensors: dict[File, dict[tuple[int, int], Region]] = {file: {} for file in source.files()}
     inner = []

@@ -127,8 +127,8 @@ def option(
     Its flag is its name with dashes, and the `aliases`. A switch that is not off by default has a flag with `no-` in
     front, too, or those of `off`. `flags` replaces all that; empty, the option is one of the library only.
     """
-    settings = _Settings(kind, help, aliases, off, flags, panel, implies, required)
-    return field(default=default, metadata={ROW: settings})
+    row = _Settings(kind, help, aliases, off, flags, panel, implies, required)
+    return field(default=default, repr=not kind.secret, metadata={ROW: row})
 
 
 @cache
@@ -344,6 +344,28 @@ def _texts_by_name(value: Any) -> Mapping[str, str]:
     return value
 
 
+def values_by_name(metavar: str, words: str, example: str) -> Kind:
+    """Values by name, of any kind; typed one at a time, as `NAME=VALUE`, JSON is what it says."""
+
+    def split(typed: str) -> tuple[str, Any]:
+        import json
+
+        name, equals, value = typed.partition("=")
+        if not (name and equals):
+            raise ValueError(typed)
+        try:
+            return name, json.loads(value)
+        except (ValueError, RecursionError):
+            return name, value
+
+    def check(value: Any) -> Mapping[str, Any]:
+        if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+            raise TypeError(value)
+        return value
+
+    return Kind(f"{words}, such as {example}", check, metavar, split, secret=True, repeatedly=True)
+
+
 def texts_in_file(words: str) -> Kind:
     """Texts by name; on the command line, the name of a JSON file that has them."""
 
@@ -363,6 +385,15 @@ def texts_in_file(words: str) -> Kind:
     return Kind(words, _texts_by_name, "FILE", read)
 
 
+REMOTE = "Options for addresses such as s3://bucket/model.onnx"
+STORAGE = values_by_name("KEY=VALUE", "values by name, as fsspec takes them", "anon=true")
+STORAGE_FLAG = Flag(
+    ("--storage-option", "--storage-options"),
+    "Give the store an option, such as anon=true; of one kind of store, such as s3.anon=true; for each of them again.",
+    STORAGE.metavar,
+    from_text=STORAGE.from_text,
+)
+RETRIES = 2
 ASKED = object()  # the value of a flag whose text is typed on the terminal
 SWITCH = Kind("True or False", _truth)
 ANY = Kind("anything", lambda value: value)  # for what only the library has, and type checkers look at

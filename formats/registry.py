@@ -9,7 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from formats.errors import CryptError, OptionError, UnknownFormatError
-from formats.options import ASKED, SWITCH, Flag, Kind, choice, count, option, settle
+from formats.options import (
+    ASKED,
+    REMOTE,
+    RETRIES,
+    STORAGE,
+    STORAGE_FLAG,
+    SWITCH,
+    Flag,
+    Kind,
+    choice,
+    count,
+    option,
+    settle,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -79,6 +92,9 @@ class ReadOptions:
     that is not encrypted is refused then. `allow_encryption`: 1 also opens the variant of encrypted models which cannot
     show whether it was changed or made up.
 
+    For addresses: `storage_options` are those of fsspec, and `retries` says how often a request is made again that
+    failed for a reason that may pass.
+
     Raises: OptionError for a value that is not possible.
     """
 
@@ -97,6 +113,12 @@ class ReadOptions:
         choice(1)._replace(words="1; 2 and 3 are always allowed"),
         "Open AES-256-CBC, too, which cannot show whether it was changed or made up.",
         panel=ENCRYPTED,
+    )
+    storage_options: Mapping[str, Any] | None = option(
+        None, STORAGE, "Options of the store.", flags=(STORAGE_FLAG,), panel=REMOTE
+    )
+    retries: int = option(
+        RETRIES, count(0, 100), f"Make a request again N times that fails for now; {RETRIES} by default.", panel=REMOTE
     )
 
     def __post_init__(self) -> None:

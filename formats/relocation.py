@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from formats import registry
+from formats.arguments import local_path_of
 from formats.companions import IS_A_MODEL, is_named_after, open_files
 from formats.errors import FormatError, UnsupportedError
 from formats.ir import walk
@@ -86,7 +87,7 @@ def copy_model(
     where the files cannot be written. Nothing was written then.
     """
     engine = EngineOptions(overwrite=overwrite, parents=parents, dry_run=dry_run, fsync=fsync)
-    return _relocate(Path(src), _place(dst, Path(src)), engine, moves=False)
+    return _relocate(local_path_of(src), _place(dst, local_path_of(src)), engine, moves=False)
 
 
 def move_model(
@@ -106,8 +107,8 @@ def move_model(
     Raises: as `copy_model` does. Nothing was written or removed then.
     """
     engine = EngineOptions(overwrite=overwrite, parents=parents, dry_run=dry_run, fsync=fsync)
-    with _lock(Path(src), dry_run):  # nobody else moves or removes it between reading and removing
-        return _relocate(Path(src), _place(dst, Path(src)), engine, moves=True)
+    with _lock(local_path_of(src), dry_run):  # nobody else moves or removes it between reading and removing
+        return _relocate(local_path_of(src), _place(dst, local_path_of(src)), engine, moves=True)
 
 
 def remove_model(path: str | os.PathLike[str], *, all_data: bool = False, dry_run: bool = False) -> Relocation:
@@ -118,8 +119,8 @@ def remove_model(path: str | os.PathLike[str], *, all_data: bool = False, dry_ru
 
     Raises: FormatError where the model cannot be read; OSError where a file cannot be removed.
     """
-    with _lock(Path(path), dry_run):
-        opened = open_files(Path(path), None, READ_DEFAULTS)
+    with _lock(local_path_of(path), dry_run):
+        opened = open_files(local_path_of(path), None, READ_DEFAULTS)
         listed = opened.listed
         if not all_data:
             listed = replace(listed, files=tuple(_with_reason(file, listed.path) for file in listed.files))
@@ -183,7 +184,7 @@ def _relocate(src: Path, dst: Path, options: EngineOptions, *, moves: bool) -> R
 
 def _place(dst: str | os.PathLike[str], src: Path) -> Path:
     """Where the model at `src` goes: to `dst`, or with its own name into the folder that this is, or is to be."""
-    path = Path(dst)
+    path = local_path_of(dst)
     return path / src.name if path.is_dir() or os.fspath(dst).endswith(("/", os.sep)) else path
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from formats.arguments import local_path_of
 from formats.tensordata import publication
 from formats.tensordata.journal import owner_of
 from formats.tensordata.tail_replacement import undo_path
@@ -41,7 +42,7 @@ def repair(path: str | os.PathLike[str]) -> Repair:
     Raises: FileNotFoundError where there was neither a model nor anything left of one; BlockingIOError where another
     process is writing it; FormatError where what was left is damaged, or somebody else changed the model since.
     """
-    given = Path(path)
+    given = local_path_of(path)
     if not given.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(given))
     completed = put_back = False

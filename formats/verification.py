@@ -19,7 +19,7 @@ from formats.ir.model import Function, Graph, entries
 from formats.options import made
 from formats.registry import ReadOptions
 from formats.tensordata.engine import EngineOptions, execute
-from formats.tensordata.file import File
+from formats.tensordata.file import File, with_storage
 from formats.tensordata.journal import is_interrupted
 from formats.tensordata.plan import Digest, WritePlan
 from formats.tensordata.source import Transformed, place_of
@@ -127,14 +127,19 @@ def verify(
     ]
     checked = read_bytes = 0
     if data:
-        first = None if original is None else File.open(original).span()
+        first = None if original is None else _original(original, reading).span()
         checksums = list(codec.checksums(source, model, first)) if codec.checksums else []
         failures, read_bytes = _check_data(checksums, engine)
         errors += failures
         checked = len(checksums)
         if first is not None and all(checksum.source is not first for checksum in checksums):
-            notes.append(Finding("checksum", "", f"the file tells no checksum of {original}"))
+            notes.append(Finding("checksum", "", f"the file tells no checksum of {path_of(original)}"))
     return Verification(path, codec.name, len(tensors), checked, read_bytes, tuple(errors), tuple(notes))
+
+
+def _original(path: str | os.PathLike[str], options: ReadOptions) -> File:
+    """The file that a model was made from."""
+    return File.open(with_storage(path_of(path), options.storage_options, options.retries))
 
 
 def _first(findings: Iterable[Finding]) -> Iterator[Finding]:

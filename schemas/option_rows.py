@@ -106,7 +106,7 @@ def keywords() -> str:
             "",
             "from __future__ import annotations",
             "",
-            "from typing import TYPE_CHECKING, TypedDict",
+            "from typing import TYPE_CHECKING, Any, TypedDict",
             "",
             "if TYPE_CHECKING:",
             *others,

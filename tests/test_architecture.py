@@ -29,6 +29,7 @@ LONG_MODULES = {
     "formats.rten.operators.shape": "a family: a spec for every operator",
     "formats.onnxpb.api": "a function for each of those that `onnx` has",
     "formats.onnxpb.decoder": "one inner loop, and what it does with fields that it leaves where they are",
+    "formats.onnxzip.reader": "what an archive is refused for, in the order of the file",
     "formats.tensordata.osio": "what every system has for files that are read, and what stands in where it lacks that",
 }
 LONG_FUNCTIONS = {
@@ -73,27 +74,28 @@ ALLOWED = {
     ),
     "formats.reports": FOUNDATION,
     "formats.linking": ("formats.conversion",),
-    "formats.job_list": ("formats.jobs", "formats.registry"),
+    "formats.job_list": ("formats.arguments", "formats.jobs", "formats.registry", "formats.tensordata"),
     "formats.manifest": (*FOUNDATION, "formats"),
-    "formats.jobs": ("formats.conversion", "formats.errors", "formats.manifest"),
+    "formats.jobs": ("formats.arguments", "formats.conversion", "formats.errors", "formats.manifest"),
     "formats.clusters": ("formats.errors", "formats.extras"),
     "formats.batches": (*FOUNDATION, "formats.choices", "formats.jobs", "formats.manifest", "formats.registry"),
     "formats.inspection": (
         *FOUNDATION,
         *("formats.arguments", "formats.choices", "formats.registry", "formats.conversion"),
     ),
-    "formats.companions": (*FOUNDATION, "formats.registry", "formats.conversion"),
+    "formats.companions": (*FOUNDATION, "formats.arguments", "formats.registry", "formats.conversion"),
     "formats.relocation": (
-        *(*FOUNDATION, "formats.companions", "formats.registry", "formats.onnxpb.encoder", "formats.reports"),
+        *(*FOUNDATION, "formats.arguments", "formats.companions", "formats.registry"),
+        *("formats.onnxpb.encoder", "formats.reports"),
     ),
-    "formats.restoration": (*FOUNDATION, "formats.onnxzip"),
+    "formats.restoration": (*FOUNDATION, "formats.arguments", "formats.onnxzip"),
     "formats.sharing": (
         *(*FOUNDATION, "formats.arguments", "formats.conversion", "formats.onnxpb", "formats.registry"),
         "formats.trust",
     ),
     "formats.layout": (
-        *(*FOUNDATION, "formats.registry", "formats.conversion", "formats.inspection", "formats.units"),
-        "formats.onnxpb.safetensors",
+        *(*FOUNDATION, "formats.arguments", "formats.registry", "formats.conversion", "formats.inspection"),
+        *("formats.units", "formats.onnxpb.safetensors"),
     ),
     "formats.verification": (
         *FOUNDATION,
@@ -104,7 +106,7 @@ ALLOWED = {
     ),
     "formats.difference": (*FOUNDATION, "formats.arguments", "formats.registry", "formats.conversion", "formats.trust"),
     "formats.adoption": (*FOUNDATION, "formats.onnxpb", "formats.extras"),
-    "formats.arguments": ("formats.ir", "formats.adoption"),
+    "formats.arguments": ("formats.adoption", "formats.errors", "formats.ir", "formats.tensordata"),
     "formats.bridge": (*FOUNDATION, "formats.onnxpb", "formats.conversion", "formats.extras"),
     "formats.units": (),
     "formats.options": ("formats.errors", "formats.units"),
@@ -114,7 +116,7 @@ ALLOWED = {
         *FOUNDATION,
         *("formats", "formats.batches", "formats.choices", "formats.cli", "formats.clusters", "formats.companions"),
         "formats.conversion",
-        *("formats.difference", "formats.job_list", "formats.jobs"),
+        *("formats.arguments", "formats.difference", "formats.job_list", "formats.jobs"),
         *("formats.inspection", "formats.layout", "formats.onnxpb.keys", "formats.registry", "formats.relocation"),
         *("formats.restoration", "formats.sharing", "formats.units", "formats.verification"),
     ),
@@ -171,6 +173,8 @@ OPTIONAL = {  # and the modules that may import it
     "onnx": ("formats.bridge", "formats.onnxpb.serialization"),
     "onnx_ir": ("formats.adoption", "formats.bridge"),
     "onnxruntime": ("formats.bridge",),
+    "aiohttp": ("formats.tensordata.stores",),
+    "fsspec": ("formats.tensordata.stores",),
 }
 HEAVY = {"numpy", "ml_dtypes", "isal", "rich"}
 FORBIDDEN_CALLS = {"print", "sys.exit", "exit", "quit", "os._exit", "warnings.warn", "sys.stdout.write", "breakpoint"}

@@ -43,6 +43,8 @@ GOOD: dict[str, list[Any]] = {  # values that are possible
     "chunk_bytes": [1, "1M"],
     "in_flight_bytes": [0, "1M"],
     "threads": [0, 1, 3],
+    "storage_options": [{}, {"anon": True}, {"s3": {"key": "k"}}],
+    "retries": [0, 3, 100],
 }
 BAD: dict[str, list[Any]] = {
     "from_format": ["", "pickle", 3],
@@ -64,6 +66,8 @@ BAD: dict[str, list[Any]] = {
     "chunk_bytes": [0, ""],
     "in_flight_bytes": [-1],
     "threads": [-1, "many", 1.5],
+    "storage_options": ["anon=true", [("anon", True)], {1: 2}],
+    "retries": [-1, 101, "3", True],
 }
 NOT_CHECKED = {"progress", "source_hash"}
 # What says how weights lie outside of an .onnx file.

@@ -36,7 +36,8 @@ def _words(error: BaseException, rows: Mapping[str, Row]) -> str:
         return limit
     if isinstance(error, OSError):
         words = error.strerror or str(error)
-        if isinstance(error, FileExistsError) and Path(error.filename or "").is_file():
+        name = error.filename or ""
+        if isinstance(error, FileExistsError) and ("://" in name or Path(name).is_file()):
             words += "; `overwrite=True` replaces it"
         if isinstance(error, FileNotFoundError) and error.strerror == NO_DIRECTORY and "parents" in rows:
             words += "; `parents=True` makes it"

@@ -55,7 +55,7 @@ def files(request: Request) -> int:
     from formats.cli.report_lines import files_lines
 
     output = how_to_tell(request)
-    found = companions.model_files(Path(request.arguments[0]), **request.of(ReadOptions, FileOptions))
+    found = companions.model_files(request.arguments[0], **request.of(ReadOptions, FileOptions))
     tell(output, found, lambda: files_lines(found))
     return 0
 

@@ -39,9 +39,11 @@ def _picture(name: str) -> Path:
 
 
 def _any_path(name: str) -> Path:
+    from formats.arguments import path_of
+
     if not name:
         raise ValueError(name)
-    return Path(name)
+    return path_of(name)
 
 
 def _tensors(value: object) -> int | str:
@@ -209,7 +211,11 @@ def _check_one(request: Request, given: dict[str, Any], names: Iterable[str]) ->
 
 
 def _is_several(request: Request) -> bool:
-    return len(request.arguments) > 1 or Path(request.arguments[0]).is_dir()
+    from formats.arguments import path_of
+    from formats.tensordata.file import is_address
+
+    path = path_of(request.arguments[0])
+    return len(request.arguments) > 1 or (not is_address(path) and path.is_dir())
 
 
 def _look(request: Request, output: dict[str, Any], see: Callable[[Path], Seen], *, title: str) -> int:
@@ -217,9 +223,11 @@ def _look(request: Request, output: dict[str, Any], see: Callable[[Path], Seen],
 
     Of several, one that cannot be read is told, too, and does not stop the others.
     """
+    from formats.arguments import path_of
+
     if not _is_several(request):
         (name,) = request.arguments
-        seen = see(Path(name))
+        seen = see(path_of(name))
         tell(output if seen.ok else {**output, "quiet": False}, seen.report, seen.lines)
         return 0 if seen.ok else EXIT_WRONG
     from formats import job_list

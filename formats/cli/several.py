@@ -75,8 +75,15 @@ class BatchOptions:
 
 
 def is_folder(text: str) -> bool:
-    """Whether a destination that was typed is a folder: one that exists, or what ends like one."""
-    return text.endswith(("/", os.sep)) or Path(text).is_dir()
+    """Whether what was typed is a folder: one that exists, or ends like one; an address, if it has no extension.
+
+    A store has no folders that one could ask for, only objects whose names begin alike.
+    """
+    from formats.arguments import path_of
+    from formats.tensordata.file import is_address
+
+    path = path_of(text)
+    return text.endswith(("/", os.sep)) or (not path.suffix if is_address(path) else path.is_dir())
 
 
 def jobs_into(folder: Path, sources: Sequence[str], target: Codec, given: Mapping[str, Any]) -> list[Job]:

@@ -66,6 +66,7 @@ def _check_names(own: Sequence[type], codecs: Iterable[Codec]) -> None:
 def convert(request: Request) -> int:
     """Convert, and print what was done."""
     from formats import conversion, registry
+    from formats.arguments import path_of
     from formats.choices import ConversionOptions
     from formats.cli.report_lines import summary
     from formats.tensordata.engine import EngineOptions
@@ -73,9 +74,9 @@ def convert(request: Request) -> int:
     *sources, dst = request.arguments
     output = how_to_tell(request)
     to_format = request.of(ConversionOptions, EngineOptions).get("to_format")  # mistakes in the others come first, too
-    if len(sources) > 1 or several.is_folder(dst) or (to_format and Path(sources[0]).is_dir()):
-        return _convert_into(Path(dst), sources, request, output)
-    src, destination = Path(sources[0]), Path(dst)
+    if len(sources) > 1 or several.is_folder(dst) or (to_format and several.is_folder(sources[0])):
+        return _convert_into(path_of(dst), sources, request, output)
+    src, destination = path_of(sources[0]), path_of(dst)
     target = registry.for_writing(destination, "to_format") if to_format is None else registry.by_name(to_format)
     given = _given(request, target)
     if request.of(several.SeveralOptions).keys() & {"manifest", "dask"}:
@@ -138,7 +139,7 @@ def repair(request: Request) -> int:
     from formats.cli.report_lines import repair_lines
 
     output = how_to_tell(request)
-    done = restoration.repair(Path(request.arguments[0]))
+    done = restoration.repair(request.arguments[0])
     tell(output, done, lambda: repair_lines(done))
     return 0
 

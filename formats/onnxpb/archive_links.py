@@ -21,6 +21,7 @@ from formats.onnxpb.encoder import encode
 from formats.onnxpb.references import referring
 from formats.onnxzip.reader import read_entries
 from formats.registry import Checksum
+from formats.tensordata.file import is_address
 from formats.tensordata.plan import SMALL_BYTES, FilePlan, Loss, WritePlan, lay_out
 from formats.tensordata.source import FileSpan
 
@@ -163,13 +164,18 @@ def _check_place(archive: File, destination: Path) -> list[Loss]:
 
     Raises: EncodeError where hardly any does.
     """
-    path, target = archive.path, os.path.realpath(destination)
+    path = archive.path
     try:
         path.name.encode()
     except UnicodeEncodeError:
         raise EncodeError(f"the name of the archive, {path.name!r:.80}, is not UTF-8; rename it") from None
     if not is_name(path.name):
         raise EncodeError(f"the name of the archive, {path.name!r:.80}, is a path on other systems; rename it")
+    if is_address(path) or is_address(destination):
+        if path.parent != destination.parent:
+            raise EncodeError(f"the graph must be in the folder of its archive, {path.parent}")
+        return []
+    target = os.path.realpath(destination)
     if os.path.realpath(path) == target:
         raise EncodeError(f"{destination} is the archive itself; `link` wants another name for the graph")
     if path.is_symlink():

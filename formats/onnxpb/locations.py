@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 
 from formats.errors import DecodeError, ExternalDataError
 from formats.ir import dtypes
-from formats.tensordata.file import File
+from formats.tensordata.file import File, is_address
 from formats.tensordata.folder import Folder, LinkFoundError
 from formats.tensordata.osio import SYSTEM, Capabilities, LocalFile
 
 if TYPE_CHECKING:
     from formats.ir.archive_link import ArchiveLink
     from formats.ir.model import Tensor
+    from formats.tensordata.address import Address
     from formats.tensordata.source import FileSpan
 
 ATTEMPTS = 40  # to open a data file to which links lead, as many as Linux follows in a path
@@ -127,6 +128,8 @@ class DataFiles:
         A symbolic link may lead anywhere in the model's own directory, or in that of the file which the model's own
         path resolves to: the layout of the Hugging Face cache, where both are links into one folder of blobs.
         """
+        if is_address(self.directory):
+            return self._request(self.directory, location)
         try:
             file = self._walk(location) if self._capabilities.open_folders else self._look_up(location)
         except FileNotFoundError:
@@ -137,6 +140,15 @@ class DataFiles:
             names = f"{status.st_nlink} names (hard links)"
             raise ExternalDataError(f"the data file has {names}, which is not allowed here; a copy has one")
         return self.opened.setdefault((status.st_dev, status.st_ino), file)
+
+    def _request(self, directory: Address, location: str) -> File:
+        """The file at `location` beside a model at an address: stores have no links, and the location no way out."""
+        from formats.tensordata.remote import RemoteFile
+
+        try:
+            return RemoteFile(directory / location, first_bytes=0)
+        except FileNotFoundError:
+            raise ExternalDataError("the data file does not exist; it must lie beside the model") from None
 
     @cached_property
     def folders(self) -> list[Folder]:

@@ -13,6 +13,7 @@ from formats.onnxpb import external
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.fields import rows_of, step_of
 from formats.registry import DEEPEST
+from formats.tensordata.file import is_address
 from formats.tensordata.plan import FilePlan, Loss, PlacedWrite, WritePlan
 from formats.tensordata.source import Concat, FileSpan, Literal
 
@@ -83,9 +84,16 @@ def _far_weights(model: Model, destination: Path) -> Iterator[Loss]:
         if location in seen or not location or not isinstance(source, FileSpan):
             continue
         seen.add(location)
-        if os.path.realpath(source.file.path) != os.path.realpath(destination.parent / location):
+        if not _is_at(source.file.path, destination.parent / location):
             detail = f"the weights stay in {source.file.path}, and {location!r} will be looked for beside the text"
             yield Loss("external_data", where, detail)
+
+
+def _is_at(path: Path, place: Path) -> bool:
+    """Whether a file is the one at a place, whatever links lead there."""
+    if is_address(path) or is_address(place):
+        return path == place
+    return os.path.realpath(path) == os.path.realpath(place)
 
 
 def _unknown_fields(message: Any, where: str) -> Iterator[Loss]:

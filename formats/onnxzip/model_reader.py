@@ -15,6 +15,7 @@ from formats.onnxpb.decoder import decode
 from formats.onnxzip.archive import has_typed_data
 from formats.onnxzip.external_tensors import check as check_external
 from formats.onnxzip.external_tensors import external_tensor
+from formats.onnxzip.far_entries import payload_of
 from formats.onnxzip.graph_scan import check_undecoded, scan
 from formats.onnxzip.lenient import KIND as LENIENT
 from formats.onnxzip.lenient import model_entry, read_loose_entries
@@ -22,6 +23,7 @@ from formats.onnxzip.names import MODEL_NAME
 from formats.onnxzip.reader import read_entries
 from formats.registry import MAX_DEPTH
 from formats.tensordata.plan import Loss
+from formats.tensordata.source import Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,7 +44,9 @@ def read_model(source: Source, max_depth: int = MAX_DEPTH) -> Model:
     no model, though the archive is one.
     """
     *entries, graph = read_entries(source)
-    message = source.slice(graph.payload_offset, graph.nbytes)
+    message: Source = source.slice(graph.payload_offset, graph.nbytes)
+    if not all(file.is_local for file in source.files()):
+        message = Literal(message.read())  # a few requests, and not one for each part of it
     try:
         try:
             model = decode(message, Model, max_depth)
@@ -121,7 +125,7 @@ def _check_unused(names: Sequence[str]) -> None:
 def _attach_entries(model: Model, entries: Sequence[Entry], source: Source, max_depth: int) -> list[str]:
     """The names of the entries that no tensor has, after each tensor got the entry that it refers to."""
     sizes = {entry.name: entry.nbytes for entry in entries}
-    payloads = {entry.name: source.slice(entry.payload_offset, entry.nbytes) for entry in entries}
+    payloads = {entry.name: payload_of(source, entry) for entry in entries}
     unused = dict.fromkeys(payloads)
     for where, tensor in walk.external_tensors(model, lambda left: check_undecoded(left, max_depth)):
         try:

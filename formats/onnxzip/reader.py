@@ -76,7 +76,7 @@ _EXTRA_LENGTH = LOCAL_HEADER.fields.index("extra_length")
 _MAX_DIRECTORY_ENTRY_BYTES = DIRECTORY_ENTRY.nbytes + MAX_NAME_BYTES + EXTRA.nbytes + 3 * 8
 
 
-class _Directory(NamedTuple):
+class Directory(NamedTuple):
     """Where the directory is, and how many entries it has."""
 
     file_offset: int
@@ -85,10 +85,11 @@ class _Directory(NamedTuple):
 
     @property
     def end(self) -> int:
+        """The file offset of the first byte after it."""
         return self.file_offset + self.nbytes
 
 
-class _Listed(NamedTuple):
+class Listed(NamedTuple):
     """An entry of the directory, at `position` of its bytes, and what it says where it is as our writer writes it."""
 
     name: str
@@ -96,7 +97,7 @@ class _Listed(NamedTuple):
     as_written: Entry | None
 
 
-class _Fields(NamedTuple):
+class Fields(NamedTuple):
     """An entry as the directory has it: all fields, and the sizes and the offset in full."""
 
     name: str
@@ -144,20 +145,24 @@ def read_entries(source: Source) -> list[Entry]:
 
     Raises: DecodeError with the reason for which the archive is refused.
     """
-    directory = _read_end(source)
+    if not all(file.is_local for file in source.files()):
+        from formats.onnxzip.far_entries import read_far_entries
+
+        return read_far_entries(source)
+    directory = read_end(source)
     data = source.read(directory.file_offset, directory.nbytes)
-    listed = list(_listed(data, directory))
+    listed = list(listed_entries(data, directory))
     if len(listed) != directory.entries:
         message = f"the directory has {len(listed)} entries, the end record says {directory.entries}"
         raise DecodeError(message, requirement="Z-5.1")
-    _check_names([entry.name for entry in listed])
+    check_names([entry.name for entry in listed])
     window = _Window(source, directory.file_offset)
     entries, position = [], 0
     for item in listed:
         entry = item.as_written and _with_header(item.as_written, window, position, directory.file_offset)
         if entry is None:
-            fields = _fields(data, item.position, directory.file_offset)
-            entry = _local_entry(source, fields, position, directory.file_offset)
+            fields = fields_of(data, item.position, directory.file_offset)
+            entry = local_entry(source, fields, position, directory.file_offset)
         entries.append(entry)
         position = entry.end
     if position != directory.file_offset:
@@ -166,7 +171,7 @@ def read_entries(source: Source) -> list[Entry]:
     return entries
 
 
-def _read_end(source: Source) -> _Directory:
+def read_end(source: Source) -> Directory:
     """What the end records, which must be the last bytes of the file, say of the directory."""
     end_offset = source.nbytes - END.nbytes
     end = _read(END, source, end_offset, "Z-2.1")
@@ -191,7 +196,7 @@ def _read_end(source: Source) -> _Directory:
                 raise DecodeError(message, file_offset=end_offset, requirement="Z-5.9" if is_needed else "Z-5.8")
     else:
         directory_end, full = end_offset, end
-    directory = _Directory(full["directory_offset"], full["directory_size"], full["entries"])
+    directory = Directory(full["directory_offset"], full["directory_size"], full["entries"])
     if full["entries_on_disk"] != directory.entries:
         message = f"{full['entries_on_disk']} of {directory.entries} entries are on this disk: all must be"
         raise DecodeError(message, file_offset=end_offset, requirement="Z-5.7")
@@ -205,17 +210,17 @@ def _read_end(source: Source) -> _Directory:
     return directory
 
 
-def _listed(data: bytes, directory: _Directory) -> Iterator[_Listed]:
+def listed_entries(data: bytes, directory: Directory) -> Iterator[Listed]:
     """The directory's entries one after the other, each fit to be one of ours."""
     position = 0
     while position < len(data):
         entry = _entry_as_written(data, position)
         if entry:
-            yield _Listed(entry.name, position, entry)
+            yield Listed(entry.name, position, entry)
             position += DIRECTORY_ENTRY.nbytes + len(entry.name)
         else:
-            fields = _fields(data, position, directory.file_offset)
-            yield _Listed(fields.name, position, None)
+            fields = fields_of(data, position, directory.file_offset)
+            yield Listed(fields.name, position, None)
             position = fields.end
 
 
@@ -245,7 +250,7 @@ def _with_header(entry: Entry, window: _Window, position: int, limit: int) -> En
     return entry if is_ours else None
 
 
-def _fields(data: bytes, position: int, directory_offset: int) -> _Fields:
+def fields_of(data: bytes, position: int, directory_offset: int) -> Fields:
     """The entry at `position` of the directory, which is at `directory_offset` of the file.
 
     Raises: DecodeError where it cannot be one of ours.
@@ -271,10 +276,10 @@ def _fields(data: bytes, position: int, directory_offset: int) -> _Fields:
     if full["compressed_size"] != full["size"]:
         message = f"entry {name} is stored, but {full['size']} bytes take {full['compressed_size']}"
         raise DecodeError(message, file_offset=file_offset, requirement="Z-3.6")
-    return _Fields(name, fields, full, end)
+    return Fields(name, fields, full, end)
 
 
-def _local_entry(source: Source, listed: _Fields, position: int, limit: int) -> Entry:
+def local_entry(source: Source, listed: Fields, position: int, limit: int) -> Entry:
     """The entry whose local header is at `position`, where it says what the directory does and ends before `limit`."""
     name = listed.name
     if listed.full["header_offset"] != position:
@@ -342,7 +347,7 @@ def _name(data: bytes, file_offset: int) -> str:
     return name
 
 
-def _check_names(names: list[str]) -> None:
+def check_names(names: list[str]) -> None:
     """Nothing, where the names differ when case is ignored and the last one is the graph's."""
     seen: dict[str, str] = {}
     for name in names:

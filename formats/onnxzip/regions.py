@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from formats.onnxzip.far_entries import payload_of
 from formats.onnxzip.names import MODEL_NAME
 from formats.onnxzip.reader import read_entries
 from formats.registry import Checksum, Region
@@ -32,4 +33,4 @@ def regions_of(source: Source) -> Iterator[Region]:
 def checksums_of(source: Source) -> Iterator[Checksum]:
     """The CRC-32 of each entry."""
     for entry in read_entries(source):
-        yield Checksum(entry.name, "crc32", f"{entry.crc32:08x}", source.slice(entry.payload_offset, entry.nbytes))
+        yield Checksum(entry.name, "crc32", f"{entry.crc32:08x}", payload_of(source, entry))

@@ -9,11 +9,12 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Condition, Lock, Thread
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.options import ANY, SWITCH, count, option, settle, size
+from formats.options import ANY, REMOTE, RETRIES, STORAGE, STORAGE_FLAG, SWITCH, count, option, settle, size
 from formats.tensordata.digest import new_digester
 from formats.tensordata.directory import made_folders
+from formats.tensordata.file import is_address
 from formats.tensordata.further_name import FurtherName
 from formats.tensordata.osio import SYSTEM, Capabilities, processors
 from formats.tensordata.output import OutputFile, destination_of, follows_link
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 MAX_THREADS = 8  # more do not help any disk or memory bus
 WRITE_BYTES = 16 << 10  # what is moved in the time that the interpreter needs for a write
 REPORT_SECONDS = 0.05
+REQUEST_BYTES, REQUESTS_AT_ONCE = 8 << 20, 8  # where sources are elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,8 @@ class EngineOptions:
 
     `progress` gets the bytes done and the bytes to do,
     in the calling thread, at most 20 times a second and once at the end.
+
+    `storage_options` and `retries` are for destinations that are addresses, as those of `ReadOptions` are for sources.
 
     Raises: OptionError for a value that is not possible.
     """
@@ -73,6 +77,12 @@ class EngineOptions:
     )
     progress: Callable[[int, int], None] | None = option(
         None, ANY, "Gets the bytes done and the bytes to do, now and then.", flags=()
+    )
+    storage_options: Mapping[str, Any] | None = option(
+        None, STORAGE, "Options of the store.", flags=(STORAGE_FLAG,), panel=REMOTE
+    )
+    retries: int = option(
+        RETRIES, count(0, 100), f"Make a request again N times that fails for now; {RETRIES} by default.", panel=REMOTE
     )
     capabilities: Capabilities = SYSTEM
 
@@ -122,11 +132,15 @@ def execute(
     """
     options = options or EngineOptions()
     check_plan(plan)
+    if plan.files and is_address(plan.files[-1].path):
+        from formats.tensordata.upload import upload
+
+        return upload(plan, options)
     if options.dry_run:
         return _rehearse(plan, options, renamed)
     paths = [*(file.path for file in renamed), *(file.path for file in plan.files)]
     if not paths:
-        return Result(0, transfer(plan, [], options))
+        return Result(0, transfer(plan, [], _with_requests(options, source_files_of(plan))))
     model = paths[-1]
     if options.parents:
         with made_folders(model.parent):
@@ -134,7 +148,7 @@ def execute(
     follow_link = follows_link(model, len(paths))
     owner = destination_of(model, follow_link, options.capabilities)
     finish_interrupted(owner, overwrite=options.overwrite, capabilities=options.capabilities)
-    source_files = {found for source in _sources(plan) for found in source.files()}
+    source_files = source_files_of(plan)
     permissions = _permissions(plan, source_files)
     outputs: list[OutputFile] = []
     names: list[FurtherName] = []
@@ -157,7 +171,7 @@ def execute(
                 )
             )
             ending.callback(outputs[-1].discard)
-        digests = transfer(plan, outputs, options)
+        digests = transfer(plan, outputs, _with_requests(options, source_files))
         for source_file in source_files:
             source_file.check_unchanged()
         publish([*names, *outputs], plan.models, overwrite=options.overwrite, fsync=options.fsync, replaced=replaced)
@@ -176,7 +190,7 @@ def to_bytes(plan: WritePlan, options: EngineOptions | None = None) -> bytes:
     check_plan(plan)
     (file,) = plan.files
     memory = Memory(file.nbytes)
-    transfer(plan, [memory], options or EngineOptions())
+    transfer(plan, [memory], _with_requests(options or EngineOptions(), source_files_of(plan)))
     return bytes(memory.buffer)
 
 
@@ -184,7 +198,8 @@ def materialise(sources: Sequence[Source], options: EngineOptions | None = None)
     """The bytes of each source, read into memory of its own by several threads; writable."""
     targets = [Memory(source.nbytes) for source in sources]
     files = tuple(_file_in_memory(source) for source in sources)
-    transfer(WritePlan(files), targets, options or EngineOptions())
+    plan = WritePlan(files)
+    transfer(plan, targets, _with_requests(options or EngineOptions(), source_files_of(plan)))
     return [memoryview(target.buffer) for target in targets]
 
 
@@ -198,6 +213,19 @@ def _permissions(plan: WritePlan, source_files: Iterable[File]) -> Permissions:
     for file in source_files:
         new &= file.permissions | OWNER_ACCESS
     return plan.permissions._replace(new=new)
+
+
+def source_files_of(plan: WritePlan) -> set[File]:
+    """The files that a plan reads from."""
+    return {found for source in _sources(plan) for found in source.files()}
+
+
+def _with_requests(options: EngineOptions, source_files: Iterable[File]) -> EngineOptions:
+    """The options where sources are elsewhere, and threads wait for answers: more of them, and for more at a time."""
+    if all(file.is_local for file in source_files):
+        return options
+    chunk_bytes = max(options.chunk_bytes, REQUEST_BYTES)
+    return replace(options, threads=options.threads or REQUESTS_AT_ONCE, chunk_bytes=chunk_bytes)
 
 
 def _sources(plan: WritePlan) -> Iterator[Source]:

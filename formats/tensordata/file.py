@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from formats.tensordata.source import FileSpan
 
@@ -16,9 +16,20 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
+    from formats.tensordata.address import Address
     from formats.tensordata.osio import Capabilities
 
 ALL_PERMISSIONS = 0o777
+
+
+def is_address(path: object) -> TypeGuard[Address]:
+    """Whether a path is an `Address`; who asks needs to know no more of these."""
+    return hasattr(path, "storage_options")
+
+
+def with_storage(path: Path, storage_options: Mapping[str, Any] | None, retries: int) -> Path:
+    """The path; an address with these options of its store."""
+    return path.with_options(storage_options, retries) if is_address(path) else path
 
 
 class File:
@@ -46,6 +57,10 @@ class File:
 
         Raises: OSError where it cannot be opened; FormatError where it is neither a file nor a directory.
         """
+        if is_address(path):
+            from formats.tensordata.remote import RemoteFile
+
+            return RemoteFile(path)
         from formats.tensordata.osio import SYSTEM, LocalFile
 
         return LocalFile(Path(path), keep_open=keep_open, capabilities=capabilities or SYSTEM)

@@ -19,7 +19,7 @@ from time import sleep
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from formats.errors import DecodeError, FormatError, TensorDataError
-from formats.tensordata.file import File
+from formats.tensordata.file import File, is_address
 from formats.tensordata.hidden import hidden_path, is_temporary
 from formats.tensordata.lock import is_locked
 from formats.tensordata.osio import SYSTEM, LocalFile
@@ -173,6 +173,8 @@ def boot() -> str:
 
 def is_interrupted(path: Path) -> bool:
     """Whether a write of the model at `path` was interrupted in a way that leaves something to do."""
+    if is_address(path):  # where nothing is seen before it is complete
+        return False
     places = dict.fromkeys((path, Path(os.path.realpath(path))))
     left = any(hidden_path(place, "undo").exists() or owner_of(place) is not None for place in places)
     return left and not any(is_locked(place) for place in places)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 COMPARE_CHUNK_BYTES = 1 << 20
 GAP_BYTES = 4096  # what is between two ranges of a file that are read at once, at most
 READ_BYTES = 1 << 20  # what small sources are read in at once, at most
+FAR_GAP_BYTES, FAR_READ_BYTES = 1 << 16, 8 << 20  # the same, where each request takes long
 SHOWN_BYTES = 32  # in the text of a source
 
 
@@ -354,11 +355,12 @@ def contents(sources: Sequence[Source]) -> Iterator[memoryview | bytes]:
 def _end_of_near(spans: list[FileSpan], index: int) -> int:
     """The end of what is read at once, from the span at `index` on: of this one and of those that follow it closely."""
     first = spans[index]
+    gap, most = (GAP_BYTES, READ_BYTES) if first.file.is_local else (FAR_GAP_BYTES, FAR_READ_BYTES)
     end = first.file_offset + first.nbytes
     for number in range(index + 1, len(spans)):
         span = spans[number]
-        is_near = span.file is first.file and 0 <= span.file_offset - end <= GAP_BYTES
-        if not is_near or span.file_offset + span.nbytes - first.file_offset > READ_BYTES:
+        is_near = span.file is first.file and 0 <= span.file_offset - end <= gap
+        if not is_near or span.file_offset + span.nbytes - first.file_offset > most:
             break
         end = span.file_offset + span.nbytes
     return end

@@ -1,0 +1,308 @@
+"""Files at addresses, read by ranges.
+
+A request costs as much time as a few MiB. So what is small is read with what follows it, more of it the longer one
+reads on; what was read for a graph is kept for a while; and what is large is read in parts, several at once.
+"""
+
+from __future__ import annotations
+
+import mmap
+import tempfile
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock, RLock
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from formats.errors import FormatError, TensorDataError, TruncatedError
+from formats.tensordata.attempts import attempt
+from formats.tensordata.file import File
+from formats.tensordata.stores import ChangedError, Identity, changed, filesystem_of, store_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from formats.tensordata.address import Address
+    from formats.tensordata.stores import Store
+
+T = TypeVar("T")
+
+FIRST_BYTES = 1 << 18  # what comes with the first request, and with one for the end
+GAP_BYTES = 1 << 18  # what is read through rather than jumped over
+AHEAD_BYTES = 1 << 14  # what is read after a jump, at least; twice as much whenever reading goes on
+MAX_AHEAD_BYTES = 8 << 20
+KEPT_BYTES = 64 << 20  # of what was read and may be asked for again
+JOINED_BYTES = 1 << 18  # weights from this size on are read by themselves
+PART_BYTES = 8 << 20  # of what is large, in one request
+REQUESTS_AT_ONCE = 8
+MAPPED_BYTES = 32 << 20  # from which on a range is not held in memory, but in a temporary file
+
+
+class RemoteFile(File):
+    """A file at an address, of which ranges are read; it must stay the one that was opened."""
+
+    __slots__ = (
+        *("__weakref__", "_address", "_ahead", "_identity", "_lock", "_next", "_store", "_unverified", "_windows"),
+        *("nbytes", "path"),
+    )
+
+    is_local = False
+
+    def __init__(self, address: Address, *, first_bytes: int = FIRST_BYTES, identity: Identity | None = None) -> None:
+        """The file at an address, whose first bytes are read, too, where that takes no further request.
+
+        With an `identity`, it is the file of a pickle, which is looked at when it is first read.
+
+        Raises: as `attempt` does.
+        """
+        self.path = self._address = address
+        self._store: Store | None = None
+        self._lock = RLock()
+        self._windows: OrderedDict[int, bytes] = OrderedDict()  # by where they start, the one that was used last behind
+        self._next = 0  # where the last one ended
+        self._ahead = AHEAD_BYTES
+        self._unverified = identity is not None  # something was read of what nobody knows whether it is still the same
+        if identity is None:
+            self._store = store = store_of(address)
+            identity, data = attempt(address, lambda: store.open(first_bytes))
+            self._keep(0, data)
+        self._identity = identity
+        self.nbytes = identity.nbytes
+
+    # Reading
+
+    def pread_into(self, offset: int, buffer: memoryview | bytearray) -> None:
+        """Fill `buffer` with the bytes from `offset` on; several requests at once where that is large."""
+        view = memoryview(buffer)
+        nbytes = len(view)
+        self._check_range(offset, nbytes)
+        if nbytes < JOINED_BYTES:
+            view[:] = self._small(offset, nbytes)
+            return
+        with self._lock:
+            kept = self._kept(offset, nbytes)
+        if kept is not None:
+            view[:] = kept
+        else:
+            self._large(offset, nbytes, lambda start, data: view.__setitem__(slice(start, start + len(data)), data))
+
+    def pread(self, offset: int, nbytes: int) -> bytes:
+        """The `nbytes` from `offset` on; those of a graph are kept, since they may be asked for again."""
+        self._check_range(offset, nbytes)
+        if nbytes < MAX_AHEAD_BYTES:
+            return bytes(self._small(offset, nbytes))
+        if nbytes > KEPT_BYTES:
+            buffer = bytearray(nbytes)
+            self.pread_into(offset, buffer)
+            return bytes(buffer)
+        with self._lock:
+            if (kept := self._kept(offset, nbytes)) is None:
+                self._keep(offset, self._request(offset, offset + nbytes))
+                kept = self._kept(offset, nbytes)
+            assert kept is not None, "it was just kept"
+            return bytes(kept)
+
+    def map(self, offset: int, nbytes: int) -> memoryview:
+        """A range as read-only memory: a copy, which is in a temporary file where it is large."""
+        self._check_range(offset, nbytes)
+        if nbytes < MAPPED_BYTES:
+            buffer = bytearray(nbytes)
+            self.pread_into(offset, buffer)
+            return memoryview(buffer).toreadonly()
+        with tempfile.TemporaryFile(prefix="formats-") as copy:
+            lock = Lock()
+
+            def put(start: int, data: bytes) -> None:
+                with lock:
+                    copy.seek(start)
+                    copy.write(data)
+
+            self._large(offset, nbytes, put)
+            copy.flush()
+            return memoryview(mmap.mmap(copy.fileno(), nbytes, access=mmap.ACCESS_READ))
+
+    def _check_range(self, offset: int, nbytes: int) -> None:
+        if offset < 0 or nbytes < 0 or offset + nbytes > self.nbytes:
+            message = f"needed {nbytes} bytes, the file has {self.nbytes}"
+            raise TruncatedError(message, path=self.path, file_offset=offset)
+
+    def _small(self, offset: int, nbytes: int) -> memoryview:
+        """A range, read together with what is likely to be asked for next."""
+        if not nbytes:
+            return memoryview(b"")
+        with self._lock:
+            kept = self._kept(offset, nbytes)
+            if kept is not None:
+                return kept
+            start, stop = self._window(offset, nbytes)
+            self._keep(start, self._request(start, stop))
+            kept = self._kept(offset, nbytes)
+            assert kept is not None, "it was just kept"
+            return kept
+
+    def _window(self, offset: int, nbytes: int) -> tuple[int, int]:
+        """The range to read for a range that was asked for."""
+        if self.nbytes <= 2 * FIRST_BYTES:
+            return 0, self.nbytes
+        if offset >= self.nbytes - FIRST_BYTES:
+            return self.nbytes - FIRST_BYTES, self.nbytes
+        if not self._windows:  # the beginning, where the store was only asked what is there
+            return offset, min(offset + max(nbytes, FIRST_BYTES), self.nbytes)
+        goes_on = 0 <= offset - self._next <= GAP_BYTES
+        last = next(reversed(self._windows.items()))
+        if last[0] <= offset < self._next:  # in part in the last one
+            goes_on = True
+        self._ahead = min(2 * self._ahead, MAX_AHEAD_BYTES) if goes_on else AHEAD_BYTES
+        return offset, min(offset + max(nbytes, self._ahead), self.nbytes)
+
+    def _kept(self, offset: int, nbytes: int) -> memoryview | None:
+        """A range that was read already."""
+        for start, data in reversed(self._windows.items()):
+            if start <= offset and offset + nbytes <= start + len(data):
+                self._windows.move_to_end(start)
+                return memoryview(data)[offset - start : offset - start + nbytes]
+        return None
+
+    def _keep(self, start: int, data: bytes) -> None:
+        if not data:
+            return
+        self._windows.pop(start, None)
+        self._windows[start] = data
+        self._next = start + len(data)
+        while sum(map(len, self._windows.values())) > KEPT_BYTES and len(self._windows) > 1:
+            self._windows.popitem(last=False)
+
+    def _large(self, offset: int, nbytes: int, put: Callable[[int, bytes], object]) -> None:
+        """Give `put` all of a range, in parts as they come, with their places in it."""
+
+        def one(start: int) -> None:
+            stop = min(start + PART_BYTES, nbytes)
+            put(start, self._request(offset + start, offset + stop))
+
+        starts = range(0, nbytes, PART_BYTES)
+        if len(starts) == 1:
+            one(0)
+            return
+        with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
+            try:
+                for _ in pool.map(one, starts):
+                    pass
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def _request(self, start: int, stop: int) -> bytes:
+        """The bytes of a range, all of them.
+
+        Raises: ChangedError where the file is another one by now; as `attempt` does.
+        """
+        store = self._opened()
+
+        def read() -> bytes:
+            data = store.read(start, stop, self._identity)
+            if len(data) != stop - start:
+                message = f"the store sent {len(data)} bytes and not {stop - start}"
+                raise store.error(message, is_passing=True)
+            return data
+
+        data = attempt(self._address, read)
+        if not store.verifies:
+            self._unverified = True
+        return data
+
+    def _opened(self) -> Store:
+        """The store; that of a pickle is asked first whether the file is still the same."""
+        with self._lock:
+            if self._store is None:
+                store = store_of(self._address)
+                found, _ = attempt(self._address, lambda: store.open(0))
+                if found != self._identity:
+                    message = "this is not the file that the model was read from, unchanged"
+                    raise TensorDataError(message, path=self.path)
+                self._store = store
+            return self._store
+
+    # Whether it is still the same
+
+    def is_same(self, other: File) -> bool:
+        """Whether both are the same file with the same content, opened twice."""
+        return isinstance(other, RemoteFile) and (self.path, self._identity) == (other.path, other._identity)
+
+    def is_current(self) -> bool:
+        """Whether what is at the address is what was opened."""
+        try:
+            self.check_in_place()
+        except (FormatError, OSError):
+            return False
+        return True
+
+    def check_unchanged(self) -> None:
+        """Nothing, where all that was read is of the file that was opened; asks only where no answer told that.
+
+        Raises: ChangedError where it is another one by now.
+        """
+        if self._unverified:
+            self.check_in_place()
+            self._unverified = False
+
+    def check_in_place(self, descriptor: int | None = None) -> None:
+        """Nothing, where the file at the address is the one that was opened.
+
+        Raises: ChangedError where it is another one; as `attempt` does.
+        """
+        store = self._opened()
+        if attempt(self._address, store.look) != self._identity:
+            raise changed(self._address)
+
+    def close(self) -> None:
+        """What was read is forgotten."""
+        with self._lock:
+            self._windows.clear()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (self._address, tuple(self._identity))
+
+
+def _unpickled(address: Address, identity: tuple[int, tuple[str, ...]]) -> RemoteFile:
+    return RemoteFile(address, identity=Identity(*identity))
+
+
+def read_steadily(address: Address, read: Callable[[File], T]) -> T:
+    """What `read` makes of the file at an address, which was the same all the time.
+
+    Raises: ChangedError where it is replaced again and again; as `attempt` and `read` do.
+    """
+    tries = 0
+    while True:
+        file = RemoteFile(address)
+        try:
+            result = read(file)
+            file.check_unchanged()
+        except ChangedError:
+            if tries >= address.retries:
+                raise
+        except FormatError:
+            if not file._unverified or file.is_current():
+                raise
+            if tries >= address.retries:
+                raise changed(address) from None
+        else:
+            return result
+        tries += 1
+
+
+def kind_of(address: Address) -> str | None:
+    """What is at an address: a "file", a "directory", or nothing.
+
+    Raises: as `attempt` does.
+    """
+    fs, path = filesystem_of(address)
+
+    def look() -> str | None:
+        fs.invalidate_cache(path)
+        try:
+            found: str = fs.info(path)["type"]
+        except FileNotFoundError:
+            return None
+        return found
+
+    return attempt(address, look)

@@ -1,0 +1,221 @@
+"""Carries out a plan whose files are at addresses: written here, uploaded by the store's own calls, seen when complete.
+
+A model in several files goes up with its data first. Where it replaces another one, everything is uploaded under other
+names before, so that only copies within the store are left to do: the old model goes, the data take their places, the
+model takes its place. So no model is ever beside data that are not its own.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import uuid4
+
+from formats.errors import FormatError, UnsupportedError
+from formats.tensordata.address import WEB, Address
+from formats.tensordata.attempts import attempt
+from formats.tensordata.engine import Result, execute
+from formats.tensordata.stores import ChangedError, filesystem_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from formats.tensordata.engine import EngineOptions
+    from formats.tensordata.plan import WritePlan
+
+# Where an object that is being written is not seen before it is complete.
+WHOLE_AT_ONCE = frozenset(
+    ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "wasb", "wasbs", "hf", "oss", "oci", "r2", "memory")
+)
+CREATES = frozenset(("s3", "s3a", "gs", "gcs"))  # where the store itself can refuse to replace an object
+
+
+class _Upload(NamedTuple):
+    """A complete file of this machine, and where it goes."""
+
+    local: Path
+    address: Address
+    fs: Any
+    path: str
+
+    def exists(self) -> bool:
+        """Whether something is there."""
+
+        def look() -> bool:
+            self.fs.invalidate_cache(self.path)
+            return bool(self.fs.exists(self.path))
+
+        return attempt(self.address, look)
+
+    def in_the_way(self) -> FileExistsError:
+        """What to raise where something is there."""
+        return FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.address))
+
+    def check_free(self) -> None:
+        """Raises FileExistsError where something is there."""
+        if self.exists():
+            raise self.in_the_way()
+
+    def put(self, path: str, *, creates: bool = False) -> None:
+        """The file is at `path` of the store, complete.
+
+        Raises: FileExistsError where something is there that it would have to replace and may not.
+        """
+        mode = {"mode": "create"} if creates and self.address.scheme in CREATES else {}
+        try:
+            attempt(self.address, lambda: self.fs.put_file(str(self.local), path, **mode))
+        except (ChangedError, FileExistsError):  # a condition of the request does not hold
+            raise self.in_the_way() from None
+
+    def take(self, path: str) -> None:
+        """What is at `path` of the store is in its place; a store that only copies keeps it there, too."""
+        is_copied = self.address.protocols[0] in WHOLE_AT_ONCE
+        attempt(self.address, lambda: (self.fs.cp_file if is_copied else self.fs.mv)(path, self.path))
+
+    def remove(self, path: str) -> None:
+        """Nothing is at `path` of the store any more."""
+
+        def remove() -> None:
+            with suppress(FileNotFoundError):
+                self.fs.rm_file(path)
+
+        attempt(self.address, remove)
+
+
+def upload(plan: WritePlan, options: EngineOptions) -> Result:
+    """What was done, when every file of the plan is at its address.
+
+    On a failure nothing of it is, or the error says what is. Of a `dry_run`, only what stands in the way is looked for.
+
+    Raises: FileExistsError where something is in the way and not to be overwritten; RemoteError and other OSErrors;
+    what the engine raises.
+    """
+    with tempfile.TemporaryDirectory(prefix="formats-") as folder:
+        uploads = [_upload_of(Path(folder), file.path, options) for file in plan.files]
+        there = [upload for upload in uploads if upload.exists()]
+        if there and not options.overwrite:
+            raise there[0].in_the_way()
+        if options.dry_run:
+            return Result(plan.nbytes, {})
+        files = tuple(file._replace(path=upload.local) for file, upload in zip(plan.files, uploads, strict=True))
+        here = replace(options, overwrite=False, parents=False, fsync=False)
+        result = execute(plan._replace(files=files), here)
+        if len(uploads) > 1 and there:
+            _replace(uploads, there)
+        else:
+            _create(uploads, creates=not options.overwrite, removes=not there)
+    return result
+
+
+def _upload_of(folder: Path, path: Path, options: EngineOptions) -> _Upload:
+    """Where a file of a plan goes, by way of a file in a folder of this machine.
+
+    Raises: UnsupportedError where files cannot be written to.
+    """
+    assert isinstance(path, Address), "all files of a model are in one place"
+    address = path.with_options(options.storage_options, options.retries)
+    if address.protocols[0] in WEB:
+        raise UnsupportedError("a web server takes no files; write to a store or to this machine", path=address)
+    if address.protocols[0] in ("simplecache", "filecache", "blockcache"):
+        raise UnsupportedError("a cache is for reading; write to the address of the store itself", path=address)
+    return _Upload(folder / address.name, address, *filesystem_of(address))
+
+
+def _create(uploads: Sequence[_Upload], *, creates: bool, removes: bool) -> None:
+    """The files are in their places, the model last; where one fails, those before it are removed, if `removes`.
+
+    Raises: what the store raises, with what could not be removed.
+    """
+    done: list[_Upload] = []
+    try:
+        for upload in uploads:
+            done.append(upload)  # a part of it may be there whatever becomes of it
+            _put_whole(upload, creates=creates)
+    except BaseException as error:
+        if isinstance(error, FileExistsError):
+            done.pop()  # somebody else's
+        if removes:
+            _take_back(done, error)
+        raise
+
+
+def _put_whole(upload: _Upload, *, creates: bool) -> None:
+    """The file is in its place, and nobody saw it there before it was complete, where the store can do that."""
+    if upload.address.protocols[0] in WHOLE_AT_ONCE:
+        upload.put(upload.path, creates=creates)
+        return
+    hidden = _hidden(upload)
+    try:
+        upload.put(hidden)
+        if creates:
+            upload.check_free()
+        upload.take(hidden)
+    except BaseException:
+        with suppress(OSError, FormatError):
+            upload.remove(hidden)
+        raise
+
+
+def _replace(uploads: Sequence[_Upload], there: Sequence[_Upload]) -> None:
+    """The new files are in their places, of which some were taken; the model goes first and comes last.
+
+    Raises: what the store raises. As long as nothing was replaced, all is as it was; after that the error says under
+    which names the new files are.
+    """
+    hidden = {upload: _hidden(upload) for upload in uploads}
+    model = uploads[-1]
+    begun = False
+    try:
+        for upload, name in hidden.items():
+            upload.put(name)
+        begun = True
+        if model in there:
+            model.remove(model.path)
+        for upload, name in hidden.items():
+            upload.take(name)
+    except BaseException as error:
+        if begun:
+            names = ", ".join(f"{name} (for {upload.address.name})" for upload, name in hidden.items())
+            _tell(error, f"the old model is gone, and the new files are in their places or at {names}")
+        else:
+            _forget(hidden)
+        raise
+    _forget(hidden)
+
+
+def _forget(hidden: Mapping[_Upload, str]) -> None:
+    """The hidden files are gone, as far as the store does that: nothing else depends on it."""
+    for upload, name in hidden.items():
+        with suppress(OSError, FormatError):
+            upload.remove(name)
+
+
+def _hidden(upload: _Upload) -> str:
+    """The path beside a file under which nobody looks for it."""
+    folder, slash, name = upload.path.rpartition("/")
+    return f"{folder}{slash}.{name}.{uuid4().hex}.tmp"
+
+
+def _take_back(done: Sequence[_Upload], error: BaseException) -> None:
+    """None of these files is there; the error tells of those that could not be removed."""
+    left = []
+    for upload in done:
+        try:
+            upload.remove(upload.path)
+        except (OSError, FormatError):  # noqa: PERF203 - a request takes longer
+            left.append(str(upload.address))
+    if left:
+        _tell(error, f"and could not be removed: {', '.join(left)}")
+
+
+def _tell(error: BaseException, more: str) -> None:
+    """The error says more."""
+    if isinstance(error, FormatError):
+        error.message += f"; {more}"
+    elif isinstance(error, OSError) and error.strerror:
+        error.strerror += f"; {more}"

@@ -1,0 +1,62 @@
+"""What the tests of addresses share: servers, and waits that are short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+pytest.importorskip("fsspec")
+pytest.importorskip("s3fs")
+
+from remote_servers import S3Server, WebServer, s3_server, web_server
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before a request is made again, nobody waits for long."""
+    monkeypatch.setattr("formats.tensordata.attempts.WAIT_SECONDS", 0.001)
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[WebServer]:
+    """A web server of the files in a folder."""
+    folder = tmp_path / "www"
+    folder.mkdir()
+    with web_server(folder) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def s3_of_session() -> Iterator[S3Server]:
+    """An S3 server."""
+    with s3_server() as server:
+        yield server
+
+
+@pytest.fixture
+def s3(s3_of_session: S3Server) -> Iterator[S3Server]:
+    """An S3 server with an empty bucket."""
+    import fsspec
+
+    server = s3_of_session
+    server.bucket = f"bucket-{uuid4().hex[:8]}"
+    server.fs = fsspec.filesystem("s3", **server.options, skip_instance_cache=True)
+    server.fs.mkdir(server.bucket)
+    server.forget()
+    yield server
+    server.fault = None
+
+
+@pytest.fixture
+def memory() -> Iterator[str]:
+    """The address of a new folder in memory."""
+    import fsspec
+
+    name = uuid4().hex
+    yield f"memory://{name}"
+    fs = fsspec.filesystem("memory")
+    if fs.exists(f"/{name}"):
+        fs.rm(f"/{name}", recursive=True)

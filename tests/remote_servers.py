@@ -1,0 +1,253 @@
+"""Servers on the loopback address that count what they are asked for and fail on purpose, and large files for them."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from formats import registry
+from formats.ir.model import Graph, Model, Node, OperatorSetId, Tensor, ValueInfo
+from formats.tensordata.source import Source
+
+RANGE = re.compile(r"bytes=(\d+)-(\d*)")
+
+
+class Asked(NamedTuple):
+    """A request: its method, the path in it, the range, and how many bytes were sent."""
+
+    method: str
+    path: str
+    range: tuple[int, int | None] | None
+    nbytes: int
+    headers: dict[str, str]
+
+
+@dataclass
+class Answer:
+    """What a server is about to send; a fault changes it. `cut_bytes` ends the connection after so many of the body."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    cut_bytes: int | None = None
+    delay_seconds: float = 0.0
+
+
+@dataclass
+class WebServer:
+    """An HTTP server of files in a folder, with ranges and ETags.
+
+    `fault` gets the number of the request, from 0 on, what was asked, and the answer, which it may change.
+    """
+
+    folder: Path
+    port: int = 0
+    requests: list[Asked] = field(default_factory=list)
+    fault: Callable[[int, Asked, Answer], None] | None = None
+    etag: Callable[[Path], str] = lambda path: f'"{path.stat().st_mtime_ns}-{path.stat().st_size}"'
+
+    def url(self, name: str) -> str:
+        """The address of a file."""
+        return f"http://127.0.0.1:{self.port}/{name}"
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes of files were sent."""
+        return sum(asked.nbytes for asked in self.requests)
+
+    def forget(self) -> None:
+        """Count from here on."""
+        self.requests.clear()
+
+    def answer(self, asked: Asked) -> Answer:
+        """The right answer."""
+        path = self.folder / unquote(urlsplit(asked.path).path).lstrip("/")
+        if not path.is_file():
+            return Answer(404, {}, b"not found")
+        nbytes = path.stat().st_size
+        headers = {"ETag": self.etag(path), "Accept-Ranges": "bytes"}
+        if asked.range is None:
+            return Answer(200, headers, path.read_bytes())
+        start, last = asked.range
+        stop = nbytes if last is None else min(last + 1, nbytes)
+        if start >= nbytes:
+            return Answer(416, {**headers, "Content-Range": f"bytes */{nbytes}"}, b"")
+        with path.open("rb") as file:
+            file.seek(start)
+            body = file.read(stop - start)
+        return Answer(206, {**headers, "Content-Range": f"bytes {start}-{stop - 1}/{nbytes}"}, body)
+
+
+@contextmanager
+def web_server(folder: Path) -> Iterator[WebServer]:
+    """A server of the files in a folder, while the context lasts."""
+    state = WebServer(folder)
+    lock = threading.Lock()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = 1 << 20
+        disable_nagle_algorithm = True
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            found = RANGE.fullmatch(self.headers.get("Range", ""))
+            span = (int(found[1]), int(found[2]) if found[2] else None) if found else None
+            asked = Asked(self.command, self.path, span, 0, dict(self.headers))
+            with lock:
+                number = len(state.requests)
+                answer = state.answer(asked)
+                if state.fault:
+                    state.fault(number, asked, answer)
+                body = b"" if self.command == "HEAD" else answer.body
+                state.requests.append(asked._replace(nbytes=len(body[: answer.cut_bytes])))
+            time.sleep(answer.delay_seconds)
+            try:
+                self.send_response(answer.status)
+                for name, value in {"Content-Length": str(len(answer.body)), **answer.headers}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(body[: answer.cut_bytes])
+                if answer.cut_bytes is not None:
+                    self.close_connection = True
+                    self.wfile.flush()
+                    self.connection.shutdown(2)
+            except OSError:  # the client is gone
+                self.close_connection = True
+
+        do_HEAD = do_POST = do_PUT = do_GET
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    state.port = server.server_address[1]
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield state
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@dataclass
+class S3Server:
+    """moto's S3, behind a door that counts and can fail: `fault` gives a status for a request, or None."""
+
+    port: int = 0
+    requests: list[Asked] = field(default_factory=list)
+    fault: Callable[[int, Asked], int | None] | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The storage options for it."""
+        return {"key": "testing-key", "secret": "testing-secret", "endpoint_url": f"http://127.0.0.1:{self.port}"}
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes were sent."""
+        return sum(asked.nbytes for asked in self.requests)
+
+    def forget(self) -> None:
+        """Count from here on."""
+        self.requests.clear()
+
+
+@contextmanager
+def s3_server() -> Iterator[S3Server]:
+    """An S3 server, while the context lasts."""
+    from moto.server import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import make_server
+
+    state = S3Server()
+    application = DomainDispatcherApplication(create_backend_app)
+    lock = threading.Lock()
+
+    def counted(environ: dict[str, Any], start_response: Any) -> Any:
+        found = RANGE.fullmatch(environ.get("HTTP_RANGE", ""))
+        span = (int(found[1]), int(found[2]) if found[2] else None) if found else None
+        headers = {key: str(value) for key, value in environ.items() if key.startswith("HTTP_")}
+        path = environ["PATH_INFO"] + ("?" + environ["QUERY_STRING"] if environ.get("QUERY_STRING") else "")
+        asked = Asked(environ["REQUEST_METHOD"], path, span, 0, headers)
+        with lock:
+            number = len(state.requests)
+            status = state.fault(number, asked) if state.fault else None
+            state.requests.append(asked)
+        if status is not None:
+            environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+            body = b"<?xml version='1.0'?><Error><Code>Fault</Code><Message>on purpose</Message></Error>"
+            start_response(f"{status} Fault", [("Content-Length", str(len(body))), ("Content-Type", "text/xml")])
+            return [body]
+        body = b"".join(application(environ, start_response))
+        if asked.method == "GET":
+            with lock:
+                state.requests[number] = asked._replace(nbytes=len(body))
+        return [body]
+
+    import logging
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = make_server("127.0.0.1", 0, counted, threaded=True)
+    state.port = server.server_port
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield state
+    finally:
+        server.shutdown()
+
+
+class Zeros(Source):
+    """So many zeros, which take no memory."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+
+    def readinto(self, offset: int, buffer: memoryview) -> None:
+        """Nothing but zeros."""
+        buffer[:] = bytes(len(buffer))
+
+    def slice(self, offset: int, nbytes: int) -> Zeros:
+        """Fewer zeros."""
+        return Zeros(nbytes)
+
+    def view(self) -> memoryview:
+        """All the zeros."""
+        return memoryview(bytes(self.nbytes))
+
+
+def large_model(count: int, nbytes: int, nodes: int = 100) -> Model:
+    """A model with so many weights of so many bytes each, all zeros, and a chain of nodes."""
+    tensors = [
+        Tensor(name=f"layer.{n}.weight", data_type=1, dims=[nbytes // 4], raw_data=Zeros(nbytes)) for n in range(count)
+    ]
+    chain = [Node(op_type="Relu", name=f"n{n}", input=[f"x{n}"], output=[f"x{n + 1}"]) for n in range(nodes)]
+    graph = Graph(name="large", node=chain, initializer=tensors)
+    graph.input, graph.output = ([ValueInfo(name="x0")], [ValueInfo(name=f"x{nodes}")])
+    return Model(ir_version=10, opset_import=[OperatorSetId(version=21)], graph=graph)
+
+
+def write_sparse(model: Model, path: Path, **options: Any) -> None:
+    """The model is in a file with holes in the place of its zeros; checksums in it are those of nothing."""
+    codec = registry.for_writing(path)
+    for file in codec.plan(model, path, codec.options(**options)).files:
+        with file.path.open("wb") as output:
+            output.truncate(file.nbytes)
+            for write in file.writes:
+                if not isinstance(write.source, Zeros):
+                    output.seek(write.file_offset)
+                    output.write(write.source.read())
+            digests: Any = defaultdict(lambda: bytes(4))
+            for late in file.late_writes:
+                output.seek(late.file_offset)
+                output.write(late.render(digests))
