@@ -133,9 +133,7 @@ def execute(
     options = options or EngineOptions()
     check_plan(plan)
     if plan.files and is_address(plan.files[-1].path):
-        from formats.tensordata.upload import upload
-
-        return upload(plan, options)
+        return _upload(plan, options)
     if options.dry_run:
         return _rehearse(plan, options, renamed)
     paths = [*(file.path for file in renamed), *(file.path for file in plan.files)]
@@ -176,6 +174,12 @@ def execute(
             source_file.check_unchanged()
         publish([*names, *outputs], plan.models, overwrite=options.overwrite, fsync=options.fsync, replaced=replaced)
     return Result(plan.nbytes, digests)
+
+
+def _upload(plan: WritePlan, options: EngineOptions) -> Result:
+    from formats.tensordata.upload import upload
+
+    return upload(plan, options)
 
 
 def _rehearse(plan: WritePlan, options: EngineOptions, renamed: Sequence[Renamed]) -> Result:
