@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from functools import partial
+from functools import lru_cache, partial
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -276,6 +276,7 @@ class DataFile:
         return FilePlan(path, nbytes, tuple(writes))
 
 
+@lru_cache(maxsize=32)  # many tensors of a few shapes have the same
 def _zeros(nbytes: int) -> Segment:
     """Padding; of much, a part is in memory, which is written again and again."""
     if nbytes < SMALL_BYTES:

@@ -141,8 +141,10 @@ class SafetensorsFile(DataFile):
                 f"{MAX_HEADER_BYTES:,}; set `max_external_file_size` for more files, or a smaller `alignment`"
             )
             raise EncodeError(reason, path=path)
-        text = b",".join([*([_metadata(self._shared)] if self._shared else []), *self._entries])
-        return ((start - LENGTH_BYTES).to_bytes(LENGTH_BYTES, "little") + b"{%b}" % text).ljust(start)
+        entries = [_metadata(self._shared), *self._entries] if self._shared else self._entries
+        text = b",".join(entries)
+        length = (start - LENGTH_BYTES).to_bytes(LENGTH_BYTES, "little")
+        return b"".join([length, b"{", text, b"}", b" " * (start - len(length) - len(text) - len("{}"))])
 
 
 class SafetensorsFiles(Outside):
