@@ -271,11 +271,14 @@ def test_types_of_computed_values(make):
 
 
 def test_shapes_of_huge_graphs_are_left_out(make, monkeypatch):
-    """A graph whose shapes would be too many tables keeps those of its inputs only."""
+    """A graph whose shapes would be too many tables keeps those of its inputs only, and the report says so."""
     monkeypatch.setattr("formats.rten.graph.encoder.MAX_SHAPE_TABLES", 5)
     graph = make.graph([make.node("Abs", ["x"], ["y"])], [make.value("x", 1, [3])], [make.value("y", 1, [3])])
-    _, table = encode(make.model(graph))
+    encoder, table = encode(make.model(graph))
     assert {"x": {"dtype": "Float", "shape": [{"value": 3}]}, "y": {"dtype": "Float"}} == values(table)
+    assert [("shape", "graph.value_info", False)] == [
+        (loss.kind, loss.where, loss.matters) for loss in encoder.losses.lines()
+    ]
 
 
 @pytest.mark.parametrize(

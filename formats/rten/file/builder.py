@@ -148,8 +148,10 @@ class _Builder:
         """The position of a table, now written; `depth` counts the tables around it."""
         self._tables_left -= 1
         if self._tables_left < 0:
-            message = f"RTen reads at most {MAX_TABLES} tables, of which a node takes 2 and each of its dimensions 1"
-            raise EncodeError(f"{message}; leave out the shapes of values")
+            each = "each operator takes 2 or 3, its results 2 each, a constant 3"
+            raise EncodeError(
+                f"RTen reads at most {MAX_TABLES} tables, and {each}: the graph is too large for this format"
+            )
         if depth >= MAX_DEPTH:
             raise EncodeError(f"RTen reads at most {MAX_DEPTH} tables within tables, which is 14 graphs within graphs")
         return self._written(name, table, depth + 1)

@@ -126,6 +126,9 @@ class Encoder:
         for name in computed:
             told = types.get(name)
             nodes.add(name, self._value(told, with_shape=self._with_shapes) if told else untyped)
+        if types and not self._with_shapes:
+            detail = "RTen reads fewer tables than the shapes of all values would need: only those of inputs are kept"
+            self.losses.add("shape", detail, f"{where}.value_info", matters=False)
         visible = local | (outer or frozenset())
         for node in operators:
             self._operator(node, nodes, uses, where, visible)
