@@ -11,6 +11,7 @@ from collections import deque
 from concurrent.futures import BrokenExecutor, CancelledError, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -23,7 +24,9 @@ from formats.errors import FormatError, OptionError, UnknownFormatError
 from formats.jobs import FAILED, SKIPPED, Job, JobResult, Task, failed, job_of, run, run_elsewhere, seen_from_here
 from formats.manifest import Manifest
 from formats.options import names_of
+from formats.registry import ReadOptions
 from formats.tensordata.engine import EngineOptions
+from formats.tensordata.file import is_address, with_storage
 from formats.tensordata.osio import processors
 
 if TYPE_CHECKING:
@@ -73,7 +76,7 @@ def convert_many(
     """
     if executor is not None and processes:
         raise OptionError("`executor` and `processes` exclude each other")
-    listed = [job_of(given) for given in jobs]
+    listed = [_located(job_of(given), keywords) for given in jobs]
     count = min(processes or processors(), len(listed))
     is_alone = executor is None and count <= 1
     merged = [_checked(job, keywords) for job in listed]
@@ -125,11 +128,26 @@ def _checked(job: Job, keywords: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
+def _located(job: Job, keywords: Mapping[str, Any]) -> Job:
+    """The job; where it has addresses, these know the options of their stores.
+
+    Raises: OptionError where one is not possible.
+    """
+    if not (is_address(job.source) or is_address(job.destination)):
+        return job
+    merged = {**keywords, **job.options}
+    reading = ReadOptions(**{name: merged[name] for name in ("storage_options", "retries") if name in merged})
+    source, destination = (
+        with_storage(path, reading.storage_options, reading.retries) for path in (job.source, job.destination)
+    )
+    return replace(job, source=source, destination=destination)
+
+
 def _check_destinations(jobs: Sequence[Job]) -> None:
     """Raises OptionError where two jobs write to one place."""
     seen: dict[str, Job] = {}
     for job in jobs:
-        other = seen.setdefault(os.path.normcase(Path(job.destination).absolute()), job)
+        other = seen.setdefault(os.path.normcase(str(job.destination.absolute())), job)
         if other is not job:
             sources = f"{other.source} and {job.source}"
             raise OptionError(
@@ -171,7 +189,7 @@ class _Queue:
     def take(self) -> Task:
         """The next one, which is about to begin."""
         task = self._tasks.popleft()
-        if not os.path.lexists(task.job.destination):
+        if not is_address(task.job.destination) and not os.path.lexists(task.job.destination):
             task = task._replace(begun=time())
         if self._book is not None:
             self._book.begin(task.job.source, task.job.destination)

@@ -6,17 +6,19 @@ import errno
 import os
 from contextlib import contextmanager, suppress
 from glob import glob
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats import registry
 from formats.arguments import path_of
 from formats.jobs import Job
+from formats.tensordata.file import is_address
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from formats.registry import Codec
+    from formats.tensordata.address import Address
 
 TEXTS = ("textproto", "json")  # most files with their extensions are no models
 PATTERN = frozenset("*?[")
@@ -39,36 +41,79 @@ def jobs_into(folder: Path, places: Iterable[Place], target: Codec) -> list[Job]
     for source, inner in places:
         stem = inner.stem if inner.suffix.lower() in known else inner.name
         destination = folder / inner.with_name(stem + target.extensions[0])
-        if os.path.abspath(destination) != os.path.abspath(source):  # noqa: PTH100 - as typed, links not followed
+        if _plain(destination) != _plain(source):
             jobs.append(Job(source, destination))
     return jobs
 
 
-def places_of(sources: Iterable[str], except_in: Path | None, from_format: str | None = None) -> Iterator[Place]:
+def _plain(path: Path) -> str:
+    """What is the same for paths that were typed in two ways; links are not followed."""
+    return str(path) if is_address(path) else os.path.abspath(path)  # noqa: PTH100
+
+
+def places_of(
+    sources: Iterable[str],
+    except_in: Path | None,
+    from_format: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Iterator[Place]:
     """The files that are meant: themselves, those in a folder and below it, or those that a pattern fits.
 
     Of a folder, these are the files with the extension of a format, text aside, or of `from_format`; hidden ones and
     what is in the folder `except_in` are passed over. A folder without any stands for itself, so that its job says so.
-    What a pattern fits is placed from the first folder that it leaves open.
+    What a pattern fits is placed from the first folder that it leaves open. In a store, with these options, it is the
+    same; there, folders are what names of objects have in common.
     """
     extensions = model_extensions(from_format)
     for text in sources:
-        if "://" in text:
-            address = path_of(text)
-            yield Place(address, Path(address.name))
-            continue
-        if PATTERN & {*text} and not os.path.lexists(text):
+        if is_address(path := path_of(text)):
+            if except_in is None:  # it is only looked at
+                yield Place(path, Path(path.name))
+            else:
+                yield from _far(path.with_options(storage_options, 0), extensions, except_in)
+        elif PATTERN & {*text} and not os.path.lexists(text):
             yield from _matches(text, extensions, except_in)
         else:
             yield from _inside(Path(text), Path(), extensions, except_in)
+
+
+def _far(address: Address, extensions: Collection[str], except_in: Path) -> Iterator[Place]:
+    """The files that an address means: itself, those below it, or those that a pattern in it fits.
+
+    Raises: as `attempt` does.
+    """
+    from formats.tensordata import stores
+    from formats.tensordata.attempts import attempt
+
+    is_pattern = bool(PATTERN & {*str(address)}) and address.scheme not in ("http", "https")
+    base = address
+    while is_pattern and PATTERN & {*str(base)}:
+        base = base.parent
+    fs, root = stores.filesystem_of(base)
+    if not is_pattern and not (address.suffix.lower() not in extensions and address.is_dir()):
+        yield Place(address, Path(address.name))
+        return
+    _, pattern = stores.filesystem_of(address)
+    found = attempt(address, lambda: fs.glob(pattern) if is_pattern else fs.find(root))
+    excepted = f"{except_in}/"
+    any_found = False
+    for name in sorted(map(str, found)):
+        inner = PurePosixPath(name.removeprefix(root).lstrip("/"))
+        source = base / inner
+        is_model = inner.suffix.lower() in extensions and not any(part.startswith(".") for part in inner.parts)
+        if is_model and not str(source).startswith(excepted):
+            any_found = True
+            yield Place(source, Path(inner))
+    if not any_found:
+        yield Place(address, Path(address.name))
 
 
 def listed_places(lines: Iterable[str]) -> Iterator[Place]:
     """The files of a list, a path on each line; one that is relative keeps its folders."""
     for line in lines:
         if text := line.rstrip("\r\n"):
-            path = Path(text)
-            is_below = not path.is_absolute() and ".." not in path.parts
+            path = path_of(text)
+            is_below = not is_address(path) and not path.is_absolute() and ".." not in path.parts
             yield Place(path, path if is_below else Path(path.name))
 
 
@@ -106,7 +151,7 @@ def _inside(path: Path, inner: Path, extensions: Collection[str], except_in: Pat
     if not path.is_dir():
         yield Place(path, Path(path.name) if inner == Path() else inner)
         return
-    excepted = None if except_in is None else os.path.realpath(except_in)
+    excepted = None if except_in is None or is_address(except_in) else os.path.realpath(except_in)
     any_found = False
     for folder, names, files in os.walk(path):
         names[:] = sorted(
@@ -130,6 +175,9 @@ def folders_of(jobs: Sequence[Job], folder: Path, *, parents: bool, dry_run: boo
     Raises: FileNotFoundError where the one around `folder` does not exist, unless `parents` shall be made;
     FileExistsError or NotADirectoryError where something else is in the way.
     """
+    if is_address(folder):  # a store has none
+        yield
+        return
     made: list[Path] = []
     try:
         if parents:

@@ -16,7 +16,9 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats import conversion, manifest
+from formats.arguments import path_of
 from formats.errors import FormatError
+from formats.tensordata.file import is_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,9 +100,9 @@ def job_of(given: Job | tuple[str | os.PathLike[str], str | os.PathLike[str]]) -
     Raises: TypeError for anything else.
     """
     if isinstance(given, Job):
-        return Job(Path(given.source), Path(given.destination), given.options)
+        return Job(path_of(given.source), path_of(given.destination), given.options)
     source, destination = given
-    return Job(Path(source), Path(destination))
+    return Job(path_of(source), path_of(destination))
 
 
 def run(task: Task) -> JobResult:
@@ -125,7 +127,8 @@ def run_elsewhere(task: Task, folder: str) -> JobResult:
     job = task.job
     if os.getcwd() == folder:  # noqa: PTH109 - a text
         return replace(run(task), host=platform.node())
-    found = run(task._replace(job=replace(job, source=folder / job.source, destination=folder / job.destination)))
+    source, destination = (path if is_address(path) else folder / path for path in (job.source, job.destination))
+    found = run(task._replace(job=replace(job, source=source, destination=destination)))
     record = found.record and found.record.about(job.source, job.destination)
     report = found.report and replace(found.report, source=job.source, destination=job.destination)
     return replace(found, job=job, host=platform.node(), record=record, report=report)
@@ -136,7 +139,7 @@ def seen_from_here(task: Task, result: JobResult) -> JobResult:
     advice = "workers need the same storage as this machine, under the same names, or remote addresses"
     job, error = task.job, result.error
     if isinstance(error, FileNotFoundError):
-        if not (os.path.lexists(job.source) and job.destination.absolute().parent.is_dir()):
+        if not (_is_seen(job.source) and (is_address(job.destination) or job.destination.absolute().parent.is_dir())):
             return result
         told = FormatError(f"{result.host or 'a worker'} does not see this; {advice}", path=error.filename)
     elif (
@@ -152,6 +155,8 @@ def seen_from_here(task: Task, result: JobResult) -> JobResult:
 
 def _is_seen(path: Path) -> bool:
     """Whether a file is there; network filesystems remember for a while that it was not, until its folder is read."""
+    if is_address(path):
+        return path.exists()
     if not os.path.lexists(path):
         with suppress(OSError):
             os.listdir(path.absolute().parent)  # noqa: PTH208 - read now
@@ -161,12 +166,16 @@ def _is_seen(path: Path) -> bool:
 def _was_done(task: Task) -> bool:
     """Whether what is at the destination is the work of this very task, done by a worker that was lost then.
 
-    It was written since the task began, and is what the task writes.
+    It is what the task writes; a file of this system must also have been written since the task began.
     """
     job = task.job
-    if task.begun is None or not manifest.is_written_since(job.destination, task.begun):
+    if is_address(job.destination):
+        beside = None
+    elif task.begun is not None and manifest.is_written_since(job.destination, task.begun):
+        beside = job.destination.parent
+    else:
         return False
-    with TemporaryDirectory(prefix=".again-", dir=job.destination.parent) as folder:
+    with TemporaryDirectory(prefix=".again-", dir=beside) as folder:
         report = conversion.convert(job.source, Path(folder, job.destination.name), **task.keywords)
         return all(manifest.is_same_file(file.path, job.destination.with_name(file.path.name)) for file in report.files)
 
@@ -191,7 +200,7 @@ def failed(task: Task, error: Exception, seconds: float = 0.0) -> JobResult:
 def _recorded(task: Task, fingerprint: Mapping[str, Any], started: float) -> JobResult:
     """The result of a task that a manifest tells of: what is there already is not done again."""
     job, before = task.job, task.before
-    if before is not None and before.is_done(job.source, fingerprint):
+    if before is not None and before.is_done(job.source, job.destination, fingerprint):
         return JobResult(job, UNCHANGED, seconds=perf_counter() - started, record=before)
     keywords = dict(task.keywords)
     if before is not None and before.is_own_work(job.destination):

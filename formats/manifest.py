@@ -14,8 +14,10 @@ from time import time
 from typing import TYPE_CHECKING, Any
 
 from formats import __version__
+from formats.arguments import path_of
 from formats.errors import DecodeError, FormatError, TensorDataError
 from formats.tensordata.engine import EngineOptions, execute
+from formats.tensordata.file import File, is_address, with_storage
 from formats.tensordata.journal import sha256_of, stamp
 from formats.tensordata.lock import ModelLock
 from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan
@@ -52,7 +54,7 @@ class Record:
         """Whether the line only says that the job began."""
         return "begun" in self.content
 
-    def is_done(self, source: Path, fingerprint: Mapping[str, Any]) -> bool:
+    def is_done(self, source: Path, destination: Path, fingerprint: Mapping[str, Any]) -> bool:
         """Whether this job was done with the same options and version, and all its files are as they were then."""
         content = self.content
         return (
@@ -60,8 +62,8 @@ class Record:
             and content["error"] is None
             and content["source"] == str(source)
             and (content["version"], content["options"]) == (__version__, dict(fingerprint))
-            and _is_same(content["source_files"])
-            and _is_same(content["destination_files"])
+            and _is_same(content["source_files"], source)
+            and _is_same(content["destination_files"], destination)
         )
 
     def is_own_work(self, destination: Path) -> bool:
@@ -69,11 +71,14 @@ class Record:
         if self.is_begun:
             return is_written_since(destination, self.content["begun"])
         files = self.content["destination_files"]
-        return bool(files) and all(_is_same([file]) for file in files if os.path.lexists(file["path"]))
+        there = (file for file in files if _is_there(_path(file["path"], destination)))
+        return bool(files) and all(_is_same([file], destination) for file in there)
 
 
 def is_written_since(path: Path, begun: float) -> bool:
-    """Whether there is a file that was written since a time at which there was none."""
+    """Whether there is a file that was written since a time at which there was none; of an address, nobody knows."""
+    if is_address(path):
+        return False
     try:
         return path.stat().st_mtime >= begun - CLOCK_SECONDS
     except OSError:
@@ -83,23 +88,40 @@ def is_written_since(path: Path, begun: float) -> bool:
 def is_same_file(path: Path, other: Path) -> bool:
     """Whether both are there and have the same bytes."""
     try:
-        return path.stat().st_size == other.stat().st_size and sha256_of(path) == sha256_of(other)
+        return File.open(path).nbytes == File.open(other).nbytes and sha256_of(path) == sha256_of(other)
     except (OSError, FormatError):
         return False
 
 
-def _is_same(files: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether all these files have the size and the SHA-256 that were noted."""
+def _is_same(files: Sequence[Mapping[str, Any]], beside: Path) -> bool:
+    """Whether all these files, of the model at `beside`, have the size and the SHA-256 that were noted."""
+    paths = [_path(file["path"], beside) for file in files]
     try:
-        sizes = all(Path(file["path"]).stat().st_size == file["nbytes"] for file in files)
-        return sizes and all(sha256_of(Path(file["path"])) == file["sha256"] for file in files)
+        sizes = all(File.open(path).nbytes == file["nbytes"] for path, file in zip(paths, files, strict=True))
+        return sizes and all(sha256_of(path) == file["sha256"] for path, file in zip(paths, files, strict=True))
     except (OSError, FormatError):
         return False
 
 
-def stamps(paths: Iterable[Path]) -> dict[Path, tuple[int, int] | None]:
+def _path(text: str, beside: Path) -> Path:
+    """The path that a manifest has, with the options of the store of another one."""
+    path = path_of(text)
+    return with_storage(path, beside.storage_options, beside.retries) if is_address(beside) else path
+
+
+def _is_there(path: Path) -> bool:
+    return path.exists() if is_address(path) else os.path.lexists(path)
+
+
+def stamps(paths: Iterable[Path]) -> dict[Path, object]:
     """What tells that files were not changed, for a short time."""
-    return {path: stamp(Path(os.path.realpath(path))) for path in paths}
+    return {path: File.open(path) if is_address(path) else stamp(Path(os.path.realpath(path))) for path in paths}
+
+
+def _is_unchanged(path: Path, before: object) -> bool:
+    if isinstance(before, File):
+        return before.is_current()
+    return stamp(Path(os.path.realpath(path))) == before
 
 
 def of_report(
@@ -111,7 +133,7 @@ def of_report(
     """
     sources = _files(report.source_files)
     destinations = _files([file.path for file in report.files])
-    if stamps(before) != before:
+    if not all(_is_unchanged(path, stamped) for path, stamped in before.items()):
         raise TensorDataError("the file was changed while it was converted; run again", path=report.source)
     told = report.to_json()
     return Record(
@@ -135,7 +157,7 @@ def of_failure(
 ) -> Record:
     """The record of a job that failed."""
     try:
-        sources = _files([source])
+        sources = [] if is_address(source) else _files([source])
     except (OSError, FormatError):
         sources = []
     return Record(
@@ -172,7 +194,7 @@ def error_to_json(error: Exception) -> dict[str, Any]:
 
 
 def _files(paths: Iterable[Path]) -> list[dict[str, Any]]:
-    return [{"path": str(path), "nbytes": path.stat().st_size, "sha256": sha256_of(path)} for path in paths]
+    return [{"path": str(path), "nbytes": File.open(path).nbytes, "sha256": sha256_of(path)} for path in paths]
 
 
 # The file
@@ -227,7 +249,7 @@ class Manifest:
 
     def begin(self, source: Path, destination: Path) -> None:
         """Note that a job is about to begin; what is at its destination already is not its work."""
-        if str(destination) not in self.records and not os.path.lexists(destination):
+        if str(destination) not in self.records and not is_address(destination) and not os.path.lexists(destination):
             content = {"source": str(source), "destination": str(destination), "begun": time()}
             self._append(Record(content))
 

@@ -36,8 +36,14 @@ def _any_path(name: str) -> Path:
     return Path(name)
 
 
+def _any_place(name: str) -> Path:
+    from formats.arguments import path_of
+
+    return path_of(_any_path(name) and name)
+
+
 FILE = Kind("the name of a file", lambda value: value, "FILE", _any_path)
-FOLDER = Kind("the name of a folder", lambda value: value, "PLACE", _any_path)
+FOLDER = Kind("the name of a folder, or an address", lambda value: value, "PLACE", _any_place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +96,8 @@ def jobs_into(folder: Path, sources: Sequence[str], target: Codec, given: Mappin
     """The jobs for what was typed as sources, whose destinations are in `folder`."""
     from formats import job_list
 
-    return job_list.jobs_into(folder, job_list.places_of(sources, folder, given.get("from_format")), target)
+    places = job_list.places_of(sources, folder, given.get("from_format"), given.get("storage_options"))
+    return job_list.jobs_into(folder, places, target)
 
 
 def listed_jobs(folder: Path, file: Path, target: Codec) -> list[Job]:
