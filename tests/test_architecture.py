@@ -75,8 +75,8 @@ ALLOWED = {
     "formats.reports": FOUNDATION,
     "formats.linking": ("formats.conversion",),
     "formats.job_list": ("formats.arguments", "formats.jobs", "formats.registry", "formats.tensordata"),
-    "formats.manifest": (*FOUNDATION, "formats"),
-    "formats.jobs": ("formats.arguments", "formats.conversion", "formats.errors", "formats.manifest"),
+    "formats.manifest": (*FOUNDATION, "formats", "formats.arguments"),
+    "formats.jobs": (*FOUNDATION, "formats.arguments", "formats.conversion", "formats.manifest"),
     "formats.clusters": ("formats.errors", "formats.extras"),
     "formats.batches": (*FOUNDATION, "formats.choices", "formats.jobs", "formats.manifest", "formats.registry"),
     "formats.inspection": (
