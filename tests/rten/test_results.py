@@ -100,6 +100,10 @@ CASES = {
         <float[2] a = {0, 1}, int64 n = {2}, bool c = {1}> {
         y, z, w = Loop(n, c, x) < body = b (int64 i, bool k, float[3] v) => (bool h, float[3] o, float[2] p, float[2] q)
             { h = Identity(k) o = Neg(v) p = Neg(a) q = Neg(a) } > }""", {"x": F([1, 2, 3])}),
+    "attention_of_unknown_width": ("""g (float[2,N,4] q, float[2,M,W] k, float[4] w) => (float[A,B] y) {
+        a = com.microsoft.MultiHeadAttention <num_heads: int = 2> (q, k, k) y = MatMul(a, w) }""",
+                                   {"q": np.arange(24, dtype=F).reshape(2, 3, 4) / 9,
+                                    "k": np.arange(40, dtype=F).reshape(2, 5, 4) / 9, "w": F([1, 2, 3, 4])}),
     "vector_of_unknown_rank": ("g (float[A,B,C] x, float[] w) => (float[] y) { y = MatMul(x, w) }",
                                {"x": np.ones((2, 3, 2), F), "w": F([1, 2])}),
     "matrix_of_unknown_rank": ("g (float[A,B,C] x, float[] w) => (float[] y) { y = MatMul(x, w) }",

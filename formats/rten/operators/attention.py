@@ -212,20 +212,42 @@ def attention(node: Node, context: Context) -> list[Node] | None:
     return context.changed([*node.input[:3], penalties, *node.input[4:6]], without=WINDOW, is_causal=0)
 
 
-def attention_raised(node: Node, context: Context) -> list[Node]:
-    """A mask has a row for each query, since onnxruntime repeats none."""
-    query, mask = node.input[0], context.optional(3)
+def _with_heads(node: Node, context: Context, others: list[str]) -> list[Node]:
+    """The same of values that have an axis for their heads."""
+    heads, groups = get_int(node, "q_num_heads"), get_int(node, "kv_num_heads")
+    operands = [of_heads(context, context.input(place), count) for place, count in enumerate((heads, groups, groups))]
+    made = context.op_outputs(
+        Attention,
+        [*operands, *others],
+        len(node.output),
+        scale=get_float(node, "scale") or None,
+        softcap=get_float(node, "softcap"),
+        is_causal=get_int(node, "is_causal"),
+    )
+    result = context.op(shape.Transpose, made[0], perm=[0, 2, 1, 3])
+    return context.replace(context.op(shape.Reshape, result, context.int64([0, 0, -1])), *made[1:])
+
+
+def _mask_of_rows(context: Context) -> str:
+    """The mask, with a row for each query, since onnxruntime repeats none."""
+    query, mask = context.input(0), context.optional(3)
     rank = context.rank(mask)
     if not mask or rank is None or rank < 2:
-        return [node]
+        return mask
     rows, queries = (context.dims(mask) or ())[-2], (context.dims(query) or (None, None))[-2]
     if rows is not None and rows == queries:
-        return [node]
+        return mask
     end = shape.sizes_of(context, query, -2, -1)
-    wanted = shape.joined(context, end, context.int64([1]))
-    inputs = list(node.input)
-    inputs[3] = context.op(shape.Expand, mask, wanted)
-    return context.changed(inputs)
+    return context.op(shape.Expand, mask, shape.joined(context, end, context.int64([1])))
+
+
+def attention_raised(node: Node, context: Context) -> list[Node]:
+    """Heads have an axis of their own where they are of unknown width, of which onnxruntime infers none."""
+    mask, value_dims = _mask_of_rows(context), context.dims(context.input(2))
+    others = [mask, *node.input[4:]] if len(node.input) > 3 else []
+    if value_dims is not None and len(value_dims) == 3 and not isinstance(value_dims[2], int):
+        return _with_heads(node, context, others)
+    return [node] if mask == context.optional(3) else context.changed([*node.input[:3], *others])
 
 
 Attention = OperatorSpec(
