@@ -9,7 +9,7 @@ MIB = 1 << 20
 
 
 class Target(NamedTuple):
-    """What a figure may be at most: `limit` times that of `tool`, or `limit` bytes where there is no tool.
+    """What a figure may be at most: `limit` times that of `tool`, or `limit` bytes if there is no tool.
 
     Figures: "whole" for the process from start to end, "work" without start-up, "peak" of the memory.
     """

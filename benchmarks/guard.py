@@ -121,7 +121,7 @@ def instructions(command: list[str]) -> int:
 
 
 def system_calls(command: list[str]) -> int:
-    """How many calls of the system a program makes, in all its threads, but for those that depend on chance."""
+    """How many calls of the system a program makes, in all its threads, except for those that depend on chance."""
     with tempfile.NamedTemporaryFile("r") as log:
         traced(["strace", "-f", "-qq", "-c", "-U", "calls,name", "-o", log.name, sys.executable, *command])
         rows = [line.split() for line in log]

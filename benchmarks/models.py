@@ -12,7 +12,7 @@ A name is `<kind>-<count>.<form>`, such as `float32-256.onnx`; the count is mult
     trees     one node, a tree ensemble, whose nine lists have that many elements each
     small     `examples/digits.onnx`, which has no count
 
-Forms: `onnx` has everything in one file, `external` the weights in a file of their own, `rten`, `onnxz`, and
+Forms: `onnx` has everything in one file, `external` the weights in their own file, `rten`, `onnxz`, and
 `safetensors` the weights alone. Weights stream into the file one by one, so that no model is too large to be made.
 """
 
@@ -196,7 +196,7 @@ def write_elements(file: BinaryIO, weights: Iterable[Weight], heads: Iterable[by
 
 
 def write_external(path: Path, model: Content) -> None:
-    """An `.onnx` file whose weights are in a file beside it."""
+    """An `.onnx` file whose weights are in a file next to it."""
     data = path.with_name("model.data")
     with data.open("wb") as file:
         write_elements(file, model.weights, [b""] * len(model.weights))
@@ -242,7 +242,7 @@ def write(path: Path, kind: str, count: int, form: str) -> None:
 
 
 def location(directory: Path, name: str) -> Path:
-    """Where the model of a name is: each is in a folder of its own."""
+    """Where the model of a name is: each is in its own folder."""
     form = name.rpartition(".")[2]
     return directory / name / f"model.{'onnx' if form == 'external' else form}"
 

@@ -28,7 +28,7 @@ class Run(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What was asked, what was found, and whether that is enough; unknown where there is nothing to compare."""
+    """What was asked, what was found, and whether that is enough; unknown if there is nothing to compare."""
 
     target: str
     value: float | None

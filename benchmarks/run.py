@@ -5,7 +5,7 @@
     python benchmarks/run.py 'nodes-*' start-up --json figures.json --plot plot.svg
     python benchmarks/run.py --large '*-gib-*'         # models of 2.5, 5 and 8 GiB
 
-Every run is a process of its own. In each round all tools of a case run once, one after the other, so that a slow
+Every run is its own process. In each round all tools of a case run once, one after the other, so that a slow
 spell of the machine hits all of them; a first round, which warms everything up, does not count. Needs the `test` extra,
 and Linux or macOS; benchmarks/README.md tells what the cases are and how to read the figures.
 """
@@ -52,7 +52,7 @@ class Files(NamedTuple):
 
 
 def program(name: str) -> list[str]:
-    """How to start a program: one that is installed beside this Python, or one of the system."""
+    """How to start a program: one that is installed next to this Python, or one of the system."""
     if name == "work":
         return [sys.executable, str(HERE / "work.py")]
     path = shutil.which(name, path=str(PROGRAMS)) or shutil.which(name)

@@ -137,7 +137,7 @@ def make_model() -> ModelProto:
 
 
 def main() -> None:
-    """Write the model to the path given, or beside this script."""
+    """Write the model to the path given, or next to this script."""
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).with_name("digits.onnx")
     path.write_bytes(make_model().SerializeToString())
     print(f"wrote {path}")

@@ -39,7 +39,7 @@ def model_of(model: Any) -> Model:
     if found.__module__.split(".")[0] == "onnx_ir" and found.__name__ == "Model":
         return from_onnx_ir(model)
     if isinstance(model, (str, bytes, os.PathLike)):
-        raise TypeError(f"expected a model, got {found.__name__}; formats.load and formats.loads make one of it")
+        raise TypeError(f"expected a model, got {found.__name__}; read it with formats.load or formats.loads")
     raise TypeError(f"expected a model of formats, onnx or onnx_ir, got {found.__module__}.{found.__qualname__}")
 
 

@@ -47,7 +47,7 @@ def buffer_of(data: Any) -> memoryview:
     Raises: TypeError for what is none.
     """
     if not isinstance(data, (bytes, bytearray, memoryview)):
-        raise TypeError(f"expected the bytes of a model, got {type(data).__name__}; formats.load reads a file")
+        raise TypeError(f"expected the bytes of a model, got {type(data).__name__}; use formats.load to read a file")
     return memoryview(data).cast("B")
 
 
@@ -81,5 +81,5 @@ def path_of(path: Any) -> Path:
         return Path(path)
     hint = ""
     if isinstance(path, (bytes, bytearray, memoryview)) or hasattr(path, "read"):
-        hint = "; formats.loads reads a model from bytes, and formats.dumps gives the bytes of one"
+        hint = "; use formats.loads to read a model from bytes, and formats.dumps to get the bytes of a model"
     raise TypeError(f"expected the path of a model file, got {type(path).__name__}{hint}")

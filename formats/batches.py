@@ -115,7 +115,7 @@ def _checked(job: Job, keywords: Mapping[str, Any]) -> dict[str, Any]:
     """
     merged = {**keywords, **job.options}
     if merged.get("progress") is not None:
-        raise OptionError("`progress` is for one conversion; `on_result` tells what becomes of many")
+        raise OptionError("`progress` is for a single conversion; use `on_result` for many")
     given = {name: merged[name] for name in OF_CONVERSIONS if name in merged}
     ConversionOptions(**given)
     try:
@@ -227,7 +227,7 @@ def _through(executor: Executor, queue: _Queue, window: int = 0) -> Generator[tu
     if suspects or isinstance(queue.refusal, BrokenProcessPool):
         yield from _in_processes(queue, processes or processors(), suspects)
     for task in queue:
-        yield task, failed(task, FormatError("the executor takes no jobs any more", path=task.job.source))
+        yield task, failed(task, FormatError("the executor accepts no more jobs", path=task.job.source))
 
 
 def _outcomes(
@@ -269,7 +269,7 @@ def _outcomes(
 def _lost(error: BaseException) -> FormatError:
     """The error of a job whose worker ended before it was done."""
     if isinstance(error, BrokenExecutor):
-        return FormatError("the process that converted it was killed, perhaps because there is too little memory")
+        return FormatError("the process that converted it was killed, perhaps because the system ran out of memory")
     return FormatError(f"its worker failed with {type(error).__name__}: {error}")
 
 

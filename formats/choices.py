@@ -31,7 +31,7 @@ class ConversionOptions:
 
     from_format: str | None = option(None, FORMAT, "Read SRC as FORMAT: {formats}.", aliases=("--from",))
     to_format: str | None = option(None, FORMAT, "Write DST as FORMAT.", aliases=("--to",))
-    strict: bool = option(False, SWITCH, "Refuse to lose more than documentation.")
+    strict: bool = option(False, SWITCH, "Refuse a conversion that loses more than documentation.")
     lenient: bool = option(False, SWITCH, "Read an .onnxz file that another zip tool made.", panel=READING)
 
     def __post_init__(self) -> None:
@@ -51,7 +51,7 @@ class RaisingOptions:
     pin: Mapping[str, str] | None = option(
         None,
         pairs("NAME=TYPE", "types by name", "input_ids=int64"),
-        "Give an input or output a type that .rten files lack, such as int64; for each of them again.",
+        "Give an input or output a type that .rten files lack, such as int64; repeat it for each of them.",
         panel="Options for .rten as SRC",
     )
 
@@ -72,7 +72,9 @@ class RuntimeOptions:
     Raises: OptionError for a value that is not possible.
     """
 
-    runtime: str | None = option(None, RUNTIME, "Write ONNX that RTen's own loader runs with ONNX's results.")
+    runtime: str | None = option(
+        None, RUNTIME, "Write ONNX that RTen's own ONNX loader runs with the results that ONNX defines."
+    )
 
     def __post_init__(self) -> None:
         settle(self)
@@ -101,16 +103,16 @@ def choose(target: Codec, options: object, given: Mapping[str, Any], *, reads: b
     if options is not None:
         if not isinstance(options, target.options):
             names = type(options).__name__, target.options.__name__
-            raise OptionError(f"`options` is a {names[0]}, and must be a {names[1]} for {target.title}")
+            raise OptionError(f"`options` is a {names[0]}, but must be a {names[1]} for {target.title}")
         if groups[1]:
-            raise OptionError(f"`{min(groups[1])}` is given twice: `options` has it, too")
+            raise OptionError(f"`{min(groups[1])}` is given twice: it is also in `options`")
     engine, raising, runtime = (
         made(EngineOptions, groups[0]),
         made(RaisingOptions, groups[2]),
         made(RuntimeOptions, groups[3]),
     )
     if runtime.runtime is not None and target.domain is not None:
-        raise OptionError(f"`runtime` is for formats of ONNX, which {target.title} is not")
+        raise OptionError(f"`runtime` is only for ONNX formats; {target.title} is not one")
     of_target = made(target.options, groups[1]) if options is None else options
     for row in rows_of(target.options):
         if row.required and getattr(of_target, row.name) is None:

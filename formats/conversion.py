@@ -147,7 +147,7 @@ def dumps(model: AnyModel, format: str, *, options: object = None, **keywords: U
     chosen = choose(target, options, given)
     plan, _ = _plan(model_of(model), target, Path("model").with_suffix(target.extensions[0]), chosen)
     if len(plan.files) > 1:
-        raise EncodeError(f"these options make {len(plan.files)} files; bytes are of one")
+        raise EncodeError(f"these options make {len(plan.files)} files, but bytes can hold only one")
     return to_bytes(plan, chosen.engine)
 
 
@@ -207,7 +207,7 @@ def raise_model(model: AnyModel, **options: Unpack[RaiseKeywords]) -> tuple[Mode
     if own is None:
         return model, ()
     if own.raise_model is None:
-        raise UnsupportedError(f"the operators are those of {own.title}, which cannot be expressed in ONNX's")
+        raise UnsupportedError(f"the model has operators of {own.title}, which cannot be converted to ONNX's")
     return own.raise_model(model, made(RaisingOptions, options).pin or {})
 
 
@@ -316,7 +316,7 @@ def _plan(model: Model, target: Codec, destination: Path, chosen: Choice) -> tup
     if _own_codec(model) not in (None, target):
         model, losses = raise_model(model, pin=chosen.raising.pin)
     elif chosen.raising.pin:
-        raise OptionError("`pin` is for models in other operators than the target's, such as those of .rten files")
+        raise OptionError("`pin` is only for models whose operators differ from the target's, such as .rten files")
     runtime = None if chosen.runtime.runtime is None else registry.runtime(chosen.runtime.runtime)
     if runtime is not None:
         found = runtime.runnable(model)
@@ -341,7 +341,7 @@ def _write(plan: WritePlan, target: Codec, engine: EngineOptions, strict: bool) 
         plan = plan._replace(losses=(*plan.losses, *target.shared_data(plan, engine.overwrite)))
     losses = tuple(loss for loss in plan.losses if loss.matters)
     if strict and losses:
-        raise UnsupportedError(f"strict refuses what would be lost: {_listed(losses)}")
+        raise UnsupportedError(f"`strict` refuses these losses: {_listed(losses)}")
     execute(plan, engine)
     return plan
 

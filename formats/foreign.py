@@ -21,12 +21,13 @@ TAIL_BYTES = 22 + 0xFFFF  # of a zip file: its end record and the longest commen
 MODELS_IN_MESSAGE = 5
 
 ORIGINAL = (
-    "it is made for one runtime and not turned back: take the .onnx file, or the training framework's, it came from"
+    "it is made for one runtime and cannot be converted back: use the .onnx file, or the file of the training "
+    "framework, that it was made from"
 )
 UNPACK = "unpack it and convert the model in it"
 EXPORT_WEIGHTS = (
-    "it has weights and no graph: export the model from the program that knows its code, such as with "
-    "`optimum-cli export onnx --model FOLDER OUTPUT` for one of Hugging Face"
+    "it has weights but no graph: export the model with the program that has its code, such as `optimum-cli export "
+    "onnx --model FOLDER OUTPUT` for a Hugging Face model"
 )
 EXPORT_TORCH = "load the model in PyTorch and write it with `torch.onnx.export(model, inputs, 'model.onnx')`"
 
@@ -157,37 +158,39 @@ def _is_open_vino_weights(head: Head) -> bool:
 # The first row that matches counts.
 FOREIGN_FORMATS = (
     # What is there in the place of the file
-    ForeignFormat("an empty file", "perhaps a download or a copy failed: get it again", lambda head: not head.nbytes),
     ForeignFormat(
-        "a Git LFS pointer, a few lines in the place of the file",
+        "an empty file", "perhaps a download or a copy failed: download or copy it again", lambda head: not head.nbytes
+    ),
+    ForeignFormat(
+        "a Git LFS pointer, a few lines instead of the file",
         "fetch the file itself with `git lfs pull`, or download it",
         _starts(b"version https://git-lfs.github.com/spec/", b"version https://hawser.github.com/spec/"),
     ),
     ForeignFormat(
-        "a pointer of DVC, a few lines in the place of the file",
+        "a DVC pointer, a few lines instead of the file",
         "fetch the file itself with `dvc pull`",
         _text(rb"outs:\s*\n- (?:md5|etag|hash|size)\b"),
     ),
     ForeignFormat(
-        "an HTML page, such as one to sign in, an error, or the page about the file",
-        "download the file itself: on Hugging Face its address has `resolve` and not `blob` in it, on GitHub `raw`",
+        "an HTML page, such as a login page, an error, or the page about the file",
+        "download the file itself: on Hugging Face its address contains `resolve` instead of `blob`, on GitHub `raw`",
         _text(rb"<!doctype html|<html|<head|<!--.{0,2000}<html"),
     ),
     ForeignFormat(
-        "the error of a file store",
+        "an error message of a file store",
         "download the file again; the text says why it failed",
         _text(rb"<\?xml[^>]*>\s*<Error>|<Error>\s*<Code>"),
     ),
     ForeignFormat(
-        "nothing but zeros",
-        "perhaps a download was interrupted, which had reserved the space: get it again",
+        "only zeros",
+        "perhaps a download that had reserved the space was interrupted: download it again",
         lambda head: len(head.data) >= 16 and not any(head.data),
     ),
     # Other formats of models
     ForeignFormat("a safetensors file", EXPORT_WEIGHTS, _is_safetensors),
     ForeignFormat(
         "a GGUF file of llama.cpp",
-        "it has quantised weights and no graph: export the model that it was made from",
+        "it has quantised weights but no graph: export the model that it was made from",
         _starts(b"GGUF", b"FUGG", b"lmgg", b"fmgg", b"tjgg"),
     ),
     ForeignFormat(
@@ -202,9 +205,9 @@ FOREIGN_FORMATS = (
     ForeignFormat("an ncnn model", ORIGINAL, _starts(b"7767517\n", b"7767517\r")),
     ForeignFormat("an OpenVINO model", ORIGINAL, _text(rb"<\?xml[^>]*>\s*<net\b|<net\s+name=")),
     ForeignFormat("the weights of an OpenVINO model", ORIGINAL, _is_open_vino_weights),
-    ForeignFormat("a PyTorch file of before version 1.6", EXPORT_TORCH, _is_torch_pickle),
+    ForeignFormat("a PyTorch file from before version 1.6", EXPORT_TORCH, _is_torch_pickle),
     ForeignFormat(
-        "a program of torch.export",
+        "a program saved by torch.export",
         "`torch.onnx.export(torch.export.load('model.pt2'), f='model.onnx', dynamo=True)` makes an .onnx file of it",
         _zip_with("/archive_format", "serialized_exported_program.json"),
     ),
@@ -215,8 +218,8 @@ FOREIGN_FORMATS = (
         lambda head: {"metadata.json", "config.json"} <= {*head.zip_names} or "model.weights.h5" in head.zip_names,
     ),
     ForeignFormat(
-        "an HDF5 file, such as Keras writes",
-        "if it is a model of Keras, `keras.models.load_model('model.h5').export('model.onnx', format='onnx')` makes an "
+        "an HDF5 file, as Keras writes them",
+        "if it is a Keras model, `keras.models.load_model('model.h5').export('model.onnx', format='onnx')` makes an "
         ".onnx file of it",
         _starts(b"\x89HDF\r\n\x1a\n"),
     ),
@@ -240,13 +243,13 @@ FOREIGN_FORMATS = (
         lambda head: head.zip_names and all(name.endswith(".npy") for name in head.zip_names),
     ),
     ForeignFormat(
-        "the settings of a model of Hugging Face",
-        "the model is in another file, or else " + EXPORT_WEIGHTS.split(": ", 1)[1],
+        "the settings of a Hugging Face model",
+        "use the file that contains the model, or " + EXPORT_WEIGHTS.split(": ", 1)[1],
         _text(rb'\{.{0,3900}"(?:architectures|model_type|_class_name|weight_map|tokenizer_class|added_tokens)"\s*:'),
     ),
     ForeignFormat(
         "a Python pickle",
-        "if it holds a model of scikit-learn, `skl2onnx.to_onnx(model, inputs)` makes an .onnx file of it",
+        "if it contains a scikit-learn model, `skl2onnx.to_onnx(model, inputs)` makes an .onnx file of it",
         _is_pickle,
     ),
     # Archives
@@ -260,7 +263,7 @@ FOREIGN_FORMATS = (
     ForeignFormat("a tar archive", f"{UNPACK}: `tar xf FILE`", lambda head: head.data[257:262] == b"ustar"),
     ForeignFormat("a zip archive with a model in it", f"{UNPACK}: `unzip FILE`", _zip_with(".onnx", ".rten", ".onnxz")),
 )
-CUT_SHORT = "; the file seems to be cut short, as by a download or a copy that was interrupted"
+CUT_SHORT = "; the file seems to be truncated, perhaps by an interrupted download or copy"
 
 
 def recognise(source: Source, path: Path | None = None) -> ForeignFormat | None:
@@ -310,4 +313,4 @@ def describe_folder(path: Path, extensions: Container[str]) -> str:
         return f"is a folder; name the model in it: {shown}{f' or one of {more} more' if more > 0 else ''}"
     if any(name.endswith((".safetensors", ".bin", ".pth")) for name in names) and "config.json" in names:
         return f"is a folder with weights; {EXPORT_WEIGHTS.split(': ', 1)[1]}"
-    return "is a folder, and no model is in it"
+    return "is a folder without a model"

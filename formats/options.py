@@ -209,7 +209,7 @@ def bad_value(name: str, kind: Kind, value: Any) -> OptionError:
     """The error about a value that is not of the kind of its option."""
     if kind.secret:
         return OptionError(f"`{name}` must be {kind.words}")
-    return OptionError(f"`{name}` is {value!r:.100}, and must be {kind.words}")
+    return OptionError(f"`{name}` is {value!r:.100}, but must be {kind.words}")
 
 
 def made(options: type[T], given: Mapping[str, Any], *, of: str = "") -> T:

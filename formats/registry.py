@@ -75,10 +75,10 @@ def _key_in_environment(name: str) -> Key:
     return Key.from_environment(name)
 
 
-KEY = Kind("a text, bytes or a `formats.Key`, and not empty", _key, keyword_type="Key | str | bytes", secret=True)
+KEY = Kind("a text, bytes or a `formats.Key`, not empty", _key, keyword_type="Key | str | bytes", secret=True)
 KEY_FLAGS = (  # an argument would show the key to other users
-    Flag(("--key-file",), "Take the key from FILE, without its line end.", "FILE", from_text=_key_in_file),
-    Flag(("--key-env",), "Take the key from an environment variable.", "NAME", from_text=_key_in_environment),
+    Flag(("--key-file",), "Read the key from FILE, without the line end.", "FILE", from_text=_key_in_file),
+    Flag(("--key-env",), "Read the key from an environment variable.", "NAME", from_text=_key_in_environment),
     Flag(("--ask-key",), "Ask for the key on the terminal.", value=ASKED),
 )
 
@@ -101,17 +101,17 @@ class ReadOptions:
     max_depth: int = option(
         MAX_DEPTH,
         count(1, DEEPEST),
-        f"Refuse messages nested deeper than N, up to {DEEPEST}; {MAX_DEPTH} by default.",
+        f"Refuse messages nested more than N deep, at most {DEEPEST}; {MAX_DEPTH} by default.",
         panel=READING,
     )
-    hard_links: bool = option(True, SWITCH, "Refuse files of weights that have more than one name.", panel=READING)
+    hard_links: bool = option(True, SWITCH, "Refuse data files with more than one name (hard links).", panel=READING)
     key: Key | str | bytes | None = option(
         None, KEY, "The key of an encrypted model.", flags=KEY_FLAGS, panel=ENCRYPTED
     )
     allow_encryption: int | None = option(
         None,
         choice(1)._replace(words="1; 2 and 3 are always allowed"),
-        "Open AES-256-CBC, too, which cannot show whether it was changed or made up.",
+        "Also open files with AES-256-CBC, which does not detect changed or forged files.",
         panel=ENCRYPTED,
     )
     storage_options: Mapping[str, Any] | None = option(
@@ -201,7 +201,7 @@ class Runtime(NamedTuple):
         for file in data_files:
             self.check_name(file.path.name)
         if data_files and alignment % self.data_alignment:
-            raise OptionError(f"`alignment` is {alignment}, and must be a multiple of {self.data_alignment} for RTen")
+            raise OptionError(f"`alignment` is {alignment}, but must be a multiple of {self.data_alignment} for RTen")
 
 
 class Codec(NamedTuple):
@@ -282,7 +282,7 @@ def _load(entry: EntryPoint) -> Codec | str:
     if not isinstance(codec, Codec):
         return f"{label} is not a Codec, but a {type(codec).__name__}"
     if codec.name in {other.name for other in built_in()}:
-        return f"{label} is called {codec.name!r}, as one of this package is"
+        return f"{label} is called {codec.name!r}, like a codec of this package"
     return codec
 
 
@@ -355,7 +355,8 @@ def for_writing(path: Path, option: str = "format") -> Codec:
     codec = _first(lambda codec: suffix in codec.extensions)
     if codec is None:
         known = ", ".join(extension for codec in codecs() for extension in codec.extensions)
-        found = f"the extension {path.suffix!r} belongs to no format" if suffix else "no extension tells the format"
+        unknown = f"the extension {path.suffix!r} does not belong to any format"
+        found = unknown if suffix else "the file has no extension that determines the format"
         raise UnknownFormatError(f"{found} (known: {known}); name one with `{option}`{_problems()}", path=path)
     return codec
 
@@ -377,7 +378,7 @@ def for_reading(head: bytes, nbytes: int, path: Path | None, option: str = "form
     if codec is None:
         tried = ", ".join(codec.title for codec in codecs())
         reason = f"its bytes are none of {tried}" if nbytes else "the file is empty"
-        message = f"{reason}; if you know better, name the format with `{option}`{_problems()}"
+        message = f"{reason}; if this is wrong, name the format with `{option}`{_problems()}"
         raise UnknownFormatError(message, path=path)
     return codec
 

@@ -21,7 +21,7 @@ def check_key(options: ReadOptions, *codecs: Codec) -> None:
     """
     if options.key is not None and not any(codec.encrypted for codec in codecs):
         found = " and ".join(codec.title for codec in codecs)
-        raise CryptError(f"a key was given, but this is {found}, which is not encrypted; anybody can have made it")
+        raise CryptError(f"a key was given, but this is {found}, which is not encrypted; anyone could have made it")
 
 
 def permissions(source: Source, codec: Codec, target: Codec) -> Permissions:

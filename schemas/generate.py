@@ -1,4 +1,4 @@
-"""Write the schema modules of the package from the schema texts beside this script, and what is made from the options.
+"""Write the schema modules of the package from the schema texts next to this script, and what is made from the options.
 
 `python schemas/generate.py` writes them; with `--check` it only says whether they are current.
 """
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # the package beside this script, not one that is installed
+sys.path.insert(0, str(ROOT))  # the package next to this script, not one that is installed
 
 import onnx_schema  # noqa: E402
 import onnx_stub  # noqa: E402

@@ -92,7 +92,7 @@ class Schema:
 def generate(source_text: str) -> str:
     """Return the text of `formats/onnxpb/schema.py` for the text of `onnx.proto`.
 
-    Raises: SchemaError where the text is not proto2, or is more of it than this module reads.
+    Raises: SchemaError if the text is not proto2, or is more of it than this module reads.
     """
     schema = parse(source_text)
     lines = ["MESSAGES: dict[str, tuple[MessageField, ...]] = {"]
@@ -121,7 +121,7 @@ def _row(row: Field) -> str:
 def parse(source_text: str) -> Schema:
     """Return the messages and enums that the text declares, with every type name resolved.
 
-    Raises: SchemaError where the text is not proto2, or is more of it than this module reads.
+    Raises: SchemaError if the text is not proto2, or is more of it than this module reads.
     """
     schema = _Parser(source_text).schema()
     for name, message in schema.messages.items():

@@ -52,7 +52,7 @@ IN_PLACE = {"float_data", "int32_data", "int64_data", "double_data", "uint64_dat
 def generate(source_text: str) -> str:
     """Return the text of `formats/onnxpb/proto.pyi` for the text of `onnx.proto`.
 
-    Raises: SchemaError where the text is not proto2, or is more of it than is read here.
+    Raises: SchemaError if the text is not proto2, or is more of it than is read here.
     """
     schema = parse(source_text)
     lines = []

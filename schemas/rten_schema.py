@@ -84,7 +84,7 @@ class Schema:
 def generate(source_text: str) -> str:
     """Return the text of `formats/rten/file/schema.py` for the text of `rten.fbs`.
 
-    Raises: SchemaError where the text is not a schema, or is more of the language than this module reads.
+    Raises: SchemaError if the text is not a schema, or is more of the language than this module reads.
     """
     schema = parse(source_text)
     lines = ["TABLES: dict[str, tuple[TableField, ...]] = {"]
@@ -142,7 +142,7 @@ def _enum_lines(name: str, base: str, items: list[str]) -> list[str]:
 def parse(source_text: str) -> Schema:
     """Return what the text declares, with every type known to exist and to fit its place.
 
-    Raises: SchemaError where the text is not a schema, or is more of the language than this module reads.
+    Raises: SchemaError if the text is not a schema, or is more of the language than this module reads.
     """
     schema = _Parser(source_text).schema()
     for fields in schema.tables.values():

@@ -27,7 +27,7 @@ class Token(NamedTuple):
 def tokens(source_text: str, pattern: re.Pattern[str]) -> Iterator[Token]:
     """The tokens of a text and one of kind "end"; the groups of `pattern` are the kinds, of which "space" is left out.
 
-    Raises: SchemaError where no token begins.
+    Raises: SchemaError if no token begins.
     """
     position, line = 0, 1
     while position < len(source_text):

@@ -148,7 +148,7 @@ def binary() -> list[bytes]:
 
 
 def dumped(format_name: str, **options: Any) -> list[bytes]:
-    """The models in another format, where it can hold them."""
+    """The models in another format, if it can hold them."""
     result = []
     for data in binary():
         try:

@@ -1194,7 +1194,7 @@ def split_to_sequence(b: Builder) -> None:
     axis = b.rng.randrange(value.array.ndim)
     size = value.array.shape[axis]
     split = b.rng.choice(("", b.constant(b.rng.randint(1, size))))
-    keepdims = None if split else b.rng.choice((None, 0, 1))  # onnxruntime looks at it beside a split, too
+    keepdims = None if split else b.rng.choice((None, 0, 1))  # onnxruntime looks at it next to a split, too
     (made,) = b.emit("SplitToSequence", [value, split], axis=axis, keepdims=keepdims)
     b.emit("SequenceAt", [made, b.constant(0)])
 
@@ -1600,7 +1600,7 @@ def renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
 
 
 def as_function(b: Builder, wanted: set[str], name: str, calls: bool = False) -> onnx.FunctionProto | None:
-    """Some nodes of the graph as a function that is called in their place; `None` where that cannot be.
+    """Some nodes of the graph as a function that is called in their place; `None` if that cannot be.
 
     With `calls` it is one that calls another: the call is among its nodes.
     """
@@ -1632,7 +1632,7 @@ def as_function(b: Builder, wanted: set[str], name: str, calls: bool = False) ->
 
 
 def generate(seed: int) -> Graph | None:
-    """The graph of a seed; `None` where onnxruntime does not run what came out."""
+    """The graph of a seed; `None` if onnxruntime does not run what came out."""
     rng = random.Random(seed)
     b = Builder(rng, rng.choice(VERSIONS))
     b.is_wide, b.is_wild, b.has_empty = (rng.random() < share for share in (0.1, 0.12, 0.08))
@@ -1705,7 +1705,7 @@ def held(value: Any) -> Any:
 
 
 def difference(want: Sequence[Any], found: Sequence[Any]) -> str:
-    """In what results differ, in words; empty where they are the same but for rounding."""
+    """In what results differ, in words; empty where they are the same except for rounding."""
     return next((text for _, text in differences(want, found)), "")
 
 
@@ -1854,7 +1854,7 @@ class Bench:
         *,
         back: bool = False,
     ) -> tuple[str, str]:
-        """The first difference that nothing explains that is told, and the first that something does."""
+        """The first difference that nothing explains that is reported, and the first that something does."""
         wrong = told = ""
         for place, text in found:
             around = surroundings(graph, graph.model.graph.output[place].name, values)
@@ -1865,7 +1865,7 @@ class Bench:
         return wrong, told
 
     def way_back(self, target: Path, graph: Graph, results: Mapping[str, list[Any]]) -> Outcome | None:
-        """What is wrong with the .onnx file that the .rten file becomes; `None` where nothing is."""
+        """What is wrong with the .onnx file that the .rten file becomes; `None` if nothing is."""
         back = self.folder / "back.onnx"
         try:
             report = formats.convert(target, back, overwrite=True)
@@ -1890,7 +1890,7 @@ class Bench:
         return None
 
     def in_onnx_loader(self, back: Path, graph: Graph, results: Mapping[str, list[Any]]) -> str:
-        """How the .onnx file differs from the .rten file in one and the same runtime, whatever is told."""
+        """How the .onnx file differs from the .rten file in one and the same runtime, whatever is reported."""
         if NEWEST_RELEASE not in results:
             return ""
         feeds = {name: held(value) for name, value in graph.feeds.items()}

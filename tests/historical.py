@@ -180,7 +180,7 @@ def _make_constant(graph: onnx.GraphProto, inputs: dict[str, Any]) -> None:
 
 
 def _typed(model: onnx.ModelProto, opset: int) -> onnx.ModelProto | None:
-    """The model with the types of outputs that the version gives, `None` where `onnx` finds it not valid."""
+    """The model with the types of outputs that the version gives, `None` if `onnx` finds it not valid."""
     declared = {value.name: value.type for value in model.graph.output}
     surroundings = onnx.checker.C.CheckerContext()
     surroundings.ir_version, surroundings.opset_imports = model.ir_version, {"": opset}
@@ -219,7 +219,7 @@ class Draft:
         self.constants: dict[str, np.ndarray] = {}
 
     def value(self, place: int) -> Any:
-        """The value of an input, `None` where it is omitted."""
+        """The value of an input, `None` if it is omitted."""
         name = self.node.input[place] if place < len(self.node.input) else ""
         _need(not name or name in self.values)
         return self.values[name] if name else None
@@ -238,7 +238,7 @@ class Draft:
         return next(iter(self.numbers(place) or []), None)
 
     def attribute(self, name: str) -> Any:
-        """The value of an attribute, `None` where it is not given."""
+        """The value of an attribute, `None` if it is not given."""
         found = next((attribute for attribute in self.node.attribute if attribute.name == name), None)
         return None if found is None else helper.get_attribute_value(found)
 
@@ -421,7 +421,7 @@ CHANGES = {op: [(before, change) for ops, before, change in _ROWS if op in ops.s
 def _say_graph(graph: onnx.GraphProto, known: Mapping[str, Any], written: int, opset: int) -> None:
     """Say the nodes of a graph in older words.
 
-    Raises: Unsayable where there are none.
+    Raises: Unsayable if there are none.
     """
     values = dict(known)
     values.update((tensor.name, numpy_helper.to_array(tensor)) for tensor in graph.initializer)

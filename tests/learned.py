@@ -291,7 +291,7 @@ def tree_ensemble_regressor(model: Learned) -> dict[str, Any]:
 
 
 def tree_ensemble(model: Learned) -> dict[str, Any]:
-    """The newest form, with leaves in a list of their own and nodes that ask for members of a set of integers."""
+    """The newest form, with leaves in their own list and nodes that ask for members of a set of integers."""
     model.version, targets = 5, model.choose.choice([1, 2, 3])
     forest, dtype = Forest(model, 3), model.choose.choice([np.float32, np.float32, np.float64])
     asks_for_members = model.may(0.4)
@@ -352,7 +352,7 @@ OPERATORS: Mapping[str, Callable[[Learned], dict[str, Any]]] = {
 
 
 def reference(proto: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray] | None:
-    """What onnxruntime computes with one thread, so that sums have one order; `None` where it refuses the model."""
+    """What onnxruntime computes with one thread, so that sums have one order; `None` if it refuses the model."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -366,7 +366,7 @@ def reference(proto: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[n
 
 
 def is_same(one: np.ndarray, other: np.ndarray, is_probit: bool) -> bool:
-    """Whether integers are equal, and floats but for rounding."""
+    """Whether integers are equal, and floats except for rounding."""
     if one.dtype.kind == "i":
         return bool((one == other).all())
     if is_probit:

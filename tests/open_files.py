@@ -11,7 +11,7 @@ FOLDERS = ("/proc/self/fd", "/dev/fd")
 
 
 def descriptors() -> int:
-    """How many files this process has open; the test is skipped where the system does not tell."""
+    """How many files this process has open; the test is skipped if the system does not tell."""
     for folder in FOLDERS:
         if Path(folder).is_dir():
             return len(os.listdir(folder))

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - facts and prose are lines of a page
-"""What the newest release of RTen computes otherwise than ONNX: small models, a page and a program that show them.
+"""What the newest release of RTen computes differently from ONNX: small models, a page and a program that show them.
 
 `python tests/rten_faults.py` writes `docs/rten_faults.md` and `tests/runtime/0.27/faults.rs`; with a folder, it writes the
 models there. `tests/rten/test_faults.py` holds that page and program are these, that every fault still shows, and what

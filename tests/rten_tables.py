@@ -63,7 +63,7 @@ def types() -> str:
 
 
 def native() -> str:
-    """The operators that are in ONNX and in RTen, and whose newest form is written as it is."""
+    """The operators that are in ONNX and in RTen, and whose newest form is written unchanged."""
     return _paragraph(name for name, spec in HELD.items() if not spec.all_rewritings)
 
 
@@ -148,7 +148,7 @@ def deviations() -> str:
 
 
 def faults() -> str:
-    """What releases of the runtime compute otherwise than ONNX says, or stop at, and since when they no longer do."""
+    """What releases of the runtime compute differently from ONNX, or stop at, and since when they no longer do."""
     rows = {
         (spec.name, f"RTen {fault.detail}", str(fault.since), "" if fault.until is None else str(fault.until))
         for spec in SPECS.values()

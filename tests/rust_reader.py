@@ -1,4 +1,4 @@
-"""The programs of the Rust reader, in `readers/rust/examples`, which are built beside the runners of RTen.
+"""The programs of the Rust reader, in `readers/rust/examples`, which are built next to the runners of RTen.
 
     cargo build --release --locked --manifest-path readers/rust/Cargo.toml --target-dir tests/runtime/target \
         --examples --features rten,rten/all-ops,rten/mmap,rten/rten_format
@@ -15,7 +15,7 @@ import pytest
 
 
 def program(name: str) -> Path:
-    """Return where a program is; skip the test where it is not built, unless the environment variable `CI` is set."""
+    """Return where a program is; skip the test if it is not built, unless the environment variable `CI` is set."""
     folder = Path(__file__).parent / "runtime" / "target" / "release" / "examples"
     path = folder / (f"{name}.exe" if os.name == "nt" else name)
     if not path.exists():

@@ -1,8 +1,8 @@
 """Whether the types of the package are true of it as it is when it runs: `stubtest` of mypy, with what it cannot know.
 
 `python tests/stubs.py` runs it on the whole package, with more arguments for `stubtest`. It reads types from the
-source, or from a stub where there is one, and compares them with the modules that Python imports. What follows is found
-anew each time, so that no list of it can grow old:
+source, or from a stub if there is one, and compares them with the modules that Python imports. What follows is found
+again each time, so that no list of it can grow old:
 
 - a function with a cache is an object of another kind, whose parameters mypy does not know;
 - an alias that is written as text, as `Annotated`, or for type checkers alone is not what it stands for;

@@ -86,7 +86,7 @@ def test_a_failure_does_not_stop_the_rest(sources: list[Path], processes: int) -
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_fail_fast_begins_nothing_more(tmp_path: Path, processes: int) -> None:
-    """After a failure no job begins; what was not begun is told as skipped."""
+    """After a failure no job begins; what was not begun is reported as skipped."""
     given = [(tmp_path / f"missing{number}.onnx", tmp_path / f"{number}.onnxz") for number in range(50)]
     states = [result.state for result in formats.convert_many(given, processes=processes, fail_fast=True)]
     assert "failed" in states
@@ -170,7 +170,7 @@ class Stubborn(Exception):
 
 
 def test_errors_that_cannot_be_pickled_keep_their_words(sources: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error of other code that does not survive the way to another process is told in its words."""
+    """An error of other code that does not survive the way to another process is reported in its words."""
 
     def convert(*args: Any, **keywords: Any) -> None:
         raise Stubborn
@@ -227,7 +227,7 @@ def test_an_executor_that_was_shut_down_is_an_error_of_each_job(sources: list[Pa
     pool = ThreadPoolExecutor(1)
     pool.shutdown()
     results = formats.convert_many(pairs(sources), executor=pool)
-    assert {str(result.error).partition(": ")[2] for result in results} == {"the executor takes no jobs any more"}
+    assert {str(result.error).partition(": ")[2] for result in results} == {"the executor accepts no more jobs"}
 
 
 class Counted(ThreadPoolExecutor):
@@ -258,7 +258,7 @@ def test_the_window_bounds_what_is_submitted(sources: list[Path], monkeypatch: p
 
 
 def kill_once(marker: Path, *args: Any, **keywords: Any) -> Any:
-    """Kill this process, but for the first time only."""
+    """Kill this process, except for the first time only."""
     if Path(args[0]).name == "m2.onnx" and not marker.exists():
         marker.touch()
         os.kill(os.getpid(), signal.SIGKILL)

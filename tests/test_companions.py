@@ -79,7 +79,7 @@ def test_files_are_listed_with_locations(split: Path) -> None:
 
 
 def test_copies_are_named_after_the_new_model(split: Path) -> None:
-    """A copy has data files of its own, named after it, with the same weights; the original is as it was."""
+    """A copy has data its own files, named after it, with the same weights; the original is as it was."""
     before = {name: (split.parent / name).read_bytes() for name in names(split.parent)}
     done = formats.copy_model(split, split.parent / "b.onnx")
     assert ["b-00001-of-00002.data", "b-00002-of-00002.data", "b.onnx"] == [file.path.name for file in done.written]
@@ -206,12 +206,12 @@ def test_moving_over_a_model_replaces_it(split: Path) -> None:
 def test_shared_data_stay(tmp_path: Path) -> None:
     """A data file that another graph refers to is neither removed nor renamed, and the report says why."""
     shared(tmp_path)
-    assert ["", "b.onnx refers to it, too"] == [file.stays for file in formats.model_files(tmp_path / "a.onnx").files]
+    assert ["", "b.onnx uses it, too"] == [file.stays for file in formats.model_files(tmp_path / "a.onnx").files]
     expected = weights(tmp_path / "b.onnx")
     formats.move_model(tmp_path / "a.onnx", tmp_path / "c.onnx")
     assert ["b.onnx", "c.onnx", "common.bin"] == names(tmp_path)
     done = formats.remove_model(tmp_path / "c.onnx", all_data=True)
-    assert ((tmp_path / "common.bin", "b.onnx refers to it, too"),) == done.kept
+    assert ((tmp_path / "common.bin", "b.onnx uses it, too"),) == done.kept
     assert ["b.onnx", "common.bin"] == names(tmp_path)
     assert expected == weights(tmp_path / "b.onnx")
 
@@ -297,7 +297,7 @@ def test_what_links_lead_to_stays(tmp_path: Path) -> None:
 
 
 def test_folders_of_data_become_files_beside_the_copy(tmp_path: Path) -> None:
-    """A location in a folder below becomes a name beside the new model."""
+    """A location in a folder below becomes a name next to the new model."""
     (tmp_path / "w").mkdir()
     formats.save(model(), tmp_path / "a.onnx", external_data="a.data")
     (tmp_path / "a.data").rename(tmp_path / "w" / "a.data")
@@ -324,7 +324,7 @@ def test_what_cannot_be_is_refused(split: Path, dst: str, reason: str) -> None:
 
 
 def test_copies_in_one_folder_have_their_own_data(tmp_path: Path) -> None:
-    """A data file that is not named after the model gets a new name beside a copy in the same folder."""
+    """A data file that is not named after the model gets a new name next to a copy in the same folder."""
     formats.save(model(), tmp_path / "a.onnx", external_data="common.bin")
     formats.copy_model(tmp_path / "a.onnx", tmp_path / "b.onnx")
     assert ["a.onnx", "b.common.bin", "b.onnx", "common.bin"] == names(tmp_path)

@@ -179,7 +179,7 @@ def test_option_of_another_format_is_a_type_error(
 
 
 def test_options_are_checked_before_the_model_is_read(tmp_path: Path) -> None:
-    """A mistake in the options is told without a look at the source."""
+    """A mistake in the options is reported without a look at the source."""
     with pytest.raises(TypeError, match="no option `nonsense` for ONNX protobuf; there are `alignment`, "):
         formats.convert(tmp_path / "missing.onnx", tmp_path / "a.onnx", nonsense=1)
 
@@ -239,14 +239,14 @@ def test_strict_refuses_losses_before_anything_is_written(tiny_model: Path, tmp_
     model = formats.load(tiny_model)
     assert model.graph is not None
     model.graph.input[0].type.tensor_type.elem_type = 11  # type: ignore[union-attr]
-    with pytest.raises(formats.UnsupportedError, match=r"strict refuses what would be lost: graph.input\[0\]: DOUBLE"):
+    with pytest.raises(formats.UnsupportedError, match=r"`strict` refuses these losses: graph.input\[0\]: DOUBLE"):
         formats.save(model, tmp_path / "a.rten", strict=True)
     assert ["tiny.onnx"] == [*files(tmp_path)]
     assert [True] == [loss.matters for loss in formats.save(model, tmp_path / "a.rten").losses]
 
 
 def test_strict_lets_pass_the_loss_of_documentation(tiny_model: Path, tmp_path: Path) -> None:
-    """What neither changes what a model computes nor what its callers see is told, and not refused."""
+    """What neither changes what a model computes nor what its callers see is reported, and not refused."""
     model = formats.load(tiny_model)
     assert model.graph is not None
     model.producer_name, model.graph.doc_string = "somebody", "about cats"
@@ -310,7 +310,7 @@ def test_types_are_pinned_of_models_from_rten_only(tiny_model: Path, tmp_path: P
     """An ONNX model says its types, and those of a .rten file are what RTen has."""
     formats.convert(tiny_model, tmp_path / "a.rten")
     for source, destination in (("tiny.onnx", "b.onnx"), ("tiny.onnx", "b.rten"), ("a.rten", "b.rten")):
-        with pytest.raises(OptionError, match="`pin` is for models in other operators"):
+        with pytest.raises(OptionError, match="`pin` is only for models"):
             formats.convert(tmp_path / source, tmp_path / destination, pin={"x": "int64"})
     with pytest.raises(formats.EncodeError, match="no input or output is called 'z'; there are"):
         formats.convert(tmp_path / "a.rten", tmp_path / "b.onnx", pin={"z": "int64"})
@@ -324,7 +324,7 @@ def test_operators_of_a_codec_that_cannot_raise_are_refused(tiny_model: Path, mo
     monkeypatch.setattr(registry, "built_in", lambda: (codec,))
     model = formats.load(tiny_model)
     model.opset_import[0].domain = "rten"
-    with pytest.raises(formats.UnsupportedError, match="the operators are those of RTen"):
+    with pytest.raises(formats.UnsupportedError, match="the model has operators of RTen"):
         formats.raise_model(model)
 
 
@@ -442,14 +442,14 @@ def test_depth_has_a_default(extension: str, tmp_path: Path) -> None:
 def test_impossible_depths_are_refused(depth: int, tiny_model: Path, tmp_path: Path) -> None:
     """A limit that the stack has no room for, or that no model keeps, is refused and not discovered later."""
     for read in (formats.load, onnxpb.load):
-        with pytest.raises(ValueError, match=f"`max_depth` is {depth}, and must be a whole number from 1 to {DEEPEST}"):
+        with pytest.raises(ValueError, match=f"`max_depth` is {depth}, but must be a whole number from 1 to {DEEPEST}"):
             read(tiny_model, max_depth=depth)
     with pytest.raises(OptionError, match="max_depth"):
         formats.convert(tiny_model, tmp_path / "a.onnxz", max_depth=depth)
 
 
 def test_options_of_reading_are_not_those_of_writing(tiny_model: Path, tmp_path: Path) -> None:
-    """What concerns reading is refused where nothing is read."""
+    """What concerns reading is refused if nothing is read."""
     for options in ({"max_depth": 5}, {"hard_links": False}, {"key": formats.Key.of("k")}):
         with pytest.raises(OptionError):
             formats.save(formats.load(tiny_model), tmp_path / "a.onnx", **options)

@@ -139,7 +139,7 @@ def test_subjects_are_named() -> None:
 
 
 def test_the_entry_of_a_long_list_that_differs_is_shown() -> None:
-    """Of two long lists of the same length, the first entries that differ are told, with their place."""
+    """Of two long lists of the same length, the first entries that differ are reported, with their place."""
     names = [[f"/encoder/layer/{n}/output" for n in range(20)] for _ in range(2)]
     names[1][7] = "x"
     first, second = (Node(op_type="Concat", input=given, output=["y"]) for given in names)
@@ -190,7 +190,7 @@ def test_the_largest_difference(row: DataType, tmp_path: Path) -> None:
 def test_the_largest_difference_of_special_numbers(
     first: list[float], second: list[float], expected: float, tmp_path: Path
 ) -> None:
-    """Not-a-number beside a number is infinitely far; equal infinities, zeros and two not-a-numbers are not apart."""
+    """Not-a-number next to a number is infinitely far; equal infinities, zeros and two not-a-numbers are not apart."""
     paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
     for path, values in zip(paths, (first, second), strict=True):
         array = np.array(values, "float32")
@@ -320,7 +320,7 @@ def test_it_does_not_matter_who_converted(shared_models: list[Path], name: str, 
 
 
 def test_changes_are_found_across_operators(tiny_model: Path, tmp_path: Path) -> None:
-    """What was changed since a model was converted is told, in the words of the format that both are compared in."""
+    """Changes after a conversion are reported in the words of the format in which both models are compared."""
     formats.convert(tiny_model, tmp_path / "a.rten")
     whole = formats.load(tiny_model)
     array = graph_of(whole).initializer[0].numpy().copy()

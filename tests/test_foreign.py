@@ -122,13 +122,13 @@ def golden(name: str) -> Callable[[Path], object]:
 
 SETTINGS = {"architectures": ["BertModel"], "model_type": "bert"}
 CASES: dict[str, tuple[Callable[[Path], object], str, str]] = {
-    "empty": (content(b""), "an empty file", "get it again"),
+    "empty": (content(b""), "an empty file", "again"),
     "Git LFS": (content(LFS), "a Git LFS pointer", "`git lfs pull`"),
     "DVC": (content(b"outs:\n- md5: a304afb96060aad90176268345e10355\n  path: model.onnx\n"), "DVC", "`dvc pull`"),
     "HTML": (content(b'\n<!DOCTYPE html>\n<html lang="en"><head></head></html>'), "an HTML page", "`resolve`"),
     "HTML with a comment": (content(b"\xef\xbb\xbf<!-- x -->\n<HTML>"), "an HTML page", "download"),
     "S3": (content(b'<?xml version="1.0"?>\n<Error><Code>AccessDenied</Code></Error>'), "a file store", "says why"),
-    "zeros": (content(bytes(5000)), "nothing but zeros", "get it again"),
+    "zeros": (content(bytes(5000)), "only zeros", "download it again"),
     "safetensors": (safetensors, "a safetensors file", "no graph"),
     "GGUF": (gguf, "a GGUF file", "no graph"),
     "TensorFlow Lite": (golden("model.tflite"), "a TensorFlow Lite model", "tf2onnx.convert --tflite"),
@@ -138,8 +138,8 @@ CASES: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "HDF5": (hdf5, "an HDF5 file", "format='onnx'"),
     "PyTorch": (golden("state.pt"), "a PyTorch file", "torch.onnx.export"),
     "TorchScript": (golden("script.pt"), "a PyTorch file", "torch.onnx.export"),
-    "PyTorch before 1.6": (golden("legacy.pth"), "a PyTorch file of before", "torch.onnx.export"),
-    "torch.export": (exported_program, "a program of torch.export", "torch.export.load"),
+    "PyTorch before 1.6": (golden("legacy.pth"), "a PyTorch file from before", "torch.onnx.export"),
+    "torch.export": (exported_program, "a program saved by torch.export", "torch.export.load"),
     "ORT": (ort, "ORT format", "the .onnx file"),
     "ExecuTorch": (content(b"\x1c\0\0\0ET12" + bytes(100)), "an ExecuTorch program", "the .onnx file"),
     "TensorRT": (content(b"ftrt" + bytes(100)), "a TensorRT engine", "the .onnx file"),
@@ -152,7 +152,11 @@ CASES: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "npz": (npz, "an .npz file", "no graph"),
     "compressed npz": (npz_compressed, "an .npz file", "no graph"),
     "npy": (npy, "an array of numpy", "no graph"),
-    "config.json": (content(json.dumps(SETTINGS, indent=2).encode()), "the settings of a model", "optimum-cli"),
+    "config.json": (
+        content(json.dumps(SETTINGS, indent=2).encode()),
+        "the settings of a Hugging Face model",
+        "optimum-cli",
+    ),
     "pickle": (content(pickle.dumps({"w": ARRAY})), "a Python pickle", "skl2onnx"),
     "old pickle": (content(pickle.dumps({"w": ARRAY}, protocol=2)), "a Python pickle", "skl2onnx"),
     "gzip": (content(gzip.compress(b"model")), "gzip", "`gunzip"),
@@ -208,7 +212,7 @@ def test_every_row_is_tested(tmp_path: Path) -> None:
 
 
 def test_weights_of_openvino(tmp_path: Path) -> None:
-    """Bytes without any mark are the weights of OpenVINO where its graph is beside them, and else nothing known."""
+    """Bytes without any mark are the weights of OpenVINO where its graph is next to them, and else nothing known."""
     shutil.copy(GOLDEN / "model.xml", tmp_path / "model.xml")
     (tmp_path / "model.bin").write_bytes(b"\xff" * 100)
     with pytest.raises(UnknownFormatError, match="the weights of an OpenVINO model"):
@@ -296,7 +300,7 @@ def test_cut_models_are_said_to_be_cut(digits: Path, target: str, part: float) -
     formats.convert(digits, whole)
     data = whole.read_bytes()
     whole.write_bytes(data[: int(len(data) * part)])
-    with pytest.raises(DecodeError, match="seems to be cut short, as by a download") as caught:
+    with pytest.raises(DecodeError, match="seems to be truncated, perhaps by an interrupted download") as caught:
         formats.load(whole)
     assert target == "onnxz" or isinstance(caught.value, TruncatedError)
 
@@ -332,7 +336,7 @@ def test_folders(tmp_path: Path) -> None:
         assert str(tmp_path) == caught.value.filename
         return caught.value.strerror or ""
 
-    assert "is a folder, and no model is in it" == said()
+    assert "is a folder without a model" == said()
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "model.safetensors").touch()
     assert "optimum-cli export onnx" in said()

@@ -152,7 +152,7 @@ def test_a_name_is_told(graphs):
 
 
 def test_an_order_is_told(graphs):
-    """Two nodes that change places are told as another order, and nothing else."""
+    """Two nodes that change places are reported as another order, and nothing else."""
     count = 0
     for seed, model, folder in graphs:
         changed = copy_of(model)

@@ -110,7 +110,7 @@ def test_other_values_are_refused(options: type, row: Row) -> None:
 
 @pytest.mark.parametrize(("options", "row"), ROWS)
 def test_mistakes_are_found_before_anything_is_read(options: type, row: Row, tmp_path: Path) -> None:
-    """A value that is not possible is an error where the source does not even exist."""
+    """A value that is not possible is an error if the source does not even exist."""
     codec = next((codec for codec in registry.built_in() if codec.options is options), registry.built_in()[0])
     for value in BAD.get(row.name, []):
         given = {**needed(codec.options), row.name: value}
@@ -195,7 +195,7 @@ def test_what_needs_another_source_is_refused(tiny_model: Path, tmp_path: Path) 
         assert not (tmp_path / target).exists()
     with pytest.raises(OptionError, match="`overwrite` is for files"):
         formats.dumps(formats.load(tiny_model), "onnx", overwrite=True)
-    with pytest.raises(OptionError, match="`original` is of use with `data=True` only"):
+    with pytest.raises(OptionError, match="`original` has an effect only with `data=True`"):
         formats.verify(tiny_model, original=tiny_model)
 
 

@@ -115,7 +115,7 @@ def test_codecs_of_packages_are_found(offered: Callable[..., None]) -> None:
         (ImportError("no module named torch"), "cannot be imported (ImportError: no module named torch)"),
         (ValueError("oops"), "cannot be imported (ValueError: oops)"),
         (object(), "is not a Codec, but a object"),
-        (codec("onnx", Match.STRONG), "is called 'onnx', as one of this package is"),
+        (codec("onnx", Match.STRONG), "is called 'onnx', like a codec of this package"),
     ],
 )
 def test_broken_codecs_harm_nothing(offered: Callable[..., None], load: object, words: str) -> None:
@@ -164,7 +164,7 @@ def test_own_operators_of_other_packages(offered: Callable[..., None]) -> None:
     assert raised == formats.loads(formats.dumps(own, "onnx"))
     assert own == formats.loads(formats.dumps(own, "mine"), format="mine")
     offered(entry("mine", mine))
-    with pytest.raises(UnsupportedError, match="cannot be expressed"):
+    with pytest.raises(UnsupportedError, match="cannot be converted"):
         formats.dumps(own, "onnx")
 
 

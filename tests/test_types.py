@@ -36,7 +36,7 @@ def expected() -> Found:
 
 
 def check(rules: Found) -> None:
-    """Nothing, where each line that is wrong has errors of its kind, and no other line has any."""
+    """Check that each line that is wrong has errors of its kind, and no other line has any."""
     wanted = expected()
     assert wanted.keys() == rules.keys()
     for place, kinds in wanted.items():

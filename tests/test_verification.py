@@ -1,4 +1,4 @@
-"""What is wrong with a model file is found, and nothing is found where nothing is wrong."""
+"""What is wrong with a model file is found, and nothing is found if nothing is wrong."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_tensors_have_the_data_that_they_ask_for(tensor: Tensor, wrong: bool, tm
 
 
 def test_unaligned_tensors_are_noted(tmp_path: Path) -> None:
-    """Weights that cannot be used in place are no error, and are told."""
+    """Weights that cannot be used in place are no error, and are reported."""
     tensors = [Tensor(name="x" * n, dims=[1001], data_type=2, raw_data=Literal(bytes(1001))) for n in (1, 2)]
     tensors.append(Tensor(name="y", dims=[1001], data_type=FLOAT, raw_data=Literal(bytes(4004))))
     path = saved(tmp_path, *tensors)
@@ -148,12 +148,12 @@ def test_unaligned_tensors_are_noted(tmp_path: Path) -> None:
 
 
 def test_unused_bytes_of_data_files_are_noted(tiny_model: Path, tmp_path: Path) -> None:
-    """What no tensor uses of a data file is told, with the number of bytes."""
+    """What no tensor uses of a data file is reported, with the number of bytes."""
     formats.convert(tiny_model, tmp_path / "a.onnx", external_data="w.data")
     with (tmp_path / "w.data").open("ab") as file:
         file.write(bytes(100))
     (note,) = verify(tmp_path / "a.onnx").notes
-    assert ("gap", "no tensor uses 100 bytes of it") == (note.kind, note.detail)
+    assert ("gap", "100 bytes of it are not used by any tensor") == (note.kind, note.detail)
 
 
 def test_equal_ranges_are_read_once(tmp_path: Path) -> None:

@@ -129,7 +129,9 @@ def flags_of(options: Iterable[type]) -> dict[str, tuple[Row, Flag]]:
                 for name in flag.names:
                     _, known = table.setdefault(name, (row, flag))
                     if (known.takes_text, known.text_is_optional) != (flag.takes_text, flag.text_is_optional):
-                        raise OptionError(f"the options of {each.__module__} use {name} in another way than others do")
+                        raise OptionError(
+                            f"the options of {each.__module__} use {name} for something else than other options do"
+                        )
     return table
 
 
@@ -158,7 +160,7 @@ def ask_key(*, twice: bool = False) -> str:
 
     key = getpass("Key: ")
     if twice and getpass("The same key again: ") != key:
-        raise OptionError("the two keys that were typed differ")
+        raise OptionError("the two typed keys differ")
     return key
 
 

@@ -44,7 +44,7 @@ def _words(error: BaseException, rows: Mapping[str, Row]) -> str:
         return f"{error.filename}: {words}" if error.filename else words
     if isinstance(error, (FormatError, OptionError)) or not isinstance(error, Exception):
         return str(error)
-    return f"{type(error).__name__}: {error}; this is a mistake in the program, please report what --debug prints"
+    return f"{type(error).__name__}: {error}; this is a bug in formats, please report it with the output of --debug"
 
 
 def _limit(error: BaseException) -> str | None:
@@ -54,7 +54,7 @@ def _limit(error: BaseException) -> str | None:
     if isinstance(error, MemoryError) or code == errno.ENOMEM or any(text in words for text in OUT_OF_MEMORY):
         return f"there is not enough memory{_soft_limit('RLIMIT_AS', 'bytes of addresses', 'ulimit -v')}"
     if isinstance(error, RuntimeError) and "start new thread" in words:
-        return f"no thread could be started{_soft_limit('RLIMIT_NPROC', 'processes and threads', 'ulimit -u')}"
+        return f"a thread could not be started{_soft_limit('RLIMIT_NPROC', 'processes and threads', 'ulimit -u')}"
     if code in (errno.EMFILE, errno.ENFILE):
         limit = _soft_limit("RLIMIT_NOFILE", "open files", "ulimit -n")
         return f"{getattr(error, 'filename', None) or 'a file'}: too many files are open{limit}"

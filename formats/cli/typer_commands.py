@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 VERSION = ("--version", "Print the version and exit.")
 HELP = ("-h, --help", "Show this message and exit.")
 SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
-DESCRIPTION = "Look at models, check, compare and convert them: .onnx, .onnxz and .rten."
+DESCRIPTION = "Convert, inspect, verify and compare models: .onnx, .onnxz and .rten."
 
 
 def run(

@@ -39,7 +39,7 @@ class ArchiveLink(NamedTuple):
     def of(cls, model: Model) -> ArchiveLink | None:
         """The link of a model, if it has one.
 
-        Raises: DecodeError where it is not complete, or says what cannot be.
+        Raises: DecodeError if it is not complete, or says what cannot be.
         """
         told = [(entry.key, entry.value or "") for entry in entries(model, "metadata_props") if entry.key in KEYS]
         if not told:
@@ -47,9 +47,7 @@ class ArchiveLink(NamedTuple):
         values = dict(told)
         if len(told) != len(KEYS) or len(values) != len(KEYS):
             found = ", ".join(key for key, _ in told)
-            message = (
-                f"the metadata have {found}; a graph that is linked to an archive has {', '.join(KEYS)}, each once"
-            )
+            message = f"the metadata has {found}; a graph that is linked to an archive has {', '.join(KEYS)}, each once"
             raise DecodeError(message, where="metadata_props")
         for key, is_possible in (
             (ARCHIVE, is_name(values[ARCHIVE])),
@@ -57,7 +55,7 @@ class ArchiveLink(NamedTuple):
             (DIRECTORY, _SHA256.fullmatch(values[DIRECTORY])),
         ):
             if not is_possible:
-                raise DecodeError(f"{key} is {values[key]!r:.80}, which cannot be", where="metadata_props")
+                raise DecodeError(f"{key} is {values[key]!r:.80}, which is not valid", where="metadata_props")
         return cls(values[ARCHIVE], int(values[NBYTES]), values[DIRECTORY])
 
     def added_to(self, model: Model) -> Model:

@@ -19,7 +19,7 @@ class DataType(NamedTuple):
 
     number: int
     name: str
-    bits: int  # an element in raw form; 0 where there is no raw form
+    bits: int  # an element in raw form; 0 if there is no raw form
     kind: str  # numpy's letter: "f" for floats, "i" and "u" for integers, "b" for BOOL, "c" for complex, "O" for text
     numpy_name: str  # a numpy type, or one of ml_dtypes
     field: str  # the typed field of TensorProto that may hold the elements
@@ -112,6 +112,6 @@ def numpy_dtype(number: int) -> np.dtype[Any]:
 
 @cache
 def from_numpy_dtype(dtype: np.dtype[Any]) -> DataType | None:
-    """The row for a numpy type, or `None` where ONNX has none."""
+    """The row for a numpy type, or `None` if ONNX has none."""
     wanted = "object" if dtype.kind in "OUS" else dtype.newbyteorder("=").name
     return next((row for row in DATA_TYPES if row.numpy_name == wanted), None)

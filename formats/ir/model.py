@@ -320,7 +320,7 @@ class Tensor(Message):
     def source(self) -> Source:
         """The elements in raw form (row-major, little-endian, packed), wherever they are stored; reads nothing.
 
-        Raises: TensorDataError where there is no raw form, no data, or not as much as `dims` demands.
+        Raises: TensorDataError if there is no raw form, no data, or not as much as `dims` demands.
         """
         from formats.ir.storage import raw_source
 
@@ -555,7 +555,7 @@ class Model(Message):
     def tensor(self, name: str) -> Tensor:
         """The tensor with this name or at this dotted place; an initialiser of the main graph goes before others.
 
-        Raises: LookupError where there is none, or where several others have the name.
+        Raises: LookupError if there is none, or where several others have the name.
         """
         from formats.ir.walk import tensor_named
 
@@ -564,9 +564,9 @@ class Model(Message):
     def close(self) -> None:
         """Let go of the files that the weights lie in, so that they can be replaced and removed, also on Windows.
 
-        Arrays and views that were made of weights stay as they are; on Windows they keep their file until the last of
-        them is gone. For a weight that is read later the file is opened anew, and must be the same still. Copies of the
-        model, and models of which it has tensors, have the same files. No other thread may read meanwhile.
+        Arrays and views that were made of weights stay unchanged; on Windows they keep their file until the last of
+        them is gone. For a weight that is read later the file is opened again, and must be the same still. Copies of
+        the model, and models of which it has tensors, have the same files. No other thread may read meanwhile.
         """
         from formats.ir.storage import files
 

@@ -29,7 +29,7 @@ STORAGE = frozenset(("raw_data", *dtypes.TYPED_FIELDS, "external_data", "data_lo
 def data_type(tensor: Tensor) -> DataType:
     """The row of the tensor's element type.
 
-    Raises: TensorDataError where it has none, or one that this version does not know.
+    Raises: TensorDataError if it has none, or one that this version does not know.
     """
     row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
     if row is None:
@@ -108,8 +108,8 @@ def to_numpy(tensor: Tensor) -> np.ndarray[Any, np.dtype[Any]]:
             array = numpy.frombuffer(data, dtype=dtypes.numpy_dtype(row.number))
         try:
             array = array.reshape(tensor.dims)
-        except ValueError as error:  # many dims, or large ones beside a zero
-            raise TensorDataError(f"tensor {tensor.name!r:.80} is no array of numpy's: {error}") from error
+        except ValueError as error:  # many dims, or large ones next to a zero
+            raise TensorDataError(f"tensor {tensor.name!r:.80} cannot become a numpy array: {error}") from error
     array.flags.writeable = False
     return array
 
@@ -117,7 +117,7 @@ def to_numpy(tensor: Tensor) -> np.ndarray[Any, np.dtype[Any]]:
 def from_numpy(array: np.ndarray[Any, np.dtype[Any]], name: str | None = None) -> Tensor:
     """A tensor with the elements of `array` as raw data, or as strings where they are `str` or `bytes`.
 
-    The data are copied only where they are not contiguous and little-endian already.
+    The data are copied only if they are not contiguous and little-endian already.
 
     Raises: TensorDataError for a numpy type that ONNX lacks.
     """

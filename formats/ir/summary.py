@@ -73,7 +73,7 @@ def _nbytes(tensors: Iterable[Tensor]) -> int:
 
 
 def type_text(value_type: Type | None) -> str:
-    """A type in the text form of ONNX; "" where it is not known.
+    """A type in the text form of ONNX; "" if it is not known.
 
     Spec: ONNX docs, "Open Neural Network Exchange (ONNX) Text Syntax".
     """

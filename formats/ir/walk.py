@@ -65,7 +65,7 @@ def visit(
     `where` is the dotted place of `message` itself, by default the root. Lists that are still undecoded are decoded,
     unless `enter` says of one that it need not be. `only` may pass over messages, before their places are put together.
 
-    Raises: EncodeError for a message that contains itself; DecodeError where a list cannot be decoded.
+    Raises: EncodeError for a message that contains itself; DecodeError if a list cannot be decoded.
     """
     inner: Iterator[tuple[Any, Any]] = iter([(where, message)])
     stack = [inner]  # what is left to visit at each depth: as much as is deep, however long the lists are
@@ -78,7 +78,7 @@ def visit(
             yield _dotted(place), item
         if not isinstance(item, Tensor):
             if len(stack) > MAX_DEPTH:
-                raise EncodeError("the model is nested too deep, or contains itself")
+                raise EncodeError("the model is nested too deeply, or contains itself")
             stack.append(_inner(place, item, wanted, enter, only))
 
 

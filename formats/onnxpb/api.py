@@ -239,7 +239,7 @@ def _serialize(message: Any, f: Writable, format: str | None, options: Serialize
             _write(plan, engine)
             return
         if len(plan.files) > 1 and path is None:
-            raise TypeError("external data are written beside a path, and there is none")
+            raise TypeError("external data needs a path to be written next to, and there is none")
         for file in plan.files[:-1]:  # each by itself: the model is being written by somebody else
             execute(WritePlan((file,)), engine)
         f.write(to_bytes(WritePlan(plan.files[-1:])))

@@ -181,7 +181,7 @@ class Pieces:
         piece = self._read(number)
         expected = self._checks[number * CHECK_BYTES : (number + 1) * CHECK_BYTES]
         if not hmac.compare_digest(self._check(number, piece), expected):
-            raise CryptError("the encrypted model was changed since it was opened; open it again")
+            raise CryptError("the encrypted model has changed since it was opened; open it again")
         return piece
 
     def _read(self, number: int) -> bytes:
@@ -198,7 +198,7 @@ def read_ciphertext(source: Source, offset: int, nbytes: int) -> bytes:
     try:
         return source.read(offset, nbytes)
     except FormatError as error:
-        raise CryptError(f"the encrypted model was changed while it was read: {error.message}") from error
+        raise CryptError(f"the encrypted model changed while it was read: {error.message}") from error
 
 
 @dataclass(frozen=True, slots=True, eq=False)

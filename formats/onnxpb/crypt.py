@@ -63,8 +63,8 @@ TAG_BYTES = 16
 KEY_BYTES = 32
 KEY_ITERATIONS = 100_000
 PEER_LIMIT_BYTES = (1 << 31) - 1  # onnx-light counts in int
-UNVOUCHED = "nothing shows whether such a file was changed or made up"
-WRONG = "the key is wrong, or the encrypted model was changed or cut short"
+UNVOUCHED = "nobody can detect whether such a file was changed or forged"
+WRONG = "the key is wrong, or the encrypted model was changed or truncated"
 
 
 class Variant(NamedTuple):
@@ -107,7 +107,7 @@ def read_model(source: Source, path: Path | None, options: ReadOptions) -> Model
     from formats.onnxpb import external
 
     if options.key is None:
-        raise CryptError("the model is encrypted, and no key was given; `key` gives one")
+        raise CryptError("the model is encrypted, and no key was given; pass one with `key`")
     text = decrypt(source, Key.of(options.key).password, allow_encryption=options.allow_encryption)
     return external.read_model(text, path, options)
 
@@ -118,7 +118,7 @@ def cautions(source: Source, model: Model) -> Iterator[Loss]:
         yield Loss("unauthenticated", "", f"{CBC.magic.decode()} files have no tag: {UNVOUCHED}", False)
     outside = [where for where, _ in walk.external_tensors(model)]
     if outside:
-        yield Loss("unauthenticated", outside[0], f"{len(outside)} tensors are in files beside it, not encrypted")
+        yield Loss("unauthenticated", outside[0], f"{len(outside)} tensors are in other files, which are not encrypted")
 
 
 def plan_model(model: Model, destination: Path, options: CryptOptions) -> WritePlan:
@@ -129,13 +129,13 @@ def plan_model(model: Model, destination: Path, options: CryptOptions) -> WriteP
     from formats.onnxpb import OnnxOptions, external
 
     if options.key is None:
-        raise CryptError("no key was given to encrypt the model with; `key` gives one")
+        raise CryptError("no key was given to encrypt the model with; pass one with `key`")
     plain = external.plan_model(model, destination, OnnxOptions(external_data=False))
     text = Concat.of(*(write.source for write in plain.files[-1].writes))
     file = encrypt(text, destination, Key.of(options.key).password, options.encryption)
     losses = [loss for loss in plain.losses if loss.kind != "protobuf_limit"]
     if options.encryption == CBC.number:
-        detail = f"{CBC.magic.decode()} files have no tag: {UNVOUCHED}, and readers want to be told to open them"
+        detail = f"{CBC.magic.decode()} files have no tag: {UNVOUCHED}, and readers open them only on request"
         losses.append(Loss("unauthenticated", "", detail, False))
     if file.nbytes > PEER_LIMIT_BYTES:
         losses.append(Loss("peer_limit", "", f"the file has {file.nbytes} bytes; onnx-light reads up to 2 GiB"))
@@ -166,7 +166,7 @@ def encrypt(
     if form is None:
         raise CryptError(f"there is no variant {variant} of encrypted models, only {', '.join(map(str, VARIANTS))}")
     if text.nbytes > form.max_nbytes:
-        raise CryptError(f"{form.title} encrypts up to {form.max_nbytes} bytes, and the model has {text.nbytes}")
+        raise CryptError(f"{form.title} encrypts at most {form.max_nbytes} bytes, and the model has {text.nbytes}")
     salt = secrets.token_bytes(SALT_BYTES) if salt is None else salt
     nonce = secrets.token_bytes(form.nonce_nbytes) if nonce is None else nonce
     header = form.magic + salt + nonce
@@ -201,9 +201,9 @@ def decrypt(source: Source, password: bytes, *, allow_encryption: int | None = N
         )
     nbytes = source.nbytes - variant.ciphertext_offset
     if nbytes < 0 or (variant is CBC and (not nbytes or nbytes % CBC_BLOCK_BYTES)):
-        raise CryptError(f"the encrypted model was cut short: it has {source.nbytes} bytes, which cannot be all")
+        raise CryptError(f"the encrypted model was truncated: {source.nbytes} bytes are too few")
     if nbytes > variant.max_nbytes:
-        raise CryptError(f"{variant.title} encrypts up to {variant.max_nbytes} bytes, and here are {nbytes}")
+        raise CryptError(f"{variant.title} encrypts at most {variant.max_nbytes} bytes, and the file has {nbytes}")
     ciphers = _ciphers()
     header, tag = head[: variant.header_nbytes], head[variant.header_nbytes : variant.ciphertext_offset]
     key = derive_key(password, header[len(variant.magic) : -variant.nonce_nbytes])
@@ -226,7 +226,7 @@ def sniff_variant(head: bytes) -> Variant:
         if head.startswith(variant.magic):
             return variant
     if head.startswith(MAGIC) and len(head) > len(MAGIC):
-        raise CryptError(f"this version knows no encrypted models that start with {head[:8]!r}")
+        raise CryptError(f"this version does not know encrypted models that start with {head[:8]!r}")
     raise CryptError(f"an encrypted model starts with {MAGIC!r}, this file with {head[:8]!r}")
 
 
@@ -236,7 +236,7 @@ def by_title(title: str) -> Variant:
     Raises: ValueError where there is none.
     """
     if title not in BY_TITLE:
-        raise ValueError(f"encryption is {title!r}, and must be one of {', '.join(BY_TITLE)}")
+        raise ValueError(f"encryption is {title!r}, but must be one of {', '.join(BY_TITLE)}")
     return BY_TITLE[title]
 
 

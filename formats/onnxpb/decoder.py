@@ -176,7 +176,9 @@ class _Decoder:
     def excess(self, depth: int) -> LimitError:
         """What to raise where there are too many messages, or one is too deep."""
         if depth > self.max_depth:
-            return LimitError(f"messages are nested deeper than {self.max_depth}; `max_depth` allows up to {DEEPEST}")
+            return LimitError(
+                f"messages are nested more than {self.max_depth} deep; `max_depth` allows up to {DEEPEST}"
+            )
         return LimitError(f"the file holds more than {MAX_MESSAGES} messages")
 
     def merge(self, values: dict[str, Any], table: MessageTable, start: int, end: int, depth: int) -> None:
@@ -205,7 +207,7 @@ class _Decoder:
         """
         if row.inner and any(part.nbytes % row.inner for part in parts):
             sizes = ", ".join(str(part.nbytes) for part in parts[:3])
-            raise WireError(f"{sizes} bytes are no whole number of {row.inner}-byte elements")
+            raise WireError(f"{sizes} bytes are not a whole number of {row.inner}-byte elements")
         if row.repeated and row.name in values:
             self.add(values, row.name, parts)
         else:
@@ -276,7 +278,7 @@ class _Decoder:
                 data = self.read(position, stop - position)
                 self.fields(values, table, data, 0, stop - position, position, depth)
         except IndexError:
-            raise TruncatedError("the data end inside a field", file_offset=position) from None
+            raise TruncatedError("the data ends inside a field", file_offset=position) from None
         except FormatError as error:
             _locate(error, values, row, position)
             raise
@@ -288,7 +290,9 @@ class _Decoder:
         Raises: LimitError where they are too many.
         """
         if nbytes > FIELD_BYTES:
-            raise LimitError(f"a field that is no weights has {nbytes} bytes; up to {FIELD_BYTES} are read")
+            raise LimitError(
+                f"a field that does not contain weights has {nbytes} bytes; at most {FIELD_BYTES} are read"
+            )
         return self.source.read(position, nbytes)
 
     def group(self, position: int, end: int, tag: int, after: int) -> tuple[bytes, int]:
@@ -491,7 +495,7 @@ class _Decoder:
                 else:
                     values["unknown_fields"] = b"".join(unknown)
         except (IndexError, struct.error):
-            raise TruncatedError("the data end inside a field", file_offset=origin + start) from None
+            raise TruncatedError("the data ends inside a field", file_offset=origin + start) from None
         except FormatError as error:
             _locate(error, values, row, origin + start)
             raise

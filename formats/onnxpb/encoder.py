@@ -38,7 +38,7 @@ def encode(message: Any, replace: Callable[[Tensor], Tensor] | None = None) -> l
         try:
             return _encode(message, tables()[type(message).message], replace)
         except RecursionError:
-            raise EncodeError("the model is nested too deep, or contains itself") from None
+            raise EncodeError("the model is nested too deeply, or contains itself") from None
 
 
 def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tensor] | None) -> list[Any]:

@@ -50,7 +50,7 @@ _FILE_NAME = re.compile('[^<>:;,?"*|/]+')
 class ExternalDataInfo:
     """What the reference of a tensor says; `offset` and `length` are in bytes, and `None` where it does not tell.
 
-    Raises: ValueError for an offset or a length that is no number of bytes.
+    Raises: ValueError for an offset or a length that is not a number of bytes.
     """
 
     def __init__(self, tensor: Any) -> None:
@@ -67,7 +67,7 @@ def _number(places: dict[str, str], key: str) -> int | None:
         return None
     value = int(places[key])
     if value < 0:
-        raise ValueError(f"the {key} of external data must be non-negative, found {value}")
+        raise ValueError(f"the {key} of external data must not be negative, found {value}")
     return value
 
 
@@ -125,7 +125,7 @@ def convert_model_to_external_data(
         if os.path.isabs(location):  # noqa: PTH117 - a text, of which the answer is part of the contract
             raise ValueError("the location must be relative to the model")
         if Path(location).exists():
-            raise FileExistsError(f"the file of external data exists: {location}")
+            raise FileExistsError(f"the data file exists already: {location}")
     one_file = location or f"{uuid1()}.data"
     for where, tensor in walk.tensors(unwrap(model)):
         source = tensor.raw_data

@@ -69,7 +69,7 @@ def _read(source: Source, row: MessageField) -> Sequence[Any]:
         if row.kind in INTEGER_RANGES:
             data = varints(row.kind).apply(data)
         elif len(data) % dtype.itemsize:
-            raise WireError(f"{len(data)} bytes are no whole number of {dtype.itemsize}-byte elements")
+            raise WireError(f"{len(data)} bytes are not a whole number of {dtype.itemsize}-byte elements")
     except FormatError as error:
         error.where = row.name
         raise
@@ -145,7 +145,7 @@ class Limits:
         """
         self.messages += 1
         if depth > self.max_depth:
-            raise LimitError(f"messages are nested deeper than {self.max_depth}; `max_depth` allows up to {DEEPEST}")
+            raise LimitError(f"messages are nested more than {self.max_depth} deep; `max_depth` allows up to {DEEPEST}")
         if self.messages > MAX_MESSAGES:
             raise LimitError(f"the file holds more than {MAX_MESSAGES} messages")
 

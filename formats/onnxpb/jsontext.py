@@ -55,7 +55,7 @@ def to_json(message: Any) -> str:
     try:
         return json.dumps(_members(message), indent=2)
     except RecursionError:
-        raise EncodeError("the model is nested too deep, or contains itself") from None
+        raise EncodeError("the model is nested too deeply, or contains itself") from None
 
 
 def _members(message: Any) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def parse(text: str, message_class: type[T], max_depth: int = MAX_DEPTH) -> T:
     try:
         value = json.loads(text, object_pairs_hook=_Object, parse_constant=_refuse)
     except RecursionError:
-        raise LimitError("objects and lists are nested too deep") from None
+        raise LimitError("objects and lists are nested too deeply") from None
     except json.JSONDecodeError as error:
         raise DecodeError(f"the text is not JSON: {error.msg} (line {error.lineno}, column {error.colno})") from None
     except ValueError as error:
@@ -130,7 +130,7 @@ def parse(text: str, message_class: type[T], max_depth: int = MAX_DEPTH) -> T:
     try:
         message: T = _Parser(max_depth).message(message_class.message, value, 0)  # type: ignore[attr-defined]
     except RecursionError:
-        raise LimitError("messages are nested too deep for this thread") from None
+        raise LimitError("messages are nested too deeply for this thread") from None
     return message
 
 

@@ -47,7 +47,7 @@ class Key:
         with Path(path).open("rb") as file:
             content = file.read(MAX_KEY_BYTES + 1)
         if len(content) > MAX_KEY_BYTES:
-            raise CryptError(f"a key file has at most {MAX_KEY_BYTES} bytes, this one has more", path=path)
+            raise CryptError(f"the key file has more than {MAX_KEY_BYTES} bytes, the maximum", path=path)
         if not (password := _without_line_end(content)):
             raise CryptError("the key file is empty", path=path)
         return cls(password)

@@ -76,7 +76,7 @@ class ParseOptions:
     def __post_init__(self) -> None:
         mode = getattr(self.file_load_mode, "name", self.file_load_mode)  # an enum of onnx-light, or its text
         if mode not in FILE_LOAD_MODES:
-            raise ValueError(f"file_load_mode is {mode!r}, and must be one of {', '.join(FILE_LOAD_MODES)}")
+            raise ValueError(f"file_load_mode is {mode!r}, but must be one of {', '.join(FILE_LOAD_MODES)}")
         object.__setattr__(self, "file_load_mode", mode)
 
     @property
@@ -94,7 +94,7 @@ def parse_part(message_class: type[T], source: Source, form: Codec | ProtoSerial
     if form is JSON_CODEC:
         return jsontext.parse(read_text(source), message_class)
     if isinstance(form, Codec):
-        raise TypeError(f"{form.title} holds models only")
+        raise TypeError(f"{form.title} can hold only models")
     empty = CLASSES[message_class.message]()  # type: ignore[attr-defined]
     return cast("T", unwrap(form.deserialize_proto(source.read(), empty)))
 

@@ -120,7 +120,7 @@ class DataFiles:
     def _check_entry(self, file: File, offset: int, nbytes: int) -> None:
         """Raises ExternalDataError where the file is the archive of the link, and the range none of its entries."""
         if file in self._payloads and (offset, nbytes) not in self._payloads[file]:
-            raise ExternalDataError(f"the bytes {offset} to {offset + nbytes} are no entry of the archive")
+            raise ExternalDataError(f"the bytes {offset} to {offset + nbytes} are not an entry of the archive")
 
     def open(self, location: str) -> File:
         """The file at `location`, where policy allows it.
@@ -133,12 +133,14 @@ class DataFiles:
         try:
             file = self._walk(location) if self._capabilities.open_folders else self._look_up(location)
         except FileNotFoundError:
-            raise ExternalDataError("the data file does not exist; it must lie beside the model") from None
+            raise ExternalDataError("the data file does not exist; it must be next to the model") from None
         with file.descriptor() as descriptor:
             status = os.fstat(descriptor)
         if status.st_nlink > 1 and not self.hard_links:
             names = f"{status.st_nlink} names (hard links)"
-            raise ExternalDataError(f"the data file has {names}, which is not allowed here; a copy has one")
+            raise ExternalDataError(
+                f"the data file has {names}, which is not allowed here; use a copy, which has one name"
+            )
         return self.opened.setdefault((status.st_dev, status.st_ino), file)
 
     def _request(self, directory: Address, location: str) -> File:
@@ -194,11 +196,11 @@ class DataFiles:
                 continue
             allowed = [other for other in self.folders if resolved.is_relative_to(other.path)]
             if not allowed:
-                raise ExternalDataError("the data file is outside the model's directory, which may not be read")
+                raise ExternalDataError("the data file is outside the model's directory, where reading is not allowed")
             if resolved == path and not path.exists():
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
             folder, path = allowed[0], resolved
-        raise ExternalDataError("the data file was replaced while it was opened")
+        raise ExternalDataError("the data file was replaced while it was being opened")
 
     def _look_up(self, location: str) -> File:
         """The file at `location`, on a system that has no calls for open folders: checked before and after.
@@ -210,7 +212,7 @@ class DataFiles:
         resolved = self._resolve(path)
         file = LocalFile(resolved, keep_open=len(self.opened) < KEPT_OPEN, capabilities=self._capabilities)
         if not file.is_at(os.lstat(resolved)) or self._resolve(path) != resolved:
-            raise ExternalDataError("the data file was replaced while it was opened")
+            raise ExternalDataError("the data file was replaced while it was being opened")
         return file
 
     def _resolve(self, path: Path) -> Path:
@@ -218,7 +220,7 @@ class DataFiles:
         resolved = Path(os.path.realpath(path))
         allowed = (os.path.realpath(self.directory), Path(os.path.realpath(self.model_path)).parent)
         if not any(resolved.is_relative_to(directory) for directory in allowed):
-            raise ExternalDataError("the data file is outside the model's directory, which may not be read")
+            raise ExternalDataError("the data file is outside the model's directory, where reading is not allowed")
         return resolved
 
     def claim(self, file: File, start: int, end: int) -> None:
@@ -243,5 +245,5 @@ def _number(entries: dict[str | None, str], key: str) -> int | None:
     if not text:
         return None
     if not text.isascii() or not text.isdecimal() or len(text) > 20:
-        raise ExternalDataError(f"{key} is {text!r:.40}, which is no number of bytes")
+        raise ExternalDataError(f"{key} is {text!r:.40}, which is not a number of bytes")
     return int(text)

@@ -76,7 +76,7 @@ def _plan(message: Any, path: Path, form: Codec | ProtoSerializer, options: Seri
     is_model = isinstance(message, Model)
     if isinstance(form, Codec) and form not in BESIDE:
         if not is_model:
-            raise TypeError(f"{form.title} holds models only")
+            raise TypeError(f"{form.title} can hold only models")
         if options.save_as_external_data:
             raise TypeError(f"{form.title} has no external data")
         return form.plan(message, path, form.options())
@@ -207,7 +207,9 @@ def check_place(location: str, path: Path, *, with_model: bool = True) -> None:
         raise ExternalDataError(f"there is no folder for the data file {location!r:.80}", path=path)
     if place.parent == path.parent:
         if place.name.casefold() == path.name.casefold():  # one file, on some systems
-            raise ExternalDataError(f"{location!r:.80} cannot be the data file: it is the model itself", path=path)
+            raise ExternalDataError(
+                f"{location!r:.80} cannot be the data file, because it is the model itself", path=path
+            )
     elif with_model and os.path.lexists(place):
         reason = f"{location!r:.80} exists, and cannot be replaced together with the model; remove it first"
         raise ExternalDataError(reason, path=path)

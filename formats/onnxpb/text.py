@@ -58,7 +58,7 @@ def to_text(message: Any) -> str:
     try:
         _print(message, "", output)
     except RecursionError:
-        raise EncodeError("the model is nested too deep, or contains itself") from None
+        raise EncodeError("the model is nested too deeply, or contains itself") from None
     return "".join(output)
 
 
@@ -129,7 +129,7 @@ def parse(text: str, message_class: type[T], max_depth: int = MAX_DEPTH) -> T:
     try:
         message: T = parser.message(message_class.message, "", 0)  # type: ignore[attr-defined]
     except RecursionError:
-        raise LimitError("messages are nested too deep for this thread") from None
+        raise LimitError("messages are nested too deeply for this thread") from None
     return message
 
 

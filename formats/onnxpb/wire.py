@@ -98,7 +98,7 @@ def skip_field(data: Buffer, position: int, tag: int) -> int:
     while True:
         number, wire_type = tag >> 3, tag & 7
         if not 0 < number <= MAX_FIELD_NUMBER:
-            raise WireError(f"field number {number} is not valid")
+            raise WireError(f"field number {number} is invalid")
         if wire_type == WireType.VARINT:
             _, position = decode_varint(data, position)
         elif wire_type == WireType.I64:
@@ -110,19 +110,19 @@ def skip_field(data: Buffer, position: int, tag: int) -> int:
             position += 4
         elif wire_type == WireType.SGROUP:
             if len(groups) == MAX_GROUP_DEPTH:
-                raise LimitError(f"groups are nested deeper than {MAX_GROUP_DEPTH}")
+                raise LimitError(f"groups are nested more than {MAX_GROUP_DEPTH} deep")
             groups.append(number)
         elif wire_type == WireType.EGROUP:
             if not groups:
-                raise WireError(f"group {number} ends without having begun")
+                raise WireError(f"group {number} ends but did not begin")
             if groups.pop() != number:
-                raise GroupError(f"group {number} ends where another one must")
+                raise GroupError(f"group {number} ends where another group must end first")
         else:
             raise WireError(f"wire type {wire_type} does not exist")
         if not groups:
             return position
         if position >= len(data):
-            raise UnclosedGroupError("the data end inside a group")
+            raise UnclosedGroupError("the data ends inside a group")
         tag, position = decode_varint(data, position)
 
 
@@ -166,7 +166,7 @@ def unpack(data: bytes, inner: Any) -> list[Any]:
     """The elements of a packed field."""
     if isinstance(inner, struct.Struct):
         if len(data) % inner.size:
-            raise WireError(f"{len(data)} bytes are no whole number of {inner.size}-byte elements")
+            raise WireError(f"{len(data)} bytes are not a whole number of {inner.size}-byte elements")
         return [value for (value,) in inner.iter_unpack(data)]
     values, position = [], 0
     while position < len(data):

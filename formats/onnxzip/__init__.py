@@ -29,7 +29,7 @@ class ArchiveOptions:
     """How an `.onnxz` file is written.
 
     `alignment`: of every tensor in the file, in bytes; a power of two up to 65,536. `size_threshold`: the size in bytes
-    from which a tensor gets an entry of its own. An entry costs about 200 bytes, and tools that look at the unpacked
+    from which a tensor gets its own entry. An entry costs about 200 bytes, and tools that look at the unpacked
     graph only, such as shape inference, need the small tensors in it: hence the usual 1,024 of ONNX. `dedup`: tensors
     with equal bytes share an entry. Planning then reads those tensors that have the size of another; without it, only
     tensors that are one range of one file share.
@@ -37,11 +37,11 @@ class ArchiveOptions:
     Raises: OptionError for a value that is not possible.
     """
 
-    size_threshold: int = option(1024, size(), "Move tensors of SIZE or more out of the graph; 1K by default.")
+    size_threshold: int = option(1024, size(), "Move tensors of at least SIZE out of the graph; 1K by default.")
     alignment: int = option(
-        64, size(1, MAX_ALIGNMENT, power_of_two=True), "Put each of them at a multiple of SIZE; 64 by default."
+        64, size(1, MAX_ALIGNMENT, power_of_two=True), "Put each of these tensors at a multiple of SIZE; 64 by default."
     )
-    dedup: bool = option(False, SWITCH, "Store weights that are equal once.")
+    dedup: bool = option(False, SWITCH, "Store equal weights only once.")
 
     def __post_init__(self) -> None:
         settle(self)
@@ -67,7 +67,7 @@ def read(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS
 
 
 def check(source: Source) -> None:
-    """Nothing, where `source` is an `.onnxz` archive; whether its graph is a valid ONNX model makes no difference.
+    """Check that `source` is an `.onnxz` archive; whether its graph is a valid ONNX model makes no difference.
 
     Raises: DecodeError or ExternalDataError; `requirement` is the number in docs/onnxz.md of what the file breaks.
     """
@@ -103,7 +103,7 @@ def update(
     Models that were read from the archive before cannot reach their weights any more: read it again. A process that
     is killed meanwhile leaves the old archive, the new one, or one that every reader refuses until `repair`.
 
-    Raises: DecodeError where there is no archive at `path`; FileExistsError where an earlier update was interrupted;
+    Raises: DecodeError if there is no archive at `path`; FileExistsError if an earlier update was interrupted;
     other FormatErrors and OSErrors as in writing. The archive is as it was then.
     """
     from formats.onnxzip import editing
@@ -113,9 +113,9 @@ def update(
 
 
 def repair(path: str | os.PathLike[str]) -> bool:
-    """The archive at `path` is complete, whatever was interrupted; whether it was put back to what it was before.
+    """The archive at `path` is complete, whatever was interrupted; whether it was restored to its old state before.
 
-    Raises: DecodeError where it is damaged otherwise.
+    Raises: DecodeError if it is damaged otherwise.
     """
     from formats.onnxzip import editing
 

@@ -1,4 +1,4 @@
-"""How a model becomes an archive: which tensors have an entry of their own, and how the graph refers to it.
+"""How a model becomes an archive: which tensors have their own entry, and how the graph refers to it.
 
 The last entry is the graph, a valid ModelProto. A tensor with an entry is stored as ONNX external data whose
 `location` is the entry's name, so that unpacking an archive gives a model with external data.
@@ -46,10 +46,10 @@ _OFFSET = {"offset": "0"}
 def plan_model(model: Model, destination: Path, options: ArchiveOptions) -> WritePlan:
     """How to write `model` to the one file `destination`.
 
-    Raises: EncodeError for a model without a graph; TensorDataError where the bytes of an external tensor don't fit it.
+    Raises: EncodeError for a model without a graph; TensorDataError if the bytes of an external tensor don't fit it.
     """
     if model.graph is None:
-        raise EncodeError("the model has no graph, so nothing could read its archive")
+        raise EncodeError("the model has no graph, so no program could read its archive")
     packing = Packing(options)
     packing.pack(model)
     return WritePlan((packing.file_plan(destination),), losses=tuple(packing.losses))
@@ -95,7 +95,7 @@ class Packing:
     def store(self, tensor: Tensor, where: str) -> Entry | Source | None:
         """Where the elements of `tensor` go: into an entry, raw into the graph, or into the graph as they are.
 
-        Typed fields stay as they are, so that they come back as they were. So does what could not be checked against
+        Typed fields stay unchanged, so that they come back as they were. So does what could not be checked against
         the tensor's type and shape when it is read.
         """
         external = tensor.data_location == EXTERNAL
@@ -158,10 +158,10 @@ class Packing:
         """Note what the references of external data said beyond the place."""
         keys = {entry.key for entry in tensor.external_data}.difference(KEYS)
         if "checksum" in keys:
-            detail = "the checksum of the external data file does not hold for an archive"
+            detail = "the checksum of the external data file does not apply to an archive"
             self.losses.append(Loss("checksum", where, detail, matters=False))
         if others := sorted(str(key) for key in keys - {"checksum"}):
-            detail = f"an archive has no place for {', '.join(others)} of external data"
+            detail = f"an archive cannot hold {', '.join(others)} of external data"
             self.losses.append(Loss("external_data", where, detail, matters=False))
 
 
@@ -181,7 +181,7 @@ def _referring(tensor: Tensor, entry: Entry) -> Tensor:
     """The tensor with its elements in an entry.
 
     The order keeps a distinction that ONNX files make: `length` comes before `offset` where the `data_location` was
-    DEFAULT, and behind it where there was none. Both are always there, since RTen wants both.
+    DEFAULT, and behind it if there was none. Both are always there, since RTen requires both.
 
     Spec: docs/onnxz.md, Z-8.4.
     """

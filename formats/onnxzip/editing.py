@@ -1,7 +1,7 @@
 """Archives that are changed where they are: weights that stay are not written again.
 
 Entries that the model still uses stay as long as no entry before them goes; behind them, new entries, the graph and the
-directory are written anew. Where that would leave a hole, the archive is written as a whole, beside the old one.
+directory are written again. Where that would leave a hole, the archive is written as a whole, next to the old one.
 
 Spec: docs/onnxz.md, "Editing".
 """
@@ -60,8 +60,8 @@ def update(model: Model, path: Path, options: ArchiveOptions, engine: EngineOpti
     disk. A process that is killed leaves the old archive, the new one, or one that every reader refuses and `repair`
     puts back.
 
-    Raises: DecodeError where there is no archive at `path`; FileExistsError where an earlier update was interrupted;
-    TensorDataError where another process changed or replaced the archive meanwhile, BlockingIOError where one is about
+    Raises: DecodeError if there is no archive at `path`; FileExistsError if an earlier update was interrupted;
+    TensorDataError if another process changed or replaced the archive meanwhile, BlockingIOError if one is about
     to; EncodeError and others as in writing. The archive is as it was then, or as the other process wrote it.
     """
     if engine.dry_run:
@@ -93,9 +93,9 @@ def _stale_links(path: Path, directory: bytes) -> Iterator[Loss]:
 
 
 def repair(path: Path) -> bool:
-    """The archive at `path` is complete, and no undo file is left; whether it was put back to what it was.
+    """The archive at `path` is complete, and no undo file is left; whether it was restored to its old state.
 
-    Raises: DecodeError where it is damaged and there is no undo file, or a damaged one.
+    Raises: DecodeError if it is damaged and there is no undo file, or a damaged one.
     """
     publication.repair(Path(os.path.realpath(path)))
     undo = undo_path(path)

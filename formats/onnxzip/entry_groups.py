@@ -53,7 +53,7 @@ class EntryGroup(Source):
         buffer[:] = self.view()[offset : offset + len(buffer)]
 
     def slice(self, offset: int, nbytes: int) -> Source:
-        """The range as a literal where it is not all of it."""
+        """The range as a literal if it is not all of it."""
         self._check_range(offset, nbytes)
         return self if nbytes == self.nbytes else Literal(self.read(offset, nbytes))
 

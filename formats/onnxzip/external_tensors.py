@@ -67,19 +67,19 @@ def check(tensor: ExternalTensor, entry_nbytes: Mapping[str, int]) -> str:
     location = _location(tensor, places, entry_nbytes)
     nbytes = entry_nbytes[location]
     if places.get("offset", "0") != "0":
-        message = f"offset is {places['offset']!r:.40}: a tensor has an entry from its first byte on, so it must be '0'"
+        message = f"offset is {places['offset']!r:.40}, but must be '0': a tensor begins at the first byte of its entry"
         raise ExternalDataError(message, requirement="Z-7.4")
     if places.get("length", text := str(nbytes)) != text:
         message = f"length is {places['length']!r:.40}, entry {location} has {nbytes} bytes"
         raise ExternalDataError(message, requirement="Z-7.5")
     if tensor.others:
         if own := [name for number, name in OWN_DATA.items() if number in tensor.others]:
-            message = f"the tensor has data in an entry and in the graph as well ({', '.join(own)})"
+            message = f"the tensor has data both in an entry and in the graph ({', '.join(own)})"
             raise ExternalDataError(message, requirement="Z-7.6")
         raise ExternalDataError("the tensor is a segment of a larger one", requirement="Z-7.7")
     row = BY_NUMBER.get(tensor.data_type)
     if row is None or not row.bits:
-        message = f"element type {type_name(tensor.data_type)} has no size in bytes that is known, so it has no entry"
+        message = f"element type {type_name(tensor.data_type)} has no known size in bytes, so it cannot have an entry"
         raise ExternalDataError(message, requirement="Z-7.8")
     if tensor.dims and min(tensor.dims) < 0:
         message = f"the tensor has a negative dimension: {_shortened(tensor.dims)}"
@@ -96,18 +96,18 @@ def check(tensor: ExternalTensor, entry_nbytes: Mapping[str, int]) -> str:
 def _location(tensor: ExternalTensor, places: Mapping[str, str], entries: Mapping[str, int]) -> str:
     """The entry that the tensor names.
 
-    Raises: ExternalDataError where its keys are not those that they must be, or there is no such entry.
+    Raises: ExternalDataError if its keys are not those that they must be, or there is no such entry.
     """
     if len(places) != len(tensor.places) or not places.keys() <= KEYS or "location" not in places:
         keys = ", ".join(repr(key) for key, _ in tensor.places[:9])
         message = (
-            f"external data have the keys {keys or 'of none'}; "
-            "there must be location, and may be offset and length, each once"
+            f"external_data has the keys {keys or 'of none'}; it must have location, and may have offset and length, "
+            "each once"
         )
         raise ExternalDataError(message, requirement="Z-7.2")
     location = places["location"]
     if location not in entries:
-        message = f"the data are in {location!r:.80}, which is no entry of the archive"
+        message = f"the data are in {location!r:.80}, which is not an entry of the archive"
         raise ExternalDataError(message, requirement="Z-7.3")
     return location
 

@@ -297,9 +297,9 @@ class _Scanner:
             self.finish(inner, depth)
 
     def check_depth(self, depth: int) -> None:
-        """Nothing, where a message may be at that depth."""
+        """Check that a message may be at that depth."""
         if depth > self.max_depth:
-            message = f"messages are nested deeper than {self.max_depth}; `max_depth` allows up to {DEEPEST}"
+            message = f"messages are nested more than {self.max_depth} deep; `max_depth` allows up to {DEEPEST}"
             raise LimitError(message, requirement="Z-6.4")
 
     def finish(self, parts: _Parts, depth: int) -> None:
@@ -341,13 +341,13 @@ def _dims(data: bytes) -> Iterator[int]:
             value, position = decode_varint(data, position)
             yield value
     except (IndexError, FormatError):
-        raise TruncatedError("the numbers of dims do not fill their field", requirement="Z-6.7") from None
+        raise TruncatedError("the numbers in dims do not fill their field exactly", requirement="Z-6.7") from None
 
 
 def _told(error: IndexError | FormatError, file_offset: int) -> FormatError:
-    """The error with the requirement that is broken and, where it is not known better, the place."""
+    """The error with the requirement that is broken and, if it is not known better, the place."""
     if isinstance(error, IndexError):
-        return TruncatedError("the data end inside a field", file_offset=file_offset, requirement="Z-6.1")
+        return TruncatedError("the data ends inside a field", file_offset=file_offset, requirement="Z-6.1")
     if error.requirement is None:
         in_group = isinstance(error, GroupError | LimitError)
         error.requirement = "Z-6.3" if in_group else "Z-6.2" if isinstance(error, VarintError) else "Z-6.1"

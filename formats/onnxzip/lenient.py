@@ -66,12 +66,12 @@ class _Listed(NamedTuple):
 def read_loose_entries(source: Source) -> tuple[list[LooseEntry], list[Loss]]:
     """The entries of a zip file in the order of the file, without its directories, and what a strict reader refuses.
 
-    Raises: DecodeError where the archive is ambiguous, or not stored.
+    Raises: DecodeError if the archive is ambiguous, or not stored.
     """
     start, count, end, comment_nbytes = _find_directory(source)
     listed = list(_listed(source.read(start, end - start), start))
     if len(listed) != count:
-        raise DecodeError(f"the directory has {len(listed)} entries, the end record says {count}")
+        raise DecodeError(f"the directory has {len(listed)} entries, but the end record says {count}")
     entries = [_local_entry(source, item, start) for item in listed]
     in_place = sorted(entries, key=lambda entry: (entry.file_offset, entry.end))
     files = [entry for entry in in_place if not entry.name.endswith("/")]
@@ -83,7 +83,9 @@ def read_loose_entries(source: Source) -> tuple[list[LooseEntry], list[Loss]]:
         "have extra fields in the directory": [item.name for item in listed if item.fields["extra_length"]],
         "have their sizes after their data": [item.name for item in listed if item.fields["flags"] & _SIZES_AFTERWARDS],
         "are directories": [entry.name for entry in in_place if entry.name.endswith("/")],
-        f"are at no multiple of {ALIGNMENT} bytes": [entry.name for entry in files if entry.payload_offset % ALIGNMENT],
+        f"are not at a multiple of {ALIGNMENT} bytes": [
+            entry.name for entry in files if entry.payload_offset % ALIGNMENT
+        ],
     }
     notes = [Loss(KIND, names[0], f"{len(names)} of {count} entries {what}") for what, names in odd.items() if names]
     unused = _unused_bytes(in_place, start)
@@ -92,7 +94,7 @@ def read_loose_entries(source: Source) -> tuple[list[LooseEntry], list[Loss]]:
         f"{unused} bytes belong to no entry": unused,
         "the directory is not in the order of the entries": in_place != entries,
         f"{MODEL_NAME} is not the last entry": bool(files) and not _is_model(files[-1].name),
-        "some names differ only in case, which not every system can tell apart": (
+        "some names differ only in case, which some systems cannot distinguish": (
             len({name.lower() for name in counts}) < len(counts)
         ),
     }
@@ -102,11 +104,11 @@ def read_loose_entries(source: Source) -> tuple[list[LooseEntry], list[Loss]]:
 def model_entry(entries: Sequence[LooseEntry]) -> LooseEntry:
     """The entry with the graph, which may be in a directory.
 
-    Raises: DecodeError where there is none, or more than one.
+    Raises: DecodeError if there is none, or more than one.
     """
     found = [entry for entry in entries if _is_model(entry.name)]
     if len(found) != 1:
-        raise DecodeError(f"{len(found)} entries are called {MODEL_NAME}, one must be")
+        raise DecodeError(f"{len(found)} entries are called {MODEL_NAME}, but exactly one must be")
     return found[0]
 
 
@@ -128,30 +130,30 @@ def _find_directory(source: Source) -> tuple[int, int, int, int]:
         position = tail.rfind(END.signature, 0, position)
     if not found:
         raise DecodeError(
-            "no end record reaches to the end of the file, so this is no zip file, or something follows it"
+            "no end record reaches the end of the file, so this is not a zip file, or something follows it"
         )
     if len(found) > 1:
-        raise DecodeError(f"{len(found)} end records reach to the end of the file: which one counts is not clear")
+        raise DecodeError(f"{len(found)} end records reach the end of the file: it is not clear which one applies")
     ((end_offset, end),) = found
     if end["disk"] or end["directory_disk"]:
-        raise DecodeError("the archive is one of several disks", file_offset=end_offset)
+        raise DecodeError("the archive is part of a multi-disk archive", file_offset=end_offset)
     directory_end, full = _zip64_end(source, end_offset, end)
     if full["directory_offset"] + full["directory_size"] != directory_end:
         message = (
             f"the directory ends at byte {full['directory_offset'] + full['directory_size']}, its end records begin "
-            f"at {directory_end}: something was put in front or between"
+            f"at {directory_end}: something was inserted before or between them"
         )
         raise DecodeError(message, file_offset=end_offset)
     return full["directory_offset"], full["entries"], directory_end, end["comment_length"]
 
 
 def _zip64_end(source: Source, end_offset: int, end: dict[str, int]) -> tuple[int, dict[str, int]]:
-    """Where the end records begin, and their values; those of zip64 records where there are any."""
+    """Where the end records begin, and their values; those of zip64 records if there are any."""
     locator_offset = end_offset - ZIP64_LOCATOR.nbytes
     has_locator = locator_offset >= 0 and source.read(locator_offset, 4) == ZIP64_LOCATOR.signature
     if not has_locator:
         if any(end[name] == sentinel(name) for name in _END_NAMES):
-            raise DecodeError("the end record refers to zip64 records, and there are none", file_offset=end_offset)
+            raise DecodeError("the end record refers to zip64 records, but there are none", file_offset=end_offset)
         return end_offset, end
     locator = ZIP64_LOCATOR.unpack(source.read(locator_offset, ZIP64_LOCATOR.nbytes))
     record_offset = locator["record_offset"]
@@ -182,18 +184,18 @@ def _listed(data: bytes, start: int) -> Iterator[_Listed]:
         encoded = data[name_offset:extra_offset]
         name = encoded.decode("utf-8", "replace")
         if not name or "\0" in name or "\\" in name:
-            raise DecodeError(f"an entry is called {encoded!r:.80}, which not all programs read alike")
+            raise DecodeError(f"an entry is called {encoded!r:.80}, which programs read differently")
         _check_listed(name, fields, file_offset)
         large = ("size", "compressed_size", "header_offset")
         full = _full(fields, large, data[extra_offset:comment_offset], name, file_offset)
         if full["size"] != full["compressed_size"] or (full["size"] and name.endswith("/")):
-            message = f"entry {name!r:.80} has {full['size']} bytes, which take {full['compressed_size']}"
+            message = f"entry {name!r:.80} has {full['size']} bytes, but takes {full['compressed_size']} in the file"
             raise DecodeError(message, file_offset=file_offset)
         yield _Listed(name, full)
 
 
 def _check_listed(name: str, fields: dict[str, int], file_offset: int) -> None:
-    """Nothing, where the bytes of the entry are those of a file as it is."""
+    """Check that the bytes of the entry are those of a file as it is."""
     wrong = ""
     if fields["flags"] & _ENCRYPTED:
         wrong = "is encrypted"
@@ -211,7 +213,7 @@ def _local_entry(source: Source, listed: _Listed, limit: int) -> LooseEntry:
     """The entry of which the local header says what the directory does, or nothing; it ends before `limit`."""
     name, fields, start = listed.name, listed.fields, listed.fields["header_offset"]
     if start > limit - LOCAL_HEADER.nbytes:
-        raise LimitError(f"entry {name!r:.80} begins at byte {start}, the directory at {limit}")
+        raise LimitError(f"entry {name!r:.80} begins at byte {start}, but the directory at {limit}")
     local = LOCAL_HEADER.unpack(source.read(start, LOCAL_HEADER.nbytes), file_offset=start)
     name_offset = start + LOCAL_HEADER.nbytes
     payload_offset = name_offset + local["name_length"] + local["extra_length"]
@@ -229,7 +231,7 @@ def _local_entry(source: Source, listed: _Listed, limit: int) -> LooseEntry:
         told = full[field]
         comes_later = fields["flags"] & _SIZES_AFTERWARDS and not told and field not in ("flags", "method")
         if told != fields[field] and not comes_later:
-            message = f"{field} of entry {name!r:.80} is {told}, in the directory {fields[field]}"
+            message = f"{field} of entry {name!r:.80} is {told}, but {fields[field]} in the directory"
             raise DecodeError(message, file_offset=start)
     return entry
 
@@ -237,7 +239,7 @@ def _local_entry(source: Source, listed: _Listed, limit: int) -> LooseEntry:
 def _unused_bytes(entries: Sequence[LooseEntry], end: int) -> int:
     """The number of bytes before `end` that no entry has.
 
-    Raises: DecodeError where entries overlap.
+    Raises: DecodeError if entries overlap.
     """
     position = unused = 0
     for entry in entries:
@@ -262,7 +264,7 @@ def _full(fields: dict[str, int], names: tuple[str, ...], extra: bytes, entry: s
     if not large:
         return fields
     if len(found) < 8 * len(large):
-        message = f"the zip64 record of entry {entry!r:.80} does not hold the {len(large)} values that need it"
+        message = f"the zip64 record of entry {entry!r:.80} must hold {len(large)} values"
         raise DecodeError(message, file_offset=file_offset)
     values: tuple[int, ...] = struct.unpack_from(f"<{len(large)}Q", found)
     return fields | dict(zip(large, values, strict=True))

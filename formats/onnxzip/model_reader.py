@@ -39,7 +39,7 @@ MAX_DIGITS = 20
 def read_model(source: Source, max_depth: int = MAX_DEPTH) -> Model:
     """The model of the archive in `source`; tensors stay there, and only small ones are read, along with headers.
 
-    Raises: DecodeError with the reason for which the archive is refused; ExternalDataError where the graph and the
+    Raises: DecodeError with the reason for which the archive is refused; ExternalDataError if the graph and the
     entries don't fit; either with the requirement that is broken. A DecodeError without one is about the graph: it is
     no model, though the archive is one.
     """
@@ -73,22 +73,22 @@ def advised(error: FormatError, source: Source, max_depth: int) -> FormatError:
         error = DecodeError(error.message, file_offset=error.file_offset, where=where, requirement=requirement)
     if error.requirement is None:
         if isinstance(error, DecodeError):
-            error.message += "; the archive is as it must be, and the graph in it is not"
+            error.message += "; the archive is valid, but the graph in it is not"
         return error
     error.message += f" ({VERSION}, {error.requirement})"
     if error.requirement == "Z-3.4":
-        error.message += "; unpack it and archive the files anew with `zip -0`"
+        error.message += "; unpack it and archive the files again with `zip -0`"
         return error
     try:
         read_loose_model(source, max_depth)
     except FormatError:
         return error
-    error.message += "; as a zip file that a person made, `formats convert --lenient` reads it"
+    error.message += "; if another zip tool made the file, `formats convert --lenient` reads it"
     return error
 
 
 def check(source: Source, max_depth: int = MAX_DEPTH) -> None:
-    """Nothing, where `source` is an archive, whatever the graph in it is besides.
+    """Check that `source` is an archive, whatever the graph in it is besides.
 
     Raises: DecodeError or ExternalDataError with the requirement that is broken.
     """
@@ -118,7 +118,7 @@ def _without_graph() -> DecodeError:
 
 def _check_unused(names: Sequence[str]) -> None:
     if names:
-        message = f"{len(names)} entries belong to no tensor ({', '.join(names[:3])}): unexplained data are not allowed"
+        message = f"{len(names)} entries belong to no tensor ({', '.join(names[:3])}): unknown data is not allowed"
         raise DecodeError(message, requirement="Z-7.11")
 
 
@@ -143,7 +143,7 @@ def read_loose_model(source: Source, max_depth: int = MAX_DEPTH) -> tuple[Model,
 
     Tensors may be parts of entries, and entries may be in a directory together with the graph, and be unused.
 
-    Raises: as `read_model` does, where it is not clear what is meant.
+    Raises: as `read_model` does, if it is not clear what is meant.
     """
     entries, notes = read_loose_entries(source)
     graph = model_entry(entries)
@@ -182,10 +182,10 @@ def _attach_parts(model: Model, payloads: Mapping[str, Source]) -> list[str]:
         places = {str(entry.key): entry.value or "" for entry in tensor.external_data}
         try:
             if len(places) != len(tensor.external_data):
-                raise ExternalDataError("external data have a key twice; allowed is each once")
+                raise ExternalDataError("external_data has a key twice")
             tensor.external_source = _part_of_entry(places, payloads)
             if has_typed_data(tensor):
-                raise ExternalDataError("the tensor has data in an entry and in the graph as well")
+                raise ExternalDataError("the tensor has data both in an entry and in the graph")
             _restore(tensor, raw_source(tensor))
         except TensorDataError as error:
             raise ExternalDataError(error.message, where=where) from None
@@ -201,11 +201,11 @@ def _part_of_entry(places: Mapping[str, str], payloads: Mapping[str, Source]) ->
     location = places.get("location", "")
     payload = payloads.get(location)
     if payload is None:
-        raise ExternalDataError(f"the data are in {location!r:.80}, which is no entry of the archive")
+        raise ExternalDataError(f"the data are in {location!r:.80}, which is not an entry of the archive")
     offset, length = places.get("offset") or "0", places.get("length") or ""
     for number in (offset, length or "0"):
         if not (number.isascii() and number.isdecimal()) or len(number) > MAX_DIGITS:
-            raise ExternalDataError(f"{number!r:.40} is no number of bytes")
+            raise ExternalDataError(f"{number!r:.40} is not a number of bytes")
     nbytes = int(length) if length else max(payload.nbytes - int(offset), 0)
     if int(offset) + nbytes > payload.nbytes:
         message = f"{nbytes} bytes from {offset} on are not in entry {location} of {payload.nbytes} bytes"

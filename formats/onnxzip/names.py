@@ -63,6 +63,6 @@ class EntryNames:
 
 
 def _identifier(wish: str) -> str:
-    """`wish` with every run of other characters as one "_", not too long; empty where nothing is left."""
+    """`wish` with every run of other characters as one "_", not too long; empty if nothing is left."""
     text = _REPLACED.sub("_", wish[: 2 * CUT_BYTES]).strip("_")[:CUT_BYTES].rstrip("_")
     return f"_{text}" if text[:1].isdigit() else text

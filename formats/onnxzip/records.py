@@ -57,7 +57,7 @@ class Structure:
     ) -> dict[str, int]:
         """The fields of the structure at `offset` of `data`, which starts at `file_offset` of the file.
 
-        Raises: TruncatedError where it is cut short; DecodeError where the signature is another; with `requirement`.
+        Raises: TruncatedError if it is truncated; DecodeError if the signature is another; with `requirement`.
         """
         left = len(data) - offset
         if left < self.nbytes:

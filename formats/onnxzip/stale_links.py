@@ -1,6 +1,6 @@
 """Graphs in the folder of an archive that are linked to it, which another archive under its name makes useless.
 
-Our readers refuse such a graph then. Others know nothing of it, and would read weights where there are none any more.
+Our readers refuse such a graph then. Others know nothing of it, and would read weights if there are none any more.
 
 Spec: docs/links.md.
 """
@@ -40,13 +40,13 @@ def stale(archive: Path, directory_sha256: str) -> Iterator[Loss]:
     """A loss for each graph that is linked to the archive that was there, which had this digest of its directory."""
     for path, link in links_to(archive):
         if link.directory_sha256 == directory_sha256:
-            yield _loss(path, f"is linked to {archive.name} as it was before")
+            yield _loss(path, f"is linked to the old version of {archive.name}")
 
 
 def perhaps_stale(archive: Path) -> Iterator[Loss]:
     """A loss for each graph that is linked to the archive that is about to be replaced."""
     for path, _ in links_to(archive):
-        yield _loss(path, f"is linked to the {archive.name} that this replaces")
+        yield _loss(path, f"is linked to the replaced archive {archive.name}")
 
 
 def _loss(path: Path, reason: str) -> Loss:

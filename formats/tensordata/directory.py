@@ -86,7 +86,7 @@ def patiently(change: Callable[[], object], paths: tuple[Path, ...], capabilitie
             return
         sleep(seconds)
     if error := refused():
-        reason = "the file is open in another program, or its weights are in use in this one"
+        reason = "the file is open in another program, or this program uses its weights"
         raise PermissionError(errno.EACCES, reason, str(paths[-1])) from error
 
 

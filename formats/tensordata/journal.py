@@ -138,9 +138,9 @@ def load_journal(path: Path) -> Journal | None:
     try:
         return _decoded(json.loads(file.pread(0, min(file.nbytes, MAX_JOURNAL_BYTES))), path)
     except DecodeError as error:
-        raise DecodeError(f"this is no journal, or it is damaged: {error.message}", path=place) from None
+        raise DecodeError(f"this is not a journal, or it is damaged: {error.message}", path=place) from None
     except (ValueError, RecursionError):
-        raise DecodeError("this is no journal, or it is damaged: it is not JSON", path=place) from None
+        raise DecodeError("this is not a journal, or it is damaged: it is not JSON", path=place) from None
 
 
 def stamp(path: Path) -> tuple[int, int] | None:
@@ -192,7 +192,7 @@ def check_owner(path: Path) -> None:
         return
     place = journal_path(path)
     if place.lstat().st_uid not in (os.geteuid(), 0, place.parent.stat().st_uid):
-        raise DecodeError("this journal was written by another user, who can repair the model", path=place)
+        raise DecodeError("another user wrote this journal; that user can repair the model", path=place)
 
 
 def open_model(path: Path) -> File:
@@ -241,7 +241,7 @@ def read_steadily(path: Path, read: Callable[[File], T]) -> T:
             if file.is_current():
                 return result
         sleep(seconds)
-    raise TensorDataError("the model is replaced again and again while it is read; run again", path=path)
+    raise TensorDataError("other processes keep replacing the model while it is read; run the command again", path=path)
 
 
 def _open_new(path: Path, owner: Path) -> File | None:
@@ -269,7 +269,9 @@ def _decoded(content: Any, path: Path) -> Journal:
     if not isinstance(content, dict) or content.keys() - {"models"} != {"journal", "boot", "files"}:
         raise DecodeError("it has other fields")
     if content["journal"] != VERSION:
-        raise DecodeError(f"its version is {content['journal']!r:.40}, and {VERSION} is what this program knows")
+        raise DecodeError(
+            f"its version is {content['journal']!r:.40}, and {VERSION} is the version that this program knows"
+        )
     if not isinstance(content["boot"], str) or not isinstance(content["files"], list):
         raise DecodeError("a field has another type")
     moves = tuple(_move(item, path) for item in content["files"])
@@ -308,7 +310,7 @@ def _plain_name(name: Any, path: Path) -> str:
     """The name of a file beside the model, and not that of a file which only this program makes."""
     wrong = not isinstance(name, str) or name in ("", ".", "..") or set(name) & set("/\\\0")
     if wrong or is_temporary(name, path) or path.with_name(name) == journal_path(path):
-        raise DecodeError(f"{name!r:.80} is not the name of a file beside the model")
+        raise DecodeError(f"{name!r:.80} is not the name of a file next to the model")
     return str(name)
 
 

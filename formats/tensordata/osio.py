@@ -156,9 +156,7 @@ class LocalFile(File):
             while len(rest):
                 count = self._pread_some(descriptor, offset, rest[:STEP_BYTES])
                 if not count:
-                    raise TruncatedError(
-                        f"the file ends {len(rest)} bytes too early", path=self.path, file_offset=offset
-                    )
+                    raise TruncatedError(f"the file is {len(rest)} bytes too short", path=self.path, file_offset=offset)
                 offset += count
                 rest = rest[count:]
 
@@ -228,7 +226,7 @@ class LocalFile(File):
         """
         status = self.path.stat() if descriptor is None else os.fstat(descriptor)
         if not self._identity.is_kept_by(_Identity.of(status)):
-            raise TensorDataError("the file was changed since it was read; run again", path=self.path)
+            raise TensorDataError("the file has changed since it was read; run the command again", path=self.path)
 
     def descriptor(self) -> AbstractContextManager[int]:
         """A file descriptor to read from, for as long as the context lasts; errors of the system name the file.
@@ -389,7 +387,7 @@ def _open_regular(path: Path, capabilities: Capabilities) -> int:
     Raises: as `check_regular` does.
     """
     if capabilities.windows_paths and not is_windows_name(path.name):
-        raise FormatError("Windows has no files of this name", path=path)
+        raise FormatError("Windows does not allow this file name", path=path)
     try:
         descriptor = os.open(system_path(path, capabilities), FILE_FLAGS)
     except OSError as error:

@@ -380,7 +380,7 @@ def _can_be_completed(steps: _Steps, journal: Journal) -> bool:
     for moved in journal.moves:
         place = steps.at(moved.name)
         if os.path.lexists(place) and not journal.is_old(moved, place) and not is_new(moved, place):
-            reason = f"{moved.name} was changed since several files were to be replaced"
+            reason = f"{moved.name} has changed since the interrupted write"
             hint = f"remove {journal_path(path).name} to keep what is there, or write again with `overwrite=True`"
             raise DecodeError(f"{reason}; {hint}", path=path)
     if all(any(is_new(moved, steps.at(name)) for name in (moved.new, moved.name)) for moved in journal.moves):
@@ -388,6 +388,6 @@ def _can_be_completed(steps: _Steps, journal: Journal) -> bool:
     for moved in journal.moves:
         names = (moved.name, moved.old.name) if moved.old is not None else ()
         if names and not any(journal.is_old(moved, steps.at(name)) for name in names):
-            reason = f"neither the new nor the old {moved.name} is whole"
+            reason = f"neither the new nor the old {moved.name} is intact"
             raise DecodeError(f"an interrupted write can be neither completed nor undone: {reason}", path=path)
     return False

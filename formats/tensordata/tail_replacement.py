@@ -62,7 +62,7 @@ def replace_tail(file: File, file_offset: int, plan: FilePlan, options: EngineOp
             raise FileExistsError(errno.EEXIST, INTERRUPTED, str(undo))
         file.check_in_place(target.descriptor)
         if file.pread(file.nbytes - len(end), len(end)) != end:
-            raise TensorDataError("the file was changed since it was read; run again", path=file.path)
+            raise TensorDataError("the file has changed since it was read; run the command again", path=file.path)
         try:
             _save(file.span().slice(file_offset, file.nbytes - file_offset), file_offset, undo)
             file.check_in_place(target.descriptor)
@@ -99,7 +99,7 @@ def before_update(source: FileSpan, path: Path) -> Concat | None:
     except FileNotFoundError:
         return None
     if saved.file_offset > source.nbytes:
-        raise DecodeError("the undo file is not of this file, or that was cut", path=undo_path(path))
+        raise DecodeError("the undo file does not belong to this file, or the file was truncated", path=undo_path(path))
     return Concat.of(source.slice(0, saved.file_offset), saved.tail)
 
 
@@ -112,7 +112,7 @@ def load_undo(path: Path) -> Undo:
     magic, file_offset, expected = _HEADER.unpack(source.read(0, _HEADER.size))
     tail = source.slice(_HEADER.size, source.nbytes - _HEADER.size)
     if magic != MAGIC or _sha256(tail) != expected:
-        raise DecodeError("this is no undo file, or it is damaged", path=path)
+        raise DecodeError("this is not an undo file, or it is damaged", path=path)
     return Undo(file_offset, tail)
 
 

@@ -36,7 +36,7 @@ class Check(NamedTuple):
     run: Callable[[Path], None]
 
     def __call__(self, folder: Path) -> None:
-        """Nothing, where the codec keeps this part; files are made in `folder`, which is empty.
+        """Check that the codec keeps this part; files are made in `folder`, which is empty.
 
         Raises: AssertionError, or what the codec raised and must not.
         """
@@ -56,12 +56,12 @@ def contract(
 ) -> list[Check]:
     """All checks of a codec.
 
-    `options` are instances of the codec's class of options to write with, beside the defaults; where it needs one that
+    `options` are instances of the codec's class of options to write with, next to the defaults; where it needs one that
     has no default, such as a key, the first of them is used. `reading` is what its files are read with. `models` are
     made by name; by default they are `MODELS`. `excused` are the names of checks that the format cannot pass, each with
     the reason: "reads_no_weight" for one that is compressed, "same_bytes_again" for one with a time in it.
 
-    Raises: ValueError where a check that is excused does not exist.
+    Raises: ValueError if a check that is excused does not exist.
     """
     excused = excused or {}
     if unknown := excused.keys() - {check.__name__ for check in (*OF_CODEC, *OF_MODEL)}:

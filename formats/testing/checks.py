@@ -1,4 +1,4 @@
-"""The parts of the contract of codecs, a function each; each raises an AssertionError where a codec breaks it.
+"""The parts of the contract of codecs, a function each; each raises an AssertionError if a codec breaks it.
 
 Spec: docs/codecs.md.
 """
@@ -59,7 +59,7 @@ class Subject(NamedTuple):
     def plan(self, model: Model, path: Path) -> WritePlan:
         """The plan for a model.
 
-        Raises: Refused where the format cannot hold it.
+        Raises: Refused if the format cannot hold it.
         """
         try:
             return self.codec.plan(model, path, self.options)
@@ -105,7 +105,7 @@ def declaration(subject: Subject, folder: Path) -> None:
 
     with mock.patch.object(registry, "codecs", lambda: (*others, codec)):
         groups = verbs.convert_groups(of_all_packages=True)
-    flags = command_line.flags_of(group.options for group in groups)  # which raises where one is another's already
+    flags = command_line.flags_of(group.options for group in groups)  # which raises if one is another's already
     assert {name for row in rows_of(codec.options) for flag in row.flags for name in flag.names} <= flags.keys()
 
 

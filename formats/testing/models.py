@@ -52,7 +52,7 @@ def linear(size: int) -> Model:
 
 
 def branches() -> Model:
-    """An If whose branches use values of the graph around them, and have constants of their own."""
+    """An If whose branches use values of the graph around them, and have their own constants."""
     import numpy
 
     then = Graph(name="then", node=[Node(op_type="Add", input=["x", "big"], output=["y"], name="sum")])

@@ -158,7 +158,7 @@ function blobSource(blob) {
 }
 
 /**
- * A file of Node, which must stay as it is.
+ * A file of Node, which must stay unchanged.
  * @param {NodeFileHandle} handle
  * @param {boolean} owned whether closing the archive closes the handle
  * @returns {Promise<ByteSource>}
@@ -463,7 +463,7 @@ function readEnd(tail, size) {
   }
   if (view.getUint16(at + 20, true) !== 0) throw new ArchiveError("Z-2.1", "the end record has a comment");
   if (view.getUint16(at + 4, true) !== 0 || view.getUint16(at + 6, true) !== 0) {
-    throw new ArchiveError("Z-5.7", "the archive is one of several disks");
+    throw new ArchiveError("Z-5.7", "the archive is part of a multi-disk archive");
   }
   const fields = {
     countOnDisk: view.getUint16(at + 8, true),
@@ -640,7 +640,7 @@ function checkName(name, last) {
   if (name.startsWith("__")) {
     throw new ArchiveError(
       "Z-4.4",
-      `the name ${name} begins with __; the archive may be of a later version of the format`,
+      `the name ${name} begins with __; the archive may have a later version of the format`,
     );
   }
   if (/^(con|prn|aux|nul|com[0-9]|lpt[0-9])$/i.test(name)) {
@@ -1140,7 +1140,7 @@ export class Archive {
   /**
    * The graph: a serialised ModelProto, whose external data are the entries.
    *
-   * Of an archive in memory it is a view, else bytes of its own.
+   * Of an archive in memory it is a view, else its own bytes.
    * @returns {Promise<Uint8Array>}
    */
   async graph() {
@@ -1148,7 +1148,7 @@ export class Archive {
   }
 
   /**
-   * The bytes of an entry. Of an archive in memory they are a view, else bytes of their own.
+   * The bytes of an entry. Of an archive in memory they are a view, else their own bytes.
    * @param {string} name
    * @returns {Promise<Uint8Array>}
    * @throws {RangeError} there is no such entry

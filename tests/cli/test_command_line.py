@@ -47,7 +47,7 @@ def table(verb: Verb) -> dict[str, tuple[Row, Flag]]:
 
 
 def by_typer(verb: Verb, texts: list[str]) -> Typed | None:
-    """How typer understands the texts, or nothing where it does not."""
+    """How typer understands the texts, or nothing if it does not."""
     found: list[Request] = []
     try:
         typer_commands.run("convert", texts, [verb], lambda _, request: found.append(request), lambda: None)
@@ -210,16 +210,16 @@ def test_options_of_others_are_options(their_format: Any, tiny_model: Path, tmp_
     assert "--level N Press that hard, from 1 to 9." in " ".join(text.split())
     assert "textproto, json, theirs" in " ".join(text.split())
     for flags, words in (
-        (["--level", "10"], "--level is 10, and must be a whole number from 1 to 9"),
-        (["--level", "x"], "--level is 'x', and must be a whole number from 1 to 9"),
-        (["--alignment", "16"], "--alignment is 16, and must be a number of bytes from 1 to 8"),
+        (["--level", "10"], "--level is 10, but must be a whole number from 1 to 9"),
+        (["--level", "x"], "--level is 'x', but must be a whole number from 1 to 9"),
+        (["--alignment", "16"], "--alignment is 16, but must be a number of bytes from 1 to 8"),
         (["--exact"], "--exact cannot be used for Theirs"),
     ):
         done = commands.run("convert", tiny_model, out, "-f", *flags)
         assert (2, True) == (done.exit_code, words in done.stderr), done
     done = commands.run("convert", tiny_model, tmp_path / "a.onnx", "--level", "2")
     assert (2, "convert: error: --level cannot be used for ONNX protobuf\n") == (done.exit_code, done.stderr)
-    with pytest.raises(OptionError, match="`options` is a OnnxOptions, and must be a TheirOptions"):
+    with pytest.raises(OptionError, match="`options` is a OnnxOptions, but must be a TheirOptions"):
         formats.convert(tiny_model, out, overwrite=True, options=registry.built_in()[0].options())
     with pytest.raises(OptionError, match="`level` is given twice"):
         formats.convert(tiny_model, out, overwrite=True, options=options(), level=1)
@@ -229,7 +229,7 @@ def test_options_of_others_are_options(their_format: Any, tiny_model: Path, tmp_
 def test_flags_of_others_must_be_free(
     name: str, monkeypatch: pytest.MonkeyPatch, tiny_model: Path, tmp_path: Path
 ) -> None:
-    """A format cannot have an option whose flag means something for every format; that is told, and harms nobody."""
+    """A format cannot have an option whose flag exists for every format; this is reported, and harms nobody."""
     codec = registry.built_in()[0]._replace(
         name="x", title="X", extensions=(".x",), options=their_options(**{name: option(False, SWITCH, "No.")})
     )

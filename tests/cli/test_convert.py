@@ -356,7 +356,7 @@ def test_wrong_inputs_are_one_line_each(digits: Path, command: Command, tmp_path
     before = names(tmp_path)
     for name, words in (
         ("missing.onnx", "missing.onnx: No such file or directory"),
-        ("folder.onnx", "folder.onnx: is a folder, and no model is in it"),
+        ("folder.onnx", "folder.onnx: is a folder without a model"),
         ("cut.onnx", "cut.onnx, at byte "),
         ("empty.onnx", "empty.onnx: this is an empty file; "),
         ("text.onnx", "text.onnx: its bytes are none of ONNX protobuf, ONNX archive, RTen"),
@@ -369,7 +369,7 @@ def test_wrong_inputs_are_one_line_each(digits: Path, command: Command, tmp_path
 
 
 def test_wrong_destinations_are_one_line_each(digits: Path, command: Command, tmp_path: Path) -> None:
-    """A destination that is there, has no folder, is a folder or a device is one line, and stays as it is."""
+    """A destination that is there, has no folder, is a folder or a device is one line, and stays unchanged."""
     (tmp_path / "there.onnx").write_bytes(b"mine")
     (tmp_path / "folder.onnx").mkdir()
     before = names(tmp_path)
@@ -381,8 +381,8 @@ def test_wrong_destinations_are_one_line_each(digits: Path, command: Command, tm
         ("digits.onnx", "digits.onnx: File exists; --force replaces it", ()),
         ("nowhere/a.onnx", "nowhere: no such directory; --parents makes it", ()),
         ("/dev/null", "/dev/null: exists and is not a regular file", ("--force", "--to", "onnx")),
-        ("a.bin", "a.bin: the extension '.bin' belongs to no format (known: .onnx, .onnxz, .rten", ()),
-        ("a", "a: no extension tells the format (known: .onnx, .onnxz, .rten", ()),
+        ("a.bin", "a.bin: the extension '.bin' does not belong to any format (known: .onnx, .onnxz, .rten", ()),
+        ("a", "a: the file has no extension that determines the format (known: .onnx, .onnxz, .rten", ()),
     ):
         done = command("digits.onnx", name, *arguments)
         assert (1, "") == (done.returncode, done.stdout)
@@ -482,7 +482,7 @@ def test_strict_names_the_losses(digits: Path, command: Command) -> None:
     """With `--strict` a loss is an error that names it, and nothing is written."""
     done = command("digits.onnx", "a.rten", "--strict")
     assert (1, "") == (done.returncode, done.stdout)
-    assert one_line(done.stderr).startswith("convert: error: digits.onnx: strict refuses what would be lost: ")
+    assert one_line(done.stderr).startswith("convert: error: digits.onnx: --strict refuses these losses: ")
     assert ["digits.onnx"] == names(digits.parent)
 
 
@@ -522,7 +522,7 @@ def test_mistakes_of_the_program_are_one_line_too(
     monkeypatch.setattr(conversion, "convert", fail)
     done = invoke(digits, tmp_path / "a.onnx")
     assert 1 == done.exit_code
-    assert one_line(done.stderr).startswith("convert: error: KeyError: 'oops'; this is a mistake in the program")
+    assert one_line(done.stderr).startswith("convert: error: KeyError: 'oops'; this is a bug in formats")
 
 
 def test_memory_that_runs_out_is_one_line(digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -655,7 +655,7 @@ def test_handlers_are_put_back(digits: Path, tmp_path: Path) -> None:
 
 
 def on_terminal(slow: Any, *arguments: str) -> str:
-    """What the command shows on a terminal of its own."""
+    """What the command shows on its own terminal."""
     import pty
 
     master, terminal = pty.openpty()
@@ -743,7 +743,7 @@ def test_policies_of_reading_reach_the_reader(digits: Path, monkeypatch: pytest.
     assert 0 == invoke("a.onnx", "b.onnx", "--max-depth", "6", "--no-hard-links").exit_code
     os.link("a.onnx.data", "other name")
     for flags, words in (
-        (["--max-depth", "2"], "messages are nested deeper than 2; --max-depth allows up to 250"),
+        (["--max-depth", "2"], "messages are nested more than 2 deep; --max-depth allows up to 250"),
         (["--no-hard-links"], "the data file has 2 names (hard links)"),
     ):
         done = invoke("a.onnx", "c.onnx", *flags)
@@ -763,7 +763,7 @@ def test_encrypted_models(digits: Path, command: Command, tmp_path: Path, monkey
         assert f"ONNXCRY{variant}".encode() == Path(encrypted).read_bytes()[:8]
         if variant == "1":
             done = command(encrypted, back, "-f", "--key-env", "MODEL_KEY")
-            assert (1, True) == (done.returncode, "changed or made up" in done.stderr)
+            assert (1, True) == (done.returncode, "changed or forged" in done.stderr)
         allowed = ["--allow-encryption", "1"] if variant == "1" else []
         assert 0 == command(encrypted, back, "-f", "--key-env", "MODEL_KEY", *allowed).returncode
         assert digits.read_bytes() == Path(back).read_bytes()
@@ -783,7 +783,7 @@ def test_key_from_the_terminal(digits: Path, tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("getpass.getpass", lambda prompt: next(typed))
     assert 0 == invoke(digits, encrypted, "--ask-key").exit_code
     done = invoke(digits, tmp_path / "b.onnxc", "--ask-key")
-    assert (2, "convert: error: the two keys that were typed differ\n") == (done.exit_code, done.stderr)
+    assert (2, "convert: error: the two typed keys differ\n") == (done.exit_code, done.stderr)
     assert not (tmp_path / "b.onnxc").exists()
     assert digits.read_bytes() == conversion.dumps(conversion.load(encrypted, key=Key.of("secret")), "onnx")
 

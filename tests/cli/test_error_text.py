@@ -78,7 +78,7 @@ def test_summary_names_three_losses() -> None:
     ],
 )
 def test_errors_are_described(error: BaseException, text: str) -> None:
-    """Errors of the system, of formats and of options are told without the names of Python's classes."""
+    """Errors of the system, of formats and of options are reported without the names of Python's classes."""
     assert [text] == describe(error, ROWS)
 
 
@@ -91,7 +91,7 @@ def test_remedy_is_offered_only_where_it_helps(tmp_path: Path) -> None:
 
 
 def test_errors_for_programs_have_their_places_apart() -> None:
-    """The JSON of an error has the message without the places, which are fields of their own."""
+    """The JSON of an error has the message without the places, which are their own fields."""
     error = FormatError("bad", path=Path("a"), file_offset=3, where="graph")
     expected = {"kind": "FormatError", "message": "bad", "path": "a", "file_offset": 3, "where": "graph"}
     assert expected == error_to_json(error)

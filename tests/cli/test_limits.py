@@ -18,7 +18,8 @@ LIMITS = {
     "RLIMIT_NPROC": (0,),
 }
 TOLD = (
-    r"(there is not enough memory|no thread could be started|.*too many files are open|.*the file would be too large)"
+    r"(there is not enough memory|a thread could not be started|.*too many files are open|.*the file would be too "
+    "large)"
 )
 HOSTILE = "\x1b]0;title\x07\x1b[31m\n\rconvert: error: forged\u202e\u2028\u2029\x85\x9b31m"
 

@@ -44,7 +44,7 @@ def run(*arguments: str) -> commands.Done:
 
 @pytest.mark.parametrize("place", ["out", "out/", "made/"])
 def test_files_go_into_a_folder(folder: Path, place: str) -> None:
-    """Several sources, or one and a folder, are converted into the folder, which is made where it is not there."""
+    """Several sources, or one and a folder, are converted into the folder, which is made if it is not there."""
     Path("out").mkdir()
     done = run("convert", "a.onnx", "b.onnx", place, "--to", "onnxz")
     assert (done.exit_code, done.stderr) == (0, "")
@@ -77,7 +77,7 @@ def test_text_is_taken_on_request(folder: Path) -> None:
 
 
 def test_a_folder_can_be_converted_into_itself(folder: Path) -> None:
-    """What is converted lies beside its source; made once more, it is in the way, and is no source itself."""
+    """What is converted lies next to its source; made once more, it is in the way, and is no source itself."""
     assert run("convert", "models", "models", "--to", "onnxz").exit_code == 0
     expected = ["c.onnx", "c.onnxz", "in", "in/a.onnx", "in/a.onnxz", "in/d.v2.onnx", "in/d.v2.onnxz"]
     assert tree("models") == expected
@@ -103,7 +103,7 @@ def test_one_failure_does_not_stop_the_others(folder: Path) -> None:
 
 
 def test_fail_fast_stops_the_others(folder: Path) -> None:
-    """With --fail-fast, what comes after a failure is skipped, and that is told."""
+    """With --fail-fast, what comes after a failure is skipped, and that is reported."""
     done = run("convert", "missing.onnx", "a.onnx", "b.onnx", "out/", "--to", "onnxz", "--fail-fast", "-j", "1")
     assert (done.exit_code, done.stdout.partition("  ")[0]) == (1, "1 failed, 2 skipped")
     assert not Path("out").exists()
@@ -121,7 +121,7 @@ def test_fail_fast_stops_the_others(folder: Path) -> None:
         (("convert", "a.onnx", "b.onnx", "out/", "--to", "rten", "--jobs", "-1"), "--jobs"),
         (("convert", "a.onnx"), "DST is missing"),
         (("convert",), "SRC and DST are missing"),
-        (("batch", "a.onnx", "--to", "rten"), "--out is needed"),
+        (("batch", "a.onnx", "--to", "rten"), "--out is missing"),
         (("batch", "--out", "out", "--to", "rten"), "SOURCES are missing"),
         (("batch", "a.onnx", "--out", "out"), "--to is needed"),
         (("files", "a.onnx", "b.onnx"), "unexpected extra argument"),
@@ -147,7 +147,7 @@ def test_a_place_that_cannot_be_made_is_an_error(folder: Path) -> None:
 
 
 def test_parents_are_made_on_request(folder: Path) -> None:
-    """With --parents, folders around the destination are made, and are gone again where nothing was written."""
+    """With --parents, folders around the destination are made, and are gone again if nothing was written."""
     assert "--parents makes it" in run("convert", "a.onnx", "b.onnx", "x/y/", "--to", "onnxz").stderr
     assert run("convert", "a.onnx", "b.onnx", "x/y/", "--to", "onnxz", "--parents").exit_code == 0
     assert tree("x") == ["y", "y/a.onnxz", "y/b.onnxz"]
@@ -185,7 +185,7 @@ def test_patterns_are_placed_from_their_first_open_folder(folder: Path, pattern:
 
 
 def test_a_pattern_that_fits_nothing_is_told(folder: Path) -> None:
-    """It is an error of its own; what is called like a pattern is that file."""
+    """It is its own error; what is called like a pattern is that file."""
     save(Path("x[1].onnx"))
     done = run("batch", "nothing*.onnx", "x[1].onnx", "--out", "out", "--to", "onnxz")
     assert (done.exit_code, tree("out")) == (1, ["x[1].onnxz"])
@@ -197,7 +197,7 @@ def test_a_folder_without_models_is_told(folder: Path) -> None:
     Path("empty").mkdir()
     done = run("batch", "empty", "a.onnx", "--out", "out", "--to", "onnxz")
     assert (done.exit_code, tree("out")) == (1, ["a.onnxz"])
-    assert "is a folder, and no model is in it" in done.stderr
+    assert "is a folder without a model" in done.stderr
 
 
 def test_a_list_names_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,7 +279,7 @@ def test_a_signal_ends_all_processes(folder: Path, number: int) -> None:
 
 
 def test_the_bar_counts_models_and_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bar shows how many are done, is gone where something is printed, and in the end."""
+    """The bar shows how many are done, is gone if something is printed, and in the end."""
     shown: list[Any] = []
 
     class Bar:

@@ -118,7 +118,7 @@ def test_verification_needs_little_memory(tmp_path: Path, python: Any) -> None:
 
 
 def test_comparison_has_exit_codes(archive: Path, tiny_model: Path, tmp_path: Path) -> None:
-    """`diff` ends with 0 for equal models, 1 for others, 2 where one cannot be read or arguments are wrong."""
+    """`diff` ends with 0 for equal models, 1 for others, 2 if one cannot be read or arguments are wrong."""
     done = invoke("diff", archive, tiny_model)
     assert (0, f"{archive} and {tiny_model}: equal\n") == (done.exit_code, done.stdout)
     model = formats.load(tiny_model)
@@ -155,7 +155,7 @@ def test_policies_of_reading(tiny_model: Path, tmp_path: Path) -> None:
     os.link(tmp_path / "a.onnx.data", tmp_path / "other name")
     for arguments in (("inspect",), ("verify",), ("diff", tiny_model)):
         assert 0 == invoke(*arguments, tmp_path / "a.onnx", "--max-depth", "6").exit_code
-        for flags, word in ((["--no-hard-links"], "hard links"), (["--max-depth", "2"], "nested deeper")):
+        for flags, word in ((["--no-hard-links"], "hard links"), (["--max-depth", "2"], "nested more than")):
             done = invoke(*arguments, tmp_path / "a.onnx", *flags)
             assert done.exit_code in (1, 2)
             assert word in done.output

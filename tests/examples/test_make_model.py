@@ -21,7 +21,7 @@ def session() -> Any:
 
 
 def test_the_script_makes_the_checked_in_bytes() -> None:
-    """Training and building anew gives the file byte for byte."""
+    """Training and building again gives the file byte for byte."""
     assert make_model.make_model().SerializeToString() == MODEL.read_bytes()
 
 

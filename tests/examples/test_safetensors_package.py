@@ -1,4 +1,4 @@
-"""The example of a codec in a package of its own: the command line and the library have it, as if it were built in."""
+"""The example of a codec in its own package: the command line and the library have it, as if it were built in."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@
 
 For each target, N conversions of a model with that many MiB of weights are killed, to a new place and in the place of
 another model. Then what is found must be the old model, the new one or, of several files, none; `formats repair` must
-leave it whole and nothing beside it. `--disk` makes a filesystem of a few MiB in a file, which needs root, and converts
-into it until it is full. The exit code is 1 where a promise was broken.
+leave it whole and nothing next to it. `--disk` makes a filesystem of a few MiB in a file, which needs root, and
+converts into it until it is full. The exit code is 1 if a promise was broken.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ def main() -> None:
 
 
 def run(shim: ctypes.CDLL, scenario: Scenario, box: Path, log: Path) -> bool:
-    """Whether the work was done in a process of its own, which leaves its log."""
+    """Whether the work was done in its own process, which leaves its log."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -51,7 +51,7 @@ def run(program: str, shim: Path, folder: Path, *scenarios: Scenario) -> dict[st
 
 @pytest.mark.parametrize("scenario", [*SCENARIOS, *(MORE if EVERYTHING else [])], ids=lambda scenario: scenario.name)
 def test_every_call_fails_once(scenario: Scenario, shim: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed, failing, cut short, interrupted or out of space at any call, a model is old, new or none as promised."""
+    """Killed, failing, truncated, interrupted or out of space at any call, a model is old, new or none as promised."""
     faults = ["kill", "error"] if scenario.name == ONLY_RENAMES else ["kill", "error", "full"]
     if EVERYTHING or scenario.name in ("new m.onnxz", "update"):
         faults += ["short", "interrupt", "quota"]

@@ -1,4 +1,4 @@
-"""Makes the files in `golden/` with the programs whose formats they are; what is not installed is left as it is.
+"""Makes the files in `golden/` with the programs whose formats they are; what is not installed is left unchanged.
 
     python tests/foreign/make_golden.py
 

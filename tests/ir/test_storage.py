@@ -102,7 +102,7 @@ def test_typed_fields_have_an_entry_for_each_element(dims: list[int], number: in
 @pytest.mark.parametrize("dims", [[1 << 40, 1 << 40, 0], [1] * 100])
 def test_dims_beyond_those_of_numpy(dims: list[int]) -> None:
     """What numpy cannot have as an array is an error of ours."""
-    with pytest.raises(TensorDataError, match="tensor 't' is no array of numpy's"):
+    with pytest.raises(TensorDataError, match="tensor 't' cannot become a numpy array"):
         Tensor(name="t", dims=dims, data_type=2, raw_data=Literal(bytes(0 not in dims))).numpy()
 
 

@@ -46,7 +46,7 @@ ABSOLUTE = ["/etc/passwd", "//server/share/w.data", "\\\\server\\share\\w.data",
 
 @pytest.fixture
 def inside(tmp_path: Path) -> Path:
-    """A directory for a model; beside it is `w.data`, which has the size of a tensor and is none of its business."""
+    """A directory for a model; next to it is `w.data`, which has the size of a tensor and is none of its business."""
     (tmp_path / "w.data").write_bytes(b"secret.." * 50)
     (tmp_path / "in" / "sub").mkdir(parents=True)
     return tmp_path / "in"
@@ -360,7 +360,7 @@ def test_entries_that_name_attributes(inside: Path) -> None:
 
 
 def test_padding(inside: Path) -> None:
-    """onnx/onnx#8260: offsets that a model came with do not count when its data are written anew."""
+    """onnx/onnx#8260: offsets that a model came with do not count when its data are written again."""
     with (inside / "w.data").open("wb") as file:
         file.truncate((1 << 40) + 400)
     path = model_with_references(inside / "m.onnx", {"location": "w.data", "offset": str(1 << 40)})

@@ -43,7 +43,7 @@ BYTES = MODEL.SerializeToString()
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    """The example written by `onnx`, its large weights in a file beside it."""
+    """The example written by `onnx`, its large weights in a file next to it."""
     path = tmp_path / "saved" / "m.onnx"
     path.parent.mkdir()
     copied = onnx.ModelProto.FromString(BYTES)
@@ -57,7 +57,7 @@ def sources(model: Any) -> list[Any]:
 
 
 def without_locations(model: Any) -> bytes:
-    """The bytes of a model, but for the remark that loading external data leaves: that these are inside now."""
+    """The bytes of a model, except for the remark that loading external data leaves: that these are inside now."""
     for _, tensor in walk.tensors(proto.unwrap(model)):
         tensor.data_location = tensor.data_location or None
     return bytes(model.SerializeToString())
@@ -103,7 +103,7 @@ def test_references_need_no_files(saved: Path) -> None:
 
 
 def test_location_names_the_data_file(saved: Path) -> None:
-    """The data may be in another file than the model says, beside the model or anywhere else, also for bytes."""
+    """The data may be in another file than the model says, next to the model or anywhere else, also for bytes."""
     expected = onnx.load(saved).SerializeToString()
     (saved.parent / "elsewhere").mkdir()
     moved = (saved.parent / "m.weights").rename(saved.parent / "elsewhere" / "renamed")
@@ -242,7 +242,7 @@ def test_save_writes_what_onnx_writes(tmp_path: Path) -> None:
 def test_save_with_external_data(tmp_path: Path) -> None:
     """Large weights go to the file that is named, `onnx` reads them back, and the model in memory is as it was."""
     path = tmp_path / "m.onnx"
-    for _ in range(2):  # saving again writes the same anew
+    for _ in range(2):  # saving again writes the same again
         options = {"location": "w.bin", "alignment": 4096, "num_threads": 2, "convert_attribute": True}
         drop_in.save(MODEL_SKIN, path, save_as_external_data=True, **options)
         assert ["m.onnx", "w.bin"] == sorted(entry.name for entry in tmp_path.iterdir())
@@ -284,7 +284,7 @@ def test_saving_where_it_was_loaded_from(saved: Path) -> None:
 
 
 def test_references_stay_where_they_hold(saved: Path, tmp_path: Path) -> None:
-    """Saving beside the data file keeps references, elsewhere the data go along; dangling ones are kept as well."""
+    """Saving next to the data file keeps references, elsewhere the data go along; dangling ones are kept as well."""
     expected = drop_in.load(saved).SerializeToString()
     references = drop_in.load(saved, load_external_data=False)
     before = saved.read_bytes()
@@ -408,7 +408,7 @@ def test_kinds_of_encryption(tmp_path: Path) -> None:
             with pytest.raises(CryptError, match=f"with {word}, not with {other}"):
                 drop_in.load_encrypted(path, "key", encryption=other)
         if word == "AES-256-CBC":
-            with pytest.raises(CryptError, match="changed or made up"):
+            with pytest.raises(CryptError, match="changed or forged"):
                 drop_in.load_encrypted(path, "key")
         else:
             assert BYTES == drop_in.load_encrypted_string(data, "key").SerializeToString()

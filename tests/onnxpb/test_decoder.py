@@ -310,7 +310,7 @@ def test_classes_are_those_of_the_schema() -> None:
 
 
 def bulky_graph(count: int = 500) -> onnx.GraphProto:
-    """A graph with long lists of nodes, of which many are alike but for their names, tiny tensors, and value infos."""
+    """A graph with long lists of nodes, many alike except for their names, of tiny tensors, and of value infos."""
     nodes = [
         onnx.helper.make_node("Conv", [f"x{i}", "w"], [f"x{i + 1}"], name=f"n{i}", pads=[1, 1, 1, 1], group=1)
         for i in range(count)
@@ -525,7 +525,7 @@ def test_tensors_in_lists_left_in_the_file() -> None:
 
 
 def test_a_list_that_cannot_be_decoded() -> None:
-    """What is wrong in a list that was left in the file is told when the list is read, with its place in the file."""
+    """An error in a list that was left in the file is reported when the list is read, with its place in the file."""
     proto = bulky_graph()
     data = bytearray(proto.SerializeToString())
     at = data.index(b"n400") - 2
@@ -538,7 +538,7 @@ def test_a_list_that_cannot_be_decoded() -> None:
 
 
 def test_depth_is_limited() -> None:
-    """Messages nested deeper than allowed are refused, in lists left in the file as well."""
+    """Messages nested more deeply than allowed are refused, in lists left in the file as well."""
     graph = bulky_graph()
     inner = onnx.helper.make_node("If", ["c"], ["y"], then_branch=onnx.GraphProto(node=[onnx.NodeProto(name="deep")]))
     graph.node.append(inner)
@@ -580,7 +580,7 @@ def test_nodes_with_fields_in_any_order(nodes: list[list[onnx.NodeProto]]) -> No
 
 
 def test_a_name_that_is_not_utf8() -> None:
-    """Such a name, in front of a node among others, is read and written as it is."""
+    """Such a name, in front of a node among others, is read and written unchanged."""
     data = b"\x0a\x06\x0a\x01a\x12\x01b" + b"\x0a\x09\x0a\x01a\x12\x01\xff\x22\x01X" + b"\x0a\x03\x22\x01X"
     graph = decode(Literal(data), ir.Graph)
     assert data == encoded(graph)
@@ -597,7 +597,7 @@ def test_a_run_of_nodes_that_is_cut(nbytes: int) -> None:
 
 
 def test_errors_behind_the_names_of_a_node() -> None:
-    """An error in the part of a node that is looked up is told with its place, like any other."""
+    """An error in the part of a node that is looked up is reported with its place, like any other."""
     node = onnx.NodeProto(input=["a"], op_type="Conv", attribute=[onnx.AttributeProto(name="x", type=2, i=1)] * 2)
     graph = onnx.GraphProto(node=[onnx.NodeProto(name="first"), node])
     data = bytearray(graph.SerializeToString())

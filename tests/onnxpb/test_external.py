@@ -204,7 +204,7 @@ def test_subfolders_are_allowed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["sub/w.data", "", "out.onnx"])
 def test_data_file_names_that_are_refused(inline: Path, tmp_path: Path, name: str) -> None:
-    """The data file is written beside the model and nowhere else."""
+    """The data file is written next to the model and nowhere else."""
     with pytest.raises((OptionError, ExternalDataError)):
         write(read(inline), tmp_path / "out.onnx", external_data=name)
     assert not (tmp_path / "out.onnx").exists()
@@ -264,7 +264,7 @@ def test_large_files_warn(tmp_path: Path) -> None:
         path, tmp_path / "out.onnx", "onnx", "onnx", (plan.files[0],), 1.0, plan.losses
     )
     assert (
-        "onnx and onnxruntime read up to 2 GiB; `external_data=True` puts weights into another file"
+        "onnx and onnxruntime read at most 2 GiB; `external_data=True` puts weights into another file"
         in summary(report)[1]
     )
     assert () == CODEC.plan(read(path), tmp_path / "out.onnx", OnnxOptions()).losses
@@ -335,7 +335,7 @@ def wrong_checksums(path: Path) -> tuple[int, set[str]]:
 
 
 def data_files(path: Path) -> dict[str, int]:
-    """The size of each file beside the model at `path`."""
+    """The size of each file next to the model at `path`."""
     return {file.name: file.stat().st_size for file in sorted(path.parent.iterdir()) if file != path}
 
 
@@ -362,7 +362,7 @@ def test_data_that_fit_one_file_are_not_split(inline: Path, tmp_path: Path) -> N
 
 
 def test_a_file_for_each_tensor(tmp_path: Path) -> None:
-    """Each tensor can have a file of its own, named after it, also where names differ only by case or are no names."""
+    """Each tensor can have its own file, named after it, also where names differ only by case or are no names."""
     names = ["w", "W", "a/b", "a_b", "", "é" * 300, "con"]
     graph = onnx.helper.make_graph([], "g", [], [], [weight(name, 300, i) for i, name in enumerate(names)])
     source, out = tmp_path / "m.onnx", tmp_path / "out" / "m.onnx"
@@ -407,7 +407,7 @@ def test_typed_data_count_as_what_they_are(tmp_path: Path, count: int) -> None:
 
 
 def test_data_that_another_model_needs(inline: Path, tmp_path: Path) -> None:
-    """A data file of another model is not replaced without leave; with it, that is told, and `strict` refuses it."""
+    """A data file of another model is replaced only with `overwrite`; that is reported, and `strict` refuses it."""
     folder = tmp_path / "out"
     folder.mkdir()
     formats.convert(inline, folder / "first.onnx", external_data="w.data")

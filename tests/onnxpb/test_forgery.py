@@ -69,7 +69,7 @@ def test_downgrade_is_refused(tmp_path: Path) -> None:
         lambda: onnxpb.load_encrypted(path, KEY, encryption="AES-256-GCM"),
         lambda: onnxpb.load_encrypted_string(path.read_bytes(), KEY),
     ):
-        with pytest.raises(CryptError, match=r"changed or made up|not with AES-256-GCM"):
+        with pytest.raises(CryptError, match=r"changed or forged|not with AES-256-GCM"):
             use()
     found = formats.verify(path, key=KEY, data=True)
     assert (False, ["encryption"]) == (found.ok, [finding.kind for finding in found.errors])
@@ -119,7 +119,7 @@ def test_writing_without_a_tag_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [0, 2, 3, 4, "1", (1,)])
 def test_only_what_needs_it_is_permitted(value: object) -> None:
-    """A permission for anything but variant 1 is a mistake, which is told before a file is looked at."""
+    """A permission for anything but variant 1 is a mistake, which is reported before a file is looked at."""
     with pytest.raises(ValueError, match=r"`allow_encryption` is .* and must be 1"):
         formats.load("missing.onnxc", key=KEY, allow_encryption=value)
 
@@ -155,7 +155,7 @@ def test_key_for_a_plain_file(form: str, tmp_path: Path) -> None:
         lambda: formats.convert(path, tmp_path / "new.onnx", from_format=form, key=KEY),
         lambda: formats.compare(path, path, key=KEY),
     ):
-        with pytest.raises(CryptError, match="anybody can have made it"):
+        with pytest.raises(CryptError, match="anyone could have made it"):
             use()
     assert not formats.verify(path, key=KEY).ok
     formats.convert(path, tmp_path / "new.onnxc", from_format=form, key=KEY)  # here the key is for the new file
@@ -163,7 +163,7 @@ def test_key_for_a_plain_file(form: str, tmp_path: Path) -> None:
 
 
 def test_weights_outside_of_an_encrypted_model(tmp_path: Path) -> None:
-    """An encrypted graph whose weights lie beside it in the open is not verified, and a conversion tells it."""
+    """An encrypted graph whose weights lie next to it in the open is not verified, and a conversion tells it."""
     model = onnx.ModelProto.FromString(MODEL.SerializeToString())
     tensor = model.graph.initializer.add(name="w", data_type=2, dims=[3], data_location=1)
     tensor.external_data.add(key="location", value="w.data")

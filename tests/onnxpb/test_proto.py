@@ -686,7 +686,7 @@ def test_repeated_numbers_are_arrays_to_numpy(kind: str) -> None:
 
 
 def test_a_nested_message_of_any_depth_that_python_can_hold() -> None:
-    """Where a message is nested deeper than can be written, that is an error of ours."""
+    """Where a message is nested more deeply than can be written, that is an error of ours."""
     outer = inner = proto.TypeProto()
     for _ in range(3000):
         inner = inner.sequence_type.elem_type

@@ -77,7 +77,7 @@ EXPECTED = {
 
 @pytest.fixture(params=EXTENSIONS)
 def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A file to write, in each format whose external data are files beside the model."""
+    """A file to write, in each format whose external data are files next to the model."""
     return tmp_path / f"m.{request.param}"
 
 
@@ -142,7 +142,7 @@ def test_a_failed_save_leaves_nothing_in_folders_below(tmp_path: Path) -> None:
 
 
 def test_tensors_with_one_location_share_its_file(tmp_path: Path) -> None:
-    """Several tensors that are marked with one location follow each other in that file, which is written anew."""
+    """Several tensors that are marked with one location follow each other in that file, which is written again."""
     marked = model()
     ours.convert_model_to_external_data(marked, location="w", convert_attribute=True)
     for _ in range(2):
@@ -485,7 +485,7 @@ def test_keywords_of_onnx_light(tmp_path: Path) -> None:
     with pytest.raises(LimitError, match=f"{4 * SIZE} bytes, more than the 2399 allowed"):
         drop_in.load(path, max_tensor_size_bytes=4 * SIZE - 1)
     assert BYTES == drop_in.load(path, max_tensor_size_bytes=4 * SIZE).SerializeToString()
-    with pytest.raises(LimitError, match="nested deeper"):
+    with pytest.raises(LimitError, match="nested more than"):
         drop_in.load(path, max_recursion_depth=1)
     with pytest.raises(ValueError, match="more than the 100 allowed"):
         drop_in.save(model(), tmp_path / "n.onnx", max_serialized_size_bytes=100)

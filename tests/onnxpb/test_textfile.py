@@ -133,7 +133,7 @@ def test_a_model_within_itself_is_refused(notation: Notation) -> None:
     """Printing a graph that contains itself ends in an error."""
     graph = ir.Graph()
     graph.node.append(ir.Node(attribute=[ir.Attribute(g=graph)]))
-    with pytest.raises(EncodeError, match="nested too deep"):
+    with pytest.raises(EncodeError, match="nested too deeply"):
         notation.to_text(graph)
 
 
@@ -188,7 +188,7 @@ def test_a_text_without_a_graph_is_no_model(notation: Notation) -> None:
 
 @pytest.fixture
 def external_model(tmp_path: Path) -> Path:
-    """A model with a weight in a file beside it."""
+    """A model with a weight in a file next to it."""
     weight = onnx.TensorProto(name="w", data_type=2, dims=[5000], raw_data=bytes(5000))
     proto = onnx.ModelProto(ir_version=8, graph=onnx.GraphProto(initializer=[weight]))
     path = tmp_path / "m.onnx"

@@ -16,12 +16,12 @@ FOREIGN = bytes_of(with_extra(b"", PADDING))
 COMPRESSED = bytes_of(one(method=8))
 WRONG_LENGTH = bytes_of(of(tensor(places=external(location="w", length="7"))))
 NO_MODEL = next(bytes_of(row.taken) for row in ROWS if not row.is_model and row.taken is not None)
-LENIENT = "as a zip file that a person made, `formats convert --lenient` reads it"
+LENIENT = "if another zip tool made the file, `formats convert --lenient` reads it"
 ADVICE = [
     (FOREIGN, f"(.onnxz 1.0, Z-5.5); {LENIENT}"),
-    (COMPRESSED, "(.onnxz 1.0, Z-3.4); unpack it and archive the files anew with `zip -0`"),
+    (COMPRESSED, "(.onnxz 1.0, Z-3.4); unpack it and archive the files again with `zip -0`"),
     (WRONG_LENGTH, "(.onnxz 1.0, Z-7.5)"),
-    (NO_MODEL, "; the archive is as it must be, and the graph in it is not"),
+    (NO_MODEL, "; the archive is valid, but the graph in it is not"),
 ]
 
 

@@ -93,7 +93,7 @@ def serialised(model: Model) -> bytes:
 
 
 def everywhere(nbytes: int = 2000) -> Model:
-    """Return a model with 12 tensors wherever ONNX allows one, each of as many bytes of its own."""
+    """Return a model with 12 tensors wherever ONNX allows one, each of as many its own bytes."""
     count = iter(range(100))
 
     def tensor(name: str | None = None) -> Tensor:
@@ -542,7 +542,7 @@ def test_references_that_do_not_fit_are_refused_with_their_place() -> None:
 
 
 def test_damaged_graph_is_an_error_at_its_place() -> None:
-    """What is wrong in the graph is told with its offset in the archive."""
+    """What is wrong in the graph is reported with its offset in the archive."""
     data = pack(model_of(bytes_tensor("w", BLOCK)))
     start = read_entries(Literal(data))[-1].payload_offset
     damaged = bytearray(data)

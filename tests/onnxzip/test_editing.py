@@ -196,7 +196,7 @@ def test_stale_models_are_refused(tmp_path: Path) -> None:
 def test_errors_leave_the_archive_as_it_was(
     tmp_path: Path, change: Callable[[Model], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whichever write fails, the archive is what it was, and nothing is left beside it."""
+    """Whichever write fails, the archive is what it was, and nothing is left next to it."""
     path = archive(tmp_path)
     content, write = path.read_bytes(), output.ExistingFile.pwrite
     for limit in range(1, 4):
@@ -380,7 +380,7 @@ def test_command_repairs(tmp_path: Path) -> None:
     path.write_bytes(old[: start + 10])
     assert formats.loads(old) == formats.load(path)
     done = commands.run("formats", "repair", path)
-    assert (0, f"{path}: put back to what it was\n") == (done.exit_code, done.stdout)
+    assert (0, f"{path}: restored to its old state\n") == (done.exit_code, done.stdout)
     assert old == path.read_bytes()
 
 
@@ -422,7 +422,7 @@ def test_another_process_is_not_overwritten(
         except (FormatError, OSError) as error:
             assert outcomes == ["done"], error
         else:
-            assert outcomes in (["refused"], [])  # an archive that is written anew saves nothing
+            assert outcomes in (["refused"], [])  # an archive that is written again saves nothing
     if outcomes == ["done"] and how != "touch":
         assert "theirs" == graph_of(formats.load(path)).name
     if how != "touch":

@@ -20,7 +20,7 @@ SPECIFICATION = Path(__file__).parents[2] / "docs" / "onnxz.md"
 
 
 def test_writer_makes_the_golden_archive() -> None:
-    """The script beside the golden archive makes the same bytes today."""
+    """The script next to the golden archive makes the same bytes today."""
     assert SMALL.read_bytes() == runpy.run_path(str(GOLDEN / "make.py"))["archive"]()
 
 
@@ -42,7 +42,7 @@ def test_specification_shows_the_golden_archive() -> None:
 
 
 def test_vectors_are_those_of_the_reader() -> None:
-    """The script beside the vectors makes the same ones today."""
+    """The script next to the vectors makes the same ones today."""
     made = runpy.run_path(str(GOLDEN / "vectors.py"))
     assert VECTORS.read_text(encoding="utf-8") == made["vectors"]()
     assert (GOLDEN / "large.json").read_text(encoding="utf-8") == made["large_vectors"]()

@@ -92,7 +92,7 @@ def hide(archive: zipfile.ZipFile) -> None:
 
 W, PROTO = ("w", DATA[:8]), ("__MODEL_PROTO", graph())
 ODD = [
-    pytest.param(zipped(W, PROTO), "are at no multiple of 64 bytes", id="unaligned"),
+    pytest.param(zipped(W, PROTO), "are not at a multiple of 64 bytes", id="unaligned"),
     pytest.param(zipped(W, PROTO, change=comment), "comment of 12 bytes", id="comment"),
     pytest.param(zipped(W, PROTO, change=entry_comment), "1 of 2 entries have comments", id="comment of an entry"),
     pytest.param(zipped(PROTO, W), "__MODEL_PROTO is not the last", id="order"),
@@ -108,7 +108,7 @@ ODD = [
 
 @pytest.mark.parametrize(("data", "note"), ODD)
 def test_what_is_clear_is_read_and_told(data: bytes, note: str) -> None:
-    """The model is read, and what was off is told."""
+    """The model is read, and what was off is reported."""
     model, notes = read(data)
     assert DATA[:8] == elements(model)
     assert [True] == [note in told for told in notes if note in told]
@@ -170,10 +170,10 @@ def edited(data: bytes, signature: bytes, offset: int, octets: bytes) -> bytes:
         pytest.param(zipped(W, PROTO, change=link), "is a link", id="link"),
         pytest.param(zipped(W), "0 entries are called __MODEL_PROTO", id="no graph"),
         pytest.param(zipped(W, PROTO, ("a/__MODEL_PROTO", b"")), "2 entries are called __MODEL_PROTO", id="two graphs"),
-        pytest.param(zipped(("x", b""), PROTO), "no entry of the archive", id="missing"),
+        pytest.param(zipped(("x", b""), PROTO), "not an entry of the archive", id="missing"),
         pytest.param(zipped(W, PROTO) + b"\0", "follows it", id="trailing byte"),
-        pytest.param(b"\0" + zipped(W, PROTO), "in front", id="byte in front"),
-        pytest.param(zipped(("a\\w", DATA), PROTO), "not all programs", id="backslash"),
+        pytest.param(b"\0" + zipped(W, PROTO), "inserted before", id="byte in front"),
+        pytest.param(zipped(("a\\w", DATA), PROTO), "programs read differently", id="backslash"),
         pytest.param(edited(zipped(W, PROTO), b"PK\1\2", 8, b"\1"), "encrypted", id="encrypted"),
         pytest.param(edited(zipped(W, PROTO), b"PK\1\2", 8, b"\0\x08"), "flags of entry", id="flags"),
         pytest.param(edited(zipped(W, PROTO), b"PK\3\4", 14, b"\0"), "crc32 of entry", id="checksum"),
@@ -181,7 +181,7 @@ def edited(data: bytes, signature: bytes, offset: int, octets: bytes) -> bytes:
         pytest.param(edited(zipped(W, PROTO), b"PK\3\4", 30, b"v"), "another name", id="name"),
         pytest.param(edited(zipped(W, PROTO), b"PK\1\2", 42, b"\1"), "where the local header", id="offset"),
         pytest.param(edited(zipped(W, PROTO), b"PK\5\6", 10, b"\3"), "has 2 entries", id="count"),
-        pytest.param(edited(zipped(W, PROTO), b"PK\5\6", 4, b"\1"), "several disks", id="disk"),
+        pytest.param(edited(zipped(W, PROTO), b"PK\5\6", 4, b"\1"), "multi-disk", id="disk"),
     ],
 )
 def test_what_is_not_clear_is_refused(data: bytes, reason: str) -> None:

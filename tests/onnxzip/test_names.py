@@ -32,7 +32,7 @@ CASES = [
 
 @pytest.mark.parametrize(("wish", "name"), CASES)
 def test_name_reads_like_the_tensors(wish: str, name: str) -> None:
-    """A tensor's name becomes an identifier that still reads like it, or its place where nothing is left."""
+    """A tensor's name becomes an identifier that still reads like it, or its place if nothing is left."""
     assert EntryNames().add(wish, "here") == name
 
 

@@ -60,7 +60,7 @@ def test_unpack_gives_back_what_was_packed(data: st.DataObject, structure: Struc
 
 @pytest.mark.parametrize(("structure", "nbytes"), STRUCTURES)
 def test_cut_and_foreign_structures_are_refused(structure: Structure, nbytes: int) -> None:
-    """A structure that is cut short or has another signature is an error that names it and its place."""
+    """A structure that is truncated or has another signature is an error that names it and its place."""
     with pytest.raises(TruncatedError, match=f"needed {nbytes} bytes for the {structure.title}") as caught:
         structure.unpack(structure.pack()[:-1], file_offset=7)
     assert caught.value.file_offset == 7

@@ -45,7 +45,7 @@ def test_onnx_to_onnxz_and_back_is_message_equal(models: dict[str, bytes]) -> No
 
 
 def test_every_tensor_in_an_archive_survives(models: dict[str, bytes]) -> None:
-    """The same with every tensor, however small, as an entry of its own."""
+    """The same with every tensor, however small, as its own entry."""
     for name, data in models.items():
         model = ONNX.read(Literal(data), None)
         archive = to_bytes(ONNXZ.plan(model, Path("m.onnxz"), ONNXZ.options(size_threshold=1)))

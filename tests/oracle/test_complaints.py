@@ -43,7 +43,7 @@ def proto(*tensors: onnx.TensorProto, nodes: tuple[onnx.NodeProto, ...] = ()) ->
 
 @pytest.fixture
 def inline(tmp_path: Path) -> Path:
-    """A file with a weight of 16 KiB inside, in a folder of its own."""
+    """A file with a weight of 16 KiB inside, in its own folder."""
     path = tmp_path / "inline" / "m.onnx"
     path.parent.mkdir()
     path.write_bytes(proto().SerializeToString())
@@ -52,7 +52,7 @@ def inline(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def outside(inline: Path, tmp_path: Path) -> Path:
-    """The same with the weight in `m.onnx.data` beside it, in a folder of its own."""
+    """The same with the weight in `m.onnx.data` next to it, in its own folder."""
     path = tmp_path / "outside" / "m.onnx"
     path.parent.mkdir()
     formats.convert(inline, path, external_data=True)
@@ -432,7 +432,7 @@ def test_a_missing_file_is_one_line(tmp_path: Path, command: Any) -> None:
 
 
 def test_nothing_is_written_beside_the_source(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shape inference wants to write beside the source, which fails in a directory that is only for reading."""
+    """Shape inference wants to write next to the source, which fails in a directory that is only for reading."""
     source = Path(shutil.copy(root / "examples" / "digits.onnx", tmp_path))
     if RTEN_CONVERT:
         from rten_convert import converter

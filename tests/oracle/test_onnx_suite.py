@@ -2,8 +2,8 @@
 
 The wheel of version 1.23.2 does not carry them: pip downloads the source distribution. Of its 2,357 tests (without
 those of the backend, which `test_backend_suite.py` has) a part that takes seconds runs here. One of all fails with our
-classes, and without them too: test_conv of reference_evaluator_test.py, for which onnxruntime wants a bias of another
-shape.
+classes, and without them too: test_conv of reference_evaluator_test.py, for which onnxruntime requires a bias of
+another shape.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LEAST_PASSED = 830  # of those modules, in 1.23.2
 
 # Tests of `onnx` that fail with our functions: what they want is the policy for links of `onnx`, not ours.
 OTHER_POLICY = {
-    # A link in the place of a data file is replaced here, not refused; what it leads to stays as it is either way.
+    # A link in the place of a data file is replaced here, not refused; what it leads to stays unchanged either way.
     "external_data_test.py::TestSaveExternalDataSymlinkProtection::test_save_rejects_symlink_target",
     # A data file with two names is read here, unless `hard_links=False`: package installers make such files.
     "external_data_test.py::TestLoadExternalDataHardlinkProtection::test_load_rejects_hardlinked_external_data",

@@ -63,7 +63,7 @@ def test_graph():
 
 
 def test_names():
-    """A value without a name, or with one that another value has, gets a name of its own."""
+    """A value without a name, or with one that another value has, gets its own name."""
     nodes = [
         value(),
         value("a"),
@@ -104,7 +104,7 @@ def test_captures():
 
 
 def test_captured_constants():
-    """A constant among the captures is the outer one of that name, or where there is none, just itself."""
+    """A constant among the captures is the outer one of that name, or if there is none, just itself."""
     branches = [{"nodes": [constant(name)], "captures": (0,), "outputs": (0,)} for name in ("w", "own")]
     attrs = ("IfAttrs", dict(zip(("then_branch", "else_branch"), branches, strict=True)))
     graph = decode([value("c"), constant("w"), operator("If", (0,), (), attrs)], inputs=(0,))
@@ -221,6 +221,6 @@ def test_near_misses():
 
 
 def test_version_1_files_have_no_tensor_section():
-    """An external constant is an error where there is no tensor section."""
+    """An external constant is an error if there is no tensor section."""
     with pytest.raises(DecodeError, match="version 1 files have none"):
         decode([constant("w", dtype="Float32", data_offset=0)], tensors=None)

@@ -226,7 +226,7 @@ def test_a_constant_that_is_an_output_twice(make):
 
 
 def test_dims(make):
-    """A known size is a number, a name a name, and every unknown dimension has a name of its own."""
+    """A known size is a number, a name a name, and every unknown dimension has its own name."""
     x = make.value("x", 1, [2, "n", None, -1, "?", 0, 1 << 40])
     x.type.tensor_type.shape.dim[2].dim_value = None
     taken = make.value("w", 1, ["x_dim2"])
@@ -248,14 +248,14 @@ def test_dims(make):
      (8, None), (None, None)],
 )  # fmt: skip
 def test_element_types(make, elem_type, wanted):
-    """A value has the type that holds its elements, or none where that is not known."""
+    """A value has the type that holds its elements, or none if that is not known."""
     graph = make.graph([make.node("Identity", ["x"], ["y"])], [make.value("x", elem_type)], ["y"])
     _, table = encode(make.model(graph))
     assert wanted == values(table)["x"].get("dtype")
 
 
 def test_types_of_computed_values(make):
-    """What the model says of its values is kept, but not inside subgraphs, where a name can mean many sizes."""
+    """What the model says of its values is kept, but not inside subgraphs, if a name can mean many sizes."""
     inner = make.graph([make.node("Neg", ["x"], ["i"])], outputs=[make.value("i", 1, ["n"])])
     inner.value_info.append(make.value("i", 1, ["n"]))
     graph = make.graph(

@@ -34,7 +34,7 @@ DIFFERENT = (
 
 
 def reference(case):
-    """Return the outputs of a case by onnxruntime; where it does not run the version, those of the newer words."""
+    """Return the outputs of a case by onnxruntime; if it does not run the version, those of the newer words."""
     try:
         return case.outputs if case.version.op_type in RANDOM else evaluate_in_onnxruntime(case.model, case.inputs)
     except Exception:  # in many words: it has no kernel, or runs no operator set that is so new, no such old form

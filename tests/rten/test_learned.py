@@ -85,7 +85,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_has_no_counterpart_is_refused(case: str) -> None:
-    """Strings, dictionaries and trees that are none are refused, with what to do where there is something."""
+    """Strings, dictionaries and trees that are none are refused, with what to do if there is something."""
     op_type, attributes, reason = REFUSED[case]
     refusals = legalize(
         model_of(op_type, ("y", "z") if op_type == "LinearClassifier" else ("y",), **attributes)

@@ -34,7 +34,7 @@ def newest(runtimes):
 
 
 def difference(got, wanted):
-    """Return in words how outputs differ, "" where they are the same but for the last digits; types count."""
+    """Return in words how outputs differ, "" where they are the same except for the last digits; types count."""
     if isinstance(wanted, list):
         if not isinstance(got, list) or len(got) != len(wanted):
             return f"{wanted} became {got}"
@@ -142,7 +142,7 @@ def test_integers_beyond_32_bits_are_told(newest, tmp_path: Path) -> None:
 ])  # fmt: skip
 @pytest.mark.parametrize("runtime", [None, "rten"])
 def test_whole_floats_are_divided_as_floats(text, runtime, newest, tmp_path: Path) -> None:
-    """What RTen's optimiser would divide as integers is written otherwise, in .rten files and in ONNX for RTen."""
+    """What RTen's optimiser would divide as integers is written differently, in .rten files and in ONNX for RTen."""
     source, path = tmp_path / "m.onnx", tmp_path / ("m.onnx.rten" if runtime is None else "for-rten.onnx")
     source.write_bytes(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 13]> g {text}').SerializeToString())
     formats.convert(source, path, runtime=runtime)

@@ -59,7 +59,7 @@ def run_rten(model: Model, inputs: dict[str, Any], runtime: Any, path: Path, exa
 
 
 def assert_same(wanted: list[Any], found: list[Any], steps: int = 0) -> None:
-    """The outputs have the same shapes and, but for rounding, the same elements."""
+    """The outputs have the same shapes and, except for rounding, the same elements."""
     assert len(wanted) == len(found)
     for one_wanted, one_found in zip(wanted, found, strict=True):
         expected = np.asarray(one_wanted)

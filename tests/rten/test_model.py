@@ -73,7 +73,7 @@ def test_version_1(model):
 @pytest.mark.parametrize("version", [0, 3])
 def test_other_versions(model, version):
     """There are no other versions."""
-    with pytest.raises(OptionError, match=f"`rten_version` is {version}, and must be 1 or 2"):
+    with pytest.raises(OptionError, match=f"`rten_version` is {version}, but must be 1 or 2"):
         written(model, rten_version=version)
 
 
@@ -193,7 +193,7 @@ def test_the_precision_of_casts_is_a_loss(make):
 
 
 def test_refusals_come_together(make):
-    """All that RTen does not support is told in one error, grouped, and as data."""
+    """All that RTen does not support is reported in one error, grouped, and as data."""
     nodes = [Node(op_type="Foo", domain="my", input=["x"], output=[f"y{n}"], name=f"foo{n}") for n in range(5)]
     graph = make.graph(nodes, [make.value("x", 1), make.value("s", 8)], ["y4"])
     with pytest.raises(UnsupportedError) as caught:

@@ -34,7 +34,7 @@ def value_of(field: Any) -> Any:
 
 @pytest.fixture
 def stops(runtimes, tmp_path):
-    """Loads a model of one node in a release, and gives the loader's complaint, empty where there is none."""
+    """Loads a model of one node in a release, and gives the loader's complaint, empty if there is none."""
 
     def load(release, spec, inputs, attributes):
         names = [f"x{number}" for number in range(inputs)]

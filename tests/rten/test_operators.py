@@ -75,7 +75,7 @@ def newest_schemas():
 
 
 def default_of(attribute):
-    """Return the default of an ONNX attribute, `None` where there is none."""
+    """Return the default of an ONNX attribute, `None` if there is none."""
     import onnx
 
     value = onnx.helper.get_attribute_value(attribute.default_value) if attribute.default_value.name else None

@@ -521,7 +521,7 @@ def test_files_of_the_other_converter(shared_model, version, tmp_path):
     assert_right(shared_model, (tmp_path / "b.onnx").read_bytes())
 
 
-# What RTen computes otherwise than onnxruntime for the same operator, and why the two cannot agree.
+# What RTen computes differently from onnxruntime for the same operator, and why the two cannot agree.
 DIFFERENT_FROM_RTEN = {
     "test_bernoulli_seed_expanded": "random numbers",
     "test_dynamicquantizelinear": "half a step is rounded in float32 after a multiplication with the reciprocal",

@@ -140,7 +140,7 @@ def reference(proto: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.n
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_quantized_layers(seed: int, runtimes: dict[str, Any], tmp_path: Path) -> None:
-    """Every output of a random layer is that of onnxruntime, but for the rounding of floats."""
+    """Every output of a random layer is that of onnxruntime, except for the rounding of floats."""
     layer = Layer(seed)
     proto = layer.proto()
     wanted, path = reference(proto, layer.feeds), tmp_path / "m.rten"

@@ -1,7 +1,7 @@
 """What the releases of RTen compute differently from one another, from files that are made here by hand.
 
-Each case says in which releases its outputs are not those that ONNX wants: since one, until another. Of ours, only the
-FlatBuffer is between the case and the runtime.
+Each case says in which releases its outputs are not those that ONNX requires: since one, until another. Of ours, only
+the FlatBuffer is between the case and the runtime.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_releases(case: Case, runtimes: dict[str, Any], tmp_path: Any) -> None:
-    """The outputs are those that ONNX wants in the releases that have no fault, and only in them."""
+    """The outputs are those that ONNX requires in the releases that have no fault, and only in them."""
     path = tmp_path / "m.rten"
     path.write_bytes(file_of(case))
     right = []

@@ -246,7 +246,7 @@ TOLD = {
 
 @pytest.mark.parametrize("op_type", TOLD)
 def test_deviations_are_told(op_type, tmp_path):
-    """What RTen computes otherwise on ties, NaN, signed zero and half steps is told, once an operator."""
+    """What RTen computes differently on ties, NaN, signed zero and half steps is reported, once an operator."""
     path = tmp_path / "m.onnx"
     path.write_bytes(_model(TOLD[op_type], 18).SerializeToString())
     losses = [loss for loss in formats.convert(path, tmp_path / "m.rten").losses if loss.kind == "deviation"]
@@ -301,7 +301,7 @@ RANGES = {
 
 @pytest.mark.parametrize("name", RANGES)
 def test_integers_that_may_leave_32_bits_are_told(name, tmp_path):
-    """Where 32 bits cannot be shown to suffice, that is told; sizes, positions and shapes are no such."""
+    """Where 32 bits cannot be shown to suffice, that is reported; sizes, positions and shapes are no such."""
     text, told = RANGES[name]
     path = tmp_path / "m.onnx"
     path.write_bytes(_model(text, 18).SerializeToString())

@@ -1,4 +1,4 @@
-"""ONNX that is written for RTen: its own loader runs it, onnxruntime agrees, and what it runs anyway stays as it is."""
+"""ONNX for RTen: its own loader runs it, onnxruntime agrees, and what it runs anyway stays unchanged."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_shared_models(shared_model, runner, tmp_path):
 
 @pytest.mark.parametrize("seed", range(GRAPHS))
 def test_generated_graphs(seed, runner, tmp_path):
-    """Random graphs give the same in onnxruntime as they were and as they became, and in RTen, unless that is told."""
+    """Random graphs give the same in onnxruntime before and after the rewriting, and in RTen, unless it is reported."""
     graph = generate(seed)
     if graph is None:
         return
@@ -241,7 +241,7 @@ def test_group_query_attention(packed, rotary, past, runner, tmp_path):
 
 
 def test_unknown_sizes(runner, tmp_path):
-    """Sizes called "?", which RTen takes for one, may be different, and that this was changed is told."""
+    """Sizes called "?", which RTen takes for one, may be different, and that this was changed is reported."""
     text = "g (float[A] a, float[B] b) => (int64[1] y) { s = Shape(a) t = Shape(b) y = Sub(s, t) }"
     model = onnx.load_from_string(of_text(text))
     for value in model.graph.input:
@@ -254,7 +254,7 @@ def test_unknown_sizes(runner, tmp_path):
 
 
 def test_double_is_told():
-    """That RTen computes DOUBLE in 32 bits is told, and matters."""
+    """That RTen computes DOUBLE in 32 bits is reported, and matters."""
     found, _ = rewritten(of_text("g (double[2] x) => (double[2] y) { y = Neg(x) }"))
     assert [("precision", True)] == [(loss.kind, loss.matters) for loss in found.losses]
 
@@ -318,7 +318,7 @@ def test_names_and_documents_stay():
 
 
 def test_operator_set_is_raised_as_a_whole():
-    """Where a rewriting needs a newer operator set, all nodes are brought to it, and that is told."""
+    """Where a rewriting needs a newer operator set, all nodes are brought to it, and that is reported."""
     text = ("g (float[2,3] x, float[3] s) => (float[2,3] y, float[2,1] m, float[1,1] z) "
             "{ y, m, d = LayerNormalization(x, s) z = ReduceMax<axes=[0,1]>(m) }")  # fmt: skip
     found, data = rewritten(of_text(text, 17))
@@ -334,7 +334,7 @@ def test_operator_set_is_raised_as_a_whole():
 
 
 def test_types_at_the_interface():
-    """Types that RTen lacks become those that hold them, also at the interface, where it is told."""
+    """Types that RTen lacks become those that hold them, also at the interface, where it is reported."""
     text = (
         "g (uint16[2] x, bfloat16[2] z) => (uint16[2] y, bfloat16[2] w) <uint16[2] k = {65535, 1}> "
         "{ y = Add(x, k) w = Neg(z) }"
@@ -400,7 +400,7 @@ def test_external_data(runner, tmp_path):
         ({"external_data": "weights.bin"}, "weights.bin"),
         ({"external_data": True, "alignment": 6}, "multiple of 4"),
         ({"runtime": "onnx"}, "no runtime is called 'onnx'"),
-        ({"to_format": "rten"}, "formats of ONNX"),
+        ({"to_format": "rten"}, "only for ONNX formats"),
     ],
 )
 def test_options_that_rten_would_not_read(options, message, tmp_path):
@@ -444,9 +444,9 @@ def test_report(tmp_path):
 @pytest.mark.parametrize(
     ("text", "runs", "loads", "lines"),
     [
-        ("g (float[2] x) => (float[2] y) { y = Neg(x) }", True, True, ["rten runs the model as it is"]),
+        ("g (float[2] x) => (float[2] y) { y = Neg(x) }", True, True, ["rten runs the model unchanged"]),
         ("g (float[2] x) => (float[2] y) { y = Mish(x) }", False, False, ["does not load", "1 x Mish -> "]),
-        ("g (float[2] x) => (bool[2] y) { y = Cast<to=9>(x) }", False, True, ["computes something else", "1 x Cast"]),
+        ("g (float[2] x) => (bool[2] y) { y = Cast<to=9>(x) }", False, True, ["its results differ", "1 x Cast"]),
         ("g (string[2] x) => (bool[2] y) { y = Equal(x, x) }", False, False, ["cannot be rewritten", "STRING"]),
     ],
 )

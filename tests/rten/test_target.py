@@ -98,7 +98,7 @@ def op_types(case, target) -> list[str]:
     ],
 )
 def test_what_newer_releases_have_is_written_for_them(name, op_type) -> None:
-    """An operator that is rewritten by default stays as it is where all releases of the target run it."""
+    """An operator that is rewritten by default stays unchanged where all releases of the target run it."""
     case = BY_NAME[name]
     assert [op_type] == op_types(case, Target(RTEN_0_26))
     assert [op_type] != op_types(case, ALL_RELEASES)
@@ -148,7 +148,7 @@ def test_node_suite_for_the_newest_release(exact, runtimes, tmp_path) -> None:
 
 
 def test_a_file_for_the_newest_release_is_refused_by_none_before_it_silently(runtimes, tmp_path) -> None:
-    """What 0.26 brought to the .rten schema does not load in 0.25, so that nothing is computed otherwise there."""
+    """What 0.26 brought to the .rten schema does not load in 0.25, so that nothing is computed differently there."""
     case = BY_NAME["reduce_log_sum"]
     if str(RTEN_0_25) not in runtimes:
         pytest.skip(f"RTen {RTEN_0_25} is not among the releases to test")

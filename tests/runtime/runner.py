@@ -1,4 +1,4 @@
-"""Runs models on releases of the real RTen runtime, through one binary for each, built beside this file.
+"""Runs models on releases of the real RTen runtime, through one binary for each, built next to this file.
 
 `cargo build --release --locked --manifest-path tests/runtime/Cargo.toml` builds those that the tests run. Another
 one, by hand: the same with `--package rten-runner-0-26`, and the tests with `RTEN_RELEASES=0.26`.
@@ -51,7 +51,7 @@ class Runner:
 
     @classmethod
     def find(cls, release: str) -> Runner | None:
-        """Return the runner of a release, or `None` where it is not built; in CI (`CI` is set) that is an error.
+        """Return the runner of a release, or `None` if it is not built; in CI (`CI` is set) that is an error.
 
         Raises:
             FileNotFoundError: the binary is missing and the environment variable `CI` is set.

@@ -85,7 +85,7 @@ def test_sequences(runner: Runner, model: Callable[[str], Path]) -> None:
 
 
 def test_models_are_mapped(runner: Runner, model: Callable[[str], Path], tmp_path: Path) -> None:
-    """A model whose weights are in a file beside it, or that is a .rten file, is read and mapped alike."""
+    """A model whose weights are in a file next to it, or that is a .rten file, is read and mapped alike."""
     path = model("(float[N, 64] x) => (float[N, 64] y) { y = MatMul (x, w) }")
     proto = onnx.load(path)
     weight = np.random.default_rng(0).random((64, 64), "f4")

@@ -25,7 +25,7 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_checked_in_modules_are_current() -> None:
-    """Generating anew changes nothing."""
+    """Generating again changes nothing."""
     assert generate.outdated() == {}
 
 

@@ -56,7 +56,7 @@ def test_unknown_algorithm_is_named() -> None:
 
 
 def test_without_isal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The standard library stands in for isal where that is not installed."""
+    """The standard library stands in for isal if that is not installed."""
     monkeypatch.setitem(sys.modules, "isal", None)
     digest.crc32_function.cache_clear()
     try:

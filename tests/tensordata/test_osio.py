@@ -52,7 +52,7 @@ def test_reading_past_the_end(path: Path, reader: Capabilities, keep_open: bool)
     with pytest.raises(TruncatedError) as caught:
         file.pread_into(990, bytearray(20))
     assert (path, 1000) == (caught.value.path, caught.value.file_offset)
-    with pytest.raises(TruncatedError, match="10 bytes too early"):
+    with pytest.raises(TruncatedError, match="10 bytes too short"):
         file.pread(990, 20)
 
 

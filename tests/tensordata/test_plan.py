@@ -53,7 +53,7 @@ def test_layout_is_the_segments_in_a_row(segments: list[Any], file_offset: int, 
 
 
 def test_neighbouring_bytes_are_one_write() -> None:
-    """Literal bytes are joined, padding included; sources stay as they are."""
+    """Literal bytes are joined, padding included; sources stay unchanged."""
     source = Literal(b"weights")
     writes, end = lay_out([b"ab", b"", Align(4), b"c", source, Align(16), b"", Literal(b""), b"d"])
     assert [(0, b"ab\0\0c"), (5, b"weights"), (12, b"\0\0\0\0d")] == [

@@ -34,7 +34,7 @@ def model(number: int) -> Model:
 
 
 def number_of(path: Path, load: Callable[..., Any] = formats.load) -> int | None:
-    """The number of the model at a path, which is in its name and in all its weights; `None` where there is none."""
+    """The number of the model at a path, which is in its name and in all its weights; `None` if there is none."""
     try:
         found = load(path)
     except FileNotFoundError:
@@ -256,7 +256,7 @@ def test_hostile_journals_are_refused(
     journal_path(path).write_text(json.dumps(content))
     before = {name: (path.parent / name).read_bytes() for name in names(path.parent) if ".lock" not in name}
     assert number_of(path) is None
-    with pytest.raises(DecodeError, match="this is no journal, or it is damaged"):
+    with pytest.raises(DecodeError, match="this is not a journal, or it is damaged"):
         formats.repair(path)
     with pytest.raises(DecodeError):
         formats.save(model(3), path)
@@ -274,7 +274,7 @@ def test_damaged_journals_are_refused(tmp_path: Path, content: bytes) -> None:
     formats.save(model(1), path, **OPTIONS)
     journal_path(path).write_bytes(content)
     assert number_of(path) == 1
-    with pytest.raises(DecodeError, match="this is no journal"):
+    with pytest.raises(DecodeError, match="this is not a journal"):
         formats.repair(path)
     formats.save(model(2), path, **OPTIONS)
     assert number_of(path) == 2
@@ -308,7 +308,7 @@ def test_what_others_wrote_since_stays(tmp_path: Path, monkeypatch: pytest.Monke
     theirs = formats.dumps(model(7), "onnx")
     path.write_bytes(theirs)
     assert number_of(path) == 7
-    with pytest.raises(DecodeError, match=r"m\.onnx was changed since"):
+    with pytest.raises(DecodeError, match=r"m\.onnx has changed since"):
         formats.repair(path)
     with pytest.raises((DecodeError, FileExistsError)):
         formats.save(model(3), path)
@@ -457,7 +457,7 @@ def test_writers_beside_each_other(tmp_path: Path) -> None:
 
 
 def test_a_lock_is_let_go_by_whoever_is_killed(tmp_path: Path) -> None:
-    """The lock of a process that was killed is free, and the file that it left is told."""
+    """The lock of a process that was killed is free, and the file that it left is reported."""
     if not hasattr(os, "fork"):
         pytest.skip("this system has no fork")
     path = tmp_path / "m.onnx"
@@ -475,7 +475,7 @@ def test_a_lock_is_let_go_by_whoever_is_killed(tmp_path: Path) -> None:
 
 
 def test_a_lock_is_not_a_way_out(tmp_path: Path) -> None:
-    """A link in the place of a lock is not followed, and a model beside it is not written."""
+    """A link in the place of a lock is not followed, and a model next to it is not written."""
     (tmp_path / "victim").write_bytes(b"precious")
     (tmp_path / "in").mkdir()
     path = tmp_path / "in" / "m.onnx"

@@ -101,7 +101,7 @@ def windows(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Any]:
-    """Imports a module once more, beside the one that is there: as on the system that the test pretends to be on."""
+    """Imports a module once more, next to the one that is there: as on the system that the test pretends to be on."""
 
     def fresh(module: Any) -> Any:
         name = f"{module.__name__}_elsewhere"
@@ -157,7 +157,7 @@ def test_other_systems_lock_nothing(monkeypatch: pytest.MonkeyPatch, elsewhere: 
 
 @pytest.mark.parametrize("keep_open", [True, False])
 def test_weights_are_mapped_without_trackfd(windows: None, path: Path, keep_open: bool) -> None:
-    """A file is mapped where mmap refuses `trackfd`, and not copied to memory where it is not kept open."""
+    """A file is mapped where mmap refuses `trackfd`, and not copied to memory if it is not kept open."""
     file = File.open(path, keep_open, capabilities=WINDOWS)
     view = file.map(3, 5)
     assert isinstance(view.obj, mmap.mmap)
@@ -193,7 +193,7 @@ def test_views_keep_a_file_from_being_replaced(windows: None, digits: Path) -> N
     assert model.graph is not None
     array = max((tensor.numpy() for tensor in model.graph.initializer), key=lambda array: array.nbytes)
     old = digits.read_bytes()
-    with pytest.raises(PermissionError, match="weights are in use in this one") as caught:
+    with pytest.raises(PermissionError, match="this program uses its weights") as caught:
         formats.save(model, digits, overwrite=True)
     assert str(digits) == caught.value.filename
     assert old == digits.read_bytes()
@@ -327,9 +327,9 @@ def test_names_of_windows(tmp_path: Path, name: str, possible: bool) -> None:
     """Names of devices, of second contents, and what Windows would shorten are refused, not written elsewhere."""
     assert possible == is_windows_name(name)
     if not possible:
-        with pytest.raises(OSError, match="Windows has no files of this name"):
+        with pytest.raises(OSError, match="Windows does not allow this file name"):
             OutputFile(tmp_path / name, 1, capabilities=WINDOWS)
-        with pytest.raises(FormatError, match="Windows has no files of this name"):
+        with pytest.raises(FormatError, match="Windows does not allow this file name"):
             File.open(tmp_path / name, capabilities=WINDOWS)
         assert [] == names(tmp_path)
 

@@ -21,7 +21,7 @@ from formats.tensordata.source import Literal
 from formats.testing import Check, contract
 
 KEY = formats.Key.of(bytes(range(32)))
-# What each codec is checked with, beside the defaults, and which checks its format cannot pass, with the reason.
+# What each codec is checked with, next to the defaults, and which checks its format cannot pass, with the reason.
 SETTINGS: dict[str, dict[str, Any]] = {
     "onnx": {"options": [OnnxOptions(), OnnxOptions(external_data=True, size_threshold=0, one_file_per_tensor=True)]},
     "onnxz": {"options": [ArchiveOptions(), ArchiveOptions(alignment=4096, size_threshold=0, dedup=True)]},

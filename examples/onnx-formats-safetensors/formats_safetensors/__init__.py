@@ -23,19 +23,19 @@ MARK = b'{"__metadata__":{"format":"onnx"'
 class SafetensorsOptions:
     """How a model is written as .safetensors.
 
-    `size_threshold`: the size in bytes from which a tensor gets an entry of its own. `buffer_alignment`: of the first
+    `size_threshold`: the size in bytes from which a tensor gets its own entry. `buffer_alignment`: of the first
     one, in bytes from the start of the file; the others follow without gaps, as safetensors wants it. `note`: strings
     for the metadata of the file.
     """
 
-    size_threshold: int = option(1024, size(), "Give tensors of SIZE or more an entry of their own; 1K by default.")
+    size_threshold: int = option(1024, size(), "Store tensors of at least SIZE outside the graph; 1K by default.")
     buffer_alignment: int = option(
-        64, size(8, 1 << 16, power_of_two=True), "Put the first of them at a multiple of SIZE; 64 by default."
+        64, size(8, 1 << 16, power_of_two=True), "Put the first of these tensors at a multiple of SIZE; 64 by default."
     )
     note: Mapping[str, str] | None = option(
         None,
         pairs("NAME=VALUE", "texts by name", '{"author": "me"}'),
-        "Add a text to the metadata of the file; for each of them again.",
+        "Add a text to the metadata of the file; repeat it for each text.",
     )
 
     def __post_init__(self) -> None:

@@ -74,7 +74,7 @@ class Entry(NamedTuple):
 def plan_model(model: Model, destination: Path, options: SafetensorsOptions) -> WritePlan:
     """How to write `model` to the one file `destination`.
 
-    Raises: EncodeError for a model without a graph; TensorDataError where the bytes of a weight cannot be reached.
+    Raises: EncodeError for a model without a graph; TensorDataError if the bytes of a weight cannot be reached.
     """
     if model.graph is None:
         raise EncodeError("the model has no graph")
@@ -85,7 +85,7 @@ def plan_model(model: Model, destination: Path, options: SafetensorsOptions) -> 
         try:
             source = tensor.source()
         except TensorDataError as error:
-            if tensor.data_location != EXTERNAL:  # such as strings: it stays as it is
+            if tensor.data_location != EXTERNAL:  # such as strings: it stays unchanged
                 continue
             error.where = where
             raise
@@ -140,12 +140,12 @@ def _entry(dtype: str, shape: list[int], position: int, nbytes: int) -> dict[str
 def read_model(source: Source, max_depth: int) -> Model:
     """The model in `source`, its weights ranges of it.
 
-    Raises: DecodeError where the header, the graph or a reference is wrong.
+    Raises: DecodeError if the header, the graph or a reference is wrong.
     """
     entries, start = read_entries(source)
     graph = entries.get(GRAPH)
     if graph is None:
-        raise DecodeError(f"there is no tensor {GRAPH}, so the file has weights and no graph")
+        raise DecodeError(f"there is no tensor {GRAPH}, so the file has weights but no graph")
     model = decode(source.slice(start + graph.start, graph.end - graph.start), Model, max_depth)
     if model.graph is None:
         raise DecodeError("the message has no graph, so it is not an ONNX model")
@@ -164,13 +164,13 @@ def read_model(source: Source, max_depth: int) -> Model:
 def read_entries(source: Source) -> tuple[dict[str, Entry], int]:
     """The tensors in the header of a file, in their order, and where the header ends, in bytes.
 
-    Raises: DecodeError where it is not as safetensors demands: the tensors fill what follows, without gap or overlap.
+    Raises: DecodeError if it is not as safetensors demands: the tensors fill what follows, without gap or overlap.
     """
     if source.nbytes < LENGTH_BYTES:
         raise TruncatedError(f"needed {LENGTH_BYTES} bytes for the length of the header, found {source.nbytes}")
     nbytes = int.from_bytes(source.read(0, LENGTH_BYTES), "little")
     if nbytes > MAX_HEADER_BYTES:
-        raise LimitError(f"the header has {nbytes} bytes, up to {MAX_HEADER_BYTES} are allowed", file_offset=0)
+        raise LimitError(f"the header has {nbytes} bytes, but at most {MAX_HEADER_BYTES} are allowed", file_offset=0)
     start = LENGTH_BYTES + nbytes
     if start > source.nbytes:
         raise TruncatedError(f"needed {nbytes} bytes for the header, found {source.nbytes - LENGTH_BYTES}")

@@ -64,7 +64,7 @@ impl<'a> Entry<'a> {
     /// The bytes.
     ///
     /// Most archives have them at a multiple of 64 in the file, and so in a map of it, but need not: to use them as
-    /// anything but bytes, check the alignment of the slice, and copy where it is not enough.
+    /// anything but bytes, check the alignment of the slice, and copy if it is not enough.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
@@ -177,7 +177,7 @@ impl<B: AsRef<[u8]>> Archive<B> {
                 let location = Shown(tensor.location);
                 return tensor.refuse(
                     "Z-7.3",
-                    format!("its location is {location}, which is no entry of the archive"),
+                    format!("its location is {location}, which is not an entry of the archive"),
                 );
             };
             tensor.check_nbytes(place.payload.len() as u64)?;

@@ -44,7 +44,7 @@ def converted(tensor: Tensor, elem_type: int | None, *, bounds: bool = False) ->
 
 
 def is_truth(tensor: Tensor) -> bool:
-    """Whether an INT32 tensor holds nothing but zeros and ones."""
+    """Whether an INT32 tensor holds only zeros and ones."""
     least, greatest = range_of(tensor.source(), "int32")
     return bool(least >= 0 and greatest <= 1)
 

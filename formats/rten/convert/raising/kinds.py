@@ -42,7 +42,7 @@ def integer_type(letter: str, computed: Collection[int], truths: Sequence[bool])
     """The element type that integers at inputs of one letter get, `None` for the one that each has.
 
     `computed` are the types of those that are computed. Each of `truths` is a constant, which can have any type, and
-    tells whether it holds nothing but zeros and ones.
+    tells whether it holds only zeros and ones.
     """
     if letter == "x":
         return None
