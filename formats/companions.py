@@ -134,12 +134,12 @@ def _other_graphs(path: Path, data: Mapping[str, File], replaced: Path | None) -
         try:
             _, _, model = read_model(other)
         except (FormatError, OSError):
-            found, reason = set(data) - {""}, f"{other.name} cannot be read, and may refer to it, too"
+            found, reason = set(data) - {""}, f"{other.name} cannot be read, and may use it, too"
         else:
             inner = (tensor.external_source for _, tensor in walk.external_tensors(model))
             used = {file.path for source in inner if source is not None for file in source.files()}
             found = {location for location, file in data.items() if file.path in used}  # not by another of its names
-            reason = f"{other.name} refers to it, too"
+            reason = f"{other.name} uses it, too"
             model.close()
         for location in found:
             reasons.setdefault(location, reason)

@@ -150,7 +150,7 @@ def compare(
             if count <= limit:
                 kept.append(difference)
     except RecursionError:
-        raise LimitError("graphs are nested too deep to be compared", path=paths[0]) from None
+        raise LimitError("the graphs are nested too deeply to be compared", path=paths[0]) from None
     formats = codecs[0].name, codecs[1].name
     return Comparison(paths, formats, count, tuple(kept), form.name if form else None, notes, largest)
 
@@ -255,7 +255,7 @@ class _Walk:
                 )
         common = [k for k in mine if k in theirs]
         if not where.endswith(_UNORDERED) and common != [k for k in theirs if k in mine]:
-            yield Difference("order", where, f"the {len(common)} entries in common are in another order")
+            yield Difference("order", where, f"the {len(common)} common entries are in a different order")
 
     def tensors(self, where: str, first: Tensor, second: Tensor) -> Iterator[Difference]:
         """The differences of two tensors, their elements in raw form."""

@@ -79,7 +79,7 @@ def copy_model(
 ) -> Relocation:
     """What was written: the model at `src` with its data files is at `dst`, a path or a folder, as well.
 
-    Data files that are named after the model are named after the new one. Where one is there with the same bytes, as
+    Data files that are named after the model are renamed with it. Where one is there with the same bytes, as
     that of models with common weights may be, it is used. With `overwrite`, the model at `dst` and its data files are
     replaced, but no other file. With `parents`, folders around `dst` are made. With `dry_run`, nothing is written.
 
@@ -142,7 +142,7 @@ def _lock(path: Path, dry_run: bool) -> AbstractContextManager[object]:
 def _with_reason(file: OwnFile, model: Path) -> OwnFile:
     if file.stays or not file.location or is_named_after(file.path.name, model):
         return file
-    return file._replace(stays="it is not named after the model; `all_data=True` removes it, too")
+    return file._replace(stays="it is not named after the model; `all_data=True` removes it anyway")
 
 
 def _new_name(location: str, src: Path, dst: Path) -> str:
@@ -204,7 +204,7 @@ def _check_destination(listed: ModelFiles, dst: Path, *, parents: bool) -> None:
     if dst.parent.resolve() != listed.path.parent.resolve():
         for file in listed.files[1:]:
             if file.stays == IS_A_MODEL:
-                reason = f"its weights are in {file.path.name}, which is a model itself; use `formats convert`"
+                reason = f"its weights are in {file.path.name}, which is itself a model; use `formats convert`"
                 raise UnsupportedError(f"the model cannot go to another folder: {reason}", path=listed.path)
 
 
@@ -226,7 +226,7 @@ def _check_replaced(dst: Path, names: Collection[str], src: Path | None) -> set[
     for name in names:
         path = dst.parent / name
         if os.path.lexists(path) and path not in own and not is_named_after(name, dst):
-            raise FileExistsError(errno.EEXIST, "it does not belong to the model that is to be replaced", str(path))
+            raise FileExistsError(errno.EEXIST, "it does not belong to the model to be replaced", str(path))
     return left - {dst}
 
 

@@ -54,7 +54,7 @@ def _file_name(value: Any) -> str:
     return value
 
 
-DATA_FILE = Kind("the name of a file beside the models, without a folder", _file_name, "NAME", _file_name)
+DATA_FILE = Kind("the name of a file next to the models, without a folder", _file_name, "NAME", _file_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +69,10 @@ class ShareOptions:
     """
 
     external_data: str = option(
-        "shared.data", DATA_FILE, "Call the file of weights that all models have NAME; shared.data by default."
+        "shared.data", DATA_FILE, "Name the file with the weights that all models share NAME; shared.data by default."
     )
-    size_threshold: int = option(1024, size(), "Move tensors of SIZE or more out of the graphs; 1K by default.")
-    alignment: int = option(PAGE_BYTES, size(1), "Put each of them at a multiple of SIZE; 4K by default.")
+    size_threshold: int = option(1024, size(), "Move tensors of at least SIZE out of the graphs; 1K by default.")
+    alignment: int = option(PAGE_BYTES, size(1), "Put each of these tensors at a multiple of SIZE; 4K by default.")
 
     def __post_init__(self) -> None:
         settle(self)

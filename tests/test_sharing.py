@@ -345,7 +345,7 @@ def test_the_command_tells_what_it_saves(three: list[Path], tmp_path: Path) -> N
     assert [entry["source"] for entry in told["models"]] == names
     assert all(file["nbytes"] == Path(file["path"]).stat().st_size for file in told["data_files"])
     wrong = run("formats", "share", *names)
-    assert (wrong.exit_code, "--out is needed" in wrong.stderr) == (2, True)
+    assert (wrong.exit_code, "--out is missing" in wrong.stderr) == (2, True)
 
 
 def test_locked_models_need_their_key(tmp_path: Path) -> None:

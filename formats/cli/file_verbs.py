@@ -25,21 +25,19 @@ class PlaceOptions:
     """How a model is put into another place."""
 
     overwrite: bool = option(
-        False, SWITCH, "Replace the model at DST and its data files, but no other file.", aliases=("-f", "--force")
+        False, SWITCH, "Replace the model at DST and its data files, but no other files.", aliases=("-f", "--force")
     )
     parents: bool = option(False, SWITCH, "Make the folders around DST where they are missing.")
     dry_run: bool = option(False, SWITCH, "Write nothing; say what would be done.", aliases=("-n",))
-    fsync: bool | None = option(
-        None, SWITCH, "Wait until files are on the disk; by default those that replace others, before these go."
-    )
+    fsync: bool | None = option(None, SWITCH, "Force files to disk; by default only files that replace others.")
 
 
 @dataclass(frozen=True, slots=True)
 class RemovalOptions:
     """What is removed."""
 
-    all_data: bool = option(False, SWITCH, "Remove data files that are not named after the model, too.")
-    dry_run: bool = option(False, SWITCH, "Remove nothing; say what would be.", aliases=("-n",))
+    all_data: bool = option(False, SWITCH, "Also remove data files that are not named after the model.")
+    dry_run: bool = option(False, SWITCH, "Remove nothing; say what would be removed.", aliases=("-n",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +98,7 @@ def share(request: Request) -> int:
     output = how_to_tell(request)
     out = request.of(IntoOptions).get("out")
     if out is None:
-        raise OptionError("`out` is needed: the folder to write into")
+        raise OptionError("`out` is missing: name the folder to write into")
     given = request.of(sharing.ShareOptions, EngineOptions) | request.of(ReadOptions)
     sources = [place.source for place in job_list.places_of(request.arguments, out)]
     with progress(wanted=not output.get("quiet") and not output.get("json")) as shown:
@@ -122,7 +120,7 @@ FILE_VERBS = (
         "files",
         """List the files that belong to the model FILE.
 
-        These are the file itself and its data files. A data file that another graph in the folder refers to is marked.
+        These are the file itself and its data files. A data file that another graph in the folder uses is marked.
         """,
         ("FILE",),
         groups(FileOptions, OutputOptions, ReadOptions),
@@ -132,7 +130,7 @@ FILE_VERBS = (
         "cp",
         """Copy the model SRC with its data files to DST, a path or a folder.
 
-        Data files that are named after the model are named after the new one.
+        Data files that are named after the model are renamed with it.
         """,
         ("SRC", "DST"),
         groups(PlaceOptions, OutputOptions),
@@ -142,8 +140,8 @@ FILE_VERBS = (
         "mv",
         """Move or rename the model SRC with its data files; DST is a path or a folder.
 
-        Within a filesystem no weight is copied. What another graph in the folder refers to stays, and so does what a
-        link leads to; the new model then has a copy, if it is in another folder.
+        Within a filesystem, no weights are copied. A data file that another graph in the folder uses stays, and so does
+        the target of a link; the new model then has a copy if it is in another folder.
         """,
         ("SRC", "DST"),
         groups(PlaceOptions, OutputOptions),
@@ -153,8 +151,8 @@ FILE_VERBS = (
         "rm",
         """Remove the model FILE with its data files.
 
-        What another graph in the folder refers to stays, what a link leads to, and without --all-data what is not named
-        after the model.
+        Data files that another graph in the folder uses stay, and so do the targets of links and, without --all-data,
+        data files that are not named after the model.
         """,
         ("FILE",),
         groups(RemovalOptions, OutputOptions),
@@ -162,7 +160,7 @@ FILE_VERBS = (
     ),
     Verb(
         "share",
-        """Write the MODELS into one folder as .onnx files in which weights that are equal are stored once.
+        """Write the MODELS into one folder as .onnx files that share equal weights.
 
         What several models have lies in a data file for just these models, what only one has in a file of its own. For
         encoders and decoders, variants of a model, and LoRA adapters that were merged.

@@ -111,7 +111,7 @@ def _file_name_or_truth(value: Any) -> str | bool:
     return value
 
 
-FILE_NAME = Kind("True, False or the name of a file beside the model, without a folder", _file_name_or_truth, "[NAME]")
+FILE_NAME = Kind("True, False or the name of a file next to the model, without a folder", _file_name_or_truth, "[NAME]")
 INLINE = Flag(("--inline", "--no-external-data"), "Put all weights into DST itself.", value=False)
 SAFETENSORS = ".safetensors"
 ALIGNMENT, SAFETENSORS_ALIGNMENT = 64, 256  # of tensors in data files, in bytes
@@ -143,11 +143,11 @@ class OnnxOptions:
     external_data: str | bool | None = option(
         None,
         FILE_NAME,
-        "Put weights into a file beside DST, DST.data or NAME, which may end in .safetensors.",
+        "Put weights into a file next to DST: DST.data or NAME, which may end in .safetensors.",
         flags=(
             Flag(
                 ("--external-data",),
-                "Put weights into a file beside DST, DST.data or NAME, which may end in .safetensors.",
+                "Put weights into a file next to DST: DST.data or NAME, which may end in .safetensors.",
                 "[NAME]",
                 True,
             ),
@@ -155,18 +155,17 @@ class OnnxOptions:
         ),
     )
     size_threshold: int = option(
-        1024, size(), "Move tensors of SIZE or more out of the graph; 1K by default.", **OUTSIDE
+        1024, size(), "Move tensors of at least SIZE out of the graph; 1K by default.", **OUTSIDE
     )
     alignment: int | None = option(
-        None, size(1), "Put each of them at a multiple of SIZE; 64 by default, 256 for .safetensors.", **OUTSIDE
+        None,
+        size(1),
+        "Put each of these tensors at a multiple of SIZE; 64 by default, 256 for .safetensors.",
+        **OUTSIDE,
     )
-    max_external_file_size: int = option(
-        0, size(), "Begin a further file of weights before one exceeds SIZE.", **OUTSIDE
-    )
-    one_file_per_tensor: bool = option(False, SWITCH, "Give each weight a file of its own.", **OUTSIDE)
-    checksum: bool = option(
-        False, SWITCH, "Note the SHA-1 of each file of weights, for `formats verify --data`.", **OUTSIDE
-    )
+    max_external_file_size: int = option(0, size(), "Start another data file before one exceeds SIZE.", **OUTSIDE)
+    one_file_per_tensor: bool = option(False, SWITCH, "Put each weight into a separate file.", **OUTSIDE)
+    checksum: bool = option(False, SWITCH, "Store the SHA-1 of each data file, for `formats verify --data`.", **OUTSIDE)
 
     layout: str | None = option(
         None,
@@ -175,7 +174,9 @@ class OnnxOptions:
         **OUTSIDE,
     )
     link: bool = option(
-        False, SWITCH, "Leave the weights in SRC, an .onnxz archive in the folder of DST, and refer to them there."
+        False,
+        SWITCH,
+        "Leave the weights in SRC, an .onnxz archive in the folder of DST, and write a graph that refers to them.",
     )
 
     def __post_init__(self) -> None:
@@ -298,7 +299,8 @@ class CryptOptions:
     encryption: int = option(
         3,
         choice(1, 2, 3),
-        "Encrypt with AES-256-CBC, which cannot tell tampering; ChaCha20-Poly1305; or AES-256-GCM, the default.",
+        "Encrypt with AES-256-CBC (1), which does not detect tampering, ChaCha20-Poly1305 (2), or AES-256-GCM (3, the "
+        "default).",
         panel=ENCRYPTED,
     )
 
@@ -366,7 +368,7 @@ class TextOptions:
 
     external_data: bool | None = option(
         None,
-        Kind("False or None for a model as text; write .onnx with external data first", _falsehood),
+        Kind("False or None for a model as text; convert to .onnx with external data first", _falsehood),
         "Put all weights into DST itself.",
         flags=(INLINE,),
     )

@@ -190,8 +190,8 @@ def plan_files(models: Sequence[PlacedModel], data_files: Outside, losses: Seque
         writes, nbytes = lay_out(segments, small_bytes=0 if nonce else SMALL_BYTES)  # checksums are found in bytes
         if nbytes > PROTOBUF_LIMIT_BYTES:
             detail = (
-                f"the file has {nbytes} bytes, and onnx and onnxruntime read up to 2 GiB; "
-                "`external_data=True` puts weights into another file"
+                f"the file has {nbytes} bytes, but onnx and onnxruntime read at most 2 GiB; `external_data=True` puts "
+                "weights into another file"
             )
             losses.append(Loss("protobuf_limit", "", detail))
         file = FilePlan(destination, nbytes, tuple(writes))
@@ -225,10 +225,10 @@ def _left_behind(tensor: Tensor, where: str, new_checksum: bool) -> Iterator[Los
     """What the references of a tensor tell of the old data file that does not hold for another one."""
     keys = [entry.key or "" for entry in tensor.external_data]
     if "checksum" in keys and not new_checksum:
-        detail = "the checksum of the old data file does not hold for the new"
+        detail = "the checksum of the old data file does not apply to the new one"
         yield Loss("checksum", where, detail, matters=False)
     if any(key.startswith("prepacked_") for key in keys):
-        detail = "what onnxruntime packed into the old data file is not in the new one; it packs again"
+        detail = "what onnxruntime had packed into the old data file is not in the new one; it will pack it again"
         yield Loss("prepacked", where, detail, matters=False)
 
 
@@ -339,7 +339,7 @@ class Outside:
         name = f"{destination.name}.data" if given is None else given
         check_location(name)
         if Path(name).name != name or name.casefold() == destination.name.casefold():  # one file, on some systems
-            raise OptionError(f"`external_data` is {name!r}, and must be another file, in the model's own directory")
+            raise OptionError(f"`external_data` is {name!r}, but must be another file in the model's own directory")
         count = len(files)
         if self.options.one_file_per_tensor:
             return _names_by_tensor([file.label for file in files], destination.stem)

@@ -40,12 +40,10 @@ def check_shared_data(plan: WritePlan, overwrite: bool) -> list[Loss]:
     losses = []
     for path in sorted(folder.iterdir()) if names else ():
         if path.suffix.lower() in MODELS and path.name not in written and (found := names & referred(path)):
-            detail = (
-                f"{path.name} has its weights in {', '.join(sorted(found))}, too, which hold other ones from now on"
-            )
+            detail = f"{path.name} also has its weights in {', '.join(sorted(found))}, whose content changes"
             losses.append(Loss("shared_data", path.name, detail))
             if not overwrite:
-                reason = f"the data file exists, and {path.name} needs it"
+                reason = f"the data file exists, and {path.name} uses it"
                 raise FileExistsError(errno.EEXIST, reason, str(folder / min(found)))
     return losses
 

@@ -62,21 +62,21 @@ class EngineOptions:
     Raises: OptionError for a value that is not possible.
     """
 
-    threads: int = option(0, count(), "Use N threads; 0, the default, is as many as help.")
+    threads: int = option(0, count(), "Use N threads; 0, the default, chooses a suitable number.")
     chunk_bytes: int = option(  # what fits a second-level cache is written while it is there
-        1 << 20, size(1), "The bytes that a thread moves at a time.", flags=()
+        1 << 20, size(1), "The number of bytes that a thread moves at a time.", flags=()
     )
-    in_flight_bytes: int = option(256 << 20, size(), "The bytes in memory at a time, of all threads.", flags=())
+    in_flight_bytes: int = option(
+        256 << 20, size(), "The maximum number of bytes in memory at a time, for all threads.", flags=()
+    )
     overwrite: bool = option(False, SWITCH, "Replace files that exist.", aliases=("-f", "--force"))
-    parents: bool = option(False, SWITCH, "Make the folders around DST where they are missing.")
+    parents: bool = option(False, SWITCH, "Make missing parent folders of DST.")
     dry_run: bool = option(
-        False, SWITCH, "Write nothing; say which files would be written, of which size.", aliases=("-n",)
+        False, SWITCH, "Write nothing; list the files that would be written and their sizes.", aliases=("-n",)
     )
-    fsync: bool | None = option(
-        None, SWITCH, "Wait until files are on the disk; by default those that replace others, before these go."
-    )
+    fsync: bool | None = option(None, SWITCH, "Force files to disk; by default only files that replace others.")
     progress: Callable[[int, int], None] | None = option(
-        None, ANY, "Gets the bytes done and the bytes to do, now and then.", flags=()
+        None, ANY, "A function that is called from time to time with the bytes done and the bytes to do.", flags=()
     )
     storage_options: Mapping[str, Any] | None = option(
         None, STORAGE, "Options of the store.", flags=(STORAGE_FLAG,), panel=REMOTE

@@ -110,7 +110,7 @@ def follows_link(model: Path, count: int) -> bool:
 def check_name(path: Path, capabilities: Capabilities) -> None:
     """Raises OSError where the system has no files of this name."""
     if capabilities.windows_paths and not is_windows_name(path.name):
-        raise OSError(errno.EINVAL, "Windows has no files of this name", str(path))
+        raise OSError(errno.EINVAL, "Windows does not allow this file name", str(path))
 
 
 def replaced_mode(path: Path, destination: Path, *, overwrite: bool) -> int | None:
