@@ -232,7 +232,7 @@ __all__ = [
 if not TYPE_CHECKING:  # a type checker shall see the names that there are, and no others
 
     def __getattr__(name: str) -> Any:
-        """The public name, imported now and found at once from then on."""
+        """The public name, imported now and found at once afterwards."""
         if name in _MODULES:
             from importlib import import_module
 

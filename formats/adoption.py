@@ -47,9 +47,9 @@ def model_of(model: Any) -> Model:
 
 
 def from_onnx(proto: Any, base_dir: str | os.PathLike[str] | None = None) -> Model:
-    """The model of an `onnx.ModelProto`, with which it shares nothing.
+    """Make a model of an `onnx.ModelProto`; they share no data.
 
-    References to external data are looked up in `base_dir`; without it they are kept, and their data are not known.
+    References to external data are resolved in `base_dir`; without it they are kept, but their data is not available.
     A message of more than 2 GiB loses the unknown fields of its outermost parts.
 
     Raises: ExternalDataError where external data cannot be or may not be read.
@@ -97,7 +97,7 @@ def _serialized(proto: Any) -> bytes | None:
 
 
 def from_onnx_ir(model: Any) -> Model:
-    """The model of an `onnx_ir.Model`: its weights in memory are copied, its external data stay where they are.
+    """Make a model of an `onnx_ir.Model`: weights in memory are copied, external data stays in its files.
 
     Raises: ExternalDataError where external data cannot be or may not be read.
     """

@@ -49,9 +49,9 @@ COMPLEX = frozenset((14, 15))  # of which onnxruntime makes no values
 
 
 def to_onnx(model: Any) -> Any:
-    """The `onnx.ModelProto` of a model, with which it shares nothing.
+    """Make an `onnx.ModelProto` of a model; they share no data.
 
-    All weights are in it, also those that are in other files; only references that lead to nothing known are kept.
+    It contains all weights, including those in other files; only references to unknown data are kept.
 
     Raises: EncodeError where the model is not consistent; TensorDataError or OSError where weights cannot be read.
     """
@@ -107,9 +107,9 @@ def _joined(writes: list[PlacedWrite]) -> bytes:
 
 
 def to_onnx_ir(model: Any) -> Any:
-    """The `onnx_ir.Model` of a model; its larger initialisers are arrays over the files that have them, not copies.
+    """Make an `onnx_ir.Model` of a model; its larger initialisers are arrays that map the files, not copies.
 
-    Unknown fields get lost: `onnx_ir` has no place for them.
+    Unknown fields are lost, because `onnx_ir` cannot hold them.
 
     Raises: EncodeError where the model is not consistent; TensorDataError or OSError where weights cannot be read.
     """
@@ -143,13 +143,13 @@ def onnxruntime_session(
     provider_options: Sequence[Any] | None = None,
     **options: Any,
 ) -> Any:
-    """An `onnxruntime.InferenceSession` of a model of any size, given itself, as bytes or by the path of a file.
+    """Make an `onnxruntime.InferenceSession` of a model of any size: a model object, its bytes, or the path of a file.
 
     The file may have any format; the other arguments are those of InferenceSession, in its order.
 
-    Nothing is written. Weights that are in a file stay there: onnxruntime maps it, and it must not be changed while
-    the session is in use. Others are in memory once more, in onnxruntime; the session keeps what it was given alive.
-    `sess_options` are changed, so they serve for one session.
+    Nothing is written. Weights in a file stay there: onnxruntime maps the file, which must not change while the session
+    is in use. onnxruntime copies other weights; the session keeps the model alive. `sess_options` are changed, so use
+    them for only one session.
 
     Raises: FormatError where the model cannot be read, or has more than 2 GiB without the initialisers of its graphs;
     what onnxruntime raises where it refuses the model.

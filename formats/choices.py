@@ -26,7 +26,7 @@ class ConversionOptions:
     nothing is written. `lenient`: what is not as the format wants it, but clear, is passed over, such as an archive
     that was made with a zip tool.
 
-    Raises: OptionError for a value that is not possible.
+    Raises: OptionError for an invalid value.
     """
 
     from_format: str | None = option(None, FORMAT, "Read SRC as FORMAT: {formats}.", aliases=("--from",))
@@ -45,7 +45,7 @@ class RaisingOptions:
     `pin`: types of inputs and outputs by name, where they should not be those of the format, such as "int64", "bool"
     or "float16".
 
-    Raises: OptionError for a value that is not possible.
+    Raises: OptionError for an invalid value.
     """
 
     pin: Mapping[str, str] | None = option(
@@ -69,7 +69,7 @@ class RuntimeOptions:
     `runtime`: the name of a program whose own loader reads ONNX, such as "rten"; what that refuses or computes
     otherwise than ONNX says is rewritten.
 
-    Raises: OptionError for a value that is not possible.
+    Raises: OptionError for an invalid value.
     """
 
     runtime: str | None = option(

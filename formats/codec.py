@@ -111,7 +111,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The name, imported now and found at once from then on."""
+    """The name, imported now and found at once afterwards."""
     for module, names in _MODULES.items():
         if name in names:
             from importlib import import_module

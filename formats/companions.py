@@ -32,7 +32,7 @@ _GRAPHS = "*.onnx"  # which other tools write, too, and in which a location may 
 class OwnFile(NamedTuple):
     """A file of a model: its path, its size in bytes, and the location by which the graph refers to it, if it does.
 
-    `stays` says why it does not go where the model goes, and is empty where it does. `leads_to` is the file to which a
+    `stays` says why it does not move with the model, and is empty if it does. `leads_to` is the file to which a
     link at `path` leads; that stays, too.
     """
 
@@ -82,9 +82,9 @@ def model_files(
     format: str | None = None,  # noqa: A002 - as in `load`
     **options: Unpack[ReadKeywords],
 ) -> ModelFiles:
-    """The files that belong to the model at `path`, without reading a weight; `options` are those of `load`.
+    """List the files that belong to the model at `path`, without reading weights; `options` are those of `load`.
 
-    Other graphs in the folder are looked into: a data file that one of them refers to, too, does not go with the model.
+    This also reads the other graphs in the folder: a data file that one of them uses, too, stays when the model moves.
 
     Raises: FormatError where the model cannot be read; OSError where a file cannot.
     """

@@ -72,14 +72,14 @@ class Opened(NamedTuple):
 def load(
     path: str | os.PathLike[str], *, format: str | None = None, lenient: bool = False, **options: Unpack[ReadKeywords]
 ) -> Model:
-    """The model in a file; its weights stay there until they are asked for.
+    """Read the model in a file; its weights stay in the file until they are used.
 
-    The format is that of the content, or else of the extension, unless `format` names one. With `lenient`, what is
-    not as the format wants it, but clear, is passed over, such as an archive that was made with a zip tool.
-    `options` are those of `ReadOptions` (`max_depth`, `hard_links`, `key`, `allow_encryption`).
+    The content determines the format, or otherwise the extension, unless `format` names one. `lenient` accepts files
+    with faults whose meaning is clear, such as an archive made with a zip tool. `options` are those of `ReadOptions`
+    (`max_depth`, `hard_links`, `key`, `allow_encryption`).
 
-    The model of a `.rten` file is in RTen's operators, so that it can be written as it was; `raise_model` puts it into
-    those of ONNX, as `save` and `convert` do on the way to other formats.
+    The model of a `.rten` file has RTen's operators, so that it can be written without changes; `raise_model` converts
+    it to ONNX's operators, as `save` and `convert` do for other formats.
 
     Raises: FormatError where it cannot be read; OSError where the file cannot.
     """
@@ -88,7 +88,7 @@ def load(
 
 
 def loads(data: bytes | bytearray | memoryview, *, format: str | None = None, **options: Unpack[ReadKeywords]) -> Model:
-    """The model in `data`, which must not change while the model is in use: its weights stay there.
+    """Read the model in `data`, which must not change while the model is in use: the weights stay there.
 
     `options` are those of `ReadOptions`.
 
@@ -111,17 +111,17 @@ def save(
     options: object = None,
     **keywords: Unpack[WriteKeywords],
 ) -> ConversionReport:
-    """The model is written to `path`, and its companion files beside it; the model itself is not changed.
+    """Write the model to `path`, and its data files next to it; the model object is not changed.
 
-    `model` may also be a message of `formats.onnxpb` or of `onnx`, or a model of `onnx_ir`. The format is that of the
-    extension unless `format` names one. Keywords are the options of the format (`OnnxOptions`, ...) and of the engine
-    (`threads`, `overwrite`, ...); `options`, an object, has those of the format instead. Where a loss matters, `strict`
-    refuses instead. A model that was read from a `.rten` file is written to other formats in ONNX's operators, with
-    `RaisingOptions`. With `runtime`, the ONNX that is written is such that this runtime runs it (`RuntimeOptions`).
+    `model` may also be a message of `formats.onnxpb` or of `onnx`, or a model of `onnx_ir`. The extension determines
+    the format unless `format` names one. Keywords are the options of the format (`OnnxOptions`, ...) and of the engine
+    (`threads`, `overwrite`, ...); alternatively, `options` is an object with those of the format. `strict` refuses a
+    loss that matters. A model that was read from a `.rten` file is written to other formats with ONNX's operators, with
+    `RaisingOptions`. With `runtime`, the written ONNX is one that this runtime runs (`RuntimeOptions`).
 
-    Raises: OptionError for an option that the format does not have, or a value that is not possible; UnsupportedError
-    and other FormatErrors for a model that it cannot hold; OSError where the files cannot be written. Nothing was
-    written then.
+    Raises: OptionError for an option that the format does not have, or an invalid value; UnsupportedError
+    and other FormatErrors for a model that it cannot hold; OSError if the files cannot be written. If it raises,
+    nothing was written.
     """
     started = perf_counter()
     destination = path_of(path)
@@ -134,7 +134,7 @@ def save(
 
 
 def dumps(model: AnyModel, format: str, *, options: object = None, **keywords: Unpack[WriteKeywords]) -> bytes:
-    """The model as the bytes of one file, weights included; options as for `save`.
+    """Return the model as the bytes of one file, weights included; options as for `save`.
 
     Raises: OptionError and FormatError as `save` does.
     """
@@ -162,10 +162,10 @@ def convert(
     options: object = None,
     **keywords: Unpack[ConvertKeywords],
 ) -> ConversionReport:
-    """The model in the file `src` is written to `dst`; `load` and `save` in one, without a weight in memory.
+    """Convert the model in the file `src` to `dst`: `load` and `save` in one, without weights in memory.
 
-    Keywords and `options` are those of `load` and of `save`; a `key` is that of whichever of the two is encrypted. With
-    `overwrite=True`, `dst` may be a file that exists, `src` itself included. With `dry_run=True`, nothing is written:
+    Keywords and `options` are those of `load` and of `save`; `key` is for the file that is encrypted. With
+    `overwrite=True`, `dst` may be an existing file, even `src` itself. With `dry_run=True`, nothing is written:
     the report says what would be, and whatever would stand in the way is raised.
 
     Raises: as `load` and `save` do.
@@ -196,9 +196,9 @@ def convert(
 
 
 def raise_model(model: AnyModel, **options: Unpack[RaiseKeywords]) -> tuple[Model, tuple[Loss, ...]]:
-    """The model in ONNX's operators, as `save` would write it to an `.onnx` file, and what is lost on the way.
+    """Return the model with ONNX's operators, as `save` would write it to an `.onnx` file, and the losses.
 
-    It is `model` itself unless that was read from a `.rten` file. `options` are `RaisingOptions`.
+    It returns `model` itself unless that was read from a `.rten` file. `options` are `RaisingOptions`.
 
     Raises: FormatError for a model that is not well formed, or where a type is not possible.
     """

@@ -73,7 +73,7 @@ _STORAGE = ("raw_data", "external_data", "data_location", *dtypes.TYPED_FIELDS)
 
 
 class Difference(NamedTuple):
-    """One place in which two models differ, and how."""
+    """One place where two models differ, and how."""
 
     kind: str  # a stable word for programs: "changed", "only first", "only second", "order", "weights", "storage"
     where: str  # a dotted place in the first model, or in the second where the first has none
@@ -86,8 +86,8 @@ class Difference(NamedTuple):
 class Comparison:
     """How two model files differ; `differences` are the first of `count`, in the order of the message's fields.
 
-    `form` is the format as whose file both were compared, where one is and the other is not; `notes` then say what was
-    left out of the comparison, since such a file has no place for it.
+    If only one of the two has the operators of its own format, both were compared as files of that format: `form` names
+    it, and `notes` say what such a file cannot hold and was not compared.
     """
 
     paths: tuple[Path, Path]
@@ -100,7 +100,7 @@ class Comparison:
 
     @property
     def equal(self) -> bool:
-        """Whether the models are the same, as far as both formats have a place for them."""
+        """Whether the models are the same, as far as both formats can hold them."""
         return not self.count
 
     def to_json(self) -> dict[str, Any]:
@@ -127,14 +127,13 @@ def compare(
     limit: int = 100,
     **options: Unpack[ReadKeywords],
 ) -> Comparison:
-    """How the models in two files differ, with the first `limit` differences; formats may be different.
+    """Compare the models in two files, of the same or different formats; return the first `limit` differences.
 
-    Weights are equal where their bytes are, in raw form; how they are stored counts only with `storage`. Where one file
-    is in operators of its own format, the other model is compared as it would be after a conversion. `options` are
+    Weights are equal if their bytes in raw form are equal; how they are stored matters only with `storage`. If one file
+    has operators of its own format, the other model is first converted to that format. `options` are
     those of `load`, for both.
 
-    Raises: FormatError where one of them cannot be read or, for such a comparison, not be converted; OSError where a
-    file cannot.
+    Raises: FormatError if one of them cannot be read or converted; OSError if a file cannot be read.
     """
     paths = path_of(first), path_of(second)
     reading = made(ReadOptions, options)

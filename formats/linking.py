@@ -23,11 +23,11 @@ def link(
     fsync: bool | None = None,
     **options: Unpack[ReadKeywords],
 ) -> ConversionReport:
-    """A graph in ONNX at `destination` refers to the weights in `archive`, an `.onnxz` file in the same folder.
+    """Write a graph to `destination` that refers to the weights in `archive`, an `.onnxz` file in the same folder.
 
-    It has a few KB, and loads wherever `.onnx` files with external data do; onnxruntime maps the archive. RTen takes it
-    only where the archive's name ends in `.data`. When the archive changes, the graph must be made again; our readers
-    refuse it until then. `options` are those of `load`.
+    It has a few KB, and programs that read `.onnx` files with external data can load it; onnxruntime maps the archive.
+    RTen accepts it only if the archive's name ends in `.data`. If the archive changes, link it again; our readers
+    refuse the graph until then. `options` are those of `load`.
 
     Raises: EncodeError where the archive is in another folder, a symbolic link, has no entries, or has a tensor at no
     multiple of the size of its elements; others as `convert` does.

@@ -45,7 +45,8 @@ LEFT = "it was of the model that was replaced; remove it where nothing else need
 class Relocation:
     """What was done with the files of a model.
 
-    `written` are the new files, the model last; `removed` those that are gone; `kept` what stays, each with the reason.
+    `written` are the new files, the model last; `removed` the removed files; `kept` the files that stay, each with the
+    reason.
     Of a `dry_run`, that is what would be done.
     """
 
@@ -77,14 +78,14 @@ def copy_model(
     dry_run: bool = False,
     fsync: bool | None = None,
 ) -> Relocation:
-    """What was written: the model at `src` with its data files is at `dst`, a path or a folder, as well.
+    """Copy the model at `src` with its data files to `dst`, a path or a folder.
 
     Data files that are named after the model are renamed with it. Where one is there with the same bytes, as
     that of models with common weights may be, it is used. With `overwrite`, the model at `dst` and its data files are
     replaced, but no other file. With `parents`, folders around `dst` are made. With `dry_run`, nothing is written.
 
     Raises: FormatError where the model cannot be read, or has the extension of another format at `dst`; OSError
-    where the files cannot be written. Nothing was written then.
+    where the files cannot be written. If it raises, nothing was written.
     """
     engine = EngineOptions(overwrite=overwrite, parents=parents, dry_run=dry_run, fsync=fsync)
     return _relocate(local_path_of(src), _place(dst, local_path_of(src)), engine, moves=False)
@@ -99,12 +100,12 @@ def move_model(
     dry_run: bool = False,
     fsync: bool | None = None,
 ) -> Relocation:
-    """What was done: the model at `src` with its data files is at `dst`, a path or a folder, and no longer at `src`.
+    """Move or rename the model at `src` with its data files to `dst`, a path or a folder.
 
-    As `copy_model`, but data files only get another name where the filesystem allows that. What another graph in the
-    folder refers to stays, and so does what a link leads to; the new model then has a copy, if it is in another folder.
+    Data files are only renamed if the filesystem allows it, and copied otherwise. A data file that another graph in the
+    folder uses stays, and so does the target of a link; the new model then has a copy if it is in another folder.
 
-    Raises: as `copy_model` does. Nothing was written or removed then.
+    Raises: as `copy_model` does. If it raises, nothing was written or removed.
     """
     engine = EngineOptions(overwrite=overwrite, parents=parents, dry_run=dry_run, fsync=fsync)
     with _lock(local_path_of(src), dry_run):  # nobody else moves or removes it between reading and removing
@@ -112,10 +113,10 @@ def move_model(
 
 
 def remove_model(path: str | os.PathLike[str], *, all_data: bool = False, dry_run: bool = False) -> Relocation:
-    """What was removed: the model at `path` and the data files that are named after it; with `all_data`, all of them.
+    """Remove the model at `path` and the data files that are named after it; with `all_data`, all its data files.
 
-    A file of any name in the folder can be what a graph calls its data, hence the names. What another graph in the
-    folder refers to stays, and so does what a link leads to. With `dry_run`, nothing is removed.
+    A graph can name any file in the folder as its data, so by default the names must match. A data file that another
+    graph in the folder uses stays, and so does the target of a link. With `dry_run`, nothing is removed.
 
     Raises: FormatError where the model cannot be read; OSError where a file cannot be removed.
     """

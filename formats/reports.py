@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class WrittenFile(NamedTuple):
-    """One file that is now there."""
+    """A file that was written."""
 
     path: Path
     nbytes: int
@@ -22,7 +22,7 @@ class WrittenFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConversionReport:
-    """What was written, and what the target could not hold; `source` is absent for a model saved from memory."""
+    """What a conversion wrote, and what the target could not hold; `source` is `None` for a model saved from memory."""
 
     source: Path | None
     destination: Path

@@ -16,10 +16,10 @@ from formats.tensordata.tail_replacement import undo_path
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What was found and done at a path.
+    """What `repair` found and did at a path.
 
-    `completed`: several files that were to be replaced as one are. `put_back`: what was there before is there again,
-    a model in several files or an archive that was changed where it is. `removed`: hidden files that nobody needs.
+    `completed`: the replacement of several files was completed. `put_back`: the old model in several files, or the old
+    archive, was restored. `removed`: hidden files that were removed.
     """
 
     path: Path
@@ -34,13 +34,14 @@ class Repair:
 
 
 def repair(path: str | os.PathLike[str]) -> Repair:
-    """What was done so that the model at `path` is whole, the new one or the one before, and nothing is left beside it.
+    """Complete or undo an interrupted write of the model at `path`, and remove its hidden files.
 
-    Nothing is done while another process writes the model. The files of a model are replaced only where they are those
-    that the interrupted process replaced. Models that were written together are repaired together.
+    Files of the model are replaced only if they are those that the interrupted process was replacing. Models that were
+    written together are repaired together.
 
-    Raises: FileNotFoundError where there was neither a model nor anything left of one; BlockingIOError where another
-    process is writing it; FormatError where what was left is damaged, or somebody else changed the model since.
+    Raises: FileNotFoundError if there is neither a model nor an interrupted write; BlockingIOError if another process
+    is writing the model; FormatError if the interrupted write is damaged, or another program has changed the model
+    since.
     """
     given = local_path_of(path)
     if not given.parent.is_dir():

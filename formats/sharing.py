@@ -65,7 +65,7 @@ class ShareOptions:
     for others, they are numbered. `size_threshold`: the size in bytes from which a tensor is outside of its graph; what
     is smaller stays in each. `alignment`: of each tensor in its file, in bytes: pages, so that it can be mapped.
 
-    Raises: OptionError for a value that is not possible.
+    Raises: OptionError for an invalid value.
     """
 
     external_data: str = option(

@@ -40,7 +40,7 @@ MAX_GAP_BYTES = 1 << 16  # between tensors of a data file: no alignment leaves m
 
 
 class Finding(NamedTuple):
-    """Something that is not as it should be."""
+    """Something that is wrong or remarkable in a model file."""
 
     # A stable word for programs: "structure", "encryption", "opset", "graph", "tensor", "checksum", "alignment", "gap"
     # or "interrupted".
@@ -51,7 +51,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What was checked, and what was found: `errors` make the file wrong, `notes` do not."""
+    """What was checked and found: `errors` mean that the file is wrong, `notes` do not."""
 
     path: Path
     format: str | None  # absent where the format is not known
@@ -90,16 +90,16 @@ def verify(
     progress: Callable[[int, int], None] | None = None,
     **options: Unpack[ReadKeywords],
 ) -> Verification:
-    """What is wrong with the model file at `path`.
+    """Check the model file at `path` and return what is wrong with it.
 
-    Its structure, the names in its graphs and the size of every tensor are checked without reading weights. With
-    `data`, so are the checksums that it tells, of everything: entries of an archive, data files, and the file
-    `original` that it was made from. `options` are those of `load`, `threads` and `progress` those of `EngineOptions`.
-    An encrypted model of the variant that cannot show whether it was changed is an error without `allow_encryption=1`,
-    and a note with it.
+    This checks its structure, the names in its graphs and the size of every tensor without reading weights. With
+    `data`, it also verifies all checksums: of entries of an archive, of data files, and of the file `original` that it
+    was made from. `options` are those of `load`, `threads` and `progress` those of `EngineOptions`.
+    An encrypted model whose variant does not detect changes is an error without `allow_encryption=1`, and a note with
+    it.
 
-    Raises: OptionError for an option without a use; OSError where a file cannot be read. What is wrong with it is told,
-    not raised.
+    Raises: OptionError for an option without effect; OSError if a file cannot be read. Errors in the model are
+    returned, not raised.
     """
     path, reading = path_of(path), made(ReadOptions, options)
     engine = EngineOptions(threads=threads, progress=progress)

@@ -68,21 +68,20 @@ KEYWORDS = (
     ),
 )
 REFERENCE = """\
-# Options
+# Commands and options
 
-Made from the code by `python schemas/generate.py`; `formats VERB --help` says the same in short.
+`python schemas/generate.py` makes this page from the code. `formats VERB --help` shows the same in brief.
 
-The command and the library have the same options under the same names: `--size-threshold 64K` is
+The command line and the library have the same options with the same names: `--size-threshold 64K` is
 `size_threshold="64K"`. A size is a number of bytes, or a text that ends in K, M or G (powers of 1024) or in KB, MB or
-GB (powers of 1000). A key is a text, bytes or a `formats.Key`; on the command line it never stands among the arguments,
-which other users can see.
+GB (powers of 1000). A key is a text, bytes or a `formats.Key`. It is never part of the command line, which other users
+can see.
 
-All values are checked before a file is read. A mistake ends with exit code 2, and in the library with
-`formats.OptionError`. So does an option that would have no effect: one that the target does not have, `--pin` for a
-model that has its types, `--onnx-hash` where no `.onnx` file is converted. What says how weights lie outside of an
-`.onnx` file, such as `--max-external-file-size`, asks for them to be there, as `--external-data` does. Limits and
-permissions (`--strict`, `--lenient`, `--max-depth`, `--no-hard-links`, `--force`, `--threads` and the like) hold where
-there is something to limit or to permit.
+All values are checked before any file is read. A wrong value gives exit code 2, and `formats.OptionError` in the
+library. So does an option that would have no effect: one that the target format does not have, `--pin` for a model that
+has its types, or `--onnx-hash` if the source is not an `.onnx` file. An option about data files, such as
+`--max-external-file-size`, implies `--external-data`. Limits and permissions (such as `--strict`, `--lenient`,
+`--max-depth`, `--no-hard-links`, `--force` and `--threads`) are always allowed.
 """
 
 
@@ -147,7 +146,7 @@ def reference() -> str:
     """The text of `docs/options.md`."""
     parts = [REFERENCE]
     for verb in VERBS:
-        summary = inspect.cleandoc(verb.summary).partition("\n")[0]
+        summary = inspect.cleandoc(verb.summary)
         parts.append(f"## `formats {verb.name} {' '.join(verb.arguments)}`\n\n{summary}\n")
         for panel, options in panels(verb.groups(False)).items():
             if panel != GENERAL or len(panels(verb.groups(False))) > 1:

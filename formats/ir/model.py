@@ -318,24 +318,23 @@ class Tensor(Message):
     external_source: Source | None = None
 
     def source(self) -> Source:
-        """The elements in raw form (row-major, little-endian, packed), wherever they are stored; reads nothing.
+        """Return the elements in raw form (row-major, little-endian, packed) as a source, without reading them.
 
-        Raises: TensorDataError if there is no raw form, no data, or not as much as `dims` demands.
+        Raises: TensorDataError if there is no raw form, no data, or not as much as `dims` require.
         """
         from formats.ir.storage import raw_source
 
         return raw_source(self)
 
     def numpy(self) -> np.ndarray[Any, np.dtype[Any]]:
-        """The elements as a read-only array of shape `dims`, without a copy where the stored bytes allow it.
+        """Return the elements as a read-only array of shape `dims`, without a copy if the stored bytes allow it.
 
         The array keeps the file mapping or buffer behind it alive. Types that numpy lacks are those of `ml_dtypes`,
-        elements narrower than a byte come one to a byte, and strings as an object array of `str`.
+        elements narrower than a byte take one byte each, and strings are an object array of `str`.
 
-        A mapping is of the file itself. Where another program cuts that short later, the system ends the process that
-        looks at what is gone (SIGBUS); where one writes into it, the array changes. Programs that replace files, as
-        this one does, do neither. Where others do, `source().read()` copies instead, and a file that is too short is an
-        error.
+        The array may map the file itself. If another program truncates the file later, reading the array ends the
+        process (SIGBUS); if it writes into the file, the array changes. Programs that replace files, as this one does,
+        cause neither. To be safe, use `source().read()`, which copies and raises an error if the file is too short.
 
         Raises: TensorDataError as `source` does.
         """
@@ -544,16 +543,16 @@ class Model(Message):
     unknown_fields: bytes = b""
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """Every tensor with its dotted place: initialisers, attributes, and the two halves of sparse tensors.
+        """Yield every tensor with its dotted place: initialisers, attributes, and the two parts of sparse tensors.
 
-        Those of subgraphs, functions and training information are among them, in the order of the message's fields.
+        They include those of subgraphs, functions and training information, in the order of the fields of the messages.
         """
         from formats.ir.walk import tensors
 
         return tensors(self)
 
     def tensor(self, name: str) -> Tensor:
-        """The tensor with this name or at this dotted place; an initialiser of the main graph goes before others.
+        """Return the tensor with this name or dotted place; an initialiser of the main graph takes precedence.
 
         Raises: LookupError if there is none, or where several others have the name.
         """
@@ -562,11 +561,11 @@ class Model(Message):
         return tensor_named(self, name)
 
     def close(self) -> None:
-        """Let go of the files that the weights lie in, so that they can be replaced and removed, also on Windows.
+        """Close the files that contain the weights, so that they can be replaced and removed, even on Windows.
 
-        Arrays and views that were made of weights stay unchanged; on Windows they keep their file until the last of
-        them is gone. For a weight that is read later the file is opened again, and must be the same still. Copies of
-        the model, and models of which it has tensors, have the same files. No other thread may read meanwhile.
+        Existing arrays and views of weights stay valid; on Windows they keep their file open until the last one is
+        deleted. If a weight is read later, the file is opened again and must not have changed. Copies of the model, and
+        models that share its tensors, use the same files. No other thread may read at the same time.
         """
         from formats.ir.storage import files
 

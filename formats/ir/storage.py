@@ -115,9 +115,9 @@ def to_numpy(tensor: Tensor) -> np.ndarray[Any, np.dtype[Any]]:
 
 
 def from_numpy(array: np.ndarray[Any, np.dtype[Any]], name: str | None = None) -> Tensor:
-    """A tensor with the elements of `array` as raw data, or as strings where they are `str` or `bytes`.
+    """Make a tensor with the elements of `array` as raw data, or as strings if they are `str` or `bytes`.
 
-    The data are copied only if they are not contiguous and little-endian already.
+    The data is copied only if it is not contiguous and little-endian.
 
     Raises: TensorDataError for a numpy type that ONNX lacks.
     """

@@ -123,12 +123,12 @@ OUTSIDE: dict[str, Any] = {"implies": ("external_data", True)}
 
 @dataclass(frozen=True, slots=True)
 class OnnxOptions:
-    """How an `.onnx` file is written.
+    """Options for writing an `.onnx` file.
 
-    `external_data`: a file name beside the model that takes the weights, or `True` for the usual one,
+    `external_data`: the name of a data file next to the model, or `True` for the default,
     `<model file name>.data`; a file whose name ends in `.safetensors` is one of that format, too. `False` puts all
-    weights into the model file; `None` leaves each tensor inside or outside as it is, unless one of the other options
-    is given, which then moves them out. `size_threshold`: the size in bytes from which a tensor moves out.
+    weights into the model file; `None` leaves each tensor inside or outside, unless another option of this class is
+    given, which moves them out. `size_threshold`: the size in bytes from which a tensor moves out.
     `alignment`: of each tensor in that file, in bytes from its start; `None` is 64, or 256 in a `.safetensors` file.
     `max_external_file_size`: the size in bytes at which a further file is begun, between tensors, so that a larger
     tensor has a larger file to itself; 0 is no limit. `checksum`: whether each reference tells the SHA-1 of its whole
@@ -287,12 +287,12 @@ CODEC = Codec(
 
 @dataclass(frozen=True, slots=True)
 class CryptOptions:
-    """How an `.onnxc` file is written, with all weights in it.
+    """Options for writing an `.onnxc` file, which contains all weights.
 
     `key`: what encrypts it; there is none by default, so one must be given. `encryption`: 3 is AES-256-GCM, 2 is
     ChaCha20-Poly1305, and 1 is AES-256-CBC, which cannot tell when a file was tampered with.
 
-    Raises: OptionError for a value that is not possible.
+    Raises: OptionError for an invalid value.
     """
 
     key: Key | str | bytes | None = option(None, KEY, "The key of an encrypted model.", flags=(), required=True)
@@ -363,7 +363,7 @@ class TextOptions:
     `external_data`: `None` keeps references to external data as they are, so that the data file must lie beside the
     text; `False` puts all weights into the text. `True` is not possible: write `.onnx` with external data first.
 
-    Raises: OptionError for a value that is not possible.
+    Raises: OptionError for an invalid value.
     """
 
     external_data: bool | None = option(
@@ -528,7 +528,7 @@ _SUBMODULES = ("external_data_helper", "serialization", "unknown_fields")
 if not TYPE_CHECKING:  # a type checker shall see the names that there are, and no others
 
     def __getattr__(name: str) -> Any:
-        """A name of the drop-in API, imported now and found at once from then on."""
+        """A name of the drop-in API, imported now and found at once afterwards."""
         from importlib import import_module
 
         if name in _SUBMODULES:

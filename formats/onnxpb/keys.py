@@ -1,4 +1,4 @@
-"""The keys of encrypted models. They never come from the argument list, which other users can see."""
+"""The keys of encrypted models. They are never part of the argument list, which other users can see."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_KEY_BYTES = 1 << 16  # a key file of this size was not meant
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A password from which the key of each file is derived; it does not show when this object is printed."""
+    """A password from which the key of each file is derived; printing this object does not show it."""
 
     password: bytes = field(repr=False)
 
@@ -23,7 +23,7 @@ class Key:
 
     @classmethod
     def of(cls, password: Key | str | bytes) -> Key:
-        """The key of a password: bytes as they are, and text as UTF-8.
+        """Make a key from a password: bytes directly, and text as UTF-8.
 
         onnx-light takes bytes for Latin-1 text and encodes that as UTF-8. To open what it encrypted with bytes above
         0x7f, give it as that text: `password.decode("latin-1")`.

@@ -26,7 +26,7 @@ MAX_ALIGNMENT = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class ArchiveOptions:
-    """How an `.onnxz` file is written.
+    """Options for writing an `.onnxz` file.
 
     `alignment`: of every tensor in the file, in bytes; a power of two up to 65,536. `size_threshold`: the size in bytes
     from which a tensor gets its own entry. An entry costs about 200 bytes, and tools that look at the unpacked
@@ -34,7 +34,7 @@ class ArchiveOptions:
     with equal bytes share an entry. Planning then reads those tensors that have the size of another; without it, only
     tensors that are one range of one file share.
 
-    Raises: OptionError for a value that is not possible.
+    Raises: OptionError for an invalid value.
     """
 
     size_threshold: int = option(1024, size(), "Move tensors of at least SIZE out of the graph; 1K by default.")

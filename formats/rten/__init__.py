@@ -60,7 +60,7 @@ class RtenOptions:
     `None` leaves it out where hashing would take longer than all the rest, which is from 64 MiB on. `rten_target`: the
     oldest release of RTen that has to run the file, as in the version of its crate; all known ones by default.
 
-    Raises: OptionError for a value that is not possible.
+    Raises: OptionError for an invalid value.
     """
 
     metadata: Mapping[str, str] | None = option(

@@ -30,7 +30,7 @@ Segment: TypeAlias = bytes | Source | Align
 
 
 class Loss(NamedTuple):
-    """Something that the target cannot hold as the source had it."""
+    """Something that a conversion changes or drops."""
 
     kind: str  # a stable word for programs, such as "clamped" or "doc_string"
     where: str  # a dotted place in the model
