@@ -1145,7 +1145,7 @@ def end_records(count: int, directory_nbytes: int, file_offset: int, with_zip64:
 
 
 def many(count: int, with_zip64: bool, **end: int) -> list[Part]:
-    """Return an archive with so many entries, of no bytes except for the last."""
+    """Return an archive with that many entries, all empty except for the last."""
     empty = Member(b"aaaa")
     head, tail = empty.local_bytes().split(empty.name)
     central, rest = empty.central_bytes(0).split(empty.name)

@@ -52,7 +52,7 @@ class Value(NamedTuple):
 
     @property
     def is_exact(self) -> bool:
-        """Whether rounding cannot have changed it, so that it may be compared, rounded and counted."""
+        """Whether rounding cannot have changed the value, so that it may be compared, rounded and counted."""
         if isinstance(self.array, list) or self.array.dtype.kind != "f":
             return True
         known = self.array[np.isfinite(self.array)].astype(np.float64)
@@ -93,7 +93,7 @@ def info(name: str, value: Any, dims: Sequence[Any] | None = None, *, ranked: bo
 
 
 def free_names(nodes: Iterable[onnx.NodeProto], bound: Iterable[str] = ()) -> list[str]:
-    """The names that nodes and their subgraphs use and do not make, in order."""
+    """The names that nodes and their subgraphs use but do not produce, in order."""
     made, found = set(bound), {}
     for node in nodes:
         used = list(node.input)
@@ -110,7 +110,7 @@ def free_names(nodes: Iterable[onnx.NodeProto], bound: Iterable[str] = ()) -> li
 
 
 def as_fed(value: Any) -> Any:
-    """A value as onnxruntime takes it: a scalar, which it gives as one of numpy's, as an array without axes."""
+    """A value in the form that onnxruntime accepts: a numpy scalar becomes an array without axes."""
     return value if isinstance(value, list) else np.asarray(value)
 
 
@@ -1854,7 +1854,7 @@ class Bench:
         *,
         back: bool = False,
     ) -> tuple[str, str]:
-        """The first difference that nothing explains that is reported, and the first that something does."""
+        """The first difference that no report explains, and the first that one explains."""
         wrong = told = ""
         for place, text in found:
             around = surroundings(graph, graph.model.graph.output[place].name, values)

@@ -205,13 +205,13 @@ class Unsayable(Exception):
 
 
 def _need(holds: object) -> None:
-    """Nothing, unless it does not hold."""
+    """Check a condition; raise an error if it does not hold."""
     if not holds:
         raise Unsayable
 
 
 class Draft:
-    """A node that is being said in older words, and what is known of the values around it."""
+    """A node that is being rewritten to an older form, and what is known about the values around it."""
 
     def __init__(self, node: onnx.NodeProto, values: dict[str, Any]) -> None:
         self.node = node
@@ -419,7 +419,7 @@ CHANGES = {op: [(before, change) for ops, before, change in _ROWS if op in ops.s
 
 
 def _say_graph(graph: onnx.GraphProto, known: Mapping[str, Any], written: int, opset: int) -> None:
-    """Say the nodes of a graph in older words.
+    """Rewrite the nodes of a graph to their older forms.
 
     Raises: Unsayable if there are none.
     """
@@ -445,7 +445,7 @@ def _say_graph(graph: onnx.GraphProto, known: Mapping[str, Any], written: int, o
 
 
 def _drop_defaults(draft: Draft, written: int, opset: int) -> None:
-    """Leave out attributes that an older version lacks, where they say what it always does."""
+    """Drop attributes that an older version lacks, if they only say what it always does."""
     try:
         newer, older = (defs.get_schema(draft.node.op_type, number) for number in (written, opset))
     except defs.SchemaError:

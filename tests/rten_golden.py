@@ -1,4 +1,4 @@
-"""Small models of ours, and the program that had several releases of rten-convert make .rten files of them.
+"""Small models, and the program that makes .rten files of them with several releases of rten-convert.
 
 `python tests/rten_golden.py` fetches the releases and writes `tests/rten/golden/RELEASE/MODEL.v1.rten` and `.v2.rten`.
 """

@@ -78,7 +78,7 @@ def lowered() -> str:
 
 
 def contributed() -> str:
-    """The operators of onnxruntime's own domain that are written as others."""
+    """The operators of onnxruntime's own domain that are written with other operators."""
     return _paragraph(sorted(spec.name for spec in BY_DOMAIN.values() if spec.domain == MICROSOFT and spec.rewritings))
 
 

@@ -332,7 +332,7 @@ def test_copies_in_one_folder_have_their_own_data(tmp_path: Path) -> None:
 
 
 def test_verbs_do_the_same(split: Path, python: Command) -> None:
-    """The verbs print what was done, as lines or as JSON, and say with one line and exit code 1 what is refused."""
+    """The verbs print what was done, as lines or as JSON; a refusal is one line and exit code 1."""
 
     def run(*arguments: str, code: int = 0) -> str:
         done = python("-m", "formats", *arguments)

@@ -49,7 +49,7 @@ def test_onnx_comes_back_byte_for_byte(tiny_model: Path, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("extension", FORMATS)
 def test_loads_is_the_inverse_of_dumps(tiny_model: Path, extension: str) -> None:
-    """The bytes of `dumps` hold what `loads` gives, in every format."""
+    """`loads` reads the same model from the bytes of `dumps`, in every format."""
     data = formats.dumps(formats.load(tiny_model), extension)
     model = formats.loads(data)
     assert isinstance(data, bytes)

@@ -10,7 +10,7 @@ from rten_cases import run
 
 SEEDS = range(2000, 2200)
 EXPECTED: dict[int, str] = {}
-"""The seeds of graphs whose fault is known, with what it is. One that is mended has to go from here."""
+"""The seeds of graphs with a known fault, and the fault. Remove a seed when its fault is fixed."""
 
 
 @pytest.fixture(scope="module")

@@ -63,7 +63,7 @@ def test_inspection_of_the_example(digits: Path) -> None:
 
 
 def test_companions_are_listed(tiny_model: Path, tmp_path: Path) -> None:
-    """The data file belongs to the model, with its size."""
+    """The data file is listed with its size."""
     formats.convert(tiny_model, tmp_path / "a.onnx", external_data="w.data")
     seen = formats.inspect(tmp_path / "a.onnx")
     sizes = [(tmp_path / name, (tmp_path / name).stat().st_size) for name in ("a.onnx", "w.data")]

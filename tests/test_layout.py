@@ -94,7 +94,7 @@ def test_only_what_is_too_small_to_be_seen_is_enlarged() -> None:
 
 
 def test_shares_are_numbers() -> None:
-    """A share in the legend is a percentage with one digit, or "under 0.1"; 40.0 is not cut into pieces."""
+    """A share in the legend is a percentage with one digit, or "under 0.1"; 40.0 stays whole."""
     regions = (Region(0, 1, "header", "h"), Region(1, 3999, "padding", "p"), Region(4000, 6000, "tensor", "t"))
     picture = to_svg((FileLayout(Path("a.onnx"), 10_000, regions),))
     assert re.findall(r"bytes, (.*) %", picture) == ["under 0.1", "60.0", "40.0"]

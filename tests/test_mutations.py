@@ -176,7 +176,7 @@ def test_an_order_is_told(graphs):
 
 
 def test_what_nothing_makes_is_found(graphs):
-    """An input of a node that is not there any more, and a value that is made twice, are errors."""
+    """An input that nothing produces any more, and a value that two nodes produce, are errors."""
     for seed, model, folder in graphs:
         changed = copy_of(model)
         users = [node for node in changed.graph.node if any(node.input)]

@@ -121,7 +121,7 @@ def test_mistakes_are_found_before_anything_is_read(options: type, row: Row, tmp
 
 @pytest.mark.parametrize("codec", registry.built_in(), ids=lambda codec: codec.name)
 def test_options_are_of_the_format_or_refused(codec: Any, tiny_model: Path, tmp_path: Path) -> None:
-    """Each option of each class with each format: it is one that the format heeds, or an error names it."""
+    """Each option is either used by a format, or an error names it."""
     heeded = names_of(codec.options) | names_of(EngineOptions) | names_of(ReadOptions)
     for each in TARGETS:
         for row in rows_of(each):

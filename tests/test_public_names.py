@@ -105,7 +105,7 @@ def test_public_names_are_as_they_were(tmp_path: Path) -> None:
 
 
 def main() -> None:
-    """Write the names as they are now."""
+    """Write the current names."""
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory() as folder:

@@ -63,7 +63,7 @@ def test_nothing_is_recognised_that_no_codec_claims(only) -> None:  # type: igno
 
 
 def test_installed_codecs_come_after_the_built_in_ones(only) -> None:  # type: ignore[no-untyped-def]
-    """A codec of another package is used for what no built-in one is sure of, by name, extension and content."""
+    """A codec of another package is used, by name, extension and content, if no built-in codec is sure of the file."""
     only([codec("a", Match.WEAK)], (codec("b", Match.STRONG), codec("a", Match.STRONG)))
     assert "b" == registry.by_name("b").name
     assert "b" == registry.for_writing(Path("x.b")).name
@@ -169,7 +169,7 @@ def test_own_operators_of_other_packages(offered: Callable[..., None]) -> None:
 
 
 def test_usual_models_ask_nobody(offered: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model of ONNX's operators is converted without a look for packages, which takes time."""
+    """A model with ONNX's operators is converted without a search for installed packages, which takes time."""
     offered()
 
     def asked(group: str) -> None:

@@ -1,4 +1,4 @@
-"""Models with common weights: what lies once, that nothing else changes, and what deployers do with such files."""
+"""Models with common weights: which weights are stored once, what stays unchanged, and how such files are used."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_equal_weights_lie_once(three: list[Path], tmp_path: Path) -> None:
 
 
 def test_savings_are_those_of_the_files(three: list[Path], tmp_path: Path) -> None:
-    """The sizes that are told are those on the disk."""
+    """The reported sizes are those on disk."""
     done = formats.share(three, tmp_path / "out")
     assert done.nbytes == sum(path.stat().st_size for path in (tmp_path / "out").iterdir())
     before = [three[0], three[1], three[1].with_name("w.data"), three[2]]
@@ -201,7 +201,7 @@ def test_rten_models_become_onnx(tmp_path: Path) -> None:
 
 
 def test_nothing_in_common_is_told(tmp_path: Path) -> None:
-    """Models without common weights are written all the same, and the command says so."""
+    """Models without common weights are still written, and the command says that they share nothing."""
     models = [chain(tmp_path / "a.onnx", 1), chain(tmp_path / "b.onnx", 2)]
     done = run("formats", "share", *map(str, models), "--out", str(tmp_path / "out"))
     assert done.exit_code == 0
@@ -331,7 +331,7 @@ def test_members_are_listed_copied_moved_and_removed(three: list[Path], tmp_path
 
 
 def test_the_command_tells_what_it_saves(three: list[Path], tmp_path: Path) -> None:
-    """Folders are sources, too; the text has a line for each model and the savings, the JSON all of it."""
+    """Sources can be folders. The text has a line for each model and for the savings; the JSON has everything."""
     (tmp_path / "past.onnx").unlink()
     done = run("formats", "share", str(tmp_path), "--out", str(tmp_path / "out"))
     assert done.exit_code == 0, done.stderr

@@ -1,4 +1,4 @@
-"""What type checkers find in programs that use the package wrongly, and that they find nothing in right ones."""
+"""Type checkers find errors in programs that use the package wrongly, and none in correct programs."""
 
 from __future__ import annotations
 

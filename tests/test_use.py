@@ -330,7 +330,7 @@ def test_tensors_have_names_and_places() -> None:
 
 
 def test_a_tensor_that_is_not_there() -> None:
-    """A name that no tensor has is a LookupError that tells near ones, and one that several have tells where."""
+    """An unknown tensor name is a LookupError that lists similar names; an ambiguous name lists the places."""
     graph = formats.Graph(initializer=[formats.Tensor(name="weight"), formats.Tensor(name="bias")])
     with pytest.raises(LookupError, match=r"no tensor is called 'wieght'; there is weight"):
         formats.Model(graph=graph).tensor("wieght")

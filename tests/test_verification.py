@@ -90,7 +90,7 @@ def test_damage_deep_in_a_long_list_is_found(kind: str, tmp_path: Path) -> None:
 
 
 def test_checksums_of_data_files_are_checked(tiny_model: Path, tmp_path: Path) -> None:
-    """The SHA-1 that a tensor tells of its data file is compared with that of the whole file."""
+    """The SHA-1 of the data file in a tensor's reference is compared with that of the whole file."""
     path = tmp_path / "a.onnx"
     formats.convert(tiny_model, path, external_data="w.data")
     right = hashlib.sha1((tmp_path / "w.data").read_bytes()).hexdigest()
@@ -137,7 +137,7 @@ def test_tensors_have_the_data_that_they_ask_for(tensor: Tensor, wrong: bool, tm
 
 
 def test_unaligned_tensors_are_noted(tmp_path: Path) -> None:
-    """Weights that cannot be used in place are no error, and are reported."""
+    """Weights that cannot be used in place are reported, but are not an error."""
     tensors = [Tensor(name="x" * n, dims=[1001], data_type=2, raw_data=Literal(bytes(1001))) for n in (1, 2)]
     tensors.append(Tensor(name="y", dims=[1001], data_type=FLOAT, raw_data=Literal(bytes(4004))))
     path = saved(tmp_path, *tensors)

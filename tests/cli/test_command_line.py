@@ -131,7 +131,7 @@ def test_flags_of_one_option_exclude_each_other() -> None:
 
 
 def test_the_last_of_a_flag_counts() -> None:
-    """A flag that is given again replaces what it said before; the ones that add up add up."""
+    """A repeated flag replaces its earlier value, except for flags that collect values."""
     verb = BY_NAME["convert"]
     groups = verb.groups(False)
     texts = ["a", "b", "--threads", "1", "--threads=2", "--pin", "a=int64", "--pin", "b=bool", "--pin", "a=bool"]

@@ -78,7 +78,7 @@ def test_result_is_one_line_on_stdout(digits: Path, command: Command, extension:
 
 @pytest.mark.parametrize("arguments", [("digits.onnx", "a.rten"), ("missing.onnx", "a.rten"), ("digits.onnx", "a.txt")])
 def test_two_paths_alone_are_not_special(digits: Path, command: Command, arguments: tuple[str, str]) -> None:
-    """A command without any option, which is not parsed, writes, says and returns what it does when it is parsed."""
+    """A command without options, which skips the full parser, writes, prints and returns the same as with it."""
     outcomes = []
     for options in ([], ["--"]):
         done = command(*options, *arguments)
@@ -166,7 +166,7 @@ def test_models_are_for_us(digits: Path, monkeypatch: pytest.MonkeyPatch, argume
 
 
 def test_quiet_prints_nothing(digits: Path, command: Command) -> None:
-    """With `--quiet` success is silent."""
+    """With `--quiet`, nothing is printed on success."""
     done = command("digits.onnx", "a.rten", "-q")
     assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
 
@@ -421,7 +421,7 @@ def test_unwritable_destinations_are_one_line(digits: Path, tmp_path: Path, monk
 
 
 def test_full_disk_is_one_line(digits: Path, tmp_path: Path, command: Command) -> None:
-    """On a full disk the command says so, exits with 1 and leaves nothing: here a file system of 32 KiB."""
+    """On a full disk (a filesystem of 32 KiB), the command says so, exits with 1 and leaves no file."""
     disk = tmp_path / "disk"
     disk.mkdir()
     script = f'mount -t tmpfs -o size=32k none {disk} || exit 77; "$@"; code=$?; ls -A {disk}; exit $code'
@@ -580,7 +580,7 @@ def test_undecodable_names_can_be_printed(digits: Path, tmp_path: Path, command:
 
 
 def answer_signals() -> None:
-    """No signal is ignored any more, as those are that a shell or `nohup` hands down to the tests."""
+    """Signals that a shell or `nohup` made the tests ignore are handled again."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 

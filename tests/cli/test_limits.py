@@ -27,9 +27,9 @@ HOSTILE = "\x1b]0;title\x07\x1b[31m\n\rconvert: error: forged\u202e\u2028\u2029\
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the memory that a process has is read from /proc")
 @pytest.mark.parametrize("name", LIMITS)
 def test_limits_are_named(name: str, digits: Path) -> None:
-    """Where the system gives too little of something, one line says of what, nothing is left, and no traceback shows.
+    """If the system limits a resource, one line names it, no file is left, and no traceback is printed.
 
-    Below what the interpreter itself needs, it ends before the program begins; that is not looked at.
+    Limits below what the interpreter itself needs are not tested.
     """
     before = sorted(digits.parent.iterdir())
     code = (

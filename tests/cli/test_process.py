@@ -48,7 +48,7 @@ def test_ctrl_break_of_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_patterns_are_for_shells_but_on_windows(monkeypatch: pytest.MonkeyPatch, digits: Path) -> None:
-    """Where shells leave patterns to programs, they become the names of files; what fits none stays."""
+    """On systems whose shells do not expand patterns, the command does; a pattern without a match stays."""
     pattern = str(digits.with_name("*.onnx"))
     assert [pattern, "x*"] == process.expanded([pattern, "x*"])
     monkeypatch.setattr("os.name", "nt")

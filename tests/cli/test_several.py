@@ -68,7 +68,7 @@ def test_folders_keep_their_folders(folder: Path, verb: tuple[str, ...]) -> None
 
 
 def test_text_is_taken_on_request(folder: Path) -> None:
-    """Files of a format that mostly hold other things are taken from a folder where that format is named."""
+    """Files with an ambiguous extension are converted from a folder only if the format is named."""
     Path("texts").mkdir()
     formats.convert("a.onnx", "texts/a.json")
     save(Path("texts/b.onnx"))
@@ -138,7 +138,7 @@ def test_mistakes_are_told_at_once(folder: Path, arguments: tuple[str, ...], wor
 
 
 def test_a_place_that_cannot_be_made_is_an_error(folder: Path) -> None:
-    """A folder is made in one that exists, and never in place of a file."""
+    """A destination folder is made in an existing folder, and never in place of a file."""
     for place in ("no/such/", "a.onnx/"):
         done = run("convert", "b.onnx", "models", place, "--to", "rten")
         assert done.exit_code == 1
@@ -179,7 +179,7 @@ def test_a_model_after_external_data_is_a_source(folder: Path) -> None:
     ],
 )
 def test_patterns_are_placed_from_their_first_open_folder(folder: Path, pattern: str, expected: list[str]) -> None:
-    """What a pattern fits keeps the folders that the pattern left open."""
+    """Files that match a pattern keep the folders that the pattern does not fix."""
     assert run("batch", pattern, "--out", "out", "--to", "onnxz").exit_code == 0
     assert tree("out") == expected
 
@@ -193,7 +193,7 @@ def test_a_pattern_that_fits_nothing_is_told(folder: Path) -> None:
 
 
 def test_a_folder_without_models_is_told(folder: Path) -> None:
-    """A folder in which no model is found is an error, in the words that say what it is."""
+    """A folder without models is an error that says what the folder contains."""
     Path("empty").mkdir()
     done = run("batch", "empty", "a.onnx", "--out", "out", "--to", "onnxz")
     assert (done.exit_code, tree("out")) == (1, ["a.onnxz"])
@@ -279,7 +279,7 @@ def test_a_signal_ends_all_processes(folder: Path, number: int) -> None:
 
 
 def test_the_bar_counts_models_and_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bar shows how many are done, is gone if something is printed, and in the end."""
+    """The bar shows how many are done, and disappears when something is printed and at the end."""
     shown: list[Any] = []
 
     class Bar:

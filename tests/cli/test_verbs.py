@@ -27,7 +27,7 @@ def archive(tiny_model: Path, tmp_path: Path) -> Path:
 
 
 def test_inspection_is_a_table(archive: Path) -> None:
-    """`inspect` tells format, inputs, operators, files, and each tensor with its place."""
+    """`inspect` prints the format, inputs, operators and files, and each tensor with its place."""
     done = invoke("inspect", archive)
     assert 0 == done.exit_code
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
@@ -136,7 +136,7 @@ def test_comparison_has_exit_codes(archive: Path, tiny_model: Path, tmp_path: Pa
 
 
 def test_encrypted_models_are_looked_at(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the key, an encrypted model is inspected, verified and compared; a wrong one, or two ways to it, is not."""
+    """With the key, an encrypted model is inspected, verified and compared; a wrong key or two keys are refused."""
     monkeypatch.setenv("KEY", "secret")
     monkeypatch.setenv("WRONG", "Secret")
     formats.convert(tiny_model, tmp_path / "a.onnxc", key=formats.Key.of("secret"))

@@ -46,7 +46,7 @@ ABSOLUTE = ["/etc/passwd", "//server/share/w.data", "\\\\server\\share\\w.data",
 
 @pytest.fixture
 def inside(tmp_path: Path) -> Path:
-    """A directory for a model; next to it is `w.data`, which has the size of a tensor and is none of its business."""
+    """A directory for a model; next to it is `w.data`, which has the size of a tensor but is not part of the model."""
     (tmp_path / "w.data").write_bytes(b"secret.." * 50)
     (tmp_path / "in" / "sub").mkdir(parents=True)
     return tmp_path / "in"

@@ -408,7 +408,7 @@ def test_weights_that_look_like_references() -> None:
 
 
 def test_damage_where_a_reference_is_looked_for() -> None:
-    """A tensor that cannot be decoded, and looks as if it had external data, is reported with its place."""
+    """A damaged tensor that seems to have external data is reported with its place."""
     proto = bulky_graph()
     proto.initializer[250].raw_data = b"\x70\x01\xf0\x80"
     data = proto.SerializeToString().replace(b"\x4a\x04\x70\x01", b"\x4a\x7f\x70\x01")

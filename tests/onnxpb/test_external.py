@@ -219,7 +219,7 @@ def test_model_from_memory_has_no_external_data(external: Path) -> None:
 
 
 def test_many_data_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file for each of many tensors: few are open at a time, and all are found when the directory has changed."""
+    """With a data file for each tensor, few files are open at a time, and all are found after a change of directory."""
     graph = onnx.helper.make_graph([], "g", [], [], [weight(f"t{i}", 10, i) for i in range(300)])
     path = tmp_path / "in" / "m.onnx"
     path.parent.mkdir()

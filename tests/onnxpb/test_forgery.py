@@ -131,7 +131,7 @@ FORMATS = ("onnx", "onnxz", "rten", "json", "textproto")
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_plain_files_in_the_place_of_encrypted_ones(form: str, tmp_path: Path) -> None:
-    """A file called .onnxc that is not encrypted is refused, also without a key: anybody can have put it there."""
+    """A file called .onnxc that is not encrypted is refused, even without a key: anyone could have put it there."""
     path = tmp_path / "m.onnxc"
     path.write_bytes(formats.dumps(formats.loads(MODEL.SerializeToString()), form))
     for key in (KEY, None):

@@ -192,7 +192,7 @@ def nested(depth: int) -> str:
 
 
 def test_nesting_is_limited() -> None:
-    """A hundred messages within each other are parsed, more are refused and overflow no stack."""
+    """Messages nested 100 deep are parsed; deeper ones are refused and do not overflow the stack."""
     jsontext.parse(nested(50), ir.Type)
     for content in (nested(51), nested(100_000), "[" * 1_000_000, '{"a":' * 1_000_000):
         with pytest.raises(LimitError, match="nested"):

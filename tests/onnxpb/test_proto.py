@@ -78,7 +78,7 @@ def plain(value: Any) -> Any:
 
 
 class Pair:
-    """A message or a container of ours, and theirs, that have been through the same."""
+    """A message or a container of ours, and one of protobuf's, after the same operations."""
 
     def __init__(self, kind: str, mine: Any, their: Any, field: Any = None, owner: Pair | None = None) -> None:
         self.kind, self.mine, self.their, self.field = kind, mine, their, field

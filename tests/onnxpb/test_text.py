@@ -190,7 +190,7 @@ def nested(depth: int) -> str:
 
 
 def test_nesting_is_limited() -> None:
-    """A hundred messages within each other are parsed, more are refused and overflow no stack."""
+    """Messages nested 100 deep are parsed; deeper ones are refused and do not overflow the stack."""
     assert text.parse(nested(50), ir.Type) == decode(Literal(encoded(text.parse(nested(50), ir.Type))), ir.Type)
     for depth in (51, 100_000):
         with pytest.raises(LimitError, match="nested"):

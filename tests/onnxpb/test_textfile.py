@@ -233,7 +233,7 @@ def test_external_data_move_inside(notation: Notation, external_model: Path) -> 
 
 @both
 def test_unknown_fields_are_a_loss(notation: Notation) -> None:
-    """Fields of a newer ONNX have no names, so they are left out, and each message that had some is named."""
+    """Fields of a newer ONNX have no names here, so they are dropped, and the report names the messages."""
     model = ir.Model(graph=ir.Graph(node=[ir.Node(), ir.Node(unknown_fields=b"\xa2\x06\x03new")]))
     plan = notation.codec.plan(model, Path("m"), TextOptions())
     assert [("unknown_fields", "graph.node[1]")] == [(loss.kind, loss.where) for loss in plan.losses]

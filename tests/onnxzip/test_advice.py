@@ -46,7 +46,7 @@ def test_remedy_works(tmp_path: Path) -> None:
 
 
 def test_lenient_is_offered_only_where_it_helps() -> None:
-    """An archive that is ambiguous is not taken by `--lenient` either, and it is not offered."""
+    """`--lenient` does not accept an ambiguous archive either, and the error does not suggest it."""
     offered = set()
     for row in ROWS:
         if row.refused is not None:

@@ -147,7 +147,7 @@ def test_the_graph_is_small_and_its_weights_are_the_archive(archive: Path, linke
 
 @pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="Linux tells how pages are shared")
 def test_two_processes_with_onnxruntime_share_the_archive(tmp_path: Path) -> None:
-    """Sessions of onnxruntime that two processes make of a linked graph map the archive, whose pages count once."""
+    """If two processes make sessions of a linked graph, onnxruntime maps the archive, and they share its pages."""
     archive, linked = tmp_path / "m.onnxz", tmp_path / "m.onnx"
     array = weights(3, 4096)
     assert array.nbytes == NBYTES_OF_LARGE

@@ -147,7 +147,7 @@ def test_problems(op_type, attributes, reason):
     ],
 )
 def test_attributes_that_ask_for_nothing(op_type, attributes):
-    """Attributes that inference does not need are left out without a word."""
+    """Attributes that inference does not need are dropped without a report."""
     assert encoded(op_type, **attributes)[1] == []
 
 

@@ -129,7 +129,7 @@ def test_captured_nothing():
 
 
 def test_captures_follow_renaming():
-    """A capture of a name that two values share means the later one, whatever that is called now."""
+    """A capture of a name that two values share refers to the later one, even if that was renamed."""
     branch = ("IfAttrs", {"then_branch": subgraph("x"), "else_branch": subgraph("x")})
     nodes = [value("x"), value("x"), value("y"), operator("If", (0,), (2,), branch)]
     graph = decode(nodes, inputs=(0, 1), outputs=(2,))
@@ -212,7 +212,7 @@ def test_broken_tables(nodes, lists, message):
 
 
 def test_near_misses():
-    """The nearest that is legal is read: an empty constant at the very end, and one that ends there."""
+    """Valid files close to the refused ones are read: an empty constant at the very end, and one that ends there."""
     nodes = [
         constant("e", shape=(0, 4), dtype="Float32", data_offset=88),
         constant("w", dtype="Float32", data_offset=64),

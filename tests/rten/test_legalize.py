@@ -1,4 +1,4 @@
-"""A legalised model computes what the given one does, in onnxruntime and in RTen, or says everything that stops it."""
+"""A legalised model computes the same as the original, in onnxruntime and in RTen, or the error lists all reasons."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_given_model_is_not_changed(case: Case) -> None:
 
 
 def test_weights_are_shared() -> None:
-    """An initialiser that is used as it was is the same object, and no copy."""
+    """An unchanged initialiser is the same object, not a copy."""
     model = BY_NAME["conv_1d_defaults"].model()
     result = legalize(model).model
     assert model.graph is not None

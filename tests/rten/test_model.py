@@ -234,7 +234,7 @@ def test_sniff(head, nbytes, match):
 
 
 def test_sniff_version_1(model):
-    """Version 1 has none, but looks like nothing else."""
+    """Version 1 has no header, but no other format looks like it."""
     data = written(model, rten_version=1)
     assert Match.WEAK == CODEC.sniff(data[:4096], len(data))
 
@@ -323,7 +323,7 @@ class MostlyHoles:
 
 @pytest.fixture
 def large_model(tmp_path, make):
-    """A model with 5 GiB of weights, nearly all of them a hole in a file, and with smaller ones around them."""
+    """A model with 5 GiB of weights, nearly all of them a hole in the file, between smaller weights."""
     path = tmp_path / "weights"
     with path.open("wb") as file:
         file.truncate(math.prod(BIG_DIMS) - len(TAIL))

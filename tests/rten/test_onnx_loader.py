@@ -1,4 +1,4 @@
-"""The registry of RTen's ONNX loader, as the specs of the operators have it, is that of the runtime."""
+"""The specs of the operators describe the same ONNX loader as the runtime has."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Layer:
         return "b"
 
     def _lengths(self) -> str:
-        """Lengths that are constant or given, of which the first is of one step at least."""
+        """Lengths that are constant or an input; the first is at least one step."""
         if self._may(0.5):
             return ""
         lengths = self._numbers.integers(0, self._steps + 1, self._samples).astype(np.int32)

@@ -170,7 +170,7 @@ def _model(text: str, version: int) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("name", CASES)
 def test_results_are_those_of_onnxruntime(name, runtime, tmp_path):
-    """What RTen computes, and what onnxruntime computes of the file made of that, is what the model says."""
+    """RTen, and onnxruntime with the file converted back, compute what the model says."""
     text, feeds = CASES[name]
     graph = Graph(_model(text, OLD.get(name, 18)), feeds)
     if graph.model.graph.input[0].type.tensor_type.HasField("shape") and "[]" in text:

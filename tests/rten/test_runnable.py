@@ -64,7 +64,7 @@ def operators(model):
 
 
 def test_values_of_subgraphs_hide_none_around_them(runner, tmp_path):
-    """A name that a body shares with a value around it is another one in the result, captures included."""
+    """If a body has a name that an outer value also has, the name is changed in the result, captures included."""
     data = of_text(
         """g (bool c, float[2] x) => (float[2] s) <float[2] k = {7, 8}> {
             r = If (c) <
@@ -200,7 +200,7 @@ CONTRIB = ("gelu", "bias_gelu", "fast_gelu", "quick_gelu", "rotary_embedding", "
 
 @pytest.mark.parametrize("name", CONTRIB)
 def test_operators_of_onnxruntime_stay(name):
-    """What RTen's ONNX loader has of ONNX Runtime's own operators stays, where it takes the node."""
+    """ONNX Runtime's own operators that RTen's ONNX loader supports stay if the loader accepts the node."""
     (case,) = (case for case in CASES if case.name == name)
     assert () == runnable(case.model()).changes
 

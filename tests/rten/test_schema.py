@@ -42,7 +42,7 @@ class SlotRow(NamedTuple):
 
 
 class Recorder:
-    """Stands in for a flatbuffers builder and records what the generated functions ask of it."""
+    """Replaces a flatbuffers builder and records the calls of the generated functions."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, str, Any]] = []
@@ -118,7 +118,7 @@ def python_type(field: TableField) -> str:
 
 
 def test_the_oracle_has_tables_and_enums() -> None:
-    """The comparisons below compare something."""
+    """The comparisons below are not empty."""
     assert len(OFFICIAL_TABLES) > 60
     assert "OperatorType" in OFFICIAL_ENUMS
     assert "NodeKind" in OFFICIAL_ENUMS

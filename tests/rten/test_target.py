@@ -148,7 +148,7 @@ def test_node_suite_for_the_newest_release(exact, runtimes, tmp_path) -> None:
 
 
 def test_a_file_for_the_newest_release_is_refused_by_none_before_it_silently(runtimes, tmp_path) -> None:
-    """What 0.26 brought to the .rten schema does not load in 0.25, so that nothing is computed differently there."""
+    """What 0.26 added to the .rten schema does not load in 0.25, so 0.25 cannot compute something else."""
     case = BY_NAME["reduce_log_sum"]
     if str(RTEN_0_25) not in runtimes:
         pytest.skip(f"RTen {RTEN_0_25} is not among the releases to test")

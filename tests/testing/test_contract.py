@@ -1,4 +1,4 @@
-"""The contract of codecs, for every codec that there is; and that the checks find what breaks it."""
+"""Every codec passes the contract, and the checks find codecs that break it."""
 
 from __future__ import annotations
 
