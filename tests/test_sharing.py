@@ -296,7 +296,7 @@ def test_data_that_another_graph_needs_stays(three: list[Path], tmp_path: Path) 
     out = tmp_path / "out"
     formats.share(three[:2], out)
     before = content(out)
-    with pytest.raises(FileExistsError, match=r"decoder-model\.onnx needs it"):
+    with pytest.raises(FileExistsError, match=r"decoder-model\.onnx uses it"):
         formats.share([three[0], three[2]], out, overwrite=True)
     assert content(out) == before
 

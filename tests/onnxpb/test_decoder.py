@@ -240,7 +240,7 @@ def test_large_unknown_fields() -> None:
     text = Watched(onnx.ModelProto(doc_string=" " * (1 << 25)).SerializeToString())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(decoder, "FIELD_BYTES", 1 << 20)
-        with pytest.raises(LimitError, match="up to 1048576 are read"):
+        with pytest.raises(LimitError, match="at most 1048576 are read"):
             decode(text, ir.Model)
 
 
@@ -544,7 +544,7 @@ def test_depth_is_limited() -> None:
     graph.node.append(inner)
     data = graph.SerializeToString()
     assert "deep" == decode(Literal(data), ir.Graph, max_depth=4).node[-1].attribute[0].g.node[0].name  # type: ignore[union-attr]
-    with pytest.raises(LimitError, match="deeper than 3"):
+    with pytest.raises(LimitError, match="more than 3 deep"):
         print(decode(Literal(data), ir.Graph, max_depth=3).node)
 
 

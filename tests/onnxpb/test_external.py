@@ -413,7 +413,7 @@ def test_data_that_another_model_needs(inline: Path, tmp_path: Path) -> None:
     formats.convert(inline, folder / "first.onnx", external_data="w.data")
     formats.convert(inline, folder / "alone.onnx", external_data=True)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    with pytest.raises(FileExistsError, match=r"first\.onnx needs it"):
+    with pytest.raises(FileExistsError, match=r"first\.onnx uses it"):
         formats.convert(inline, folder / "second.onnx", external_data="w.data")
     with pytest.raises(formats.UnsupportedError, match=r"first\.onnx has its weights in w\.data, too"):
         formats.convert(inline, folder / "second.onnx", external_data="w.data", overwrite=True, strict=True)

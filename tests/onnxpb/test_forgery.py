@@ -120,7 +120,7 @@ def test_writing_without_a_tag_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", [0, 2, 3, 4, "1", (1,)])
 def test_only_what_needs_it_is_permitted(value: object) -> None:
     """A permission for anything but variant 1 is a mistake, which is reported before a file is looked at."""
-    with pytest.raises(ValueError, match=r"`allow_encryption` is .* and must be 1"):
+    with pytest.raises(ValueError, match=r"`allow_encryption` is .*, but must be 1"):
         formats.load("missing.onnxc", key=KEY, allow_encryption=value)
 
 
