@@ -56,23 +56,24 @@ def convert_many(
     fail_fast: bool = False,
     **keywords: Unpack[JobKeywords],
 ) -> list[JobResult]:
-    """What became of each job, in their order; `jobs` are pairs of source and destination, or objects of `Job`.
+    """Convert many models; return the result of each job, in order.
 
-    A job that fails does not stop the others, unless `fail_fast`: then none is begun any more. `executor` is any of
-    `concurrent.futures`, such as that of a Dask client; by default there are `processes` processes, 0 being as many as
-    help. `on_result` gets each result as soon as it is there, in the calling thread. Keywords are those of `convert`;
-    jobs may have their own. A job has one thread to itself where there are several processes, unless `threads` says
-    otherwise; each process takes as much memory as one conversion does.
+    `jobs` are pairs of source and destination, or `Job` objects. A failed job does not stop the others, unless
+    `fail_fast` is true: then no other job is started. `executor` is any executor of `concurrent.futures`, such as that
+    of a Dask client. By default, `processes` processes run; 0 chooses a suitable number. `on_result` is called with
+    each result as soon as it exists, in the calling thread. Keywords are those of `convert`;
+    jobs may have their own. If there are several processes, each job uses one thread, unless `threads` says otherwise.
+    Each process needs the memory of one conversion.
 
-    `manifest` is a file with a line of JSON for each job. A second run with it does what is missing or changed, by the
-    content of sources and destinations, and replaces only what the first one wrote. That also completes a run that was
-    killed. With `dry_run`, nothing is written, no manifest either, and each report says what would be.
-    A process that is killed is replaced, and its job is tried once more, alone. Where `executor` is a pool of processes
+    `manifest` is a file with a line of JSON for each job. A second run with it converts only what is missing or whose
+    content changed, and replaces only files that the first run wrote. It also completes a run that was killed. With
+    `dry_run`, nothing is written, no manifest either, and each report says what would be.
+    A killed process is replaced, and its job is tried once more, alone. Where `executor` is a pool of processes
     and breaks down, other processes do the rest. On a cluster, workers must see the same files under the same names.
 
-    Raises: OptionError for keywords that are not possible, and for two jobs with one destination, before anything is
-    done; DecodeError where `manifest` is another file; BlockingIOError where another run has it. What `on_result`
-    raises ends the run.
+    Raises: OptionError for invalid keywords, and for two jobs with the same destination, before anything is done;
+    DecodeError if `manifest` is not a manifest; BlockingIOError if another run uses it. An exception from `on_result`
+    ends the run.
     """
     if executor is not None and processes:
         raise OptionError("`executor` and `processes` exclude each other")

@@ -31,7 +31,7 @@ CONVERTED, UNCHANGED, FAILED, SKIPPED = "converted", "unchanged", "failed", "ski
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A file to convert, and where to; `options` are keywords of `formats.convert` for this one alone."""
+    """A file to convert, and its destination; `options` are keywords of `formats.convert` for this job only."""
 
     source: Path
     destination: Path
@@ -40,12 +40,12 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """What became of a job.
+    """The result of a job.
 
-    `state` is "converted" (in a dry run, it would be), "unchanged" where a manifest says that this was done before,
-    "failed", or "skipped" where another one failed before and none was to follow. A job that was converted has a
-    `report`, one that failed an `error`; `record` is what the manifest gets. `host` is the name of the machine that did
-    it, where an executor of the caller chose that.
+    `state` is "converted" (in a dry run, it would be), "unchanged" if a manifest says that this was done before,
+    "failed", or "skipped" if an earlier job failed and `fail_fast` was given. A converted job has a `report`, a failed
+    one an `error`; `record` is its line in the manifest. `host` is the name of the machine that did it, if the
+    caller's executor chose one.
     """
 
     job: Job
@@ -58,7 +58,7 @@ class JobResult:
 
     @property
     def ok(self) -> bool:
-        """Whether the destination is what the job wants."""
+        """Whether the destination is now the result of this job."""
         return self.state in (CONVERTED, UNCHANGED)
 
     def to_json(self) -> dict[str, Any]:

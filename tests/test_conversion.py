@@ -423,7 +423,7 @@ def test_depth_of_messages_is_limited(extension: str, tmp_path: Path) -> None:
         assert model == formats.loads(path.read_bytes(), max_depth=DEEPEST)
         formats.convert(path, tmp_path / f"{depth} again.onnx", max_depth=depth)
         assert formats.dumps(model, "onnx") == (tmp_path / f"{depth} again.onnx").read_bytes()
-        with pytest.raises(formats.LimitError, match=f"more than {depth deep - 1}; `max_depth` allows up to 250"):
+        with pytest.raises(formats.LimitError, match=f"more than {depth - 1} deep; `max_depth` allows up to 250"):
             formats.dumps(formats.load(path, max_depth=depth - 1), "json")
 
 

@@ -51,9 +51,13 @@ class SeveralOptions:
     """How several sources are converted."""
 
     jobs: int = option(
-        0, count(), "Convert N at a time; 0, the default, is as many as help.", aliases=("-j",), panel=PANEL
+        0,
+        count(),
+        "Convert N models at a time; 0, the default, chooses a suitable number.",
+        aliases=("-j",),
+        panel=PANEL,
     )
-    fail_fast: bool = option(False, SWITCH, "Begin no other conversion after one that fails.", panel=PANEL)
+    fail_fast: bool = option(False, SWITCH, "Start no other conversion after a failure.", panel=PANEL)
     dask: str | None = option(
         None,
         text("ADDRESS", "the address of a scheduler, or the name of its file"),
@@ -61,7 +65,7 @@ class SeveralOptions:
         panel=PANEL,
     )
     manifest: Path | None = option(
-        None, FILE, "Note what was done in FILE, and do only what is missing or changed since.", panel=PANEL
+        None, FILE, "Record the conversions in FILE, and convert only what is missing or changed since.", panel=PANEL
     )
 
     def __post_init__(self) -> None:
@@ -77,7 +81,7 @@ class BatchOptions:
     """What `batch` converts, and where to."""
 
     out: Path | None = option(None, FOLDER, "Write into the folder PLACE.")
-    list: Path | None = option(None, FILE, "Convert the files that FILE names, too, one on each line; - is stdin.")
+    list: Path | None = option(None, FILE, "Also convert the files that FILE lists, one on each line; - is stdin.")
 
 
 def is_folder(text: str) -> bool:
@@ -112,7 +116,7 @@ def listed_jobs(folder: Path, file: Path, target: Codec) -> list[Job]:
     except UnicodeDecodeError:
         raise OptionError("the list on stdin is not text") from None
     if "\0" in text:
-        raise OptionError("`list` is no text, and must have the name of a file on each line")
+        raise OptionError("`list` is not a text file; it must have a file name on each line")
     return job_list.jobs_into(folder, job_list.listed_places(text.split("\n")), target)
 
 
@@ -124,7 +128,9 @@ def run(request: Request, jobs: Sequence[Job], given: dict[str, Any], output: Ma
     from formats import batches
 
     if isinstance(given.get("external_data"), str):
-        raise OptionError("`external_data` with a name is for one model; without one, each gets its own data file")
+        raise OptionError(
+            "`external_data` with a name is only for a single model; without a name, each model gets its own data file"
+        )
     chosen = SeveralOptions(**request.of(SeveralOptions))
     started = perf_counter()
     shown = Shown(request, output, len(jobs))

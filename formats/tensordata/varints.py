@@ -79,7 +79,7 @@ class Varints(Transformed):
             for last in self.source.chunks(BLOCK_BYTES):
                 sizes.append(int(np.count_nonzero(np.frombuffer(last, np.uint8) < 0x80)))
             if last[-1] >= 0x80:
-                raise WireError("the last varint of the data has no end")
+                raise WireError("the last varint of the data is incomplete")
             if (found := sum(sizes) * self.width) != self.nbytes:
                 raise TensorDataError(f"{self.transform.name} gave {found} bytes, not {self.nbytes}")
             self._counts.append(tuple(accumulate(sizes, initial=0)))
@@ -93,7 +93,7 @@ def decode_varints(data: bytes | bytearray | memoryview, dtype: np.dtype[Any]) -
     """
     array = np.frombuffer(data, np.uint8)
     if len(array) and array[-1] >= 0x80:
-        raise WireError("the last varint of the data has no end")
+        raise WireError("the last varint of the data is incomplete")
     output = np.empty(np.count_nonzero(array < 0x80), dtype)
     _decode_into(output, array)
     return output.view(np.uint8)
