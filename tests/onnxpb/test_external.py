@@ -415,7 +415,7 @@ def test_data_that_another_model_needs(inline: Path, tmp_path: Path) -> None:
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     with pytest.raises(FileExistsError, match=r"first\.onnx uses it"):
         formats.convert(inline, folder / "second.onnx", external_data="w.data")
-    with pytest.raises(formats.UnsupportedError, match=r"first\.onnx has its weights in w\.data, too"):
+    with pytest.raises(formats.UnsupportedError, match=r"first\.onnx also has its weights in w\.data"):
         formats.convert(inline, folder / "second.onnx", external_data="w.data", overwrite=True, strict=True)
     assert before == {path.name: path.read_bytes() for path in folder.iterdir()}
     report = formats.convert(inline, folder / "second.onnx", external_data="w.data", overwrite=True)
