@@ -308,7 +308,7 @@ def test_members_are_listed_copied_moved_and_removed(three: list[Path], tmp_path
     done = formats.share(three, out)
     encoder, decoder, past = done.models
     stays = {file.path.name: file.stays for file in formats.model_files(past).files}
-    assert "refers to it, too" in stays["shared-2.data"]
+    assert "uses it, too" in stays["shared-2.data"]
     assert not stays["past.onnx.data"]
     expected = [result(model) for model in done.models]
     formats.copy_model(encoder, there)
@@ -321,7 +321,7 @@ def test_members_are_listed_copied_moved_and_removed(three: list[Path], tmp_path
     assert {path.name for path, _ in moved.kept} == {"shared-2.data", "shared-3.data"}
     assert np.array_equal(result(there / past.name), expected[2])
     told = run("formats", "rm", str(encoder), "--all-data").stdout
-    assert "shared-1.data stays: decoder-model.onnx refers to it, too" in told
+    assert "shared-1.data stays: decoder-model.onnx uses it, too" in told
     assert np.array_equal(result(decoder), expected[1])
     formats.remove_model(decoder, all_data=True)
     assert not content(out)

@@ -54,7 +54,7 @@ def summary(report: ConversionReport) -> list[str]:
         counts = Counter(change.operator or "tensor" for change in report.changes)
         shown = _counts(dict(counts.most_common(CHANGES_IN_SUMMARY)), " x ")
         others = ", ..." if len(counts) > CHANGES_IN_SUMMARY else ""
-        lines.append(f"note: rewritten for the runtime: {shown}{others} (--json says why)")
+        lines.append(f"note: rewritten for the runtime: {shown}{others} (--json gives the reasons)")
     if report.settings:
         import json
 
@@ -143,13 +143,13 @@ def runtime_lines(found: RuntimeFindings) -> Iterator[str]:
     """Whether a runtime runs a model, what stops it, and what would be rewritten, a line a reason."""
     count = len(found.changes)
     if found.runs:
-        yield f"{found.name} runs the model as it is"
+        yield f"{found.name} runs the model unchanged"
     elif found.stops:
-        yield f"{found.name} does not run the model, and these cannot be rewritten:"
+        yield f"{found.name} does not run the model, and these parts cannot be rewritten:"
         yield from (f"  {reason}" for reason in found.stops)
     else:
-        loads = "loads the model as it is, but computes something else than ONNX says"
-        yield f"{found.name} {loads if found.loads else 'does not load the model as it is'}"
+        loads = "loads the model, but its results differ from ONNX"
+        yield f"{found.name} {loads if found.loads else 'does not load the model unchanged'}"
     if count:
         yield f"--runtime {found.name} rewrites {count} of its parts:"
         groups = Counter((change.operator or "tensor", change.became, change.reason) for change in found.changes)
@@ -160,9 +160,9 @@ def runtime_lines(found: RuntimeFindings) -> Iterator[str]:
 
 def repair_lines(done: Repair) -> Iterator[str]:
     """What was found at a path, and done there."""
-    found = "completed" if done.completed else "put back to what it was" if done.put_back else "complete"
+    found = "completed" if done.completed else "restored to its old state" if done.put_back else "complete"
     if not (done.completed or done.put_back or done.path.exists()):
-        found = "there is no model, and nothing was left of one that could be completed"
+        found = "there is no model, and no interrupted write to complete"
     yield f"{done.path}: {found}"
     yield from (f"  removed {path.name}" for path in done.removed)
 
@@ -232,7 +232,7 @@ def relocation_lines(done: Relocation) -> Iterator[str]:
     elif done.dry_run:
         yield from (f"would remove {path}" for path in done.removed)
     else:
-        yield f"removed {last}{data}" if done.removed else f"nothing of {done.source} was removed"
+        yield f"removed {last}{data}" if done.removed else f"no file of {done.source} was removed"
     yield from (f"note: {path} stays: {reason}" for path, reason in done.kept)
 
 
