@@ -61,15 +61,15 @@ def convert_many(
     `jobs` are pairs of source and destination, or `Job` objects. A failed job does not stop the others, unless
     `fail_fast` is true: then no other job is started. `executor` is any executor of `concurrent.futures`, such as that
     of a Dask client. By default, `processes` processes run; 0 chooses a suitable number. `on_result` is called with
-    each result as soon as it exists, in the calling thread. Keywords are those of `convert`;
-    jobs may have their own. If there are several processes, each job uses one thread, unless `threads` says otherwise.
-    Each process needs the memory of one conversion.
+    each result as soon as it exists, in the calling thread. Keywords are those of `convert`; jobs may have their own.
+    If there are several processes, each job uses one thread, unless `threads` says otherwise. Each process needs the
+    memory of one conversion.
 
     `manifest` is a file with a line of JSON for each job. A second run with it converts only what is missing or whose
     content changed, and replaces only files that the first run wrote. It also completes a run that was killed. With
-    `dry_run`, nothing is written, no manifest either, and each report says what would be.
-    A killed process is replaced, and its job is tried once more, alone. Where `executor` is a pool of processes
-    and breaks down, other processes do the rest. On a cluster, workers must see the same files under the same names.
+    `dry_run`, nothing is written, no manifest either, and each report says what would be. A killed process is replaced,
+    and its job is tried once more, alone. Where `executor` is a pool of processes and breaks down, other processes do
+    the rest. On a cluster, workers must see the same files under the same names.
 
     Raises: OptionError for invalid keywords, and for two jobs with the same destination, before anything is done;
     DecodeError if `manifest` is not a manifest; BlockingIOError if another run uses it. An exception from `on_result`
