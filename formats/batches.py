@@ -67,9 +67,9 @@ def convert_many(
 
     `manifest` is a file with a line of JSON for each job. A second run with it converts only what is missing or whose
     content changed, and replaces only files that the first run wrote. It also completes a run that was killed. With
-    `dry_run`, nothing is written, no manifest either, and each report says what would be. A killed process is replaced,
-    and its job is tried once more, alone. Where `executor` is a pool of processes and breaks down, other processes do
-    the rest. On a cluster, workers must see the same files under the same names.
+    `dry_run`, nothing is written, not even the manifest, and each report says what would be written. The job of a
+    killed process is tried once more, alone. If `executor` is a process pool that breaks, other processes do the rest.
+    On a cluster, all workers must see the same files under the same names.
 
     Raises: OptionError for invalid keywords, and for two jobs with the same destination, before anything is done;
     DecodeError if `manifest` is not a manifest; BlockingIOError if another run uses it. An exception from `on_result`

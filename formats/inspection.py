@@ -1,4 +1,4 @@
-"""What is in a model file, as plain data."""
+"""Describes the content of a model file as plain data."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Value(NamedTuple):
 class TensorEntry(NamedTuple):
     """A constant tensor; `nbytes` counts its elements in raw form, however they are stored.
 
-    `file` and `file_offset` say where in a file they begin; there is neither for tensors so small that they were read
+    `file` and `file_offset` say where they begin in a file; both are `None` for tensors so small that they were read
     with the model, and for strings.
     """
 
@@ -104,10 +104,11 @@ class Total(NamedTuple):
 
 
 class RuntimeFindings(NamedTuple):
-    """Whether a runtime runs a model with ONNX's results.
+    """Whether a runtime runs a model with the results that ONNX defines.
 
-    As it is, it runs it where there is nothing to rewrite and nothing that stops it; it does not even load it where a
-    change is one that `is_refused`. `stops` says what cannot be rewritten. `losses` is what a conversion would tell.
+    It runs the model unchanged if there are no `changes` and no `stops`. It does not even load the model if
+    `is_refused` is true for a change. `stops` says what cannot be rewritten. `losses` is what a conversion would
+    report.
     """
 
     name: str
@@ -142,8 +143,8 @@ class RuntimeFindings(NamedTuple):
 class Inspection:
     """What is in a model file.
 
-    `inputs` are those that must be fed: without the ones that an initialiser already gives a value. `operators`
-    counts nodes by operator, the most frequent first, wherever they stand; `data_types` and `tensors` likewise.
+    `inputs` are those that a caller must provide, without those that have an initialiser. `operators` counts nodes by
+    operator, the most frequent first, in all graphs and functions; `data_types` and `tensors` likewise.
     """
 
     path: Path
@@ -219,11 +220,11 @@ def inspect(
     params: int = 0,
     **options: Unpack[ReadKeywords],
 ) -> Inspection:
-    """What is in the model file at `path`, without reading a weight; `options` are those of `load`.
+    """Describe the model file at `path` without reading weights; `options` are those of `load`.
 
-    With `runtime`, such as "rten", also whether that runs the model, and what would be rewritten for it. With `nodes`,
-    also every node. With `params`, also the parameters of each part: of initialisers whose names have the same words,
-    up to so many after those that all have; dots and slashes are between words.
+    With `runtime`, such as "rten", also say whether that runtime runs the model, and what would be rewritten for it.
+    With `nodes`, also every node. With `params`, also the parameters of each part: of initialisers whose names have the
+    same words, up to so many after those that all have; dots and slashes are between words.
 
     Raises: FormatError where it cannot be read; OSError where the file cannot.
     """

@@ -51,7 +51,7 @@ def completion(request: Request) -> int:
     output = how_to_tell(request)
     (shell,) = request.arguments
     if shell not in SHELLS:
-        raise OptionError(f"SHELL is {shell!r:.40}, and must be one of {', '.join(SHELLS)}")
+        raise OptionError(f"SHELL is {shell!r:.40}, but must be one of {', '.join(SHELLS)}")
     script = SHELLS[shell](suggested())
     if output.get("json"):
         say(json_text({"shell": shell, "script": script}))
@@ -249,7 +249,7 @@ VERB = Verb(
     "completion",
     """Print a script that completes `formats` in SHELL, which is bash, zsh or fish.
 
-    It goes into the file that the shell reads at its start: eval "$(formats completion bash)" into ~/.bashrc, eval
+    Add it to the start-up file of the shell: eval "$(formats completion bash)" into ~/.bashrc, eval
     "$(formats completion zsh)" into ~/.zshrc after compinit, formats completion fish | source into
     ~/.config/fish/config.fish.
     """,

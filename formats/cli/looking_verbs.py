@@ -79,7 +79,8 @@ class InspectOptions:
     tensors: int | str = option(
         TENSORS_IN_TABLE,
         TENSORS,
-        f"List the N largest tensors, {TENSORS_IN_TABLE} by default, or those with names like PATTERN, such as *.bias.",
+        f"List the N largest tensors, {TENSORS_IN_TABLE} by default, or those whose names match PATTERN, such as "
+        "*.bias.",
     )
     nodes: str | bool = option(
         False,
@@ -109,38 +110,38 @@ class InspectOptions:
             ),
         ),
     )
-    layout: Path | None = option(None, PICTURE, "Draw where everything is in the files.")
+    layout: Path | None = option(None, PICTURE, "Draw the layout of the files.")
     overwrite: bool = option(False, SWITCH, "Replace OUT if it exists.", aliases=("-f", "--force"))
 
     def __post_init__(self) -> None:
         settle(self)
         if self.overwrite and self.layout is None:
-            raise OptionError("`overwrite` is of use with `layout` only")
+            raise OptionError("`overwrite` has an effect only with `layout`")
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimeQuestion:
     """What `inspect` is asked about a runtime."""
 
-    runtime: str | None = option(None, RUNTIME, "Say whether RTen's own ONNX loader runs FILE, and what stops it.")
+    runtime: str | None = option(None, RUNTIME, "Say whether RTen's own ONNX loader runs FILE, and what prevents it.")
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyOptions:
     """What `verify` checks."""
 
-    data: bool = option(False, SWITCH, "Read everything and check the checksums that there are.")
+    data: bool = option(False, SWITCH, "Read all data and verify all checksums.")
     original: Path | None = option(
         None, PATH, "The file that FILE was converted from; needs --data.", aliases=("--source",)
     )
-    threads: int = option(0, count(), "Use N threads; 0, the default, is as many as help.")
+    threads: int = option(0, count(), "Use N threads; 0, the default, chooses a suitable number.")
 
 
 @dataclass(frozen=True, slots=True)
 class DiffOptions:
     """What `diff` compares and shows."""
 
-    storage: bool = option(False, SWITCH, "Compare how weights are stored, too.")
+    storage: bool = option(False, SWITCH, "Also compare how weights are stored.")
     limit: int = option(DIFFERENCES, count(), f"Tell N differences; {DIFFERENCES} by default.")
 
 
@@ -160,7 +161,7 @@ def inspect(request: Request) -> int:
     output = how_to_tell(request)
     given = request.of(InspectOptions)
     if output.get("json") and "tensors" in given:
-        raise OptionError("`tensors` is not of use with `json`, which lists all")
+        raise OptionError("`tensors` has no effect with `json`, which lists all tensors")
     chosen = InspectOptions(**given)
     reading = request.of(ReadOptions, FileOptions)
     _check_one(request, given, ("layout",))
@@ -313,10 +314,10 @@ def draw(file: Path, picture: Path, overwrite: bool, reading: dict[str, Any]) ->
 LOOKING_VERBS = (
     Verb(
         "inspect",
-        """Print what is in the model FILE; no weight is read.
+        """Print the content of the model FILE, without reading weights.
 
-        There may be several, and folders with models. One that cannot be read does not stop the others; the exit code
-        is 1 then.
+        You can give several files, and folders with models. A file that cannot be read does not stop the others, but
+        gives exit code 1.
         """,
         ("FILE...",),
         groups(FileOptions, RuntimeQuestion, InspectOptions, OutputOptions, ReadOptions),
@@ -324,10 +325,10 @@ LOOKING_VERBS = (
     ),
     Verb(
         "verify",
-        """Check the integrity of the model FILE; the exit code is 1 where something is wrong.
+        """Check the integrity of the model FILE; the exit code is 1 if something is wrong.
 
-        Checked are the structure, names and operator sets, the size and place of every tensor; with --data all
-        checksums. There may be several files, and folders with models.
+        This checks the structure, names and operator sets, the size and place of every tensor, and with --data all
+        checksums. You can give several files, and folders with models.
         """,
         ("FILE...",),
         groups(FileOptions, VerifyOptions, OutputOptions, ReadOptions),
@@ -335,10 +336,10 @@ LOOKING_VERBS = (
     ),
     Verb(
         "diff",
-        """Print how the models A and B differ; the exit code is 0 where they are equal, 1 where they are not.
+        """Print how the models A and B differ; the exit code is 0 if they are equal and 1 if not.
 
-        Formats may be different: weights are compared by content, and beside a .rten file what the other one would
-        become as such a file. Where models cannot be compared, the exit code is 2.
+        Their formats may differ: weights are compared by content. To compare a model with a .rten file, it is first
+        converted to that format. If the models cannot be compared, the exit code is 2.
         """,
         ("A", "B"),
         groups(DiffOptions, OutputOptions, ReadOptions),

@@ -29,7 +29,7 @@ class OutputOptions:
     """How a verb says what it did or found."""
 
     quiet: bool = option(False, SWITCH, "Print nothing but errors.", aliases=("-q",))
-    json: bool = option(False, SWITCH, "Print one JSON report, also of an error.")
+    json: bool = option(False, SWITCH, "Print a report in JSON, also for errors.")
     debug: bool = option(False, SWITCH, "Print the traceback of an error.")
 
 

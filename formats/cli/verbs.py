@@ -94,7 +94,7 @@ def batch(request: Request) -> int:
     """Convert many, and print what was done."""
     given = request.of(several.BatchOptions)
     if "out" not in given:
-        raise OptionError("`out` is needed: the folder to write into")
+        raise OptionError("`out` is missing: name the folder to write into")
     if not request.arguments and "list" not in given:
         raise OptionError("SOURCES are missing; name files, folders or patterns, or a `list`")
     return _convert_into(given["out"], request.arguments, request, how_to_tell(request))
@@ -149,8 +149,8 @@ VERBS = (
         "convert",
         """Convert the model SRC to DST.
 
-        The format of SRC is that of its content, the format of DST that of its extension. Several models, and those in
-        folders, are converted into the folder DST; one that fails does not stop the others.
+        The content of SRC determines its format, and the extension of DST the format to write. Several models, and
+        models in folders, are converted into the folder DST; a failure does not stop the others.
         """,
         ("SRC...", "DST"),
         convert_groups,
@@ -159,10 +159,11 @@ VERBS = (
     ),
     Verb(
         "batch",
-        """Convert the models that SOURCES name into a folder: files, folders, and patterns such as 'models/**/*.onnx'.
+        """Convert the models SOURCES into a folder.
 
-        Files in folders keep these below PLACE. One that fails does not stop the others; the exit code is 1 then. With
-        --manifest, a second run does only what is missing or changed.
+        SOURCES are files, folders, and patterns such as 'models/**/*.onnx'. PLACE gets the same subfolders. A failure
+        does not stop the others, but gives exit code 1. With --manifest, a second run converts only what is missing or
+        changed.
         """,
         ("[SOURCES...]",),
         batch_groups,
@@ -171,7 +172,7 @@ VERBS = (
     *LOOKING_VERBS,
     Verb(
         "repair",
-        "Complete or undo what was interrupted while the model FILE was written, and remove what is left of it.",
+        "Complete or undo an interrupted write of the model FILE, and remove its temporary files.",
         ("FILE",),
         groups(OutputOptions),
         repair,

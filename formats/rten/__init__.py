@@ -36,7 +36,7 @@ def _release(value: Any) -> str:
     from formats.rten.target import TARGETS
 
     if not isinstance(value, str) or value not in TARGETS:
-        raise OptionError(f"`rten_target` is {value!r:.100}, and must be one of {', '.join(TARGETS)}")
+        raise OptionError(f"`rten_target` is {value!r:.100}, but must be one of {', '.join(TARGETS)}")
     return value
 
 
@@ -46,7 +46,7 @@ def _releases() -> list[str]:
     return [*TARGETS]
 
 
-RELEASE = Kind("a release of RTen that is known", _release, "RELEASE", values=_releases)
+RELEASE = Kind("a known release of RTen", _release, "RELEASE", values=_releases)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +64,12 @@ class RtenOptions:
     """
 
     metadata: Mapping[str, str] | None = option(
-        None, texts_in_file("texts by name"), "Add the strings of a JSON object."
+        None, texts_in_file("texts by name"), "Add the strings of the JSON object in FILE to the metadata."
     )
-    onnx_hash: bool | None = option(None, SWITCH, "Note the SHA-256 of the .onnx file; by default if under 64 MiB.")
-    exact: bool = option(False, SWITCH, "Avoid operators that RTen computes otherwise than ONNX.")
+    onnx_hash: bool | None = option(None, SWITCH, "Store the SHA-256 of the .onnx file; by default only below 64 MiB.")
+    exact: bool = option(False, SWITCH, "Avoid operators whose results in RTen differ from ONNX.")
     rten_target: str | None = option(
-        None, RELEASE, "Write for this release of RTen and later ones; by default for all that are known."
+        None, RELEASE, "Write for this release of RTen and later ones; by default for all known releases."
     )
     rten_version: int = option(2, choice(1, 2), "Version of the file; 2 by default.")
     source_hash: Source | None = option(None, ANY, "The bytes of the .onnx file, for `onnx_hash`.", flags=())
