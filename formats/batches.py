@@ -62,8 +62,7 @@ def convert_many(
     `fail_fast` is true: then no other job is started. `executor` is any executor of `concurrent.futures`, such as that
     of a Dask client. By default, `processes` processes run; 0 chooses a suitable number. `on_result` is called with
     each result as soon as it exists, in the calling thread. Keywords are those of `convert`; jobs may have their own.
-    If there are several processes, each job uses one thread, unless `threads` says otherwise. Each process needs the
-    memory of one conversion.
+    With several processes, each job uses one thread, unless `threads` says otherwise.
 
     `manifest` is a file with a line of JSON for each job. A second run with it converts only what is missing or whose
     content changed, and replaces only files that the first run wrote. It also completes a run that was killed. With
