@@ -27,7 +27,7 @@ class PlaceOptions:
     overwrite: bool = option(
         False, SWITCH, "Replace the model at DST and its data files, but no other files.", aliases=("-f", "--force")
     )
-    parents: bool = option(False, SWITCH, "Make the folders around DST where they are missing.")
+    parents: bool = option(False, SWITCH, "Make missing parent folders of DST.")
     dry_run: bool = option(False, SWITCH, "Write nothing; say what would be done.", aliases=("-n",))
     fsync: bool | None = option(None, SWITCH, "Force files to disk; by default only files that replace others.")
 
