@@ -13,8 +13,8 @@ FormatError                       root; carries path, file_offset, where (each o
 ├── CryptError                    wrong key, tampered or truncated ciphertext
 └── MissingPackageError           a package is not installed that this needs; also a ModuleNotFoundError
 
-`OptionError` is about the call, not about a model, and no part of the tree.
-`OSError` passes through unchanged: a missing file, a full disk and a missing permission already have a good name.
+`OptionError` is about the call, not about a model, and is not part of the tree.
+`OSError` passes through unchanged: it already has good names for a missing file, a full disk and a missing permission.
 `RemoteError` is that of a store or a server for which there is none.
 """
 
@@ -27,12 +27,11 @@ if TYPE_CHECKING:
 
 
 class FormatError(Exception):
-    """A model file, or a model in memory, is not what an operation needs.
+    """A model file, or a model in memory, is not valid for an operation.
 
     `path` is in the filesystem, `file_offset` counts bytes from the start of that file, and `where` is a dotted place
-    in the model (`graph.node[3].attribute["body"].g`). `requirement` is the number of what a specification demands and
-    the file breaks, such as `Z-3.4` of docs/onnxz.md. Each is `None` where it is not known, and may be filled in by a
-    caller that knows it.
+    in the model (`graph.node[3].attribute["body"].g`). `requirement` is the number of the requirement that the file
+    breaks, such as `Z-3.4` of docs/onnxz.md. Each is `None` if it is unknown, and a caller that knows it may set it.
     """
 
     def __init__(
@@ -67,10 +66,10 @@ class FormatError(Exception):
 
 
 class OptionError(TypeError, ValueError):
-    """An option is not known, cannot be used for what was asked, or has a value that is not possible.
+    """An option is unknown, cannot be used here, or has an invalid value.
 
-    It is a mistake in the call, not in a model, so no FormatError. Options are called by their keywords, in backquotes;
-    the command shows the flags instead.
+    It is an error in the call, not in a model, so it is not a FormatError. The message names options by their keywords,
+    in backquotes; the command line shows the flags instead.
     """
 
 
@@ -115,7 +114,7 @@ class CryptError(FormatError):
 
 
 class MissingPackageError(FormatError, ModuleNotFoundError):  # type: ignore[misc]  # `path` of both
-    """A package that is optional is needed, and not installed; `name` is what is imported."""
+    """An optional package is needed, but not installed; `name` is the name of the import."""
 
     def __init__(self, message: str, name: str | None = None) -> None:  # absent while it is unpickled
         super().__init__(message)

@@ -95,7 +95,7 @@ class ReadOptions:
     For addresses: `storage_options` are those of fsspec, and `retries` says how often a request is made again that
     failed for a reason that may pass.
 
-    Raises: OptionError for a value that is not possible.
+    Raises: OptionError for an invalid value.
     """
 
     max_depth: int = option(

@@ -104,7 +104,7 @@ def verify(
     path, reading = path_of(path), made(ReadOptions, options)
     engine = EngineOptions(threads=threads, progress=progress)
     if original is not None and not data:
-        raise OptionError("`original` is of use with `data=True` only")
+        raise OptionError("`original` has an effect only with `data=True`")
     try:
         codec, source, model = read_model(path, format, reading)
     except FormatError as error:
@@ -119,7 +119,7 @@ def verify(
     errors += (doubt for doubt, matters in doubts if matters)
     notes = [doubt for doubt, matters in doubts if not matters]
     if is_interrupted(path):
-        detail = "a write of this model was interrupted, and this is what can be read; `formats repair` completes it"
+        detail = "a write of this model was interrupted, and only a part can be read; `formats repair` completes it"
         notes.append(Finding("interrupted", "", detail))
     notes += [
         *_alignment(tensors, own if codec.regions is None else set()),
@@ -178,7 +178,7 @@ def _check_graphs(model: Model, *, in_order: bool) -> Iterator[Finding]:
         versions = Counter(domain for domain, _ in {(entry.domain or "ai.onnx", entry.version) for entry in imports})
         for domain, count in versions.items():
             if count > 1:
-                yield Finding("opset", where, f"{count} versions of {domain:.80} are imported, one must be")
+                yield Finding("opset", where, f"{count} versions of {domain:.80} are imported, but exactly one must be")
         if (model.ir_version or FIRST_WITH_OPSETS) < FIRST_WITH_OPSETS:
             versions["ai.onnx"] += 1
         yield from _check_part(where, part, lambda name: False, set(versions), in_order)
@@ -209,7 +209,7 @@ def _check_part(
         operator = (node.op_type or "")[:80]
         if domain not in domains:
             domains.add(domain)
-            yield Finding("opset", place, f"{operator} is of {domain:.80}, of which no version is imported")
+            yield Finding("opset", place, f"{operator} is of {domain:.80}, but the model imports no version of it")
         for name in entries(node, "input"):
             if not is_known(name):
                 maker = "only a later node" if name in everything else "nothing"
@@ -219,12 +219,12 @@ def _check_part(
         node_outputs = entries(node, "output")
         for name in filter(None, node_outputs):
             if name in made:
-                yield Finding("graph", place, f"{operator} makes {name!r:.80}, which is there already")
+                yield Finding("graph", place, f"{operator} makes {name!r:.80}, which already exists")
             made.add(name)
         known.update(node_outputs)
     for name in outputs:
         if not is_known(name):
-            yield Finding("graph", where, f"the output {name!r:.80} is made by nothing")
+            yield Finding("graph", where, f"the output {name!r:.80} is not produced by any node")
     if not in_order:
         yield from _check_cycles(where, nodes)
 
@@ -292,8 +292,8 @@ def _alignment(tensors: Sequence[tuple[str, Tensor]], inside: set[File]) -> Iter
     if misaligned:
         few = ", ".join(misaligned[:3]) + (", ..." if len(misaligned) > 3 else "")
         detail = (
-            f"{len(misaligned)} of {len(tensors)} tensors begin at no multiple of the size of an element, "
-            "so whoever uses them copies them"
+            f"{len(misaligned)} of {len(tensors)} tensors do not begin at a multiple of the size of an element, so "
+            "programs must copy them"
         )
         yield Finding("alignment", few, detail)
 
@@ -314,7 +314,7 @@ def _gaps(tensors: Iterable[tuple[str, Tensor]], own: set[File], link: ArchiveLi
             unused += max(start - position, 0) if start - position >= MAX_GAP_BYTES or end == start else 0
             position = max(position, end)
         if unused:
-            yield Finding("gap", str(file.path), f"no tensor uses {unused} bytes of it")
+            yield Finding("gap", str(file.path), f"{unused} bytes of it are not used by any tensor")
 
 
 # Checksums

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from formats.tensordata.file import File
     from formats.tensordata.source import Source
 
-RELINK = "`formats convert ARCHIVE GRAPH --link --force` links the graph to it as it is now"
+RELINK = "`formats convert ARCHIVE GRAPH --link --force` links the graph to the current archive"
 
 
 # Reading
@@ -46,7 +46,7 @@ def payloads_of(link: ArchiveLink, file: File) -> frozenset[tuple[int, int]]:
     """
     source = file.span()
     if source.nbytes != link.nbytes:
-        found = f"the archive has {source.nbytes} bytes, and had {link.nbytes} when the graph was linked to it"
+        found = f"the archive has {source.nbytes} bytes, but had {link.nbytes} when the graph was linked to it"
         raise ExternalDataError(f"{found}; {RELINK}")
     try:
         entries = read_entries(source)
@@ -133,9 +133,9 @@ def _linked(model: Model, size_threshold: int) -> tuple[File, list[Entry], dict[
             used[span.file] = None
     if len(used) != 1:
         names = " and ".join(sorted(str(file.path) for file in used))
-        none = f"no weight of {size_threshold} bytes or more is in an .onnxz archive"
+        none = f"no weight of at least {size_threshold} bytes is in an .onnxz archive"
         found = f"weights are in several archives, {names}" if used else none
-        raise EncodeError(f"{found}; `link` refers to the weights in one")
+        raise EncodeError(f"{found}; `link` needs all weights in one archive")
     (archive,) = used
     return archive, known[archive], linked
 
@@ -153,8 +153,8 @@ def _check_alignment(tensor: Tensor, where: str, span: FileSpan) -> None:
     unit = max(dtypes.BY_NUMBER[tensor.data_type or 0].bits // 8, 1)
     if span.file_offset % unit:
         raise EncodeError(
-            f"tensor {tensor.name!r:.80} is at byte {span.file_offset} of the archive, which is no multiple of the "
-            f"{unit} bytes of an element; write the archive anew with `alignment=64`",
+            f"tensor {tensor.name!r:.80} is at byte {span.file_offset} of the archive, which is not a multiple of the "
+            f"{unit} bytes of an element; write the archive again with `alignment=64`",
             where=where,
         )
 
@@ -170,23 +170,25 @@ def _check_place(archive: File, destination: Path) -> list[Loss]:
     except UnicodeEncodeError:
         raise EncodeError(f"the name of the archive, {path.name!r:.80}, is not UTF-8; rename it") from None
     if not is_name(path.name):
-        raise EncodeError(f"the name of the archive, {path.name!r:.80}, is a path on other systems; rename it")
+        raise EncodeError(f"the name of the archive, {path.name!r:.80}, would be a path on other systems; rename it")
     if is_address(path) or is_address(destination):
         if path.parent != destination.parent:
             raise EncodeError(f"the graph must be in the folder of its archive, {path.parent}")
         return []
     target = os.path.realpath(destination)
     if os.path.realpath(path) == target:
-        raise EncodeError(f"{destination} is the archive itself; `link` wants another name for the graph")
+        raise EncodeError(f"{destination} is the archive itself; `link` needs another name for the graph")
     if path.is_symlink():
         where = os.path.realpath(path)
         raise EncodeError(f"the archive {path} is a symbolic link, which onnx does not follow; link to {where} itself")
     if os.path.dirname(target) != os.path.realpath(path.parent):  # noqa: PTH120 - of a path that is resolved
         folder = os.path.realpath(path.parent)
         raise EncodeError(
-            f"the graph must be in the folder of its archive, {folder}: nobody looks for weights elsewhere"
+            f"the graph must be in the folder of its archive, {folder}, because readers look for weights only there"
         )
     names = path.stat().st_nlink
     if names == 1:
         return []
-    return [Loss("hard_link", "", f"the archive has {names} names (hard links), and onnx reads no such file", False)]
+    return [
+        Loss("hard_link", "", f"the archive has {names} names (hard links), and onnx does not read such files", False)
+    ]

@@ -150,7 +150,7 @@ class DataFiles:
         try:
             return RemoteFile(directory / location, first_bytes=0)
         except FileNotFoundError:
-            raise ExternalDataError("the data file does not exist; it must lie beside the model") from None
+            raise ExternalDataError("the data file does not exist; it must be next to the model") from None
 
     @cached_property
     def folders(self) -> list[Folder]:

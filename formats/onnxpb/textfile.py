@@ -85,7 +85,7 @@ def _far_weights(model: Model, destination: Path) -> Iterator[Loss]:
             continue
         seen.add(location)
         if not _is_at(source.file.path, destination.parent / location):
-            detail = f"the weights stay in {source.file.path}, and {location!r} will be looked for beside the text"
+            detail = f"the weights stay in {source.file.path}, and {location!r} must be next to the text file"
             yield Loss("external_data", where, detail)
 
 
@@ -99,7 +99,7 @@ def _is_at(path: Path, place: Path) -> bool:
 def _unknown_fields(message: Any, where: str) -> Iterator[Loss]:
     """A note for each message with fields that have no name here."""
     if nbytes := len(message.unknown_fields):
-        detail = f"{nbytes} bytes of fields that this version of ONNX does not have cannot be written as text"
+        detail = f"{nbytes} bytes of fields that this version of ONNX does not know cannot be written as text"
         yield Loss("unknown_fields", where, detail)
     for row in rows_of(message.message):
         if row.kind == "message" and (value := getattr(message, row.name)):

@@ -38,7 +38,7 @@ def read_far_entries(source: Source) -> list[Entry]:
     data = source.read(directory.file_offset, directory.nbytes)
     listed = [fields_of(data, item.position, directory.file_offset) for item in listed_entries(data, directory)]
     if len(listed) != directory.entries:
-        message = f"the directory has {len(listed)} entries, the end record says {directory.entries}"
+        message = f"the directory has {len(listed)} entries, but the end record says {directory.entries}"
         raise DecodeError(message, requirement="Z-5.1")
     check_names([fields.name for fields in listed])
     entries: list[Entry] = []

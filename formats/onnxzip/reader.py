@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from formats.tensordata.source import Source
 
 # The fields that can have one value only, what another would mean, and which requirement says so.
-_DISKS = "archives of several disks are not allowed"
+_DISKS = "multi-disk archives are not allowed"
 _COMMENTS = "comments are not allowed"
 _ENTRY_RULES = (
-    ("flags", 0, "encryption, sizes after the data and names that are not ASCII are not allowed", "Z-3.3"),
+    ("flags", 0, "encryption, sizes after the data and non-ASCII names are not allowed", "Z-3.3"),
     ("method", STORED, "it is compressed, which is not allowed", "Z-3.4"),
     ("comment_length", 0, _COMMENTS, "Z-5.2"),
     ("disk_start", 0, _DISKS, "Z-5.3"),
@@ -153,7 +153,7 @@ def read_entries(source: Source) -> list[Entry]:
     data = source.read(directory.file_offset, directory.nbytes)
     listed = list(listed_entries(data, directory))
     if len(listed) != directory.entries:
-        message = f"the directory has {len(listed)} entries, the end record says {directory.entries}"
+        message = f"the directory has {len(listed)} entries, but the end record says {directory.entries}"
         raise DecodeError(message, requirement="Z-5.1")
     check_names([entry.name for entry in listed])
     window = _Window(source, directory.file_offset)
@@ -198,14 +198,14 @@ def read_end(source: Source) -> Directory:
         directory_end, full = end_offset, end
     directory = Directory(full["directory_offset"], full["directory_size"], full["entries"])
     if full["entries_on_disk"] != directory.entries:
-        message = f"{full['entries_on_disk']} of {directory.entries} entries are on this disk: all must be"
+        message = f"{full['entries_on_disk']} of {directory.entries} entries are on this disk, but all must be"
         raise DecodeError(message, file_offset=end_offset, requirement="Z-5.7")
     if directory.end != directory_end:
         message = f"the directory ends at byte {directory.end}, but the end records begin at {directory_end}"
         raise DecodeError(message, file_offset=end_offset, requirement="Z-2.4")
     least, most = (directory.entries * n for n in (DIRECTORY_ENTRY.nbytes, _MAX_DIRECTORY_ENTRY_BYTES))
     if not least <= directory.nbytes <= most:
-        message = f"the directory has {directory.nbytes} bytes; {directory.entries} entries need {least} to {most}"
+        message = f"the directory has {directory.nbytes} bytes, but {directory.entries} entries need {least} to {most}"
         raise LimitError(message, file_offset=end_offset, requirement="Z-5.1")
     return directory
 
@@ -261,7 +261,7 @@ def fields_of(data: bytes, position: int, directory_offset: int) -> Fields:
     name = _name(data[position + DIRECTORY_ENTRY.nbytes : extra_position], file_offset)
     _check_rules(f"directory entry of {name}", fields, _ENTRY_RULES, file_offset)
     if fields["version_needed"] > VERSION_ZIP64:
-        message = f"entry {name} needs version {fields['version_needed']} of zip, the newest allowed is 45"
+        message = f"entry {name} needs version {fields['version_needed']} of zip, but the newest allowed is 45"
         raise DecodeError(message, file_offset=file_offset, requirement="Z-3.5")
     attributes = fields["external_attributes"]
     if attributes & _SPECIAL_FILE or attributes >> 28 not in _REGULAR_FILE:
@@ -274,7 +274,7 @@ def fields_of(data: bytes, position: int, directory_offset: int) -> Fields:
     extra = _extra(data[extra_position:end], (ZIP64_ID,), name, file_offset, "Z-5.5")
     full = _full(fields, ("size", "compressed_size", "header_offset"), extra, name, file_offset, "Z-5.6")
     if full["compressed_size"] != full["size"]:
-        message = f"entry {name} is stored, but {full['size']} bytes take {full['compressed_size']}"
+        message = f"entry {name} is stored, but its {full['size']} bytes take {full['compressed_size']}"
         raise DecodeError(message, file_offset=file_offset, requirement="Z-3.6")
     return Fields(name, fields, full, end)
 
@@ -291,7 +291,7 @@ def local_entry(source: Source, listed: Fields, position: int, limit: int) -> En
     fields = LOCAL_HEADER.unpack(fixed, file_offset=position, requirement="Z-3.1")
     for field, _ in SHARED_ROWS:
         if fields[field] != listed.fields[field]:
-            message = f"{field} of entry {name} is {fields[field]}, in the directory {listed.fields[field]}"
+            message = f"{field} of entry {name} is {fields[field]}, but {listed.fields[field]} in the directory"
             raise DecodeError(message, file_offset=position, requirement="Z-3.2")
     if fixed[LOCAL_HEADER.nbytes :] != name.encode():
         message = f"entry {name} of the directory has another name in its header"
@@ -341,7 +341,7 @@ def _name(data: bytes, file_offset: int) -> str:
     name = data.decode("ascii", "replace")
     requirement = broken_by_name(name)
     if requirement:
-        later = "; the archive may be of a later version of the format" if name.startswith("__") else ""
+        later = "; the archive may have a later version of the format" if name.startswith("__") else ""
         message = f"an entry is called {data!r:.80}, which is not an allowed name{later}"
         raise DecodeError(message, file_offset=file_offset, requirement=requirement)
     return name
@@ -353,7 +353,7 @@ def check_names(names: list[str]) -> None:
     for name in names:
         other = seen.get(name.lower())
         if other is not None:
-            message = f"two entries are called {other} and {name}, which not every system can tell apart"
+            message = f"two entries are called {other} and {name}, which some systems cannot distinguish"
             raise DecodeError(message, requirement="Z-4.6")
         seen[name.lower()] = name
     if not names or names[-1] != MODEL_NAME:
@@ -393,7 +393,7 @@ def _full(
     if data is None and not large:
         return fields
     if (data is None) != (not large) or (data is not None and len(data) != 8 * len(large)):
-        message = f"the zip64 record of entry {entry} does not hold {len(large)} values, as many as need it"
+        message = f"the zip64 record of entry {entry} must hold {len(large)} values"
         raise DecodeError(message, file_offset=file_offset, requirement=requirement)
     values: tuple[int, ...] = struct.unpack(f"<{len(large)}Q", data or b"")
     full = fields | dict(zip(large, values, strict=True))

@@ -46,20 +46,20 @@ REQUEST_BYTES, REQUESTS_AT_ONCE = 8 << 20, 8  # where sources are elsewhere
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """How a plan is carried out; the bytes written do not depend on it.
+    """Options for writing files; they do not change the written bytes.
 
-    Memory use stays near `in_flight_bytes`, also where a chunk for each thread would be more; only a transform that
+    Memory use stays near `in_flight_bytes`, even if a chunk for each thread would need more; only a transform that
     needs its whole input may exceed it, and then it runs alone. `parents`: whether folders around the files are made
     where they are missing. `dry_run`: nothing is written, and what would stand in the way is an error as if it were.
     `fsync`: whether the files are on the disk in the end;
     by default, those that replace others are, before these go, and new ones are as safe as after `cp`.
 
-    `progress` gets the bytes done and the bytes to do,
-    in the calling thread, at most 20 times a second and once at the end.
+    `progress` is called with the bytes done and the bytes to do, in the calling thread, at most 20 times a second and
+    once at the end.
 
     `storage_options` and `retries` are for destinations that are addresses, as those of `ReadOptions` are for sources.
 
-    Raises: OptionError for a value that is not possible.
+    Raises: OptionError for an invalid value.
     """
 
     threads: int = option(0, count(), "Use N threads; 0, the default, chooses a suitable number.")

@@ -50,7 +50,7 @@ class ChangedError(TensorDataError):
 
 def changed(address: Address) -> ChangedError:
     """What to raise where an object is not the one that was opened."""
-    return ChangedError("the file was changed since it was read; run again", path=address)
+    return ChangedError("the file has changed since it was read; run the command again", path=address)
 
 
 class Store:

@@ -389,7 +389,7 @@ def test_a_file_that_is_replaced(web: WebServer, larger: str, number: int, tmp_p
     try:
         formats.convert(larger, tmp_path / "out.onnx", retries=0)
     except TensorDataError as error:
-        assert "the file was changed since it was read; run again" in str(error)
+        assert "the file has changed since it was read; run the command again" in str(error)
         assert not (tmp_path / "out.onnx").exists()
     else:
         assert len(web.requests) <= number

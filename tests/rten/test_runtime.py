@@ -169,7 +169,7 @@ def test_names_do_not_collide(make, runtime, tmp_path):
 
 
 def test_outputs_of_subgraphs_do_not_collide(make, runtime, tmp_path):
-    """What a branch and a loop in it give out is theirs, whatever is called the same around them."""
+    """The outputs of a branch, and of a loop in it, are its own values, even if outer values have the same names."""
     body = make.graph(
         [make.node("Neg", ["x"], ["t"]), make.node("Add", ["t", "a"], ["u"])],
         [make.value("i", 7, []), make.value("go", 9, []), "a"],
