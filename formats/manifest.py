@@ -134,7 +134,7 @@ def of_report(
     sources = _files(report.source_files)
     destinations = _files([file.path for file in report.files])
     if not all(_is_unchanged(path, stamped) for path, stamped in before.items()):
-        raise TensorDataError("the file was changed while it was converted; run again", path=report.source)
+        raise TensorDataError("the file changed while it was converted; run the command again", path=report.source)
     told = report.to_json()
     return Record(
         {
@@ -293,11 +293,11 @@ def _read(path: Path) -> dict[str, Record]:
     for number, line in enumerate(lines, 1):
         record = _parsed(line)
         if record is None:
-            raise DecodeError(f"line {number} is not that of a manifest; name another file", path=path)
+            raise DecodeError(f"line {number} is not a line of a manifest; choose another file", path=path)
         records.pop(record.destination, None)
         records[record.destination] = record
     if data and not lines:
-        raise DecodeError("this is not a manifest; name another file", path=path)
+        raise DecodeError("this is not a manifest; choose another file", path=path)
     return records
 
 
