@@ -317,8 +317,8 @@ def test_faults(
 
     web.fault = fault
     options: dict[str, Any] = {"storage_options": {"timeout": 0.5} if change is late else {}}
-    if change is status(416) or (number == 0 and words == "was changed"):
-        pytest.skip("of the first answer nobody knows what it should be")
+    if error is TensorDataError:
+        number = max(number, 1)  # of the first answer nobody knows what it should be
     with pytest.raises(error, match=words) as caught:
         formats.convert(larger, tmp_path / "out.onnx", retries=0, **options)
     assert larger in str(caught.value)
