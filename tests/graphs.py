@@ -442,7 +442,9 @@ def smooth(b: Builder) -> None:
 
 @template(2)
 def stepped(b: Builder) -> None:
-    b.emit(b.rng.choice(("Floor", "Ceil", "Round", "Sign", "IsNaN", "Shrink")), [b.some(exact=True)])
+    op_type = b.rng.choice(("Floor", "Ceil", "Round", "Sign", "IsNaN", "Shrink"))
+    kinds = ("float32", "int64", "int32", "uint8") if op_type == "Shrink" else FLOATS
+    b.emit(op_type, [b.some(kinds, exact=True)], bias=0.5 if op_type == "Shrink" and b.rng.random() < 0.5 else None)
 
 
 @template(0.5, since=10)
@@ -730,7 +732,10 @@ def cut(b: Builder) -> None:
         start = b.rng.randint(-size - 1, size)
         end = b.rng.choice((b.rng.randint(-size - 1, size + 1), (1 << 63) - 1, (1 << 31) - 1))
         if step < 0:
-            start, end = b.rng.choice((-1, size, size - 1)), b.rng.choice((-size - 1, -(1 << 31), -(1 << 63), 0))
+            start, end = (
+                b.rng.choice((-1, size, size - 1, -size - 1, -(1 << 31))),
+                b.rng.choice((-size - 1, -(1 << 31), -(1 << 63), 0)),
+            )
         starts.append(start), ends.append(end), steps.append(step)
     if b.version < 10:
         b.emit("Slice", [value], starts=starts, ends=ends, axes=axes)
@@ -750,7 +755,7 @@ def split(b: Builder) -> None:
     axis = b.rng.randrange(value.array.ndim)
     size = value.array.shape[axis]
     count = b.rng.randint(1, 3)
-    if b.rng.random() < 0.5 or size % count:
+    if b.rng.random() < 0.5 or (size % count and b.version < 18):
         cuts = sorted(b.rng.randint(0, size) for _ in range(count - 1))
         sizes = np.diff([0, *cuts, size]).tolist()
         if b.version >= 13:
@@ -770,7 +775,7 @@ def pad(b: Builder) -> None:
         b.emit("Pad", [value], pads=pads, mode=mode)
         return
     fill = b.constant(b.data(value.array.dtype.name, ()), value.array.dtype.name) if b.rng.random() < 0.4 else ""
-    b.emit("Pad", [value, b.constant(pads), fill], mode=mode)
+    b.emit("Pad", [value, b.knob(pads), fill], mode=mode)
 
 
 @template(3)
@@ -989,7 +994,10 @@ def integer_convolution(b: Builder) -> None:
         (b.rng.choice(("uint8", "int8")),), dims=(b.rng.randint(1, 2), value.array.shape[1], *kernel), weight=True
     )
     zeros = [b.constant(3, "uint8")] if b.rng.random() < 0.5 else []
-    b.emit("ConvInteger", [value, weight, *zeros])
+    steps = {
+        name: b.rng.choice((None, None, [b.rng.randint(1, 2) for _ in range(2)])) for name in ("strides", "dilations")
+    }
+    b.emit("ConvInteger", [value, weight, *zeros], **steps)
 
 
 @template(1.5, since=10)
@@ -1160,7 +1168,7 @@ def grid_sample(b: Builder) -> None:
 
 @template(1.5, since=11)
 def sequence(b: Builder) -> None:
-    first = b.some(("float32", "int64"), rank=(1, 2))
+    first = b.some(("float32", "int64"), rank=(0, 1, 2))
     rest = [b.some((first.array.dtype.name,), dims=first.array.shape) for _ in range(b.rng.randint(0, 2))]
     (made,) = b.emit("SequenceConstruct", [first, *rest])
     length = 1 + len(rest)

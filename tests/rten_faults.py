@@ -70,6 +70,19 @@ SECTIONS: Mapping[str, list[Fault]] = {
             [[3, 3, 7, 7]],
         ),
         Fault(
+            "conv_integer_steps",
+            "`ConvInteger` of several samples with a kernel of one element is wrong as well where it has strides or dilations.",
+            10,
+            """(uint8[2, 1, 2, 1] x) => (int32[2, 2, 1, 1] y)
+<int8[2, 1, 1, 1] w = {1, 1}>
+{
+    y = ConvInteger<kernel_shape = [1, 1], strides = [2, 1], dilations = [1, 1], pads = [0, 0, 0, 0]>(x, w)
+}""",
+            {"x": np.array([1, 2, 3, 4], U8).reshape(2, 1, 2, 1)},
+            [[129, 129, 387, 387]],
+            [[1, 1, 3, 3]],
+        ),
+        Fault(
             "conv_integer_pads",
             "`ConvInteger` with padding. Several channels of uint8 are padded with something else than the zero point.",
             10,
@@ -292,6 +305,18 @@ SECTIONS: Mapping[str, list[Fault]] = {
             [np.full((2, 2), 2)],
         ),
         Fault(
+            "mat_mul_no_columns",
+            "`MatMul` of a vector with a matrix without columns keeps an axis of one.",
+            13,
+            """(float[2] v, float[2, n] x) => (float[m] y)
+{
+    y = MatMul(v, x)
+}""",
+            {"v": f(1, 1), "x": np.zeros((2, 0), F)},
+            [np.zeros((1, 0))],
+            [np.zeros(0)],
+        ),
+        Fault(
             "non_zero_scalar",
             "`NonZero` of a scalar returns no row.",
             13,
@@ -451,6 +476,20 @@ SECTIONS: Mapping[str, list[Fault]] = {
             {"x": np.zeros(0, F)},
             "assertion failed: start <= isize::MAX as usize",
             [[]],
+        ),
+        Fault(
+            "slice_from_in_front",
+            "`Slice` backwards from in front of the first element panics; ONNX begins at the first element.",
+            13,
+            """(float[2] x) => (float[m] y)
+<int64[1] start = {-3}, int64[1] end = {-9223372036854775808}, int64[1] axis = {0}, int64[1] step = {-1}>
+{
+    y = Slice(x, start, end, axis, step)
+}""",
+            {"x": f(1, 2)},
+            "assertion failed: start <= isize::MAX as usize",
+            [[1]],
+            "onnxruntime",
         ),
         Fault(
             "slice_without_axes",

@@ -27,6 +27,8 @@ LONG_MODULES = {
     "formats.rten.file.schema": "a table",
     "formats.rten.operators.resize": "a family: a spec for every operator",
     "formats.rten.operators.shape": "a family: a spec for every operator",
+    "formats.rten.operators.elementwise": "a family: a spec for every operator",
+    "formats.rten.operators.reduction": "a family: a spec for every operator",
     "formats.onnxpb.api": "a function for each of those that `onnx` has",
     "formats.onnxpb.decoder": "one inner loop, and what it does with fields that it leaves where they are",
     "formats.onnxzip.reader": "what an archive is refused for, in the order of the file",

@@ -31,9 +31,9 @@ FAMILY_OF = {
 # Strings that are called like an operator, and stand for something else.
 OTHER_MEANINGS = {
     "activation.py": {"Tanh"},  # an enumerator of RTen's `GeluApproximation`
+    "padding.py": {"Constant"},  # of `PadMode`
     "resize.py": {"Ceil", "Floor"},  # of `NearestMode`
     "scatter.py": {"Add", "Max", "Min", "Mul"},  # of `ScatterReduction`
-    "slicing.py": {"Constant"},  # of `PadMode`
 }
 TYPE_WORDS = ("elem_type", "data_type", "dtype", "to")
 

@@ -63,6 +63,8 @@ LIKE_ANOTHER = """g (float[3] x) => (float[3] y)
     p = Div(a, d) q = Div(b, d) r = Add(p, x) y = Add(q, r) }"""
 
 NEUTRAL = "g (float[2,3] x) => (float[A,B,C,D] y) <float[1,1,1,1] c = {%s}> { t = %s y = Neg(t) }"
+BACKWARDS = """g (float[%s,2] x) => (float[A,B] y) <int64[1] s = {-1}, int64[1] e = {-9223372036854775808},
+    int64[1] a = {0}, int64[1] k = {-1}> { y = Slice(x, s, e, a, k) }"""
 
 CASES = {
     "zero_of_more_axes": (NEUTRAL % ("0", "Add(x, c)"), {"x": X23}),
@@ -158,10 +160,64 @@ CASES = {
                         {"x": F([1, 3]), "k": F([[[2]]])}),
     "pow_of_higher_rank": ("g (float[2] x, float[A,B] k) => (float[C,D] y) { y = Pow(x, k) }",
                            {"x": F([1, 3]), "k": F([[2]])}),
+    "backwards_through_nothing": (BACKWARDS % "N", {"x": np.zeros((0, 2), F)}),
+    "backwards_from_the_last": (BACKWARDS % "N", {"x": np.ones((1, 2), F)}),
+    "backwards_from_in_front": ("""g (float[A,8] x) => (float[B,C] y) <int64[2] s = {-9, -2147483648},
+        int64[2] e = {-9223372036854775808, -9223372036854775808}, int64[2] a = {0, 1}, int64[2] k = {-1, -2}>
+        { y = Slice(x, s, e, a, k) }""", {"x": np.arange(16, dtype=F).reshape(2, 8)}),
+    "backwards_by_int32": ("""g (float[A,3] x, int32[1] s) => (float[B,C] y)
+        <int32[1] e = {-9}, int32[1] a = {0}, int32[1] k = {-1}> { y = Slice(x, s, e, a, k) }""",
+                           {"x": X23, "s": np.array([-5], np.int32)}),
+    "shrunk_integers": ("g (int64[5] x) => (int64[5] y) { y = Shrink<bias=0.5>(x) }",
+                        {"x": np.array([0, 4, -1, 6, 1])}),
+    "scalars_of_a_sequence": ("""g (int64 a, int64 b) => (int64[N] y)
+        { s = SequenceConstruct(a, b) y = ConcatFromSequence<axis=-1, new_axis=1>(s) }""",
+                              {"a": np.array(3), "b": np.array(5)}),
+    "conv_integer_with_steps": ("""g (uint8[2,2,3,2] x, int8[2,2,1,1] w) => (int32[A,B,C,D] y)
+        { y = ConvInteger<strides=[2, 1]>(x, w) }""",
+                                {"x": np.arange(24, dtype=U).reshape(2, 2, 3, 2),
+                                 "w": np.array([100, -100, -9, 81], np.int8).reshape(2, 2, 1, 1)}),
+    "dims_of_a_loop_of_no_steps": ("""g (int64 x, int64 n) => (int64 y, float[A,B,C] z) <bool t = {1}> {
+        y, z = Loop (n, t, x) < body = b (int64 i, bool c, int64 v) => (bool d, int64 w, float[P,Q] u)
+            <float[3,4] k = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}>
+            { d = Identity(c) w = Identity(v) u = Neg(k) } > }""", {"x": np.array(1), "n": np.array(0)}),
+    **{
+        f"{mode}_by_computed_pads": (f"""g (float[A,B,C] x, int64[6] p) => (float[D,E,F] y)
+            {{ y = Pad<mode="{mode}">(x, p) }}""",
+                                     {"x": np.arange(12, dtype=F).reshape(2, 3, 2),
+                                      "p": np.array([1, -1, 1, 0, 1, -1])})
+        for mode in ("constant", "edge", "wrap")
+    },
+    "mirrored_by_computed_pads": ("""g (float[A,B,C] x, int64[6] p) => (float[D,E,F] y)
+        { y = Pad<mode="reflect">(x, p) }""",
+                                  {"x": np.arange(12, dtype=F).reshape(2, 3, 2), "p": np.array([1, 2, 1, 0, 1, 1])}),
+    "old_bounds": ("g (float[4] x) => (float[4] y, float[4] z) { y = Clip(x) z = Clip<min=0.0>(x) }",
+                   {"x": F([np.inf, -np.inf, 1, -2])}),
+    "vector_by_no_columns": ("g (float[2] x, float[2,N] w) => (float[M] y) { y = MatMul(x, w) }",
+                             {"x": F([1, 2]), "w": np.zeros((2, 0), F)}),
+    "vector_by_columns": ("g (float[2] x, float[2,N] w) => (float[M] y) { y = MatMul(x, w) }",
+                          {"x": F([1, 2]), "w": F([[1, 2], [3, 4]])}),
+    "more_parts_than_there_are": ("g (float[2,N] x) => (float[2,A] y, float[2,B] z) { y, z = Split<axis=-1>(x) }",
+                                  {"x": np.zeros((2, 0), F)}),
+    "parts_of_what_the_run_tells": ("g (float[N] x) => (float[A] y, float[B] z) { y, z = Split<axis=0>(x) }",
+                                    {"x": F([1, 2, 3, 4])}),
+    "channels_of_no_samples": ("g (float[N,4,2,2] x) => (float[A,B,C,D] y) { y = LRN<size=3>(x) }",
+                               {"x": np.zeros((0, 4, 2, 2), F)}),
+    "volumes_of_no_samples": ("""g (float[N,1,3,3,3] x) => (float[A,B,C,D,E] y)
+        { y = AveragePool<kernel_shape=[2, 2, 2]>(x) }""", {"x": np.zeros((0, 1, 3, 3, 3), F)}),
+    "more_slopes_than_numbers": ("g (float[3,1] x, float[1,2] s) => (float[A,B] y) { y = PRelu(x, s) }",
+                                 {"x": F([[1], [-1], [-2]]), "s": F([[1, 3]])}),
     "softmax_of_nothing": ("g (float[3,0] x) => (float[3,0] y) { y = LogSoftmax<axis=0>(x) }",
                            {"x": np.zeros((3, 0), F)}),
 }  # fmt: skip
-OLD = {"softmax_of_nothing": 11, "hardmax_of_a_vector": 13}
+OLD = {
+    "softmax_of_nothing": 11,
+    "hardmax_of_a_vector": 13,
+    "old_bounds": 10,
+    "wrap_by_computed_pads": 19,
+    "more_parts_than_there_are": 13,
+    "parts_of_what_the_run_tells": 13,
+}
 
 
 def _model(text: str, version: int) -> onnx.ModelProto:
@@ -228,6 +284,11 @@ TOLD = {
     "TopK": "g (float[2] x) => (float[1] y, int64[1] z) <int64[1] k = {1}> { y, z = TopK(x, k) }",
     "Hardmax": "g (float[2] x) => (float[2] y) { y = Hardmax(x) }",
     "ReduceMax": "g (float[2] x) => (float y) { y = ReduceMax<keepdims=0>(x) }",
+    "ReduceSum": "g (float[N] x) => (float y) <int64[1] a = {-1}> { y = ReduceSum<keepdims=0>(x, a) }",
+    "Cast": "g (float[2] x) => (uint8[2] y) { y = Cast<to=2>(x) }",
+    "Slice": """g (float[4] x) => (float[N] y) <int64[1] s = {1}, int64[1] e = {9223372036854775807}, int64[1] a = {0},
+        int64[1] k = {-1}> { y = Slice(x, s, e, a, k) }""",
+    "BitwiseOr": "g (int64[1] x) => (int64[1] y) <int64[1] k = {9223372036854775807}> { y = BitwiseOr(x, k) }",
     "ReduceMean": "g (float[N] x) => (float y) { y = ReduceMean<keepdims=0>(x) }",
     "ReduceProd": "g (int32[N] x) => (int32 y) { y = ReduceProd<keepdims=0>(x) }",
     "MaxPool": "g (float[1, 1, 4] x) => (float[1, 1, 2] y) { y = MaxPool<kernel_shape=[2], strides=[2]>(x) }",
@@ -257,6 +318,8 @@ def test_deviations_are_told(op_type, tmp_path):
 NOT_TOLD = {
     "integers": "g (int32[2] x) => (int32[2] y) <int32 k = {1}> { a = Relu(x) y = Clip(a, k) }",
     "mean": "g (float[2, N] x) => (float[N] y) <int64[1] a = {0}> { y = ReduceMean<keepdims=0>(x, a) }",
+    "sum": "g (float[2, N] x) => (float[2] y) <int64[1] a = {1}> { y = ReduceSum<keepdims=0>(x, a) }",
+    "cast": "g (int64[2] x) => (int32[2] y) { a = Cast<to=1>(x) y = Cast<to=6>(a) }",
     "product": "g (uint8[2] x) => (int32 y) { a = Cast<to=6>(x) y = ReduceProd<keepdims=0>(a) }",
     "resize": """g (float[1, 1, H, 1] x) => (float[1, 1, K, 1] y) <float[4] s = {1, 1, 2, 1}> {
         y = Resize<mode="nearest">(x, "", s) }""",
@@ -291,6 +354,12 @@ RANGES = {
         body = b (int64 i, bool c, int64 v) => (bool d, int64 w) { d = Identity(c) w = Add(v, v) } > }""", ["Add"]),
     "folded": ("g (float[1] x) => (int64[1] y) <int64[1] k = {65536}> { y = Mul(k, k) }", ["Mul"]),
     "sum_of_inputs": ("g (int64[2] x, int64[2] z) => (int64[2] y) { y = Add(x, z) }", []),
+    "filled": ("""g (int64[1] x) => (int64[N] y)
+        { y = ConstantOfShape<value: tensor = int64[1] {9223372036854775807}>(x) }""", ["ConstantOfShape"]),
+    "constant_given_out": ("""g (int64[1] x) => (int64[1] y, int64[1] k) <int64[1] k = {-9223372036854775808}>
+        { y = Identity(x) }""", ["numbers of INT64 leave the 32 bits that RTen has (k)"]),
+    "end_of_slices": ("""g (float[4] x) => (float[N] y) <int64[1] s = {1}, int64[1] e = {9223372036854775807}>
+        { y = Slice(x, s, e) }""", []),
     "positions": ("g (bool[N] x) => (int64[N] y) <int64 a = {0}> { c = Cast<to=7>(x) y = CumSum(c, a) }", []),
     "a_shape": ("""g (float[A, B] x) => (float[P] y) <int64 z = {0}, int64 o = {1}, int64[1] a = {0}> {
         s = Shape(x) p = Gather(s, z) q = Gather(s, o) r = Mul(p, q) t = Unsqueeze(r, a) y = Reshape(x, t) }""", []),

@@ -13,25 +13,25 @@ from math import isinf
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import EncodeError
-from formats.ir.dtypes import type_name
-from formats.ir.model import Dimension, Graph, Model, Node, OperatorSetId, TensorShape, TensorType, Type, ValueInfo
+from formats.ir.dtypes import FLOAT, type_name
+from formats.ir.model import Graph, Model, Node, OperatorSetId
 from formats.rten.convert.context import NEWEST, Constants, Context, ValueNames
 from formats.rten.convert.distinct_outputs import KEEPING_APART, fed, with_distinct_outputs
 from formats.rten.convert.functions import expand, expanded_size, functions_of, key_of
 from formats.rten.convert.kept import Applied, Kept
-from formats.rten.convert.loss_report import Losses
+from formats.rten.convert.loss_report import Losses, add_outputs
 from formats.rten.convert.onnx_reading import is_readable_constant
 from formats.rten.convert.precedents import Precedents
 from formats.rten.convert.refusal import Refusal, Refused
 from formats.rten.convert.scope import MALFORMED, Scope
 from formats.rten.convert.shape_names import ShapeNames
-from formats.rten.convert.value_types import UNKNOWN, ValueType, declared_type
+from formats.rten.convert.value_types import UNKNOWN, ValueType, completed
 from formats.rten.graph.constants import constant_tensor, densify
 from formats.rten.graph.ordering import graphs, mentioned, topological
 from formats.rten.operators import SPECS, creation, spec_of
 from formats.rten.operators.spec import STANDARD_DOMAINS
 from formats.rten.target import ALL_RELEASES
-from formats.rten.types import NOT_NUMBERS
+from formats.rten.types import FLOATS, NOT_NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -86,6 +86,7 @@ def legalize(model: Model, exact: bool = False, target: Target = ALL_RELEASES) -
         constants = {tensor.name for tensor in graph.initializer}
         graph = replace(graph, input=[value for value in graph.input if value.name not in constants])
     legal = legalizer.graph(graph, versions, None, "graph", ())
+    legalizer.note_precision()
     imports = [OperatorSetId(domain="", version=target.version or max(version, NEWEST))]
     imports += [entry for entry in model.opset_import if entry.domain not in STANDARD_DOMAINS]
     version = max(model.ir_version or 0, FIRST_IR_WITH_DEFAULTS if target.is_onnx else IR_VERSION)
@@ -136,6 +137,12 @@ class _Legalizer:
         self._sizes: dict[Key, float] = {}
         self._room: float = MAX_NODES
         self._fed = ""
+        self._computed: dict[int, str] = {}  # floats of other than 32 bits that nodes give, each with the first of them
+
+    def note_precision(self) -> None:
+        """Tell that floats of all widths are computed in 32 bits, which rounds or overflows where others do not."""
+        for elem_type, name in self._computed.items():
+            self.losses.add("precision", f"RTen computes {type_name(elem_type)} in 32 bits", "graph", name)
 
     def graph(
         self,
@@ -178,7 +185,12 @@ class _Legalizer:
             nodes += made
         known = set(map(id, nodes))
         nodes = with_distinct_outputs(graph, nodes, constants, self._names, self._fed)
-        outputs = graph.output if outer is None else [_typed(value, scope) for value in graph.output]
+        add_outputs(self.losses, graph, scope, where)
+        outputs = (
+            graph.output
+            if outer is None
+            else [completed(value, scope.type_of(value.name or "")) for value in graph.output]
+        )
         made_tensors = constants.tensors
         if self.kept is not None:
             self.kept.note_needs(node for node in nodes if node.op_type in KEEPING_APART and id(node) not in known)
@@ -280,6 +292,8 @@ class _Legalizer:
         scope.infer(node)
         for name in node.output:
             elem_type = scope.types[name].elem_type
+            if elem_type != FLOAT and elem_type in FLOATS and place.given is not None and name in place.given.output:
+                self._computed.setdefault(elem_type, name)
             if name in scope.exceeding and not place.surroundings.is_shape(name):
                 kind = type_name(elem_type)
                 self._note("range", f"numbers of {kind} may leave the 32 bits that RTen has", place, matters=True)
@@ -384,15 +398,3 @@ def _body_types(node: Node, scope: Scope) -> list[ValueType]:
     if spec is None or spec.body is None:
         return []
     return spec.body(node, [scope.type_of(name) if name else UNKNOWN for name in node.input])
-
-
-def _typed(value: ValueInfo, scope: Scope) -> ValueInfo:
-    """A subgraph's output with what is known of its type, where it does not say so itself."""
-    elem_type, dims = scope.type_of(value.name or "")
-    if elem_type is None or (value.type is not None and declared_type(value.type).elem_type):
-        tensor = value.type.tensor_type if value.type is not None else None
-        if elem_type is None or dims is None or tensor is None or tensor.shape is not None:
-            return value
-    sizes = (dim if isinstance(dim, int) else None for dim in dims or ())
-    shape = None if dims is None else TensorShape(dim=[Dimension(dim_value=size) for size in sizes])
-    return replace(value, type=Type(tensor_type=TensorType(elem_type=elem_type, shape=shape)))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from formats.ir.model import Model, ValueInfo
+    from formats.rten.convert.scope import Scope
 
 MAX_NAMES = 4  # that a line lists
 _AROUND = frozenset(("doc_string", "metadata_props", "device_configurations", "undecoded"))
@@ -78,6 +79,16 @@ def add_unheld(losses: Losses, model: Model, held_keys: Iterable[str]) -> None:
                 losses.add("precision", f"casts to {type_name(elem_type)} are casts to FLOAT", where, message.name)
     if model.training_info:
         losses.add("training_info", "RTen does not train", "training_info")
+
+
+def add_outputs(losses: Losses, graph: Graph, scope: Scope, where: str) -> None:
+    """Add constants that are given out and do not fit, even where the same number means no limit to operators."""
+    for index, value in enumerate(graph.output):
+        name = value.name or ""
+        tensor = scope.constant(name)
+        if tensor is not None and not scope.fits(name):
+            detail = f"numbers of {type_name(tensor.data_type)} leave the 32 bits that RTen has"
+            losses.add("range", detail, f"{where}.output[{index}]", name)
 
 
 def _around(model: Model) -> Iterator[tuple[str, Any]]:

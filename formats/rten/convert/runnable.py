@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from formats.ir.dtypes import DOUBLE, type_name
+from formats.ir.dtypes import type_name
 from formats.ir.model import Graph, Model
 from formats.ir.walk import graphs
 from formats.registry import Change, Runnable
@@ -60,8 +60,6 @@ def runnable(model: Model) -> Runnable:
         detail = f"the model is of operator set {version}, before of {given}: what is rewritten needs its {needed[1]}"
         losses.add("opset_version", detail, "opset_import", "ai.onnx", matters=False)
     kinds = {found.elem_type for types in legalized.types.values() for found in types.values()}
-    if DOUBLE in kinds:
-        losses.add("precision", "RTen computes DOUBLE in 32 bits", "graph", "any value")
     graph = in_read_types(made.graph or Graph(), kinds, losses)
     graph = without_hiding(_with_plain_references(graph))
     refusals = [*legalized.refusals, *_unheld_interface(made.graph or Graph())]

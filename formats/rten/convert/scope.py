@@ -98,6 +98,13 @@ class Scope:
             found = owner.ranges[name] = owner._known_range(name)
         return found
 
+    def fits(self, name: str) -> bool:
+        """Whether the numbers of an integer value are within the 32 bits that RTen has."""
+        owner, elem_type = self._owner(name), self.type_of(name).elem_type
+        if owner is None or elem_type not in PARTLY_HELD:
+            return True
+        return name not in owner.exceeding and held_range(elem_type).holds(self.range_of(name))
+
     def knows_numbers(self, names: Iterable[str]) -> bool:
         """Whether all these values are constants, or come from integers: something is known of their numbers."""
         for name in names:

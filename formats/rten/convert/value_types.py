@@ -5,10 +5,10 @@ A dimension is a size, a name that stands for one size in the whole model, or un
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import replace
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from formats.ir.model import Type
+from formats.ir.model import Dimension, TensorShape, TensorType, Type, ValueInfo
 
 Dim = int | str | None
 Dims = tuple[Dim, ...]
@@ -87,3 +87,17 @@ def _merge_dim(found: Dim, declared: Dim) -> Dim:
     if found is None or (isinstance(declared, int) and not isinstance(found, int)):
         return declared
     return found
+
+
+def completed(value: ValueInfo, found: ValueType) -> ValueInfo:
+    """A subgraph's output with what was found of its type, where it does not say so itself."""
+    elem_type, dims = found
+    declared = UNKNOWN if value.type is None else declared_type(value.type)
+    if value.type is not None and value.type.tensor_type is None and declared.elem_type:
+        return value
+    sizes = None if dims is None else tuple(dim if isinstance(dim, int) else None for dim in dims)
+    said = None if declared.dims is None else tuple(dim if isinstance(dim, int) else None for dim in declared.dims)
+    if elem_type is None or (declared.elem_type and (sizes is None or sizes == said)):
+        return value
+    shape = None if sizes is None else TensorShape(dim=[Dimension(dim_value=size) for size in sizes])
+    return replace(value, type=Type(tensor_type=TensorType(elem_type=elem_type, shape=shape)))

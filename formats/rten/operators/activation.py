@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from formats.ir.dtypes import FLOAT
 from formats.rten.graph.attributes import get_float
 from formats.rten.operators import comparison, elementwise, ranges, shape
 from formats.rten.operators.deviations import of_floats
 from formats.rten.operators.rewritings import dropped
-from formats.rten.operators.rules import broadcast, same, unknown
+from formats.rten.operators.rules import broadcast, broadcast_dims, same, unknown
 from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
 from formats.rten.target import RTEN_0_27, Fault
+from formats.rten.types import FLOATS
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -59,9 +61,11 @@ def prelu_slope(node: Node, context: Context) -> list[Node] | None:
 
 
 def prelu(node: Node, context: Context) -> list[Node] | None:
-    """Of integers, the product where the number is negative."""
+    """Of integers, and where slopes have more elements than the data, the product where the number is negative."""
     data, slope = context.input(0), context.input(1)
-    if not context.is_integer(data):
+    dims = [context.dims(name) for name in (data, slope)]
+    is_spread = dims[0] is not None and dims[1] is not None and broadcast_dims(*dims) != dims[0]
+    if not context.is_integer(data) and not is_spread:
         return None
     negative = context.op(comparison.Less, data, context.scalar(0, like=data))
     return context.replace(context.op(comparison.Where, negative, context.op(elementwise.Mul, data, slope), data))
@@ -188,8 +192,12 @@ Mish = OperatorSpec("Mish", dims=same, rewritings=(mish,))
 
 def shrink(node: Node, context: Context) -> list[Node] | None:
     """Nearer to zero by the bias outside of the band around it, zero inside."""
-    data = context.input(0)
-    band, bias = get_float(node, "lambd", 0.5), context.scalar(get_float(node, "bias"), like=data)
+    data, band, shift = context.input(0), get_float(node, "lambd", 0.5), get_float(node, "bias")
+    elem_type = context.elem_type(data)
+    if elem_type is not None and elem_type not in FLOATS and not (band.is_integer() and shift.is_integer()):
+        shrunk = context.copy([context.cast(data, FLOAT)])
+        return context.replace(context.cast(shrunk, elem_type))
+    bias = context.scalar(shift, like=data)
     below = context.op(comparison.Less, data, context.scalar(-band, like=data))
     above = context.op(comparison.Greater, data, context.scalar(band, like=data))
     high = context.op(comparison.Where, above, context.op(elementwise.Sub, data, bias), context.scalar(0, like=data))

@@ -13,6 +13,7 @@ from formats.rten.operators import (
     elementwise,
     matrix,
     normalization,
+    padding,
     reduction,
     shape,
     slicing,
@@ -69,7 +70,7 @@ def _padded(context: Context, mask: str, keys: str) -> str:
     hidden = context.scalar(MINUS_INFINITY if context.is_float(mask) else 0, like=mask)
     if isinstance(length, int) and isinstance(wanted, int):
         pads = context.int64([0] * (2 * context.known_rank(mask) - 1) + [wanted - length])
-        return context.op(slicing.Pad, mask, pads, hidden)
+        return context.op(padding.Pad, mask, pads, hidden)
     lengths = shape.sizes_of(context, mask, -1, INT64_MAX)
     missing = context.op(elementwise.Sub, shape.sizes_of(context, keys, -2, -1), lengths)
     missing = context.op(elementwise.Max, missing, context.int64([0]))

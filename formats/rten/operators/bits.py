@@ -88,6 +88,8 @@ def bitwise(node: Node, context: Context) -> list[Node] | None:
     elem_type = context.elem_type(context.input(0))
     if elem_type is None or elem_type not in INTS | BYTES:
         raise Refused(f"works on the bits of {context.describe(context.input(0))}")
+    if not all(context.scope.fits(context.input(place)) for place in (0, 1)):
+        context.tell("of numbers that need more than 32 bits, RTen has only the lower ones")
     one, other = (context.cast(context.input(place), INT32) for place in (0, 1))
     number = _shared_bits(context, one, other, min(width(elem_type), 31))
     if width(elem_type) >= 32:

@@ -20,6 +20,7 @@ from formats.ir.dtypes import (
 )
 from formats.ir.storage import from_numpy
 from formats.rten.convert.refusal import Refused
+from formats.rten.convert.value_types import Interval
 from formats.rten.graph.attributes import find, get_int
 from formats.rten.operators import bits, comparison, elementwise, ranges, shape
 from formats.rten.operators.rules import INDEX_TYPES, of_attribute, same, same_contents
@@ -111,6 +112,8 @@ def cast(node: Node, context: Context) -> list[Node] | None:
     if target in FLOATS or width(target) not in (2, 4, 16) or source in (None, DOUBLE) or _fits(source, target):
         return None
     low, high = limits(target)
+    if source in FLOATS and not Interval(*INT32_LIMITS).holds(context.scope.range_of(data)):
+        context.tell("floats beyond 32 bits become the nearest integer of these first, and any in onnxruntime")
     number, offset = bits.remainder(context, context.cast(data, INT32), high - low + 1), bits.int32(context, -low)
     if low:
         number = context.op(
@@ -125,6 +128,16 @@ def _cast_deviation(node: Node, context: Context) -> str:
     if context.elem_type(node.input[0]) == FLOAT and get_int(node, "to") != FLOAT:
         return "floats outside of the integers' range become the nearest integer in RTen, in ONNX they may be any"
     return ""
+
+
+def _unspecified(node: Node, context: Context) -> str:
+    """Of integers that RTen lacks, the report has a `range`."""
+    target = get_int(node, "to")
+    if context.elem_type(node.input[0]) not in FLOATS or target not in (INTS | BYTES) - PARTLY_HELD:
+        return ""
+    if Interval(*limits(target)).holds(context.scope.range_of(node.input[0])):
+        return ""
+    return "floats outside of the integers' range become the nearest integer in RTen, and any in onnxruntime"
 
 
 Cast = OperatorSpec(
@@ -143,6 +156,7 @@ Cast = OperatorSpec(
     older=(cast_to_name,),
     rewritings=(cast,),
     deviation=_cast_deviation,
+    unspecified=_unspecified,
     is_copy=True,
     range=ranges.of(0),
     onnx=OnnxForm(

@@ -146,12 +146,19 @@ def quantized_attention(node: Node, context: Context) -> list[Node] | None:
 QAttention = OperatorSpec("QAttention", domain=MICROSOFT, rewritings=(quantized_attention,))
 
 
+def _with_joined_heads(context: Context, value: str) -> str:
+    """Of four axes, the last two as one."""
+    return context.op(
+        shape.Reshape, value, shape.joined(context, context.int64([0, 0]), shape.size_of(context, value, 2, 4))
+    )
+
+
 def _unpacked(context: Context, packed: str, count: int) -> list[str]:
     """Of five axes, the fourth of which tells the projections apart, each of them with all heads beside each other."""
     values = []
     for place in range(count):
         value = context.op(indexing.Gather, packed, context.int64_scalar(place), axis=3)
-        values.append(context.op(shape.Reshape, value, context.int64([0, 0, -1])))
+        values.append(_with_joined_heads(context, value))
     return values
 
 
@@ -164,9 +171,7 @@ def _projections(context: Context) -> list[str]:
         return [context.input(0), *_unpacked(context, context.input(1), 2)]
     if ranks == [3, 4, 4]:
         moved = [context.op(shape.Transpose, context.input(place), perm=[0, 2, 1, 3]) for place in (1, 2)]
-        return [
-            context.input(0), *(context.op(shape.Reshape, name, context.int64([0, 0, -1])) for name in moved)
-        ]  # fmt: skip
+        return [context.input(0), *(_with_joined_heads(context, name) for name in moved)]
     if ranks != [3, 3, 3]:
         raise Refused("has inputs of unknown rank, or of a rank that is none of its forms")
     return [context.input(place) for place in range(3)]

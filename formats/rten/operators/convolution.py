@@ -11,7 +11,7 @@ from formats.ir.model import Graph, ValueInfo
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import find, get_int, get_ints, get_string, make_node
-from formats.rten.operators import activation, control_flow, elementwise, indexing, matrix, shape, slicing
+from formats.rten.operators import activation, control_flow, elementwise, indexing, matrix, padding, shape, slicing
 from formats.rten.operators.deviations import SPREAD
 from formats.rten.operators.rules import always, unknown
 from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, sizes_field
@@ -73,7 +73,7 @@ def conv_of_volumes(node: Node, context: Context) -> list[Node] | None:
     if pads is None:
         raise Refused("pads by SAME_UPPER for unknown sizes", "fix the sizes of the model's inputs")
     if pads[0] or pads[VOLUME_AXES]:
-        data = context.op(slicing.Pad, data, context.int64([0, 0, pads[0], 0, 0, 0, 0, pads[VOLUME_AXES], 0, 0]))
+        data = context.op(padding.Pad, data, context.int64([0, 0, pads[0], 0, 0, 0, 0, pads[VOLUME_AXES], 0, 0]))
     planes = context.op(shape.Transpose, data, perm=[0, 2, 1, 3, 4])  # batch, depth, channels, rows, columns
     attributes = part_of_window(node, geometry._replace(pads=pads), range(1, VOLUME_AXES))
     attributes |= {"pads": [*pads[1:VOLUME_AXES], *pads[VOLUME_AXES + 1 :]], "auto_pad": None}
@@ -145,11 +145,12 @@ MAX_SAMPLES = 8  # that are convolved one by one without a loop
 
 
 def _of_each_sample(node: Node, context: Context) -> list[Node] | None:
-    """RTen mixes up the samples of a batch where the kernel has several elements: each is convolved on its own."""
+    """RTen mixes up the samples of a batch where the kernel is more than a matrix: each is convolved on its own."""
     data, rest = context.input(0), list(node.input[1:])
     dims = context.dims(data)
     count = dims[0] if dims else None
-    if count == 1 or all(length == 1 for length in kernel_shape(node, context)):
+    steps = (*(get_ints(node, "strides") or ()), *(get_ints(node, "dilations") or ()))
+    if count == 1 or all(length == 1 for length in (*kernel_shape(node, context), *steps)):
         return None
     if isinstance(count, int) and 0 < count <= MAX_SAMPLES:
         samples = []
@@ -192,7 +193,7 @@ def conv_integer(node: Node, context: Context) -> list[Node] | None:
         return _of_each_sample(node, context)
     rank = len(pads) // 2
     amounts = context.int64([0, 0, *pads[:rank], 0, 0, *pads[rank:]])
-    padded = context.op(slicing.Pad, data, amounts, zero or context.scalar(0, like=data))
+    padded = context.op(padding.Pad, data, amounts, zero or context.scalar(0, like=data))
     return context.changed([padded, *node.input[1:]], pads=[0] * len(pads))
 
 
@@ -278,7 +279,7 @@ def _dilated(context: Context, weight: str, geometry: Window) -> str:
     cells = [size for length in geometry.kernel for size in (length, 1)]
     split_up = context.op(shape.Reshape, weight, shape.joined(context, outer, context.int64(cells)), allowzero=1)
     gaps = [gap for dilation in geometry.dilations for gap in (0, dilation - 1)]
-    padded = context.op(slicing.Pad, split_up, context.int64([0] * (2 + len(cells)) + [0, 0, *gaps]))
+    padded = context.op(padding.Pad, split_up, context.int64([0] * (2 + len(cells)) + [0, 0, *gaps]))
     lengths = [length * dilation for length, dilation in zip(geometry.kernel, geometry.dilations, strict=True)]
     merged = context.op(shape.Reshape, padded, shape.joined(context, outer, context.int64(lengths)), allowzero=1)
     ends = context.int64(geometry.extent(axis) for axis in range(rank))
@@ -338,7 +339,7 @@ def causal_conv_with_state(node: Node, context: Context) -> list[Node] | None:
     if state:
         whole = context.op(slicing.Concat, state, data, axis=2)
     else:
-        whole = context.op(slicing.Pad, data, context.int64([0, 0, kernel - 1, 0, 0, 0]))
+        whole = context.op(padding.Pad, data, context.int64([0, 0, kernel - 1, 0, 0, 0]))
     result = context.op(Conv, whole, weight, bias, group=channels)
     if get_string(node, "activation", "none").lower() in ("silu", "swish"):
         result = activation.times_sigmoid(context, result, 1.0)

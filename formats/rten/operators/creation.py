@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import FLOAT
 from formats.ir.storage import from_numpy
-from formats.rten.convert.value_types import Dims, ValueType
+from formats.rten.convert.value_types import Dims, Interval, ValueType
 from formats.rten.graph.attributes import find
 from formats.rten.operators import casting, comparison, cumulative, elementwise, ranges, shape
 from formats.rten.operators.rules import INDEX_TYPES, MAX_CONTENTS, of_attribute, same, unknown, unknown_dims
@@ -48,6 +48,13 @@ def constant_of_shape_contents(node: Node, scope: Scope, types: list[ValueType])
     return (int(attribute.t.numpy().reshape(())),) * length
 
 
+def _filled_range(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
+    """The number that fills."""
+    value = next((attribute.t for attribute in node.attribute if attribute.name == "value"), None)
+    array = None if value is None else value.numpy().reshape(())
+    return Interval(int(array), int(array)) if array is not None and array.dtype.kind in "iub" else ranges.UNBOUNDED
+
+
 _RANK_OF_INPUT = Fault("takes the rank of sizes that it does not know for that of the tensor", until=RTEN_0_26)
 
 
@@ -83,6 +90,7 @@ ConstantOfShape = OperatorSpec(
     dims=constant_of_shape_dims,
     elements=(_filled_type,),
     contents=constant_of_shape_contents,
+    range=_filled_range,
     rewritings=(constant_of_shape,),
     faults=(_RANK_OF_INPUT,),
 )

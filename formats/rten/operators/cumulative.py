@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_int
-from formats.rten.operators import elementwise, indexing, ranges, shape, slicing
+from formats.rten.operators import elementwise, indexing, padding, ranges, shape, slicing
 from formats.rten.operators.rules import normalize, same
 from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature
 from formats.rten.target import RTEN_0_26, Fault
@@ -22,7 +22,7 @@ def _moved_on(context: Context, data: str, axis: int) -> str:
     """The data moved on by one along an axis, after a zero; no more elements than before, even if those were none."""
     rank = context.known_rank(data)
     pads = [int(place == axis) for place in range(rank)] + [0] * rank
-    longer = context.op(slicing.Pad, data, context.int64(pads))
+    longer = context.op(padding.Pad, data, context.int64(pads))
     end = shape.sizes_of(context, data, axis, axis + 1)
     return context.op(slicing.Slice, longer, context.int64([0]), end, context.int64([axis]))
 

@@ -350,14 +350,18 @@ Floor = OperatorSpec("Floor", Row(1), dims=same, older=(dropped("consumed_inputs
 Round = OperatorSpec("Round", Row(1), dims=same, range=ranges.of(0))
 
 
+MAX_FLOAT = 3.4028234663852886e38  # the largest of 32 bits
+
+
 def clip_bounds(node: Node, context: Context) -> list[Node] | None:
-    """Before operator set 11, the bounds were float attributes."""
-    if find(node, "min") is None and find(node, "max") is None:
+    """Before operator set 11, the bounds were float attributes, and from 6 on finite by default."""
+    is_finite = 6 <= context.version < 11 and context.elem_type(context.input(0)) == FLOAT
+    if find(node, "min") is None and find(node, "max") is None and not is_finite:
         return dropped("consumed_inputs")(node, context)
     data = context.input(0)
     bounds = [
-        context.scalar(get_float(node, name), like=data) if find(node, name) is not None else ""
-        for name in ("min", "max")
+        context.scalar(get_float(node, name, limit), like=data) if is_finite or find(node, name) is not None else ""
+        for name, limit in (("min", -MAX_FLOAT), ("max", MAX_FLOAT))
     ]
     return context.changed([data, *bounds], without=("min", "max", "consumed_inputs"))
 

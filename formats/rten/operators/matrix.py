@@ -51,9 +51,12 @@ def _by_anything(context: Context, a: str, b: str) -> list[Node]:
 
 
 def by_vector(node: Node, context: Context) -> list[Node] | None:
-    """RTen leaves the axis of a vector that a stack of matrices is multiplied with in the result."""
+    """RTen leaves the axis of a vector in the result: of a stack of matrices with one, of one with no columns."""
     a, b = context.input(0), context.input(1)
-    rank = context.rank(a)
+    rank, columns = context.rank(a), context.dims(b)
+    if rank == 1 and columns is not None and len(columns) > 1 and not (isinstance(columns[-1], int) and columns[-1]):
+        row = context.op(shape.Unsqueeze, a, context.int64([0]))
+        return context.replace(context.op(shape.Squeeze, context.copy([row, b, *node.input[2:]]), context.int64([-2])))
     if rank is not None and rank <= 2:
         return None
     if context.rank(b) is None and not context.scope.is_safe(_LONE_COLUMN, b):

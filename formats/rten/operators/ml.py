@@ -18,6 +18,7 @@ from formats.rten.operators import (
     indexing,
     matrix,
     normalization,
+    padding,
     reduction,
     shape,
     slicing,
@@ -139,7 +140,7 @@ def feature_vectorizer(node: Node, context: Context) -> list[Node] | None:
             bounds = (context.int64([number]) for number in (0, width, 1))
             matrix_ = context.op(slicing.Slice, matrix_, *bounds)
         elif columns < width:
-            matrix_ = context.op(slicing.Pad, matrix_, context.int64([0, 0, 0, width - columns]))
+            matrix_ = context.op(padding.Pad, matrix_, context.int64([0, 0, 0, width - columns]))
         parts.append(matrix_)
     if len(parts) != len(node.input):
         raise Refused(f"has {len(node.input)} inputs, and inputdimensions for {len(parts)}")

@@ -156,7 +156,10 @@ def group_normalization(node: Node, context: Context) -> list[Node] | None:
     elem_type = context.elem_type(data) or FLOAT
     context.check_size(groups)
     units = (context.array(numpy.full(groups, fill), elem_type) for fill in (1.0, 0.0))
-    by_group = context.op(shape.Reshape, data, shape.joined(context, batch, context.int64([groups, -1])))
+    depth = shape.quotient(context, shape.size_of(context, data, 1, rank), groups)
+    by_group = context.op(
+        shape.Reshape, data, shape.joined(context, batch, context.int64([groups]), depth), allowzero=1
+    )
     normal = context.op(InstanceNormalization, by_group, *units, epsilon=get_float(node, "epsilon", 1e-5))
     if context.version < 21:  # spread what there is one of in a group while the groups are an axis
         weights = (context.op(shape.Unsqueeze, name, context.int64([-1])) for name in (scale, bias))
@@ -260,10 +263,12 @@ def lrn(node: Node, context: Context) -> list[Node] | None:
     """Each element by a power of the mean square of its neighbours in other channels: a pool along the channels."""
     data, size = context.input(0), get_int(node, "size", 1)
     batch, channels = shape.sizes_of(context, data, 0, 1), shape.sizes_of(context, data, 1, 2)
+    places = shape.size_of(context, data, 2, context.known_rank(data))
     plane = context.op(
         shape.Reshape,
         context.op(elementwise.Mul, data, data),
-        shape.joined(context, batch, context.int64([1]), channels, context.int64([-1])),
+        shape.joined(context, batch, context.int64([1]), channels, places),
+        allowzero=1,
     )
     before = (size - 1) // 2
     mean = context.op(

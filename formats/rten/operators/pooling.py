@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from formats.ir.dtypes import FLOAT, INT32, INT64
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_int, get_ints
-from formats.rten.operators import elementwise, reduction, scatter, shape, slicing
+from formats.rten.operators import elementwise, padding, reduction, scatter, shape, slicing
 from formats.rten.operators.deviations import of_floats
 from formats.rten.operators.rules import always, unknown
 from formats.rten.operators.spec import ANY, ONES, Field, FieldKind, OnnxForm, OperatorSpec, Row, of_input, sizes_field
@@ -73,7 +73,7 @@ def _padded(context: Context, data: str, pads: tuple[int, ...], value: float) ->
         return data
     rank = len(pads) // 2
     amounts = context.int64([0, 0, *pads[:rank], 0, 0, *pads[rank:]])
-    return context.op(slicing.Pad, data, amounts, context.scalar(value, like=data))
+    return context.op(padding.Pad, data, amounts, context.scalar(value, like=data))
 
 
 def _ones(context: Context, data: str) -> str:
@@ -116,10 +116,11 @@ def pool_of_volumes(node: Node, context: Context) -> list[Node] | None:
         return None
     batch, plane = shape.sizes_of(context, data, 0, 1), shape.sizes_of(context, data, 3, 5)
     stack = shape.sizes_of(context, data, 1, 3)
-    anything = context.int64([-1])
-    flat = context.op(shape.Reshape, data, shape.joined(context, batch, anything, plane))
+    layers = shape.size_of(context, data, 1, 3)
+    flat = context.op(shape.Reshape, data, shape.joined(context, batch, layers, plane), allowzero=1)
     planes = context.copy([flat], **part_of_window(node, geometry, range(1, VOLUME_AXES)))
-    lines = context.op(shape.Reshape, planes, shape.joined(context, batch, stack, anything))
+    places = shape.size_of(context, planes, 2, 4)
+    lines = context.op(shape.Reshape, planes, shape.joined(context, batch, stack, places), allowzero=1)
     result = context.copy([lines], **part_of_window(node, geometry, range(1), fill=1))
     target = shape.joined(context, shape.sizes_of(context, result, 0, 3), shape.sizes_of(context, planes, 2, 4))
     return context.replace(context.op(shape.Reshape, result, target, allowzero=1))
@@ -131,7 +132,7 @@ def _pool_rounded_up(node: Node, context: Context, geometry: Window, pads: tuple
     if get_int(node, "count_include_pad"):  # the padding asked for counts, what is added for rounding does not
         zeros = [0, 0, *pads[:rank], 0, 0, *pads[rank:]]
         more = rounding_pads(context, geometry, data, pads)
-        data = context.op(slicing.Pad, data, context.int64(zeros), context.scalar(0, like=data))
+        data = context.op(padding.Pad, data, context.int64(zeros), context.scalar(0, like=data))
         pads = (*((0,) * rank), *(end - asked for end, asked in zip(more[rank:], pads[rank:], strict=True)))
     else:
         pads = rounding_pads(context, geometry, data, pads)

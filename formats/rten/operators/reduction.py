@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
-    from formats.rten.operators.spec import Rewriting
+    from formats.rten.operators.spec import Deviation, Rewriting
 
 _REDUCE = (Field("axes", FieldKind.INTS), KEEP_DIMS, Field("noop_with_empty_axes", FieldKind.BOOL, 0))
 
@@ -105,10 +105,26 @@ def _reduction_deviation(node: Node, context: Context) -> str:
 _IN_32_BITS = widened((0,))
 
 
+def _or_of_nothing(own: Deviation | None) -> Deviation:
+    """A rule of a reduction, and what onnxruntime makes of tensors without elements."""
+
+    def rule(node: Node, context: Context) -> str:
+        """What is left open of one reduction, or done by onnxruntime alone."""
+        dims, axes = context.dims(node.input[0]), context.optional(1)
+        held = context.scope.ints(axes) if axes else ()
+        may_be_empty = dims is None or not all(isinstance(dim, int) and dim > 0 for dim in dims)
+        is_left = may_be_empty and (held is None or min(held, default=0) < 0)
+        left = "where there are no elements, onnxruntime does not reduce axes that are counted from the back"
+        return "; ".join(filter(None, [own(node, context) if own else "", left if is_left else ""]))
+
+    return rule
+
+
 def _spec(
     name: str, *rewritings: Rewriting, since: Release = RELEASES[0], version: int = 18, **more: Any
 ) -> OperatorSpec:
     """The spec of a reduction: what all have in common, its own rewritings, and fields that others lack."""
+    unspecified = _or_of_nothing(more.pop("unspecified", None))
     return OperatorSpec(
         name,
         Row(2, 1, "ReduceMeanAttrs", _REDUCE, since=since),
@@ -119,6 +135,7 @@ def _spec(
         raised=reduction_raised,
         deviation=_reduction_deviation,
         onnx=OnnxForm(inputs={"axes": 1}, version=version),
+        unspecified=unspecified,
         **more,
     )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.ir.dtypes import FLOAT, INT32, INT64
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_float, get_int, get_ints, get_string
-from formats.rten.operators import comparison, elementwise, indexing, scatter, shape, slicing
+from formats.rten.operators import comparison, elementwise, indexing, padding, scatter, shape, slicing
 from formats.rten.operators.rules import normalize, unknown
 from formats.rten.operators.spec import OperatorSpec
 
@@ -128,7 +128,7 @@ def _cut_or_padded(context: Context, data: str, axes: list[int], rank: int) -> l
     pads = context.op(slicing.Concat, begins, context.op(elementwise.Sub, missing, begins), axis=0)
     places = context.int64([*axes, *(axis + rank for axis in axes)])
     every = context.op(scatter.ScatterElements, context.int64([0] * (2 * rank)), places, pads, axis=0)
-    padded = context.op(slicing.Pad, data, every)
+    padded = context.op(padding.Pad, data, every)
     beyond = context.op(elementwise.Max, context.op(elementwise.Sub, before, size), zero)
     start = context.op(elementwise.Div, beyond, two)
     end = context.op(elementwise.Add, start, size)
@@ -150,7 +150,7 @@ def center_crop_pad(node: Node, context: Context) -> list[Node] | None:
         room = size - before
         begin = room // 2 if room >= 0 else -(-room // 2)
         pads[axis], pads[rank + axis] = begin, room - begin
-    return context.replace(context.op(slicing.Pad, data, context.int64(pads)))
+    return context.replace(context.op(padding.Pad, data, context.int64(pads)))
 
 
 CenterCropPad = OperatorSpec("CenterCropPad", dims=unknown, elements=(), rewritings=(center_crop_pad,))

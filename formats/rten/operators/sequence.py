@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import BOOL, FLOAT, INT64
-from formats.ir.model import SequenceType, TensorType, Type, ValueInfo
+from formats.ir.model import Graph, SequenceType, TensorType, Type, ValueInfo
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dims, ValueType, declared_type
 from formats.rten.graph.attributes import find, get_int, make_node
@@ -129,7 +129,10 @@ _OLD_AXES = Fault("counts a new axis by the axes that there were before", until=
 
 
 def concat(node: Node, context: Context) -> list[Node] | None:
-    """A new axis comes before one that there is; where it would be the last, it is moved there."""
+    """A new axis comes before one that there is; where it would be the last, it is moved there.
+
+    Of scalars there is no axis: a loop puts them together.
+    """
     sequence, axis = context.input(0), get_int(node, "axis")
     if context.elem_type(sequence) in BYTES:
         raise Refused(f"joins a sequence of {context.describe(sequence)}, where RTen takes wider types")
@@ -139,10 +142,29 @@ def concat(node: Node, context: Context) -> list[Node] | None:
     if axis >= 0 and (rank is None or axis < rank):
         return None
     rank = context.known_rank(sequence)
+    if rank == 0:
+        return context.replace(_stacked(context, sequence))
     if axis + rank + 1 < rank:
         return context.changed(axis=axis + rank + 1)
     stacked = context.op(ConcatFromSequence, sequence, axis=0, new_axis=1)
     return context.replace(context.op(shape.Transpose, stacked, perm=[*range(1, rank + 1), 0]))
+
+
+def _stacked(context: Context, sequence: str) -> str:
+    """The scalars of a sequence as a vector."""
+    place, condition = (context.names.new(f"{sequence}/{what}") for what in ("place", "condition"))
+    inner = context.nested()
+    inner.scope.add_input(place, ValueType(INT64, ()))
+    element = inner.op(SequenceAt, sequence, place)
+    goes_on = inner.op(shape.Identity, condition)
+    body = Graph(
+        name="element",
+        node=inner.emitted,
+        input=[context.value_info(place, INT64, ()), context.value_info(condition, BOOL, ())],
+        output=[context.value_info(goes_on, BOOL, ()), ValueInfo(name=element)],
+    )
+    always = context.scalar(1, elem_type=BOOL)
+    return context.op(control_flow.Loop, context.op(SequenceLength, sequence), always, body=body)
 
 
 def _concatenation_deviation(node: Node, context: Context) -> str:

@@ -9,7 +9,7 @@ from formats.ir.dtypes import INT64
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dim, Dims, ValueType
 from formats.rten.graph.attributes import get_int, get_ints, get_string, with_input
-from formats.rten.operators import elementwise, ranges, slicing
+from formats.rten.operators import elementwise, ranges, reduction, slicing
 from formats.rten.operators.rewritings import promoted, widened
 from formats.rten.operators.rules import (
     always,
@@ -341,6 +341,15 @@ def sizes_of(context: Context, data: str, start: int, end: int) -> str:
     if part is not None and all(isinstance(size, int) for size in part):
         return context.int64(size for size in part if isinstance(size, int))
     return context.op(Shape, data, start=start, end=end)
+
+
+def size_of(context: Context, data: str, start: int, end: int) -> str:
+    """The product of some of the dims of a value, a vector of one: -1 stands for none where another dim may be zero."""
+    sizes = sizes_of(context, data, start, end)
+    held = context.scope.ints(sizes) if context.scope.constant(sizes) is not None else None
+    if held is not None:
+        return context.int64([prod(held)])
+    return context.op(reduction.ReduceProd, sizes, keepdims=1)
 
 
 def quotient(context: Context, sizes: str, divisor: int) -> str:

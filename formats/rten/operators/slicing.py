@@ -1,24 +1,28 @@
-"""Parts of tensors: cut out, put together, filled up, reversed."""
+"""Parts of tensors: cut out, put together, reversed."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from formats.ir.dtypes import INT32, INT64
 from formats.rten.convert.refusal import Refused
-from formats.rten.convert.value_types import Dim, Dims, ValueType
-from formats.rten.graph.attributes import find, get_float, get_int, get_ints, get_string, with_input
-from formats.rten.operators import casting, comparison, creation, elementwise, ranges, scatter, shape
+from formats.rten.convert.value_types import MAX_DIM, Dim, Dims, ValueType
+from formats.rten.graph.attributes import find, get_int, with_input
+from formats.rten.operators import casting, comparison, creation, elementwise, indexing, ranges, shape
 from formats.rten.operators.rewritings import promoted, widened, without_gaps
 from formats.rten.operators.rules import MAX_CONTENTS, MAX_RANK, normalize, of_any_input, same
 from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, axis_field
-from formats.rten.target import RTEN_0_26, Fault
+from formats.rten.target import Fault
 from formats.rten.types import INT32_LIMITS, INT64_MAX
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
+
+T = TypeVar("T")
 
 
 def _slice_input(node: Node, scope: Scope, place: int) -> tuple[int, ...] | None:
@@ -26,9 +30,14 @@ def _slice_input(node: Node, scope: Scope, place: int) -> tuple[int, ...] | None
     return scope.ints(name) if name else ()
 
 
+def _sliced(data: Sequence[T], start: int, end: int, step: int) -> Sequence[T]:
+    """A part as ONNX slices it: backwards, what begins in front of the first element begins at it."""
+    return data[max(start, -len(data)) if step < 0 and data else start : end : step]
+
+
 def _slice_length(dim: Dim, start: int, end: int, step: int) -> Dim:
     if isinstance(dim, int):
-        return len(range(dim)[start:end:step])
+        return len(_sliced(range(dim), start, end, step))
     return dim if (start, step) == (0, 1) and end >= 2**31 - 1 else None
 
 
@@ -38,13 +47,17 @@ def slice_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | 
     if dims is None:
         return []
     starts, ends, axes, steps = (_slice_input(node, scope, place) for place in range(1, 5))
-    if starts is None or ends is None or axes is None or steps is None:
+    counts = types[1].dims
+    count = len(starts) if starts is not None else counts[0] if counts else None
+    if axes is None or (not axes and not isinstance(count, int)):
         return [(None,) * len(dims)]
     result = list(dims)
-    for place, axis in enumerate(axes or range(len(starts))):
+    for place, axis in enumerate(axes or range(count if isinstance(count, int) else 0)):
         number = normalize(axis, len(dims))
-        dim, step = dims[number], steps[place] if steps else 1
-        result[number] = _slice_length(dim, starts[place], ends[place], step)
+        if starts is None or ends is None or steps is None:
+            result[number] = None
+        else:
+            result[number] = _slice_length(dims[number], starts[place], ends[place], steps[place] if steps else 1)
     return [tuple(result)]
 
 
@@ -56,48 +69,82 @@ def slice_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | N
         return None
     start, end = (bound[0] for bound in bounds[:2] if bound)
     step = bounds[3][0] if len(bounds) > 3 and bounds[3] else 1
-    return data[start:end:step]
+    return tuple(_sliced(data, start, end, step))
 
 
 def slice_(node: Node, context: Context) -> list[Node] | None:
     """RTen takes the steps for the axes where the axes are left out, and wants a start for each axis there."""
     if context.optional(3):
-        steps = context.scope.ints(context.optional(4)) if context.optional(4) else None
-        held = context.scope.ints(context.optional(3))
-        forwards = _forwards(context, context.input(0), held, steps) if steps and held else steps
-        if steps and forwards and forwards != steps:
-            return context.changed(with_input(node, 4, context.int64(forwards)))
-        return _without_least(node, context)
+        return _within_limits(node, context) or _backwards(node, context)
     starts, rank = context.dims(context.input(1)), context.rank(context.input(0))
     count = starts[0] if starts else None
     if not context.optional(4) and count is not None and count == rank:
-        return _without_least(node, context)
+        return _within_limits(node, context)
     if isinstance(count, int) and count <= MAX_RANK:
-        axes = context.int64(range(count))
+        axes = _like_starts(context, range(count))
     else:
         total = context.op(shape.Size, context.input(1))
         axes = context.op(creation.Range, context.int64_scalar(0), total, context.int64_scalar(1))
-    if context.elem_type(context.input(1)) == INT32:  # ONNX wants one type for all
-        axes = context.array(range(count), INT32) if isinstance(count, int) else context.cast(axes, INT32)
+        axes = context.cast(axes, context.elem_type(context.input(1)) or INT64)
     return context.changed(with_input(node, 3, axes))
 
 
-def _forwards(context: Context, data: str, axes: tuple[int, ...], steps: tuple[int, ...]) -> tuple[int, ...]:
-    """The steps, not backwards along axes that are known to have no elements: RTen stops at these."""
-    dims = context.dims(data)
-    if dims is None:
-        return steps
-    sizes = (dims[normalize(axis, len(dims))] for axis in axes)
-    return tuple(abs(step) if size == 0 else step for step, size in zip(steps, sizes, strict=True))
+def _like_starts(context: Context, numbers: Iterable[int]) -> str:
+    """A vector of the type of the starts: ONNX wants one type for all numbers of a slice."""
+    return context.array(list(numbers), INT32 if context.elem_type(context.input(1)) == INT32 else INT64)
 
 
-def _without_least(node: Node, context: Context) -> list[Node] | None:
-    """The least integer of 32 bits stops RTen where it slices backwards; the next one is as far beyond any axis."""
-    inputs = list(node.input)
+_IN_FRONT = Fault("stops where a slice backwards begins in front of the first element, which in ONNX is at it")
+
+
+def _backwards(node: Node, context: Context) -> list[Node] | None:
+    """A slice backwards begins at an element, or is one forwards where there is none: RTen stops at others."""
+    data, starts, ends, axes = (context.input(place) for place in range(4))
+    steps, places = (context.scope.ints(name) if name else None for name in (context.optional(4), axes))
+    if steps is None or places is None or min(steps, default=0) >= 0:
+        return None
+    if context.scope.is_safe(_IN_FRONT, starts) or context.scope.is_safe(_IN_FRONT, context.input(4)):
+        return None
+    dims, held = context.dims(data), context.scope.ints(starts)
+    sizes = [None if dims is None else dims[normalize(axis, len(dims))] for axis in places]
+    kind = INT32 if context.elem_type(starts) == INT32 else INT64
+    if all(isinstance(size, int) for size, step in zip(sizes, steps, strict=True) if step < 0):
+        forwards = [abs(step) if size == 0 else step for step, size in zip(steps, sizes, strict=True)]
+        least = [-size if isinstance(size, int) else -MAX_DIM for size in sizes]
+        if held is None:
+            starts = context.op(elementwise.Max, starts, _like_starts(context, least))
+            context.scope.add_safe(_IN_FRONT, starts)
+        elif any(start < bound for start, bound in zip(held, least, strict=True)):
+            starts = _like_starts(context, map(max, held, least))
+        if starts == node.input[1] and tuple(forwards) == steps:
+            return None
+        return context.changed([data, starts, ends, axes, _like_starts(context, forwards)])
+    lengths = context.cast(context.op(indexing.Gather, context.op(shape.Shape, data), axes, axis=0), kind)
+    if held is None or min(held) < -1:
+        starts = context.op(elementwise.Max, starts, context.op(elementwise.Neg, lengths))
+    is_empty = context.op(comparison.Equal, lengths, context.scalar(0, elem_type=kind))
+    forward = context.op(comparison.Where, is_empty, context.scalar(1, elem_type=kind), context.input(4))
+    context.scope.add_safe(_IN_FRONT, forward)
+    return context.changed([data, starts, ends, axes, forward])
+
+
+_LIMITS = INT32_LIMITS[0] + 1, INT32_LIMITS[1] - 1
+_SIGNS = INT32_LIMITS[1], INT64_MAX
+
+
+def _within_limits(node: Node, context: Context) -> list[Node] | None:
+    """The least integer of 32 bits stops RTen where it slices backwards, and the largest is a sign to onnxruntime.
+
+    The ones beside them are as far beyond any axis.
+    """
+    inputs, steps = list(node.input), context.scope.ints(context.optional(4)) if context.optional(4) else None
+    greatest = _LIMITS[1] if steps and min(steps) < 0 else INT64_MAX
     for place in (1, 2):
         held = context.scope.ints(inputs[place])
-        if held is not None and min(held, default=0) <= INT32_LIMITS[0]:
-            inputs[place] = context.int64(max(number, INT32_LIMITS[0] + 1) for number in held)
+        if place == 2 and any(end in _SIGNS and step < 0 for end, step in zip(held or (), steps or (), strict=False)):
+            context.tell("backwards to the largest integer there is nothing; onnxruntime takes all to the front")
+        if held is not None and (min(held, default=0) < _LIMITS[0] or max(held, default=0) > greatest):
+            inputs[place] = _like_starts(context, (min(max(number, _LIMITS[0]), greatest) for number in held))
     return context.changed(inputs) if inputs != list(node.input) else None
 
 
@@ -115,6 +162,7 @@ Slice = OperatorSpec(
     older=(promoted(starts=1, ends=2, axes=3),),
     rewritings=(slice_,),
     deviation=_slice_deviation,
+    faults=(_IN_FRONT,),
     bounds=(1, 2),
     range=ranges.of(0),
     onnx=OnnxForm(inputs={"starts": 1, "ends": 2, "axes": 3}),
@@ -144,6 +192,21 @@ def split_input(node: Node, context: Context) -> list[Node] | None:
     return context.changed(with_input(node, 1, context.int64(map(int, held))))
 
 
+def _equal_parts(node: Node, context: Context, count: int) -> str:
+    """The sizes of so many parts, of which the last ones may be small or empty, where only the run tells of what."""
+    total = context.op(
+        indexing.Gather, context.op(shape.Shape, context.input(0)), context.int64_scalar(get_int(node, "axis")), axis=0
+    )
+    part = context.op(
+        elementwise.Div,
+        context.op(elementwise.Add, total, context.int64_scalar(count - 1)),
+        context.int64_scalar(count),
+    )
+    before = context.op(elementwise.Mul, part, context.int64(range(count)))
+    left = context.op(elementwise.Sub, total, before)
+    return context.op(elementwise.Min, context.op(elementwise.Max, left, context.int64_scalar(0)), part)
+
+
 NUMBERED = 18  # the operator set since which a Split says how many parts it makes
 
 
@@ -160,7 +223,7 @@ def split(node: Node, context: Context) -> list[Node] | None:
     is_said = find(node, "num_outputs") is not None
     is_newest = not context.target.is_onnx or context.target.version >= NUMBERED
     if not isinstance(size, int):
-        return None if is_said or not is_newest else context.changed(num_outputs=count)
+        return context.changed(with_input(node, 1, _equal_parts(node, context, count)), without=("num_outputs",))
     if context.target.is_onnx and size % count == 0 and is_said == is_newest:
         return None
     part = -(-size // count)
@@ -242,114 +305,6 @@ Concat = OperatorSpec(
     raised=without_gaps,
     is_copy=True,
     range=ranges.of_all,
-)
-_PAD_MODE = {"constant": "Constant", "reflect": "Reflect", "edge": "Edge", "wrap": "Wrap"}
-
-
-def _plus(dim: Dim, more: int) -> Dim:
-    if isinstance(dim, int):
-        return dim + more
-    return dim if more == 0 else None
-
-
-def pad_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
-    """Each dim with its two pads added."""
-    dims = types[0].dims
-    if dims is None:
-        return []
-    pads = scope.ints(node.input[1])
-    if pads is None or len(pads) != 2 * len(dims) or (len(node.input) > 3 and node.input[3]):
-        return [(None,) * len(dims)]
-    totals = [pads[axis] + pads[axis + len(dims)] for axis in range(len(dims))]
-    return [tuple(_plus(dim, total) for dim, total in zip(dims, totals, strict=True))]
-
-
-def pad_inputs(node: Node, context: Context) -> list[Node] | None:
-    """Before operator set 11, the pads and the value were attributes, in operator set 1 by another name."""
-    pads = get_ints(node, "pads") or get_ints(node, "paddings")
-    if pads is None:
-        return None
-    data = context.input(0)
-    value = [context.scalar(get_float(node, "value"), like=data)] if find(node, "value") is not None else []
-    return context.changed([data, context.int64(pads), *value], without=("pads", "paddings", "value"))
-
-
-def _pad_all_axes(node: Node, context: Context, data: str) -> list[Node]:
-    """The same with pads for every axis."""
-    rank = context.known_rank(data)
-    pads, axes = (context.scope.ints(context.input(place)) for place in (1, 3))
-    if pads is not None and axes is not None:
-        full = [0] * (2 * rank)
-        for place, axis in enumerate(axes):
-            number = normalize(axis, rank)
-            full[number], full[rank + number] = pads[place], pads[len(axes) + place]
-        return context.changed([data, context.int64(full), context.optional(2)])
-    if axes is not None:
-        begins = context.int64(normalize(axis, rank) for axis in axes)
-    else:
-        given, count = context.cast(context.input(3), INT64), context.int64([rank])
-        is_negative = context.op(comparison.Less, given, context.int64([0]))
-        begins = context.op(comparison.Where, is_negative, context.op(elementwise.Add, given, count), given)
-    ends = context.op(elementwise.Add, begins, context.int64([rank]))
-    places = context.op(Concat, begins, ends, axis=0)
-    every = context.op(scatter.ScatterElements, context.int64([0] * (2 * rank)), places, context.input(1), axis=0)
-    return context.changed([data, every, context.optional(2)])
-
-
-def _pad_last(context: Context, data: str, axis: int, rank: int, pads: tuple[int, int], mode: str) -> str:
-    """One axis padded, while it stands last."""
-    order = [other for other in range(rank) if other != axis] + [axis]
-    moved = context.op(shape.Transpose, data, perm=order)
-    amounts = [0] * (rank - 1) + [pads[0]] + [0] * (rank - 1) + [pads[1]]
-    filled = context.op(Pad, moved, context.int64(amounts), mode=mode)
-    return context.op(shape.Transpose, filled, perm=[order.index(place) for place in range(rank)])
-
-
-_NO_CUTTING = Fault("stops at negative pads", until=RTEN_0_26)
-
-
-def pad(node: Node, context: Context) -> list[Node] | None:
-    """Negative pads are slices; RTen takes no axes, and fills from the data only along the last two."""
-    data, mode = context.input(0), get_string(node, "mode", "constant")
-    if context.optional(3):
-        return _pad_all_axes(node, context, data)
-    pads = context.scope.ints(context.input(1))
-    if pads is None:
-        return None
-    rank = len(pads) // 2
-    if min(pads, default=0) < 0 and (mode != "constant" or context.target.deviates(_NO_CUTTING)):
-        kept = [max(0, number) for number in pads]
-        is_constant = mode == "constant" and any(kept)  # what fills may be cut off too
-        whole = context.op(Pad, data, context.int64(kept), context.optional(2)) if is_constant else data
-        cut = context.op(
-            Slice,
-            whole,
-            context.int64(max(0, -begin) for begin in pads[:rank]),
-            context.int64(end if end < 0 else INT64_MAX for end in pads[rank:]),
-            context.int64(range(rank)),
-        )
-        if is_constant or not any(kept):
-            return context.replace(cut)
-        return context.replace(context.op(Pad, cut, context.int64(kept), context.optional(2), mode=mode))
-    padded = [axis for axis in range(rank) if pads[axis] or pads[rank + axis]]
-    if mode == "constant" or all(axis >= rank - 2 for axis in padded):
-        return None
-    for axis in padded:
-        data = _pad_last(context, data, axis, rank, (pads[axis], pads[rank + axis]), mode)
-    return context.replace(data)
-
-
-Pad = OperatorSpec(
-    "Pad",
-    Row(4, 1, "PadAttrs", (Field("mode", FieldKind.CHOICE, "constant", choices=_PAD_MODE),), optional=True),
-    signature=Signature("AlAi", "A"),
-    ranks={2: 0},
-    dims=pad_dims,
-    older=(pad_inputs,),
-    rewritings=(pad,),
-    faults=(_NO_CUTTING,),
-    range=ranges.padded,
-    onnx=OnnxForm(inputs={"pads": 1, "value": 2}),
 )
 
 

@@ -19,6 +19,7 @@ from formats.rten.operators import (
     creation,
     elementwise,
     indexing,
+    padding,
     ranges,
     reduction,
     shape,
@@ -72,9 +73,9 @@ def _candidates(context: Context) -> Candidates:
     else:
         above = context.op(shape.Expand, context.scalar(1, elem_type=INT64), context.op(shape.Shape, scores))
     one_more = context.int64([0, 0, 0, 0, 0, 1])
-    corners = context.op(slicing.Pad, boxes, context.int64([0, 0, 0, 0, 1, 0]))
+    corners = context.op(padding.Pad, boxes, context.int64([0, 0, 0, 0, 1, 0]))
     return Candidates(
-        corners, context.op(slicing.Pad, scores, one_more), context.op(slicing.Pad, above, one_more), kept
+        corners, context.op(padding.Pad, scores, one_more), context.op(padding.Pad, above, one_more), kept
     )
 
 

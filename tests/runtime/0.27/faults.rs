@@ -24,6 +24,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             let x = Tensor::<u8>::from_data(&[2, 1, 1, 2], vec![1, 2, 3, 4]);
             run(folder, "conv_integer_batch.onnx", vec![("x", x.into())])
         }
+        "conv_integer_steps" => {
+            let x = Tensor::<u8>::from_data(&[2, 1, 2, 1], vec![1, 2, 3, 4]);
+            run(folder, "conv_integer_steps.onnx", vec![("x", x.into())])
+        }
         "conv_integer_pads" => {
             let x = Tensor::<u8>::from_data(&[1, 2, 1, 1], vec![5, 6]);
             run(folder, "conv_integer_pads.onnx", vec![("x", x.into())])
@@ -103,6 +107,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             let v = Tensor::<f32>::from_data(&[2], vec![1.0, 1.0]);
             run(folder, "mat_mul_vector.onnx", vec![("x", x.into()), ("v", v.into())])
         }
+        "mat_mul_no_columns" => {
+            let v = Tensor::<f32>::from_data(&[2], vec![1.0, 1.0]);
+            let x = Tensor::<f32>::from_data(&[2, 0], vec![]);
+            run(folder, "mat_mul_no_columns.onnx", vec![("v", v.into()), ("x", x.into())])
+        }
         "non_zero_scalar" => {
             let x = Tensor::from(5.0_f32);
             run(folder, "non_zero_scalar.onnx", vec![("x", x.into())])
@@ -144,6 +153,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         "slice_of_nothing" => {
             let x = Tensor::<f32>::from_data(&[0], vec![]);
             run(folder, "slice_of_nothing.onnx", vec![("x", x.into())])
+        }
+        "slice_from_in_front" => {
+            let x = Tensor::<f32>::from_data(&[2], vec![1.0, 2.0]);
+            run(folder, "slice_from_in_front.onnx", vec![("x", x.into())])
         }
         "slice_without_axes" => {
             let x = Tensor::<f32>::from_data(&[2, 3], vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);

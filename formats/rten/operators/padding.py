@@ -1,0 +1,173 @@
+"""Tensors filled up at their ends, with a number or from the data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from formats.ir.dtypes import INT64
+from formats.rten.convert.value_types import Dim, Dims, ValueType
+from formats.rten.graph.attributes import find, get_float, get_ints, get_string
+from formats.rten.operators import comparison, creation, elementwise, indexing, ranges, scatter, shape, slicing
+from formats.rten.operators.rules import normalize
+from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
+from formats.rten.target import RTEN_0_26, Fault
+from formats.rten.types import INT64_MAX
+
+if TYPE_CHECKING:
+    from formats.ir.model import Node
+    from formats.rten.convert.context import Context
+    from formats.rten.convert.scope import Scope
+
+_PAD_MODE = {"constant": "Constant", "reflect": "Reflect", "edge": "Edge", "wrap": "Wrap"}
+
+
+def _plus(dim: Dim, more: int) -> Dim:
+    if isinstance(dim, int):
+        return dim + more
+    return dim if more == 0 else None
+
+
+def pad_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """Each dim with its two pads added."""
+    dims = types[0].dims
+    if dims is None:
+        return []
+    pads = scope.ints(node.input[1])
+    if pads is None or len(pads) != 2 * len(dims) or (len(node.input) > 3 and node.input[3]):
+        return [(None,) * len(dims)]
+    totals = [pads[axis] + pads[axis + len(dims)] for axis in range(len(dims))]
+    return [tuple(_plus(dim, total) for dim, total in zip(dims, totals, strict=True))]
+
+
+def pad_inputs(node: Node, context: Context) -> list[Node] | None:
+    """Before operator set 11, the pads and the value were attributes, in operator set 1 by another name."""
+    pads = get_ints(node, "pads") or get_ints(node, "paddings")
+    if pads is None:
+        return None
+    data = context.input(0)
+    value = [context.scalar(get_float(node, "value"), like=data)] if find(node, "value") is not None else []
+    return context.changed([data, context.int64(pads), *value], without=("pads", "paddings", "value"))
+
+
+def _pad_all_axes(node: Node, context: Context, data: str) -> list[Node]:
+    """The same with pads for every axis."""
+    rank = context.known_rank(data)
+    pads, axes = (context.scope.ints(context.input(place)) for place in (1, 3))
+    if pads is not None and axes is not None:
+        full = [0] * (2 * rank)
+        for place, axis in enumerate(axes):
+            number = normalize(axis, rank)
+            full[number], full[rank + number] = pads[place], pads[len(axes) + place]
+        return context.changed([data, context.int64(full), context.optional(2)])
+    if axes is not None:
+        begins = context.int64(normalize(axis, rank) for axis in axes)
+    else:
+        given, count = context.cast(context.input(3), INT64), context.int64([rank])
+        is_negative = context.op(comparison.Less, given, context.int64([0]))
+        begins = context.op(comparison.Where, is_negative, context.op(elementwise.Add, given, count), given)
+    ends = context.op(elementwise.Add, begins, context.int64([rank]))
+    places = context.op(slicing.Concat, begins, ends, axis=0)
+    every = context.op(scatter.ScatterElements, context.int64([0] * (2 * rank)), places, context.input(1), axis=0)
+    return context.changed([data, every, context.optional(2)])
+
+
+def _pad_last(context: Context, data: str, axis: int, rank: int, pads: tuple[int, int], mode: str) -> str:
+    """One axis padded, while it stands last."""
+    order = [other for other in range(rank) if other != axis] + [axis]
+    moved = context.op(shape.Transpose, data, perm=order)
+    amounts = [0] * (rank - 1) + [pads[0]] + [0] * (rank - 1) + [pads[1]]
+    filled = context.op(Pad, moved, context.int64(amounts), mode=mode)
+    return context.op(shape.Transpose, filled, perm=[order.index(place) for place in range(rank)])
+
+
+def _gathered(context: Context, data: str, pads: str, mode: str) -> str:
+    """Every axis filled from the data, where only the run tells how far: each place is taken from where it comes."""
+    rank, zero, one = context.known_rank(data), context.int64_scalar(0), context.int64_scalar(1)
+    sizes = context.op(shape.Shape, data)
+    for axis in range(rank):
+        size, before, behind = (
+            context.op(indexing.Gather, numbers, context.int64_scalar(place), axis=0)
+            for numbers, place in ((sizes, axis), (pads, axis), (pads, rank + axis))
+        )
+        last = context.op(elementwise.Sub, size, one)
+        places = context.op(
+            creation.Range, context.op(elementwise.Neg, before), context.op(elementwise.Add, size, behind), one
+        )
+        if mode == "edge":
+            places = context.op(elementwise.Min, context.op(elementwise.Max, places, zero), last)
+        elif mode == "wrap":
+            places = context.op(elementwise.Mod, places, size)
+        else:
+            beyond = context.op(elementwise.Sub, last, context.op(elementwise.Abs, places))
+            places = context.op(elementwise.Sub, last, context.op(elementwise.Abs, beyond))
+        data = context.op(indexing.Gather, data, places, axis=axis)
+    return data
+
+
+_NO_CUTTING = Fault("stops at negative pads", until=RTEN_0_26)
+
+
+def _pad_by_computed(node: Node, context: Context, data: str, mode: str) -> list[Node] | None:
+    """By pads that only the run tells: what negative ones cut off is cut before."""
+    pads, is_constant = context.input(1), mode == "constant"
+    if is_constant and not context.target.deviates(_NO_CUTTING):
+        return None
+    kept = pads
+    if not context.scope.is_natural(pads) and not (is_constant and context.rank(data) is None):
+        rank, zero = context.known_rank(data), context.int64_scalar(0)
+        bounds, first = (context.int64([place]) for place in (0, rank, 2 * rank)), context.int64([0])
+        start, middle, end = bounds
+        before = context.op(slicing.Slice, pads, start, middle, first)
+        behind = context.op(slicing.Slice, pads, middle, end, first)
+        cut = context.op(elementwise.Max, context.op(elementwise.Neg, before), zero)
+        last = context.op(elementwise.Add, context.op(shape.Shape, data), context.op(elementwise.Min, behind, zero))
+        data = context.op(slicing.Slice, data, cut, last, context.int64(range(rank)))
+        kept = context.op(elementwise.Max, pads, zero)
+    if not is_constant:
+        return context.replace(_gathered(context, data, kept, mode))
+    return None if kept == pads else context.changed([data, kept, context.optional(2)])
+
+
+def pad(node: Node, context: Context) -> list[Node] | None:
+    """Negative pads are slices; RTen takes no axes, and fills from the data only along the last two."""
+    data, mode = context.input(0), get_string(node, "mode", "constant")
+    if context.optional(3):
+        return _pad_all_axes(node, context, data)
+    pads = context.scope.ints(context.input(1))
+    if pads is None:
+        return _pad_by_computed(node, context, data, mode)
+    rank = len(pads) // 2
+    if min(pads, default=0) < 0 and (mode != "constant" or context.target.deviates(_NO_CUTTING)):
+        kept = [max(0, number) for number in pads]
+        is_constant = mode == "constant" and any(kept)  # what fills may be cut off too
+        whole = context.op(Pad, data, context.int64(kept), context.optional(2)) if is_constant else data
+        cut = context.op(
+            slicing.Slice,
+            whole,
+            context.int64(max(0, -begin) for begin in pads[:rank]),
+            context.int64(end if end < 0 else INT64_MAX for end in pads[rank:]),
+            context.int64(range(rank)),
+        )
+        if is_constant or not any(kept):
+            return context.replace(cut)
+        return context.replace(context.op(Pad, cut, context.int64(kept), context.optional(2), mode=mode))
+    padded = [axis for axis in range(rank) if pads[axis] or pads[rank + axis]]
+    if mode == "constant" or all(axis >= rank - 2 for axis in padded):
+        return None
+    for axis in padded:
+        data = _pad_last(context, data, axis, rank, (pads[axis], pads[rank + axis]), mode)
+    return context.replace(data)
+
+
+Pad = OperatorSpec(
+    "Pad",
+    Row(4, 1, "PadAttrs", (Field("mode", FieldKind.CHOICE, "constant", choices=_PAD_MODE),), optional=True),
+    signature=Signature("AlAi", "A"),
+    ranks={2: 0},
+    dims=pad_dims,
+    older=(pad_inputs,),
+    rewritings=(pad,),
+    faults=(_NO_CUTTING,),
+    range=ranges.padded,
+    onnx=OnnxForm(inputs={"pads": 1, "value": 2}),
+)
