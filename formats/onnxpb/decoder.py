@@ -257,7 +257,7 @@ class _Decoder:
             row = table.by_tag.get(tag)
             if tag & 7 != WireType.LEN:  # a group, or a field that the end of the data cuts
                 data, stop = self.group(position, end, tag, after)
-                return position + self.fields(values, table, data, 0, stop, position, depth)
+                return position + self.fields(values, table, data, 0, min(stop, len(data)), position, depth)
             size, after = decode_varint(window, after)
             begin, stop = position + after, position + after + size
             if stop > end:
