@@ -1,26 +1,21 @@
-"""The verb `completion`: a script that tells a shell the verbs, their options and the values of these.
+"""Scripts that tell a shell the verbs, their options and the values of these.
 
 The script is made from the same rows as the help, so that nothing is started when somebody presses Tab.
 """
 
 from __future__ import annotations
 
-import inspect
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from formats.cli.command_line import Verb
-from formats.cli.printing import json_text, say
-from formats.cli.shared_options import OutputOptions, groups, how_to_tell
-from formats.errors import OptionError
 from formats.options import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from formats.cli.command_line import Request
 
 PROGRAM = "formats"
+VERB = "completion"
 FILES = ("FILE", "MODEL.onnx", "OUT.svg|OUT.html")  # what stands for a file in the help of an option
 FOLDERS = ("PLACE",)
 
@@ -46,22 +41,10 @@ class SuggestedVerb(NamedTuple):
     arguments: tuple[str, ...] = ()
 
 
-def completion(request: Request) -> int:
-    """Print the script for a shell."""
-    output = how_to_tell(request)
-    (shell,) = request.arguments
-    if shell not in SHELLS:
-        raise OptionError(f"SHELL is {shell!r:.40}, but must be one of {', '.join(SHELLS)}")
-    script = SHELLS[shell](suggested())
-    if output.get("json"):
-        say(json_text({"shell": shell, "script": script}))
-    elif not output.get("quiet"):
-        say(script.rstrip("\n"))
-    return 0
-
-
 def suggested() -> list[SuggestedVerb]:
     """All verbs, with the options of installed codecs, too."""
+    import inspect  # which takes long, and nobody else needs
+
     from formats import registry
     from formats.cli.verbs import VERBS
 
@@ -77,7 +60,7 @@ def suggested() -> list[SuggestedVerb]:
                     options[flag.names] = Suggested(flag.names, words, _follows(flag.metavar, values), values)
         options["-h", "--help"] = Suggested(("-h", "--help"), "Show the help", "")
         summary = _plain(inspect.cleandoc(verb.summary))
-        arguments = tuple(SHELLS) if verb.name == VERB.name else ()
+        arguments = tuple(SHELLS) if verb.name == VERB else ()
         found.append(SuggestedVerb(verb.name, summary, tuple(options.values()), arguments))
     return found
 
@@ -122,7 +105,7 @@ _{PROGRAM}() {{
     case "$verb" in
 {_indented(_bash_words(verbs), 8)}
     esac
-    if [[ $current == -* || $verb == {VERB.name} ]]; then
+    if [[ $current == -* || $verb == {VERB} ]]; then
         COMPREPLY=($(compgen -W "$words" -- "$current"))
     fi
 }}
@@ -185,7 +168,7 @@ _{PROGRAM}() {{
         _describe -o option found
         return
     fi
-    if [[ $verb == {VERB.name} ]]; then
+    if [[ $verb == {VERB} ]]; then
         compadd -- {" ".join(SHELLS)}
         return
     fi
@@ -245,15 +228,3 @@ def _indented(lines: Iterator[str] | Sequence[str], by: int) -> str:
 
 
 SHELLS: dict[str, Callable[[Sequence[SuggestedVerb]], str]] = {"bash": for_bash, "zsh": for_zsh, "fish": for_fish}
-VERB = Verb(
-    "completion",
-    """Print a script that completes `formats` in SHELL, which is bash, zsh or fish.
-
-    Add it to the start-up file of the shell: eval "$(formats completion bash)" into ~/.bashrc, eval
-    "$(formats completion zsh)" into ~/.zshrc after compinit, formats completion fish | source into
-    ~/.config/fish/config.fish.
-    """,
-    ("SHELL",),
-    groups(OutputOptions),
-    completion,
-)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from formats.cli.command_line import Verb
 from formats.cli.error_text import describe, error_to_json, traceback_lines
@@ -145,12 +145,13 @@ class DiffOptions:
     limit: int = option(DIFFERENCES, count(), f"Tell N differences; {DIFFERENCES} by default.")
 
 
-class Seen(NamedTuple):
+class Seen:
     """What was found in a file: the report, its lines, and whether all is well."""
 
-    report: Report
-    lines: Callable[[], Iterable[str]]
-    ok: bool = True
+    def __init__(self, report: Report, lines: Callable[[], Iterable[str]], ok: bool = True) -> None:
+        self.report = report
+        self.lines = lines
+        self.ok = ok
 
 
 def inspect(request: Request) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from formats.cli.command_line import Group
 from formats.cli.printing import show
@@ -13,15 +13,15 @@ from formats.registry import FORMAT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Protocol
 
     from formats.cli.command_line import Request
 
-    class Report(Protocol):
-        """What was done or found."""
 
-        def to_json(self) -> dict[str, Any]:
-            """The same in strings, numbers, lists and dictionaries."""
+class Report(Protocol):
+    """What was done or found."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The same in strings, numbers, lists and dictionaries."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from formats.cli import completion, several
+from formats.cli import several
 from formats.cli.command_line import Group, Verb, ask_key, flags_of
 from formats.cli.error_text import in_flags
 from formats.cli.file_verbs import FILE_VERBS
 from formats.cli.looking_verbs import LOOKING_VERBS, progress
+from formats.cli.printing import json_text, say
 from formats.cli.shared_options import OutputOptions, groups, how_to_tell, tell
 from formats.errors import OptionError
 from formats.registry import ReadOptions
@@ -144,6 +145,22 @@ def repair(request: Request) -> int:
     return 0
 
 
+def completion(request: Request) -> int:
+    """Print the script for a shell."""
+    from formats.cli.completion import SHELLS, suggested
+
+    output = how_to_tell(request)
+    (shell,) = request.arguments
+    if shell not in SHELLS:
+        raise OptionError(f"SHELL is {shell!r:.40}, but must be one of {', '.join(SHELLS)}")
+    script = SHELLS[shell](suggested())
+    if output.get("json"):
+        say(json_text({"shell": shell, "script": script}))
+    elif not output.get("quiet"):
+        say(script.rstrip("\n"))
+    return 0
+
+
 VERBS = (
     Verb(
         "convert",
@@ -178,5 +195,16 @@ VERBS = (
         repair,
     ),
     *FILE_VERBS,
-    completion.VERB,
+    Verb(
+        "completion",
+        """Print a script that completes `formats` in SHELL, which is bash, zsh or fish.
+
+        Add it to the start-up file of the shell: eval "$(formats completion bash)" into ~/.bashrc, eval
+        "$(formats completion zsh)" into ~/.zshrc after compinit, formats completion fish | source into
+        ~/.config/fish/config.fish.
+        """,
+        ("SHELL",),
+        groups(OutputOptions),
+        completion,
+    ),
 )

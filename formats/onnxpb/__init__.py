@@ -270,7 +270,7 @@ def checksums(source: Source, model: Model, original: Source | None) -> Iterator
     return checksums_of(model)
 
 
-def shared_data(plan: WritePlan, overwrite: bool) -> Iterable[Loss]:
+def losses_of_others(plan: WritePlan, overwrite: bool) -> Iterable[Loss]:
     """A loss for each other model whose weights the plan replaces, and for each data file that it leaves behind."""
     from formats.onnxpb.shared_data import check_shared_data, left_behind
 
@@ -278,7 +278,9 @@ def shared_data(plan: WritePlan, overwrite: bool) -> Iterable[Loss]:
 
 
 CODEC = Codec(
-    *("onnx", "ONNX protobuf", (".onnx",), OnnxOptions, sniff, read, plan), checksums=checksums, shared_data=shared_data
+    *("onnx", "ONNX protobuf", (".onnx",), OnnxOptions, sniff, read, plan),
+    checksums=checksums,
+    shared_data=losses_of_others,
 )
 
 
