@@ -177,7 +177,7 @@ def test_data_that_are_missing(web: WebServer, digits: Path) -> None:
     """A data file that is not there is told, with its address."""
     formats.convert(digits, web.folder / "m.onnx", external_data=True, size_threshold=0)
     (web.folder / "m.onnx.data").unlink()
-    with pytest.raises(ExternalDataError, match="does not exist; it must lie beside the model") as caught:
+    with pytest.raises(ExternalDataError, match="does not exist; it must be next to the model") as caught:
         formats.load(web.url("m.onnx"))
     assert web.url("m.onnx.data") == str(caught.value.path)
 
@@ -272,7 +272,7 @@ FAULTS = [
     (status(404), FileNotFoundError, "no such file", False),
     (status(410), FileNotFoundError, "no such file", False),
     (status(400), RemoteError, "answered 400", False),
-    (status(416), TensorDataError, "was changed", False),
+    (status(416), TensorDataError, "has changed", False),
     (status(429), RemoteError, "answered 429", True),
     (status(500), RemoteError, "answered 500", True),
     (status(502), RemoteError, "answered 502", True),
@@ -407,7 +407,7 @@ def test_a_file_that_is_replaced_while_the_graph_is_read(web: WebServer, larger:
             answer.headers["ETag"] = web.etag(path)
 
     web.fault = fault
-    with pytest.raises(TensorDataError, match="was changed"):
+    with pytest.raises(TensorDataError, match="has changed"):
         formats.inspect(larger, retries=0)
     web.forget()
     os.utime(path, ns=(2, 2))
