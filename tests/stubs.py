@@ -6,6 +6,7 @@ again each time, so that no list of it can grow old:
 
 - a function with a cache is an object of another kind, whose parameters mypy does not know;
 - an alias that is written as text, as `Annotated`, or for type checkers alone is not what it stands for;
+- the slots of a dataclass are only its own where it inherits others; mypy takes all fields for its slots;
 - an enum of protobuf is no class when it runs, and its values are plain numbers;
 - constructors of messages take no positional arguments, and say so in protobuf's words.
 """
@@ -22,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import is_dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, get_origin
@@ -34,6 +36,7 @@ CACHED = type(functools.cache(len))
 MISUNDERSTOOD = (  # and why
     r"formats\.ir\.model\.Message\.__repr__",  # `recursive_repr` has no names of parameters for mypy
     r"formats\.onnxpb\.proto\.(EnumType|E)",  # what the stub describes enums with
+    r"formats\.onnxzip\.far_entries\.FarEntry",  # a tuple with further attributes
     r"formats\..*@\d+",  # a class within a function
 )
 
@@ -71,6 +74,8 @@ def exceptions() -> Iterator[str]:
             if inspect.isclass(value) and value.__module__ == module.__name__:
                 cached = [key for key, member in vars(value).items() if isinstance(member, CACHED)]
                 yield from (rf"{prefix}\.{re.escape(name)}\.{re.escape(key)}" for key in cached)
+                if is_dataclass(value) and "__slots__" in vars(value):
+                    yield rf"{prefix}\.{re.escape(name)}\.__slots__"
         yield from (rf"{prefix}\.{re.escape(name)}(\..*)?" for name in aliases(module))
     for enum, values in ENUMS.items():
         scope, _, name = enum.rpartition(".")

@@ -161,7 +161,7 @@ def test_the_page_on_adding_operators_is_true() -> None:
     page = (ROOT / "docs" / "operators.md").read_text(encoding="utf-8")
     example = page.partition("```python\n")[2].partition("```")[0].strip()
     assert example in Path(activation.__file__).read_text(encoding="utf-8")
-    table = page.partition("| field | what it says |\n|---|---|\n")[2].partition("\n\n")[0]
+    table = page.partition("| field | meaning |\n|---|---|\n")[2].partition("\n\n")[0]
     names = {name for line in table.splitlines() for name in re.findall(r"`(\w+)`", line.split("|")[1])}
     assert names <= {field.name for field in fields(OperatorSpec)}
     assert {"row", "dims", "older", "rewritings", "faults", "deviation"} <= names
