@@ -122,7 +122,7 @@ def parse(text: str, message_class: type[T], max_depth: int = MAX_DEPTH) -> T:
     try:
         value = json.loads(text, object_pairs_hook=_Object, parse_constant=_refuse)
     except RecursionError:
-        raise LimitError("objects and lists are nested too deeplylylylylylylyly") from None
+        raise LimitError("objects and lists are nested too deeply") from None
     except json.JSONDecodeError as error:
         raise DecodeError(f"the text is not JSON: {error.msg} (line {error.lineno}, column {error.colno})") from None
     except ValueError as error:
