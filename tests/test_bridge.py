@@ -376,7 +376,7 @@ def test_what_is_no_path_is_told(given: Any, tmp_path: Path) -> None:
             call()
         assert ("formats.loads" in str(caught.value)) is (given is not None and given != 3)
     if not isinstance(given, bytes):
-        with pytest.raises(TypeError, match=r"expected the bytes of a model, got .*formats\.load reads"):
+        with pytest.raises(TypeError, match=r"expected the bytes of a model, got .*use formats\.load"):
             formats.loads(given)
 
 
