@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from formats.options import Row
 
-OUT_OF_MEMORY = ("failed to map segment", "annot allocate memory")  # what loading a library says
+# What loading a library says, and Python when an import finds no memory.
+OUT_OF_MEMORY = ("failed to map segment", "annot allocate memory", "error return without exception set")
 NO_DIRECTORY = "no such directory"  # as the engine says it
 # An option as the library's errors write it: `name` or `name=value`.
 KEYWORD = re.compile(r"`([a-z]\w*)(?:=([^`]*))?`")
