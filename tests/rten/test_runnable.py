@@ -259,6 +259,35 @@ def test_double_is_told():
     assert [("precision", True)] == [(loss.kind, loss.matters) for loss in found.losses]
 
 
+@pytest.mark.parametrize(
+    ("elem_type", "numbers", "told"),
+    [
+        ("int64", [5, 1 << 40], True),
+        ("int64", [-(1 << 33), 5], True),
+        ("int64", [5, (1 << 63) - 1], False),
+        ("uint32", [5, (1 << 31) + 7], True),
+        ("uint64", [5, (1 << 63) + 9], True),
+        ("int64", [5, (1 << 31) - 1], False),
+    ],
+)
+@pytest.mark.parametrize("is_node", [False, True])
+def test_constants_beyond_32_bits(runner, tmp_path, elem_type, numbers, told, is_node):
+    """Integers that RTen's loader clamps stay the nearest that RTen holds, and the report says so."""
+    array = np.array(numbers, elem_type)
+    text = f"g ({elem_type}[2] x) => (bool[2] y) {{ y = Less(w, x) }}"
+    model = onnx.load_from_string(of_text(text))
+    if is_node:
+        node = onnx.helper.make_node("Constant", [], ["w"], value=onnx.numpy_helper.from_array(array))
+        model.graph.node.insert(0, node)
+    else:
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, "w"))
+    found, data = rewritten(model.SerializeToString())
+    assert told is ("clamped" in {loss.kind for loss in found.losses if loss.matters})
+    (tmp_path / "m.onnx").write_bytes(data)
+    (output,) = runner.run(tmp_path / "m.onnx", {"x": np.array([7, 7], np.int32)})
+    assert [number < 7 for number in numbers] == output.astype(bool).tolist()
+
+
 STAYS = {
     "reduce": ("g (float[2,3] x) => (float[2,1] y) { y = ReduceMean<axes=[1]>(x) }", 13),
     "unsqueeze": ("g (float[2,3] x) => (float[2,1,3] y) { y = Unsqueeze<axes=[1]>(x) }", 11),

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from formats.ir.dtypes import BY_NUMBER, INT32, INT64, type_name
+from formats.ir.dtypes import BY_NUMBER, INT32, INT64, UINT64, type_name
 from formats.ir.model import Attribute, Dimension, Graph, Tensor, Type, ValueInfo
 from formats.ir.storage import from_numpy, with_raw_data
 from formats.rten.graph.constants import convert
-from formats.rten.types import HOLDERS, READ_TYPES
+from formats.rten.types import HOLDERS, INT64_LIMITS, READ_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -101,7 +101,10 @@ def _tensor(tensor: Tensor) -> Tensor:
     if wanted is None:
         return tensor
     if wanted == INT64:
-        found = from_numpy(tensor.numpy().astype("int64"), tensor.name)
+        numbers = tensor.numpy()
+        if tensor.data_type == UINT64:
+            numbers = numbers.clip(max=INT64_LIMITS[1])
+        found = from_numpy(numbers.astype("int64"), tensor.name)
         return replace(found, doc_string=tensor.doc_string)
     return replace(with_raw_data(tensor, convert(tensor).source), data_type=wanted)
 

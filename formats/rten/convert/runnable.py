@@ -16,15 +16,19 @@ from formats.registry import Change, Runnable
 from formats.rten.convert.legalize import legalize
 from formats.rten.convert.read_types import READ_AS, element_type, has_unknown_dims, in_read_types
 from formats.rten.convert.refusal import Refusal, RefusalError
+from formats.rten.graph.constants import NEAREST, convert
+from formats.rten.graph.encoder import constants_of
 from formats.rten.graph.names import without_hiding
+from formats.rten.graph.uses import find_uses
 from formats.rten.target import ONNX_LOADER
-from formats.rten.types import NOT_NUMBERS
+from formats.rten.types import NOT_NUMBERS, PARTLY_HELD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from formats.rten.convert.kept import Kept
     from formats.rten.convert.legalize import Legalized
+    from formats.rten.convert.loss_report import Losses
 
 # The IR versions that came with operator sets, which a model of one of these has at least.
 IR_VERSIONS: Final = {8: 3, 9: 4, 10: 5, 11: 6, 12: 7, 15: 8, 19: 9, 21: 10, 23: 11, 24: 12, 25: 13}
@@ -60,12 +64,23 @@ def runnable(model: Model) -> Runnable:
         detail = f"the model is of operator set {version}, before of {given}: what is rewritten needs its {needed[1]}"
         losses.add("opset_version", detail, "opset_import", "ai.onnx", matters=False)
     kinds = {found.elem_type for types in legalized.types.values() for found in types.values()}
+    _note_clamped(made.graph or Graph(), losses)
     graph = in_read_types(made.graph or Graph(), kinds, losses)
     graph = without_hiding(_with_plain_references(graph))
     refusals = [*legalized.refusals, *_unheld_interface(made.graph or Graph())]
     error = RefusalError(refusals) if refusals else None
     stops = () if error is None else tuple(error.reasons)
     return Runnable(replace(made, graph=graph), losses.lines(), tuple(_changes(model, legalized)), error, stops)
+
+
+def _note_clamped(graph: Graph, losses: Losses) -> None:
+    """Report the constants whose integers the loader clamps to 32 bits, other than the bounds of slices."""
+    for where, inner in graphs(graph):
+        bounds = find_uses(inner).bounds
+        for name, (tensor, place) in constants_of(inner, where).items():
+            if tensor.data_type in PARTLY_HELD and name not in bounds and convert(tensor).change == "clamped":
+                detail = f"{type_name(tensor.data_type)} constants become INT32; {NEAREST}"
+                losses.add("clamped", detail, place, name)
 
 
 def _with_plain_references(graph: Graph) -> Graph:

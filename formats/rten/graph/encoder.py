@@ -20,7 +20,7 @@ from formats.rten.convert.refusal import Refusal
 from formats.rten.file.forms import NAME, Filled, Form, Gap
 from formats.rten.graph.attribute_tables import Problem, encode_attributes
 from formats.rten.graph.attributes import shared_attributes
-from formats.rten.graph.constants import INLINE_ELEMENTS, TensorSection, constant_tensor, convert, densify
+from formats.rten.graph.constants import INLINE_ELEMENTS, NEAREST, TensorSection, constant_tensor, convert, densify
 from formats.rten.graph.names import Names
 from formats.rten.graph.ordering import defined, graphs, mentioned, subgraphs
 from formats.rten.graph.uses import find_uses
@@ -98,7 +98,7 @@ class Encoder:
         self._written = self._written_within(graph, outer or frozenset())
         nodes = _NodeList(self._written)
         uses = find_uses(graph)
-        constants = self._constants(graph, where)
+        constants = constants_of(graph, where)
         inputs = [value for value in graph.input if value.name not in constants]
         if not all(value.name for value in inputs):
             raise EncodeError("an input has no name", where=f"{where}.input")
@@ -164,19 +164,6 @@ class Encoder:
                 raise EncodeError(f"the value {name!r} is used, but nothing produces it", where=where)
         return captured
 
-    def _constants(self, graph: Graph, where: str) -> dict[str, tuple[Tensor, str]]:
-        """The constants of a graph by name, each with its place: initialisers, sparse ones, and Constant nodes."""
-        found: dict[str, tuple[Tensor, str]] = {}
-        for index, tensor in enumerate(graph.initializer):
-            found[tensor.name or ""] = tensor, f"{where}.initializer[{index}]"
-        for index, sparse in enumerate(graph.sparse_initializer):
-            if sparse.values is not None:
-                found[sparse.values.name or ""] = densify(sparse), f"{where}.sparse_initializer[{index}]"
-        for node in graph.node:
-            if _is_constant(node):
-                found[node.output[0]] = constant_tensor(node), _node_place(node, where)
-        return found
-
     def _constant(self, name: str, tensor: Tensor, where: str, *, exact: bool) -> tuple[Form, Values]:
         """The form of a constant and what goes into it: small ones hold their elements, others say where those are."""
         try:
@@ -192,7 +179,7 @@ class Encoder:
             elif constant.change == "rounded":
                 self.losses.add("rounded", f"{kinds}, rounded", where, name)
             elif exact:
-                self.losses.add("clamped", f"{kinds}; what does not fit becomes the nearest that does", where, name)
+                self.losses.add("clamped", f"{kinds}; {NEAREST}", where, name)
         small = source.nbytes <= INLINE_ELEMENTS * element.nbytes
         table: Table = {"shape": constant.dims, "dtype": element.constant_type}
         if self._inline and not small:
@@ -346,6 +333,20 @@ def _element_number(value: ValueInfo) -> int:
         kind = outer.elem_type if outer else None
     tensor: TensorType | None = kind.tensor_type if kind else None
     return (tensor.elem_type or 0) if tensor else 0
+
+
+def constants_of(graph: Graph, where: str) -> dict[str, tuple[Tensor, str]]:
+    """The constants of a graph by name, each with its place: initialisers, sparse ones, and Constant nodes."""
+    found: dict[str, tuple[Tensor, str]] = {}
+    for index, tensor in enumerate(graph.initializer):
+        found[tensor.name or ""] = tensor, f"{where}.initializer[{index}]"
+    for index, sparse in enumerate(graph.sparse_initializer):
+        if sparse.values is not None:
+            found[sparse.values.name or ""] = densify(sparse), f"{where}.sparse_initializer[{index}]"
+    for node in graph.node:
+        if _is_constant(node):
+            found[node.output[0]] = constant_tensor(node), _node_place(node, where)
+    return found
 
 
 def _is_constant(node: Node) -> bool:
