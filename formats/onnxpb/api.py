@@ -70,7 +70,7 @@ def load(f: Readable, format: str | None = None, load_external_data: bool = True
     `format` is "protobuf", "textproto", "json" or any other that `formats` reads, or a serializer's
     (`serialization.registry`); by default that of the content or the extension, and protobuf where these tell nothing.
 
-    Raises: FormatError where it cannot be read; OSError where the file cannot.
+    Raises: FormatError if it cannot be read; OSError if the file cannot.
     """
     return wrap(_parse(f, format, ParseOptions(load_external_data, **options)))
 
@@ -182,7 +182,7 @@ def save(proto: Any, f: Writable, format: str | None = None, **options: Any) -> 
     `proto` has as external. Where such a tensor has raw data, they go to the file that it names, and replace it. A
     reference stays as it is where it is true of the destination too; otherwise its data go along.
 
-    Raises: FormatError where it cannot be written, TypeError for options that the format does not have; OSError where
+    Raises: FormatError if it cannot be written, TypeError for options that the format does not have; OSError where
     the file cannot be written. Nothing was written then, and what was there is untouched.
     """
     _serialize(_message(proto), f, format, SerializeOptions(**options))

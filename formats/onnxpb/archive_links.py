@@ -42,7 +42,7 @@ RELINK = "`formats convert ARCHIVE GRAPH --link --force` links the graph to the 
 def payloads_of(link: ArchiveLink, file: File) -> frozenset[tuple[int, int]]:
     """The file offset and size of each entry of the archive that is open, where that is the one of the link.
 
-    Raises: ExternalDataError where it is not.
+    Raises: ExternalDataError if it is not.
     """
     source = file.span()
     if source.nbytes != link.nbytes:
@@ -83,7 +83,7 @@ def plan_model(model: Model, destination: Path, size_threshold: int) -> WritePla
 
     Those of less than `size_threshold` bytes are in the graph, where shape inference finds them.
 
-    Raises: EncodeError where they are in none, or where a reference from `destination` to it would not work.
+    Raises: EncodeError if they are in none, or where a reference from `destination` to it would not work.
     """
     archive, entries, linked = _linked(model, size_threshold)
     losses = _check_place(archive, destination)
@@ -113,7 +113,7 @@ def plan_model(model: Model, destination: Path, size_threshold: int) -> WritePla
 def _linked(model: Model, size_threshold: int) -> tuple[File, list[Entry], dict[int, FileSpan]]:
     """The archive in which tensors of the model have entries, its entries, and where these tensors are, by `id`.
 
-    Raises: EncodeError where there is none, or more than one, or an entry is not aligned.
+    Raises: EncodeError if there is none, or more than one, or an entry is not aligned.
     """
     known: dict[File, list[Entry]] = {}
     payloads: dict[File, set[tuple[int, int]]] = {}
@@ -162,7 +162,7 @@ def _check_alignment(tensor: Tensor, where: str, span: FileSpan) -> None:
 def _check_place(archive: File, destination: Path) -> list[Loss]:
     """What some programs do not take, where a graph at `destination` refers to the archive.
 
-    Raises: EncodeError where hardly any does.
+    Raises: EncodeError if hardly any does.
     """
     path = archive.path
     try:

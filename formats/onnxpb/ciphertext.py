@@ -176,7 +176,7 @@ class Pieces:
     def read(self, number: int) -> bytes:
         """One piece.
 
-        Raises: CryptError where it is not what it was in the first pass.
+        Raises: CryptError if it is not what it was in the first pass.
         """
         piece = self._read(number)
         expected = self._checks[number * CHECK_BYTES : (number + 1) * CHECK_BYTES]
@@ -193,7 +193,7 @@ class Pieces:
 def read_ciphertext(source: Source, offset: int, nbytes: int) -> bytes:
     """A range of a file that had it when it was opened.
 
-    Raises: CryptError where it has it no more.
+    Raises: CryptError if it has it no more.
     """
     try:
         return source.read(offset, nbytes)

@@ -73,7 +73,7 @@ class Repeated(MutableSequence[T]):
     def _stored(self, value: Any) -> Any:
         """What is stored for `value`.
 
-        Raises: TypeError or ValueError where the field cannot hold it.
+        Raises: TypeError or ValueError if the field cannot hold it.
         """
         return self._field.check(value)  # type: ignore[misc]
 
@@ -148,7 +148,7 @@ class Repeated(MutableSequence[T]):
     def remove(self, value: T) -> None:
         """Remove the first element equal to `value`.
 
-        Raises: ValueError where there is none.
+        Raises: ValueError if there is none.
         """
         if value not in self:
             raise ValueError("remove(x): x not in container")

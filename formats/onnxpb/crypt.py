@@ -102,7 +102,7 @@ BY_TITLE = {variant.title: variant for variant in VARIANTS.values()}
 def read_model(source: Source, path: Path | None, options: ReadOptions) -> Model:
     """The model in the encrypted file `source`; its weights are decrypted when they are asked for.
 
-    Raises: CryptError as `decrypt` does, and where there is no key; DecodeError where the text is not a model.
+    Raises: CryptError as `decrypt` does, and where there is no key; DecodeError if the text is not a model.
     """
     from formats.onnxpb import external
 
@@ -124,7 +124,7 @@ def cautions(source: Source, model: Model) -> Iterator[Loss]:
 def plan_model(model: Model, destination: Path, options: CryptOptions) -> WritePlan:
     """How to write `model`, encrypted, to the one file `destination`; external data move into it.
 
-    Raises: CryptError where there is no key, and as `encrypt` does; ExternalDataError where weights are missing.
+    Raises: CryptError if there is no key, and as `encrypt` does; ExternalDataError if weights are missing.
     """
     from formats.onnxpb import OnnxOptions, external
 
@@ -160,7 +160,7 @@ def encrypt(
 
     Salt and nonce are random; to give them is for tests.
 
-    Raises: CryptError where there is no such variant, or it cannot encrypt that much.
+    Raises: CryptError if there is no such variant, or it cannot encrypt that much.
     """
     form = VARIANTS.get(variant)
     if form is None:
@@ -189,7 +189,7 @@ def decrypt(source: Source, password: bytes, *, allow_encryption: int | None = N
     Reads all of `source` once. A variant that cannot be found intact, 1, is opened only where `allow_encryption` is
     its number.
 
-    Raises: CryptError where the key is wrong, the file was changed or cut short, now or later, or its variant is not
+    Raises: CryptError if the key is wrong, the file was changed or cut short, now or later, or its variant is not
     allowed.
     """
     head = read_ciphertext(source, 0, min(source.nbytes, GCM.ciphertext_offset))
@@ -220,7 +220,7 @@ def decrypt(source: Source, password: bytes, *, allow_encryption: int | None = N
 def sniff_variant(head: bytes) -> Variant:
     """The variant of the encrypted model that starts with `head`.
 
-    Raises: CryptError where it is none, or one that this version does not know.
+    Raises: CryptError if it is none, or one that this version does not know.
     """
     for variant in VARIANTS.values():
         if head.startswith(variant.magic):
@@ -233,7 +233,7 @@ def sniff_variant(head: bytes) -> Variant:
 def by_title(title: str) -> Variant:
     """The variant with a cipher of that name.
 
-    Raises: ValueError where there is none.
+    Raises: ValueError if there is none.
     """
     if title not in BY_TITLE:
         raise ValueError(f"encryption is {title!r}, but must be one of {', '.join(BY_TITLE)}")
@@ -243,7 +243,7 @@ def by_title(title: str) -> Variant:
 def check_variant(source: Source, wanted: Variant) -> None:
     """Nothing, where the encrypted model `source` is of the variant that is wanted.
 
-    Raises: CryptError where it is of another one, or none.
+    Raises: CryptError if it is of another one, or none.
     """
     found = sniff_variant(read_ciphertext(source, 0, min(source.nbytes, len(CBC.magic))))
     if found is not wanted:
@@ -287,7 +287,7 @@ def _new_stream(variant: Variant, key: bytes, header: bytes) -> Stream:
 def _ciphers() -> Any:
     """The module `ciphers`.
 
-    Raises: MissingPackageError where the library that it needs is missing.
+    Raises: MissingPackageError if the library that it needs is missing.
     """
     with needed("cryptography", "encrypted models"):
         from formats.onnxpb import ciphers

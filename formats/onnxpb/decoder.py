@@ -138,7 +138,7 @@ class FieldsInSource:
     def decode(self) -> list[Any]:
         """The elements.
 
-        Raises: DecodeError; TensorDataError where the file was changed since it was opened.
+        Raises: DecodeError; TensorDataError if the file was changed since it was opened.
         """
         for file in self.source.files():
             file.check_unchanged()
@@ -287,7 +287,7 @@ class _Decoder:
     def read(self, position: int, nbytes: int) -> bytes:
         """The bytes of a field that are needed in memory.
 
-        Raises: LimitError where they are too many.
+        Raises: LimitError if they are too many.
         """
         if nbytes > FIELD_BYTES:
             raise LimitError(

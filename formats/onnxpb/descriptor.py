@@ -138,7 +138,7 @@ class Enum:
     def Name(self, number: int) -> str:  # noqa: N802 - protobuf's name
         """The name of a number.
 
-        Raises: ValueError where there is none; TypeError where `number` is no integer.
+        Raises: ValueError if there is none; TypeError if `number` is no integer.
         """
         if not isinstance(number, int):
             raise TypeError(f"Enum value for {self.DESCRIPTOR.name} must be an int, but got {type(number)} {number!r}.")
@@ -150,7 +150,7 @@ class Enum:
     def Value(self, name: str) -> int:  # noqa: N802 - protobuf's name
         """The number of a name.
 
-        Raises: ValueError where there is none.
+        Raises: ValueError if there is none.
         """
         value = self.DESCRIPTOR.values_by_name.get(name)
         if value is None:

@@ -32,7 +32,7 @@ def encode(message: Any, replace: Callable[[Tensor], Tensor] | None = None) -> l
     `replace` is asked for every tensor, at any depth, and what it returns is written in its place. What is still
     undecoded is written as it was read, and `replace` is not asked for its tensors.
 
-    Raises: EncodeError where a field holds what its type cannot.
+    Raises: EncodeError if a field holds what its type cannot.
     """
     with collector_paused():
         try:

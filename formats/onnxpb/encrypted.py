@@ -33,7 +33,7 @@ def save_encrypted(
     `encryption` is "AES-256-GCM", "ChaCha20-Poly1305" or "AES-256-CBC". The last, which onnx-light uses by default,
     cannot show whether the file was changed or made up.
 
-    Raises: CryptError where it cannot be encrypted; TensorDataError where weights are missing; OSError.
+    Raises: CryptError if it cannot be encrypted; TensorDataError if weights are missing; OSError.
     """
     execute(_encrypted(proto, Path(f), key, encryption), EngineOptions(overwrite=True))
 
@@ -44,7 +44,7 @@ def load_encrypted(f: str | os.PathLike[str], key: Key | str | bytes, *, encrypt
     The file may be of each kind that shows whether it was changed, or of the kind `encryption` only, where that is
     given: "AES-256-CBC" opens what cannot show it.
 
-    Raises: CryptError where the key is wrong, the file was tampered with or is of another kind; DecodeError; OSError.
+    Raises: CryptError if the key is wrong, the file was tampered with or is of another kind; DecodeError; OSError.
     """
     return _decrypted(File.open(f).span(), Path(f), key, encryption)
 

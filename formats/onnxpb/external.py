@@ -65,7 +65,7 @@ def locate_data(model: Model, path: Path | None, file: File | None = None, *, ha
 
     `file` is what was opened there, where it was.
 
-    Raises: DecodeError where there is no graph; ExternalDataError where a place cannot be or may not be read.
+    Raises: DecodeError if there is no graph; ExternalDataError if a place cannot be or may not be read.
     """
     if model.graph is None:
         raise DecodeError("the message has no graph, so it is not an ONNX model")
@@ -79,7 +79,7 @@ def locate_data(model: Model, path: Path | None, file: File | None = None, *, ha
 def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePlan:
     """How to write `model` to `destination`, and its external data beside it.
 
-    Raises: EncodeError or ExternalDataError where the data file cannot have the name that is asked for.
+    Raises: EncodeError or ExternalDataError if the data file cannot have the name that is asked for.
     """
     if options.link:
         from formats.onnxpb import archive_links
@@ -130,7 +130,7 @@ class Weights(NamedTuple):
 def weights_of(model: Model, options: OnnxOptions) -> Weights:
     """Which tensors of a model have to move.
 
-    Raises: ExternalDataError where the bytes of one cannot be reached.
+    Raises: ExternalDataError if the bytes of one cannot be reached.
     """
     if options.is_safetensors:
         from formats.onnxpb import safetensors

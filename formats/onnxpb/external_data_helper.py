@@ -86,7 +86,7 @@ def set_external_data(
 ) -> None:
     """A tensor with raw data is marked as external: `save` writes them to `location`, beside the model.
 
-    Raises: ValueError where it has no raw data.
+    Raises: ValueError if it has no raw data.
     """
     message: Tensor = unwrap(tensor)
     if message.raw_data is None:
@@ -119,7 +119,7 @@ def convert_model_to_external_data(
     All go to `location`, by default a name that no other model has, or each to a file with the name of its tensor.
     Those of initialisers do, and with `convert_attribute` all.
 
-    Raises: ValueError for an absolute location; FileExistsError where that file exists.
+    Raises: ValueError for an absolute location; FileExistsError if that file exists.
     """
     if location and all_tensors_to_one_file:
         if os.path.isabs(location):  # noqa: PTH117 - a text, of which the answer is part of the contract
@@ -139,7 +139,7 @@ def convert_model_to_external_data(
 def convert_model_from_external_data(model: Any) -> None:
     """Tensors that are marked as external are so no longer, and keep their raw data.
 
-    Raises: ValueError where one has none, since they were not loaded.
+    Raises: ValueError if one has none, since they were not loaded.
     """
     for where, tensor in walk.external_tensors(unwrap(model)):
         if tensor.raw_data is None:
@@ -151,7 +151,7 @@ def convert_model_from_external_data(model: Any) -> None:
 def load_external_data_for_tensor(tensor: Any, base_dir: str | os.PathLike[str]) -> None:
     """The external data of a tensor are its raw data, which stay in their file, in `base_dir`, until they are read.
 
-    Raises: ExternalDataError where they are not there, or may not be read; OSError.
+    Raises: ExternalDataError if they are not there, or may not be read; OSError.
     """
     with protobuf_errors():
         _load([("", unwrap(tensor))], DataFiles(Path(base_dir) / "model.onnx"))
@@ -160,7 +160,7 @@ def load_external_data_for_tensor(tensor: Any, base_dir: str | os.PathLike[str])
 def load_external_data_for_model(model: Any, base_dir: str | os.PathLike[str]) -> None:
     """All external data of a model are raw data, as `load_external_data_for_tensor` makes them.
 
-    Raises: ExternalDataError where they are not there, or may not be read; OSError.
+    Raises: ExternalDataError if they are not there, or may not be read; OSError.
     """
     with protobuf_errors():
         found = unwrap(model)
@@ -181,7 +181,7 @@ def save_external_data(tensor: Any, base_path: str | os.PathLike[str]) -> None:
     The reference tells where; the tensor keeps its raw data. An offset that it has must be where the file ends, or up
     to 64 KiB behind.
 
-    Raises: TensorDataError where there are no raw data, or the offset is elsewhere; ExternalDataError for a location
+    Raises: TensorDataError if there are no raw data, or the offset is elsewhere; ExternalDataError for a location
     outside; OSError.
     """
     message: Tensor = unwrap(tensor)

@@ -43,7 +43,7 @@ def rows_of(message: str) -> tuple[MessageField, ...]:
 def present_fields(message: Any) -> Iterator[tuple[MessageField, Sequence[Any]]]:
     """The fields that are there, each with its values: as many as it has, or one where it is not repeated.
 
-    Raises: WireError where typed data of a tensor are not what they should be.
+    Raises: WireError if typed data of a tensor are not what they should be.
     """
     for row in rows_of(message.message):
         value = getattr(message, row.name)
@@ -95,7 +95,7 @@ def shortest(value: float) -> float:
 def to_float(value: float) -> float:
     """The nearest number of 32 bits; one that is too large for that becomes infinite.
 
-    Raises: TypeError where it is no number.
+    Raises: TypeError if it is no number.
     """
     try:
         return float(_FLOAT.unpack(_FLOAT.pack(value))[0])

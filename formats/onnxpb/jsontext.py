@@ -49,7 +49,7 @@ T = TypeVar("T")
 def to_json(message: Any) -> str:
     """The message as JSON text.
 
-    Raises: EncodeError where a field holds what its type or JSON cannot; WireError where a tensor's typed data are
+    Raises: EncodeError if a field holds what its type or JSON cannot; WireError if a tensor's typed data are
     wrong.
     """
     try:

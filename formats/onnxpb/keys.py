@@ -28,7 +28,7 @@ class Key:
         onnx-light takes bytes for Latin-1 text and encodes that as UTF-8. To open what it encrypted with bytes above
         0x7f, give it as that text: `password.decode("latin-1")`.
 
-        Raises: TypeError for a value of another type; CryptError where it is empty.
+        Raises: TypeError for a value of another type; CryptError if it is empty.
         """
         if isinstance(password, Key):
             return password
@@ -42,7 +42,7 @@ class Key:
     def from_file(cls, path: str | os.PathLike[str]) -> Key:
         """The content of a file, without the line end that editors put behind it.
 
-        Raises: OSError where it cannot be read; CryptError where it is empty or too long to be a key.
+        Raises: OSError if it cannot be read; CryptError if it is empty or too long to be a key.
         """
         with Path(path).open("rb") as file:
             content = file.read(MAX_KEY_BYTES + 1)
@@ -56,7 +56,7 @@ class Key:
     def from_environment(cls, name: str) -> Key:
         """The value of an environment variable.
 
-        Raises: CryptError where it is not set or empty.
+        Raises: CryptError if it is not set or empty.
         """
         if not (value := os.environ.get(name)):
             raise CryptError(f"the environment variable {name}, which should hold the key, is not set")

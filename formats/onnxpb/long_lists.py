@@ -133,7 +133,7 @@ class LongList:
     def decode(self) -> list[Any]:
         """The elements.
 
-        Raises: TensorDataError where the file was changed since it was opened.
+        Raises: TensorDataError if the file was changed since it was opened.
         """
         for file in self.source.files():
             file.check_unchanged()

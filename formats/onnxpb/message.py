@@ -157,7 +157,7 @@ class ProtoMessage:
     def WhichOneof(self, name: Any) -> str | None:
         """The name of the field of a oneof that is set.
 
-        Raises: ValueError where there is no such oneof.
+        Raises: ValueError if there is no such oneof.
         """
         oneof = self.DESCRIPTOR.oneofs_by_name.get(_name(name))
         if oneof is None:
@@ -277,7 +277,7 @@ class ProtoMessage:
     def SerializeToString(self, deterministic: bool | None = None) -> bytes:
         """The serialised message, of any size; the same every time.
 
-        Raises: EncodeError where it is nested too deep; TensorDataError or OSError where weights cannot be read.
+        Raises: EncodeError if it is nested too deep; TensorDataError or OSError if weights cannot be read.
         """
         segments = self._segments()
         return b"".join([part if isinstance(part, bytes) else cast("Source", part).view() for part in segments])
@@ -287,7 +287,7 @@ class ProtoMessage:
     def ParseFromString(self, data: bytes | bytearray | memoryview) -> int:
         """The message is the one that `data` hold; the number of bytes.
 
-        Raises: DecodeError where they are none, and the message is as it was.
+        Raises: DecodeError if they are none, and the message is as it was.
         """
         ir = self._decoded(data)
         self.Clear()
@@ -297,7 +297,7 @@ class ProtoMessage:
     def MergeFromString(self, data: bytes | bytearray | memoryview) -> int:
         """What is set in the message that `data` hold is set here; the number of bytes.
 
-        Raises: DecodeError where they are none, and the message is as it was.
+        Raises: DecodeError if they are none, and the message is as it was.
         """
         self._merge(self._decoded(data))
         return len(data)
@@ -306,14 +306,14 @@ class ProtoMessage:
     def FromString(cls: type[M], data: bytes | bytearray | memoryview) -> M:
         """The message that `data` hold.
 
-        Raises: DecodeError where they are none.
+        Raises: DecodeError if they are none.
         """
         return cls._of(cls._decoded(data))
 
     def ParseFromFile(self, path: str | os.PathLike[str], options: ParseOptions | None = None) -> None:
         """The message is the one in a file, with its external data.
 
-        Raises: FormatError where there is none; OSError where the file cannot be read.
+        Raises: FormatError if there is none; OSError if the file cannot be read.
         """
         from formats.onnxpb import api
 
@@ -327,7 +327,7 @@ class ProtoMessage:
     ) -> None:
         """The message is in the file `path`, and its large tensors in the file `location` beside it, if that is given.
 
-        Raises: FormatError where it cannot be written; OSError where the file cannot.
+        Raises: FormatError if it cannot be written; OSError if the file cannot.
         """
         from formats.onnxpb import api
 

@@ -47,7 +47,7 @@ for _name, _descriptor in DESCRIPTORS.items():
 def wrap(ir: Any) -> Any:
     """The message over an object of the IR; a change of one is a change of the other.
 
-    Raises: TypeError where `ir` is none.
+    Raises: TypeError if `ir` is none.
     """
     if not isinstance(ir, MESSAGE_CLASSES):
         raise TypeError(f"expected an object of formats.ir.model, got {type(ir).__name__}")

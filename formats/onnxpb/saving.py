@@ -63,7 +63,7 @@ class SerializeOptions:
 def plan_message(message: Any, path: Path, form: Codec | ProtoSerializer, options: SerializeOptions) -> WritePlan:
     """How to write a message of any class to `path`, and the data of a model beside it.
 
-    Raises: TypeError for options that the format does not have; FormatError where it cannot hold the message.
+    Raises: TypeError for options that the format does not have; FormatError if it cannot hold the message.
     """
     plan = _plan(message, path, form, options)
     nbytes = plan.files[-1].nbytes

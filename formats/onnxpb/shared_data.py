@@ -31,7 +31,7 @@ MODELS = (".onnx",)
 def check_shared_data(plan: WritePlan, overwrite: bool) -> list[Loss]:
     """A loss for each model in the folder, other than those to be written, whose weights the plan replaces.
 
-    Raises: FileExistsError where there is one, without `overwrite`.
+    Raises: FileExistsError if there is one, without `overwrite`.
     """
     companions, models = plan.files[: -plan.models], plan.files[-plan.models :]
     names = {file.path.name for file in companions if os.path.lexists(file.path)}

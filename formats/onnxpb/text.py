@@ -52,7 +52,7 @@ _CHARACTERS = {code: _BYTES[code] for code in range(128)} | {0xDC00 + byte: _BYT
 def to_text(message: Any) -> str:
     """The message as text.
 
-    Raises: EncodeError where a field holds what its type cannot; WireError where a tensor's typed data are wrong.
+    Raises: EncodeError if a field holds what its type cannot; WireError if a tensor's typed data are wrong.
     """
     output: list[str] = []
     try:

@@ -31,7 +31,7 @@ def read_model(
 ) -> Model:
     """The model that `parse` finds in the text `source`; its external data are looked for beside `path`.
 
-    Raises: DecodeError where the text is wrong; ExternalDataError as for `.onnx` files.
+    Raises: DecodeError if the text is wrong; ExternalDataError as for `.onnx` files.
     """
     model = parse(read_text(source), Model, options.max_depth)
     return external.locate_data(model, path, next(source.files(), None), hard_links=options.hard_links)
@@ -40,7 +40,7 @@ def read_model(
 def read_text(source: Source) -> str:
     """The text of a file, in memory; a mark of the byte order at its start does not count.
 
-    Raises: DecodeError where it is not UTF-8.
+    Raises: DecodeError if it is not UTF-8.
     """
     try:
         return str(source.view(), "utf-8").removeprefix("\ufeff")
@@ -53,7 +53,7 @@ def plan_model(
 ) -> WritePlan:
     """How to write the text that `print_message` makes of `model` to the one file `destination`.
 
-    Raises: EncodeError where the text cannot hold the model; ExternalDataError where weights that it should hold are
+    Raises: EncodeError if the text cannot hold the model; ExternalDataError if weights that it should hold are
     missing.
     """
     losses: list[Loss] = []

@@ -64,7 +64,7 @@ def encode_varint(value: int) -> bytes:
 def decode_varint(data: Buffer, position: int) -> tuple[int, int]:
     """The unsigned value of the varint at `position`, and the position after it.
 
-    Raises: WireError where it is longer than 10 bytes or exceeds 64 bits; IndexError where the buffer ends in it.
+    Raises: WireError if it is longer than 10 bytes or exceeds 64 bits; IndexError if the buffer ends in it.
     """
     first = data[position]
     second = data[position + 1] if first >= 0x80 else 0

@@ -156,7 +156,7 @@ def _buffer(section: Source) -> bytes | memoryview:
 def read_model(source: Source) -> Model:
     """The model in a .rten file of either version, in RTen's form: nodes are operators of the domain "rten".
 
-    Raises: DecodeError where the file is not one that RTen could load.
+    Raises: DecodeError if the file is not one that RTen could load.
     """
     from formats.rten.file.fbs import read as read_table
     from formats.rten.graph.decoder import Decoder

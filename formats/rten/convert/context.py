@@ -112,7 +112,7 @@ class Context:
     def operator(self) -> OperatorSpec:
         """The operator of the node.
 
-        Raises: Refused where it is not known.
+        Raises: Refused if it is not known.
         """
         operator = spec_of(self.node)
         if operator is None:
@@ -122,7 +122,7 @@ class Context:
     def input(self, place: int) -> str:
         """The name of a required input.
 
-        Raises: Refused where the node has none at that place.
+        Raises: Refused if the node has none at that place.
         """
         name = self.optional(place)
         if not name:
@@ -153,7 +153,7 @@ class Context:
     def known_rank(self, name: str) -> int:
         """The number of dims of a value.
 
-        Raises: Refused where it is unknown.
+        Raises: Refused if it is unknown.
         """
         rank = self.rank(name)
         if rank is None:
@@ -163,7 +163,7 @@ class Context:
     def static_dims(self, name: str, first: int = 0) -> tuple[int, ...]:
         """The dims of a value from axis `first` on.
 
-        Raises: Refused where one of them is no known number.
+        Raises: Refused if one of them is no known number.
         """
         dims = self.dims(name)
         sizes = () if dims is None else tuple(dim for dim in dims[first:] if isinstance(dim, int))
@@ -175,7 +175,7 @@ class Context:
     def static_ints(self, name: str) -> tuple[int, ...]:
         """The elements of a small integer vector or scalar.
 
-        Raises: Refused where they are not known before the model runs.
+        Raises: Refused if they are not known before the model runs.
         """
         held = self.scope.ints(name)
         if held is None:
@@ -225,7 +225,7 @@ class Context:
     def check_size(self, *dims: int) -> None:
         """Nothing, for a constant that may be made.
 
-        Raises: Refused where it has more elements than any sensible model needs.
+        Raises: Refused if it has more elements than any sensible model needs.
         """
         if prod(dims) > MAX_ELEMENTS:
             raise Refused(f"needs a constant of dims {list(dims)}, more than {MAX_ELEMENTS} elements")
@@ -279,7 +279,7 @@ class Context:
     def replace(self, *values: str) -> list[Node]:
         """The emitted nodes with `values` as the outputs of the node that they replace.
 
-        Raises: Refused where the node has an output that somebody wants and for which there is no value.
+        Raises: Refused if the node has an output that somebody wants and for which there is no value.
         """
         outputs = self.node.output
         for place in range(len(values), len(outputs)):

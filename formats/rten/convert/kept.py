@@ -116,7 +116,7 @@ class Kept:
     def readable(self, node: Node, spec: OperatorSpec) -> Node:
         """A legal node without what asks for nothing, as the loader reads it.
 
-        Raises: Refused where it does not.
+        Raises: Refused if it does not.
         """
         node = without_neutral(node, spec)
         found = problems(node_in_read_types(node), self._target)

@@ -71,7 +71,7 @@ def legalize(model: Model, exact: bool = False, target: Target = ALL_RELEASES) -
     all releases of the `target`. Where that reads ONNX, nodes that it reads as what they were rewritten to stay as they
     are.
 
-    Raises: TensorDataError where a constant that decides a form cannot be read.
+    Raises: TensorDataError if a constant that decides a form cannot be read.
     """
     versions = {entry.domain or "": entry.version or 1 for entry in model.opset_import}
     version = versions[""] = versions.get("", versions.pop("ai.onnx", 1))

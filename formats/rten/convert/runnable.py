@@ -45,7 +45,7 @@ def _version(model: Model) -> int:
 def runnable(model: Model) -> Runnable:
     """The model as ONNX that RTen runs; the given one is not changed, and weights are shared.
 
-    Raises: TensorDataError where a constant that decides a form cannot be read.
+    Raises: TensorDataError if a constant that decides a form cannot be read.
     """
     given = version = _version(model)
     legalized = legalize(model, target=ONNX_LOADER)

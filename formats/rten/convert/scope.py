@@ -187,7 +187,7 @@ class Scope:
     def numbers(self, name: str) -> list[float] | None:
         """The elements of a constant, flat, as Python numbers; `None` where it is no constant.
 
-        Raises: TensorDataError where the data cannot be had.
+        Raises: TensorDataError if the data cannot be had.
         """
         array = self.array(name)
         return None if array is None else array.astype(float).ravel().tolist()
@@ -195,7 +195,7 @@ class Scope:
     def array(self, name: str, depth: int = MAX_COPIES) -> np.ndarray[Any, np.dtype[Any]] | None:
         """The elements of a constant, or of one made of others in no more than `depth` steps; else `None`.
 
-        Raises: TensorDataError where the data cannot be had.
+        Raises: TensorDataError if the data cannot be had.
         """
         tensor = self.constant(name)
         if tensor is not None:

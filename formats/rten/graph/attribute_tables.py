@@ -230,7 +230,7 @@ def decode_attributes(
 ) -> list[Attribute]:
     """The ONNX attributes that an attribute table stands for: all that it says, defaults too.
 
-    Raises: DecodeError where the table is missing, of another operator, or has an unknown enumerator.
+    Raises: DecodeError if the table is missing, of another operator, or has an unknown enumerator.
     """
     row = _row(spec)
     if not row.attrs:

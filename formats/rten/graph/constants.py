@@ -43,7 +43,7 @@ class Constant(NamedTuple):
 def convert(tensor: Tensor) -> Constant:
     """The tensor as one of RTen's types; its elements are converted when they are read.
 
-    Raises: EncodeError for strings and complex numbers, TensorDataError where the data are not there.
+    Raises: EncodeError for strings and complex numbers, TensorDataError if the data are not there.
     """
     element = HOLDERS.get(tensor.data_type or 0)
     if element is None:
@@ -105,7 +105,7 @@ def _widen_small(row: DataType, element: Element) -> Transform:
 def densify(sparse: SparseTensor) -> Tensor:
     """The dense tensor that a sparse one stands for; its name is that of the values.
 
-    Raises: TensorDataError where values and indices do not fit each other or the dims.
+    Raises: TensorDataError if values and indices do not fit each other or the dims.
 
     Spec: onnx.proto, SparseTensorProto.
     """
@@ -131,7 +131,7 @@ def densify(sparse: SparseTensor) -> Tensor:
 def constant_tensor(node: Node) -> Tensor:
     """The tensor that a Constant node holds, in whichever of its attributes.
 
-    Raises: EncodeError where there is none.
+    Raises: EncodeError if there is none.
     """
     for attribute in node.attribute:
         if attribute.name == "value" and attribute.t is not None:

@@ -167,7 +167,7 @@ def pool(node: Node, context: Context) -> list[Node] | None:
 def _check_room(context: Context, geometry: Window, data: str, pads: tuple[int, ...] | None) -> None:
     """Nothing, where the window fits into the padded data, as far as their sizes are known.
 
-    Raises: Refused where it does not: runtimes differ in what they make of that.
+    Raises: Refused if it does not: runtimes differ in what they make of that.
     """
     rank, dims = len(geometry.kernel), context.dims(data)
     for axis, size in enumerate(dims[2:] if dims is not None and pads is not None else ()):

@@ -137,7 +137,7 @@ def unknown_dims(rank: Dim) -> Dims | None:
 def normalize(axis: int, rank: int) -> int:
     """The axis counted from the front.
 
-    Raises: IndexError where there is no such axis.
+    Raises: IndexError if there is no such axis.
     """
     if not -rank <= axis < rank:
         raise IndexError(axis)

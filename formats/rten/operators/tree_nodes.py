@@ -44,7 +44,7 @@ class Trees:
     def __post_init__(self) -> None:
         """Count the levels above the deepest leaf.
 
-        Raises: Refused where nodes lead nowhere, in a circle, or deeper than what is written out.
+        Raises: Refused if nodes lead nowhere, in a circle, or deeper than what is written out.
         """
         import numpy
 
@@ -67,7 +67,7 @@ class Trees:
     def table(self, count: int, empty: float = 0.0) -> NDArray[Any]:
         """A row for each leaf, with what it has for each of `count` targets; `empty` where it has nothing.
 
-        Raises: Refused where a leaf has several numbers for a target, which no exporter writes.
+        Raises: Refused if a leaf has several numbers for a target, which no exporter writes.
         """
         import numpy
 

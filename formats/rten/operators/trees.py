@@ -68,7 +68,7 @@ class Walk:
     def table(self, values: NDArray[Any], elem_type: int = INT32) -> str:
         """A constant that is looked up.
 
-        Raises: Refused where all of them are larger than the model that they are made of.
+        Raises: Refused if all of them are larger than the model that they are made of.
         """
         self.room -= values.size * 4
         if self.room < 0:

@@ -93,7 +93,7 @@ class GraphRaiser:
     def value(self, name: str) -> Value:
         """The value that RTen calls `name`.
 
-        Raises: EncodeError where there is none.
+        Raises: EncodeError if there is none.
         """
         raiser: GraphRaiser | None = self
         while raiser is not None:
