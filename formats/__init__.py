@@ -90,7 +90,7 @@ if TYPE_CHECKING:
     from formats.tensordata.source import Source
     from formats.verification import Finding, Verification, verify
 
-# The names of each module; codecs have functions of the same names, so each stands with the one that is meant.
+# The names of each module; codecs have functions of the same names, so each name stands with its module.
 _NAMES = {
     "adoption": "from_onnx from_onnx_ir",
     "batches": "convert_many",
@@ -229,7 +229,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # a type checker shall see the names that there are, and no others
+if not TYPE_CHECKING:  # a type checker must see only the names that exist
 
     def __getattr__(name: str) -> Any:
         """The public name, imported now and found at once afterwards."""

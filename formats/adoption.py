@@ -1,4 +1,4 @@
-"""Objects of other packages as models of ours; `bridge.py` has the way there. Each package is imported when needed."""
+"""Makes our models from objects of other packages; `bridge.py` does the opposite. Packages are imported when needed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def model_of(model: Any) -> Model:
     """The model of the IR for a `ModelProto` of `formats.onnxpb` or of `onnx`, or an `onnx_ir.Model`.
 
-    Raises: TypeError for anything else; FormatError where it cannot be read.
+    Raises: TypeError for anything else; FormatError if it cannot be read.
     """
     if isinstance(model, Model):
         return model
@@ -52,14 +52,14 @@ def from_onnx(proto: Any, base_dir: str | os.PathLike[str] | None = None) -> Mod
     References to external data are resolved in `base_dir`; without it they are kept, but their data is not available.
     A message of more than 2 GiB loses the unknown fields of its outermost parts.
 
-    Raises: ExternalDataError where external data cannot be or may not be read.
+    Raises: ExternalDataError if external data cannot be or may not be read.
     """
     model: Model = _from_protobuf(proto, Model)
     return model if base_dir is None else locate_data(model, Path(base_dir) / "model.onnx")
 
 
 def _from_protobuf(proto: Any, message_class: type[Any]) -> Any:
-    """The object of the IR for a message: by way of its bytes, or by its fields where these are too many."""
+    """The object of the IR for a message: from its bytes, or from its fields if there are too many bytes."""
     if (data := _serialized(proto)) is not None:
         return decode(Literal(data), message_class)
     message, rest = message_class(), type(proto)()
@@ -82,7 +82,7 @@ def _from_protobuf(proto: Any, message_class: type[Any]) -> Any:
 
 
 def _serialized(proto: Any) -> bytes | None:
-    """The bytes of a message, or `None` where they are too many for protobuf."""
+    """The bytes of a message, or `None` if they are too many for protobuf."""
     with needed("google", "messages of onnx"):
         from google.protobuf.message import EncodeError as TooLargeError  # type: ignore[import-untyped]
 
@@ -99,7 +99,7 @@ def _serialized(proto: Any) -> bytes | None:
 def from_onnx_ir(model: Any) -> Model:
     """Make a model of an `onnx_ir.Model`: weights in memory are copied, external data stays in its files.
 
-    Raises: ExternalDataError where external data cannot be or may not be read.
+    Raises: ExternalDataError if external data cannot be or may not be read.
     """
     with needed("onnx_ir", "models of onnx-ir"):
         import onnx_ir

@@ -1,4 +1,4 @@
-"""What callers of the library hand in as a model, as its bytes or as its path."""
+"""The arguments that callers of the library give as a model, as its bytes or as its path."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ AnyModel: TypeAlias = Model | _Message | _HasGraphs
 
 
 def model_of(model: Any) -> Model:
-    """A model of ours, or one of another package as one of ours.
+    """Our model for the argument; the model of another package is converted.
 
     Raises: TypeError for anything else.
     """
@@ -44,7 +44,7 @@ def model_of(model: Any) -> Model:
 def buffer_of(data: Any) -> memoryview:
     """The bytes of a model, which are not copied.
 
-    Raises: TypeError for what is none.
+    Raises: TypeError if the argument is not bytes.
     """
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise TypeError(f"expected the bytes of a model, got {type(data).__name__}; use formats.load to read a file")
@@ -54,7 +54,7 @@ def buffer_of(data: Any) -> memoryview:
 def local_path_of(path: Any) -> Path:
     """The path of a model file of this system.
 
-    Raises: OptionError for an address; TypeError for what is no path.
+    Raises: OptionError for an address; TypeError if the argument is not a path.
     """
     found = path_of(path)
     if hasattr(found, "storage_options"):
@@ -67,7 +67,7 @@ def local_path_of(path: Any) -> Path:
 def path_of(path: Any) -> Path:
     """The path of a model file; for an address, or a `UPath` with one, an `Address`.
 
-    Raises: TypeError for what is none.
+    Raises: TypeError if the argument is not a path.
     """
     if isinstance(path, str) and ("://" in path or "::" in path):
         from formats.tensordata import address

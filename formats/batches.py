@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from formats.keywords import JobKeywords
 
 WINDOW = 1024  # jobs that an executor has at a time, done or not: more than any cluster has workers
-JOBS_PER_PROCESS = 4  # that a pool has at a time: enough that none waits, and few to do again where one is killed
+JOBS_PER_PROCESS = 4  # jobs that a pool has at a time: enough that no process waits, and few to repeat if one is killed
 INTERRUPT: int | None = getattr(signal, "SIGUSR1", None)  # ends the job of a worker, and not the worker
-GRACE_SECONDS = 5.0  # for a worker whose parent is gone to remove what it has half written
+GRACE_SECONDS = 5.0  # for a worker without a parent, to remove its incomplete files
 OF_CONVERSIONS = ("from_format", "to_format", "strict", "lenient")
 
 
@@ -111,7 +111,7 @@ def convert_many(
 def _checked(job: Job, keywords: Mapping[str, Any]) -> dict[str, Any]:
     """The keywords of a job.
 
-    Raises: OptionError where one is not possible; that of a destination whose format nobody knows is the job's own.
+    Raises: OptionError if a keyword is not possible. An unknown format of the destination is an error of the job.
     """
     merged = {**keywords, **job.options}
     if merged.get("progress") is not None:
@@ -129,9 +129,9 @@ def _checked(job: Job, keywords: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _located(job: Job, keywords: Mapping[str, Any]) -> Job:
-    """The job; where it has addresses, these know the options of their stores.
+    """The job; if it has addresses, they get the options of their stores.
 
-    Raises: OptionError where one is not possible.
+    Raises: OptionError if an option is not possible.
     """
     if not (is_address(job.source) or is_address(job.destination)):
         return job
@@ -144,7 +144,7 @@ def _located(job: Job, keywords: Mapping[str, Any]) -> Job:
 
 
 def _check_destinations(jobs: Sequence[Job]) -> None:
-    """Raises OptionError where two jobs write to one place."""
+    """Raises OptionError if two jobs write to the same place."""
     seen: dict[str, Job] = {}
     for job in jobs:
         other = seen.setdefault(os.path.normcase(str(job.destination.absolute())), job)
@@ -163,7 +163,7 @@ def _task(number: int, item: tuple[Job, dict[str, Any]], book: Manifest | None) 
 
 
 def _fingerprint(keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """The options on which the bytes that are written depend, as JSON has them; a key is never among them."""
+    """The options that change the written bytes, as JSON values; a key is never one of them."""
     without = names_of(EngineOptions) | {"key"}
     texts = {name: value for name, value in keywords.items() if name not in without and value is not None}
     found: dict[str, Any] = json.loads(json.dumps(texts, default=str, sort_keys=True))
@@ -171,11 +171,11 @@ def _fingerprint(keywords: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Queue:
-    """The tasks that nobody has begun yet, in their order."""
+    """The tasks that have not begun yet, in their order."""
 
     def __init__(self, tasks: Iterable[Task], book: Manifest | None) -> None:
         self.is_stopped = False
-        self.refusal: RuntimeError | None = None  # of an executor that takes none any more
+        self.refusal: RuntimeError | None = None  # of an executor that accepts no more tasks
         self._tasks = deque(tasks)
         self._book = book
 
@@ -187,7 +187,7 @@ class _Queue:
         return bool(self._tasks)
 
     def take(self) -> Task:
-        """The next one, which is about to begin."""
+        """The next task, which is about to begin."""
         task = self._tasks.popleft()
         if not is_address(task.job.destination) and not os.path.lexists(task.job.destination):
             task = task._replace(begun=time())
@@ -196,11 +196,11 @@ class _Queue:
         return task
 
     def put_back(self, task: Task) -> None:
-        """It was not begun after all."""
+        """Put a task back that did not begin."""
         self._tasks.appendleft(task)
 
     def stop(self) -> None:
-        """None is begun any more."""
+        """Begin no more tasks."""
         self.is_stopped = True
         self._tasks.clear()
 
@@ -211,8 +211,8 @@ class _Queue:
 def _through(executor: Executor, queue: _Queue, window: int = 0) -> Generator[tuple[Task, JobResult], None, None]:
     """Each task with its result, as they come.
 
-    Where a pool of processes breaks down, which is for good, processes of our own do the rest; another executor that
-    does is the error of all that it has.
+    If a pool of processes breaks, it stays broken; our own processes then do the other tasks. If another executor
+    breaks, all tasks that it has get its error.
     """
     processes = getattr(executor, "_max_workers", 0)  # of a pool
     function = partial(run_elsewhere, folder=os.getcwd())  # noqa: PTH109 - a text
@@ -233,7 +233,7 @@ def _through(executor: Executor, queue: _Queue, window: int = 0) -> Generator[tu
 def _outcomes(
     executor: Executor, function: Callable[[Task], JobResult], queue: _Queue, window: int
 ) -> Generator[tuple[Task, JobResult | BaseException], None, None]:
-    """Each task with its result, or with what happened to its worker; what is left in the queue was refused."""
+    """Each task with its result, or with what happened to its worker; tasks left in the queue were refused."""
     done: SimpleQueue[Future[JobResult]] = SimpleQueue()
     waiting: dict[Future[JobResult], Task] = {}
     try:
@@ -263,7 +263,7 @@ def _outcomes(
                 yield task, error
     finally:
         for other in waiting:
-            other.cancel()  # what nobody waits for
+            other.cancel()  # the futures that nobody waits for
 
 
 def _lost(error: BaseException) -> FormatError:
@@ -279,10 +279,10 @@ def _lost(error: BaseException) -> FormatError:
 def _in_processes(
     queue: _Queue, count: int, suspects: Sequence[Task] = ()
 ) -> Generator[tuple[Task, JobResult], None, None]:
-    """Each task with its result, as they come, of processes of our own.
+    """Each task with its result, as they come, from our own processes.
 
-    Where one is killed, nobody knows which of the tasks that were not done was its; each of these `suspects` is tried
-    alone then.
+    If a process is killed, nobody knows which of the unfinished tasks it had. Each of these `suspects` is then tried
+    alone.
     """
     while queue or suspects:
         alone = _Queue([task.again() for task in suspects], None)
@@ -307,7 +307,7 @@ def _in_processes(
 
 @contextmanager
 def _pool(count: int) -> Iterator[ProcessPoolExecutor]:
-    """So many processes; where the caller is interrupted, what they have half written is removed."""
+    """A pool of processes; if the caller is interrupted, their incomplete files are removed."""
     context: BaseContext = multiprocessing.get_context()
     if context.get_start_method() == "fork" and threading.active_count() > 1:  # a lock of another thread stays locked
         context = multiprocessing.get_context("forkserver")
@@ -324,7 +324,7 @@ def _pool(count: int) -> Iterator[ProcessPoolExecutor]:
 
 
 class _Worker:
-    """What this process is about, if it is one of a pool."""
+    """The state of this process, if it is a worker of a pool."""
 
     is_busy: ClassVar[bool] = False
 
@@ -332,8 +332,8 @@ class _Worker:
 def _begin_worker() -> None:
     """A worker leaves Ctrl+C to its parent, and ends soon after it.
 
-    When it is interrupted, its job ends and the engine removes what is half written; between jobs it has nothing to
-    remove, and waits for what the pool says. Where a pool breaks down, it ends its processes with SIGTERM.
+    If a worker is interrupted during a job, the job ends and the engine removes incomplete files. Between jobs, it has
+    nothing to remove and waits for the pool. A pool that breaks ends its processes with SIGTERM.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end)

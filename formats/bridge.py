@@ -1,4 +1,4 @@
-"""Models as objects of other packages, each imported when it is first needed; `adoption.py` has the way back.
+"""Models as objects of other packages, each imported when it is first needed; `adoption.py` does the opposite.
 
 How weights reach onnxruntime was measured with version 1.31 and a weight of 200 MB:
 
@@ -8,9 +8,9 @@ How weights reach onnxruntime was measured with version 1.31 and a weight of 200
 | `add_external_initializers`                      | 1      | 1                         |
 | `add_external_initializers_from_files_in_memory` | 1      | 2                         |
 
-With the first, onnxruntime maps the file, at whatever offset the weight is in it; the last cannot be used beside it.
-So weights that are in a file are referred to, be it a model, an archive or a data file, and what is only in memory,
-or is stored in another form than onnxruntime's, is handed over with the second.
+The first way maps the file, and the weight can be at any offset in it. The last way cannot be used together with the
+first. So weights in a file (a model, an archive or a data file) use the first way. Weights that are only in memory,
+or that are stored in another form than onnxruntime's, use the second way.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 SMALL_BYTES = 1024  # weights below this size stay in the model: onnxruntime wants some to infer shapes
 FOLDER_KEY = "session.model_external_initializers_file_folder_path"
-COMPLEX = frozenset((14, 15))  # of which onnxruntime makes no values
+COMPLEX = frozenset((14, 15))  # types that onnxruntime has no values for
 
 
 # onnx
@@ -53,13 +53,13 @@ def to_onnx(model: Any) -> Any:
 
     It contains all weights, including those in other files; only references to unknown data are kept.
 
-    Raises: EncodeError where the model is not consistent; TensorDataError or OSError where weights cannot be read.
+    Raises: EncodeError if the model is not consistent; TensorDataError or OSError if weights cannot be read.
     """
     return _to_onnx(_raised(model), _inlined)
 
 
 def _raised(model: Any) -> Model:
-    """The model of the IR, in the operators of ONNX; it says nothing of an archive that its weights are in."""
+    """The model of the IR, in the operators of ONNX; it does not mention the archive that contains its weights."""
     return without_link(conversion.raise_model(model)[0])
 
 
@@ -77,7 +77,7 @@ def _inlined(tensor: Tensor) -> Tensor:
 
 
 def _to_protobuf(message: Any, proto: Any, stored: Callable[[Tensor], Tensor]) -> None:
-    """An empty message becomes that of the IR: by way of its bytes, or by its fields where these are too many."""
+    """An empty message becomes that of the IR: from its bytes, or from its fields if there are too many bytes."""
     message = stored(message) if isinstance(message, Tensor) else message
     writes, nbytes = lay_out(encode(message, stored))
     if nbytes <= PROTOBUF_LIMIT_BYTES:
@@ -111,7 +111,7 @@ def to_onnx_ir(model: Any) -> Any:
 
     Unknown fields are lost, because `onnx_ir` cannot hold them.
 
-    Raises: EncodeError where the model is not consistent; TensorDataError or OSError where weights cannot be read.
+    Raises: EncodeError if the model is not consistent; TensorDataError or OSError if weights cannot be read.
     """
     with needed("onnx_ir", "models of onnx-ir"):
         import onnx_ir
@@ -151,8 +151,8 @@ def onnxruntime_session(
     is in use. onnxruntime copies other weights; the session keeps the model alive. `sess_options` are changed, so use
     them for only one session.
 
-    Raises: FormatError where the model cannot be read, or has more than 2 GiB without the initialisers of its graphs;
-    what onnxruntime raises where it refuses the model.
+    Raises: FormatError if the model cannot be read, or has more than 2 GiB without the initialisers of its graphs;
+    the error of onnxruntime if it refuses the model.
     """
     if isinstance(sess_options, (list, tuple)):
         raise TypeError("sess_options comes before providers, as with InferenceSession; name them: providers=[...]")
@@ -185,10 +185,10 @@ def onnxruntime_session(
 
 @dataclass
 class _Weights:
-    """The initialisers that do not go into the model for onnxruntime, and what stands there for them.
+    """The initialisers that are not in the model for onnxruntime, and the references that replace them there.
 
-    All files that are referred to are in `folder` or below; onnxruntime refuses others. `in_memory` are initialisers
-    of the main graph: it takes no others by their names.
+    All referenced files are in `folder` or below; onnxruntime refuses others. `in_memory` are initialisers of the main
+    graph: onnxruntime accepts no others by name.
     """
 
     folder: Path | None = None
@@ -213,7 +213,7 @@ class _Weights:
                 self.in_memory.append((tensor, tensor.numpy()))
 
     def locate(self, file: File) -> str | None:
-        """The place of a file from the folder, or `None` where it is not there, or no longer the same."""
+        """The path of a file relative to the folder, or `None` if the file is not below it or has changed."""
         if not file.is_local:
             return None
         path = Path(os.path.realpath(file.path))

@@ -1,4 +1,4 @@
-"""What a caller chooses for a conversion: the options of a conversion itself, and all options by who they are for."""
+"""The options that a caller chooses for a conversion, grouped by the part that uses them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ConversionOptions:
-    """What a conversion is told, whatever the formats.
+    """The options of a conversion that do not depend on the formats.
 
-    `from_format`, `to_format`: of the files, where content and extension do not tell. `strict`: where a loss matters,
-    nothing is written. `lenient`: what is not as the format wants it, but clear, is passed over, such as an archive
-    that was made with a zip tool.
+    `from_format`, `to_format`: the formats of the files, if content and extension do not show them. `strict`: if a
+    loss matters, nothing is written. `lenient`: a file that breaks a rule of its format, but has a clear meaning, is
+    accepted, such as an archive that was made with a zip tool.
 
     Raises: OptionError for an invalid value.
     """
@@ -40,9 +40,9 @@ class ConversionOptions:
 
 @dataclass(frozen=True, slots=True)
 class RaisingOptions:
-    """How a model in the operators of its format becomes one in ONNX's.
+    """How a model with the operators of its format becomes a model with ONNX operators.
 
-    `pin`: types of inputs and outputs by name, where they should not be those of the format, such as "int64", "bool"
+    `pin`: types of inputs and outputs by name, if they must differ from those of the format, such as "int64", "bool"
     or "float16".
 
     Raises: OptionError for an invalid value.
@@ -64,10 +64,10 @@ class RaisingOptions:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeOptions:
-    """By what a model in ONNX is to be run.
+    """Which program will run an ONNX model.
 
-    `runtime`: the name of a program whose own loader reads ONNX, such as "rten"; what that refuses or computes
-    otherwise than ONNX says is rewritten.
+    `runtime`: the name of a program whose own loader reads ONNX, such as "rten". Operators that it refuses, or
+    computes differently from ONNX, are rewritten.
 
     Raises: OptionError for an invalid value.
     """
@@ -81,7 +81,7 @@ class RuntimeOptions:
 
 
 class Choice(NamedTuple):
-    """What a caller has chosen, by who it is for."""
+    """The options that a caller has chosen, grouped by the part that uses them."""
 
     engine: EngineOptions
     target: Any
@@ -91,9 +91,9 @@ class Choice(NamedTuple):
 
 
 def choose(target: Codec, options: object, given: Mapping[str, Any], *, reads: bool = False) -> Choice:
-    """The options of the engine, the target format, of raising, of the runtime and, where a file is read too, of that.
+    """The options of the engine, the target format, of raising, of the runtime and, if a file is read, of reading.
 
-    Raises: OptionError where one is not known or not possible, is given twice, or is needed and missing.
+    Raises: OptionError if an option is unknown, not possible, given twice, or needed and missing.
     """
     kinds: list[type] = [EngineOptions, target.options, RaisingOptions, RuntimeOptions, ReadOptions]
     known = set().union(*map(names_of, kinds if reads else kinds[:-1]))
@@ -123,7 +123,7 @@ def choose(target: Codec, options: object, given: Mapping[str, Any], *, reads: b
 
 
 def _no_use(names: list[str], known: set[str], target: Codec) -> OptionError:
-    """The error about options that the target does not have, and perhaps no format."""
+    """The error about options that the target does not have; maybe no format has them."""
     of_others = set(names_of(ReadOptions)).union(*(names_of(codec.options) for codec in registry.codecs()))
     if not (unheard := [name for name in names if name not in of_others]):
         listed = " and ".join(f"`{name}`" for name in sorted(names))

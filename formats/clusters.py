@@ -21,7 +21,7 @@ def dask_executor(address: str) -> Iterator[Executor]:
     `address` is that of the scheduler, such as tcp://10.0.0.1:8786, or the name of the file that it wrote with
     `--scheduler-file`. Every job is done, whatever Dask has results of already.
 
-    Raises: MissingPackageError where Dask is not installed; OptionError where that is no address; OSError where no
+    Raises: MissingPackageError if Dask is not installed; OptionError if that is no address; OSError if no
     scheduler answers there.
     """
     with needed("distributed", "jobs on a Dask cluster"):

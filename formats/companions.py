@@ -86,7 +86,7 @@ def model_files(
 
     This also reads the other graphs in the folder: a data file that one of them uses, too, stays when the model moves.
 
-    Raises: FormatError where the model cannot be read; OSError where a file cannot.
+    Raises: FormatError if the model cannot be read; OSError if a file cannot.
     """
     return open_files(local_path_of(path), format, made(ReadOptions, options)).listed
 

@@ -81,7 +81,7 @@ def load(
     The model of a `.rten` file has RTen's operators, so that it can be written without changes; `raise_model` converts
     it to ONNX's operators, as `save` and `convert` do for other formats.
 
-    Raises: FormatError where it cannot be read; OSError where the file cannot.
+    Raises: FormatError if it cannot be read; OSError if the file cannot.
     """
     reading = made(ReadOptions, options)
     return open_model(path_of(path), format, reading, lenient=lenient).model
@@ -92,7 +92,7 @@ def loads(data: bytes | bytearray | memoryview, *, format: str | None = None, **
 
     `options` are those of `ReadOptions`.
 
-    Raises: FormatError where it cannot be read.
+    Raises: FormatError if it cannot be read.
     """
     reading = made(ReadOptions, options)
     source = Literal(buffer_of(data))
@@ -200,7 +200,7 @@ def raise_model(model: AnyModel, **options: Unpack[RaiseKeywords]) -> tuple[Mode
 
     It returns `model` itself unless that was read from a `.rten` file. `options` are `RaisingOptions`.
 
-    Raises: FormatError for a model that is not well formed, or where a type is not possible.
+    Raises: FormatError for a model that is not well formed, or if a type is not possible.
     """
     model = model_of(model)
     own = _own_codec(model)

@@ -25,7 +25,7 @@ EXTRAS = {
 def needed(package: str, purpose: str) -> Iterator[None]:
     """A context for the import of `package`, which `purpose`, a plural, needs.
 
-    Raises: MissingPackageError where it is not installed, saying how to install it.
+    Raises: MissingPackageError if it is not installed, saying how to install it.
     """
     try:
         yield

@@ -151,7 +151,7 @@ def _is_graph_def(head: Head) -> bool:
 
 
 def _is_open_vino_weights(head: Head) -> bool:
-    """Nothing marks these bytes; the file beside them does, and who asks knows that no reader takes them."""
+    """Nothing marks these bytes; the file next to them does, and who asks knows that no reader takes them."""
     return head.path is not None and head.path.suffix == ".bin" and head.path.with_suffix(".xml").is_file()
 
 

@@ -226,7 +226,7 @@ def inspect(
     With `nodes`, also every node. With `params`, also the parameters of each part: of initialisers whose names have the
     same words, up to so many after those that all have; dots and slashes are between words.
 
-    Raises: FormatError where it cannot be read; OSError where the file cannot.
+    Raises: FormatError if it cannot be read; OSError if the file cannot.
     """
     path, reading, chosen = path_of(path), made(ReadOptions, options), RuntimeOptions(runtime)
     codec, source, model = read_model(path, format, reading)

@@ -172,8 +172,8 @@ def folders_of(jobs: Sequence[Job], folder: Path, *, parents: bool, dry_run: boo
 
     In a dry run none is made, and it is only looked whether they could be.
 
-    Raises: FileNotFoundError where the one around `folder` does not exist, unless `parents` shall be made;
-    FileExistsError or NotADirectoryError where something else is in the way.
+    Raises: FileNotFoundError if the one around `folder` does not exist, unless `parents` shall be made;
+    FileExistsError or NotADirectoryError if something else is in the way.
     """
     if is_address(folder):  # a store has none
         yield

@@ -76,7 +76,7 @@ def layout(
 ) -> tuple[FileLayout, ...]:
     """What the files of a model consist of, the model file first; `options` are those of `load`.
 
-    Raises: FormatError where it cannot be read; OSError where a file cannot.
+    Raises: FormatError if it cannot be read; OSError if a file cannot.
     """
     reading = made(ReadOptions, options)
     codec, source, model = read_model(path_of(path), format, reading)

@@ -29,7 +29,7 @@ def link(
     RTen accepts it only if the archive's name ends in `.data`. If the archive changes, link it again; our readers
     refuse the graph until then. `options` are those of `load`.
 
-    Raises: EncodeError where the archive is in another folder, a symbolic link, has no entries, or has a tensor at no
+    Raises: EncodeError if the archive is in another folder, a symbolic link, has no entries, or has a tensor at no
     multiple of the size of its elements; others as `convert` does.
     """
     return convert(archive, destination, to_format="onnx", link=True, overwrite=overwrite, fsync=fsync, **options)

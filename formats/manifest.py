@@ -94,7 +94,7 @@ def is_same_file(path: Path, other: Path) -> bool:
 
 
 def _is_same(files: Sequence[Mapping[str, Any]], beside: Path) -> bool:
-    """Whether all these files, of the model at `beside`, have the size and the SHA-256 that were noted."""
+    """Whether all these files, of the model at `next to`, have the size and the SHA-256 that were noted."""
     paths = [_path(file["path"], beside) for file in files]
     try:
         sizes = all(File.open(path).nbytes == file["nbytes"] for path, file in zip(paths, files, strict=True))
@@ -129,7 +129,7 @@ def of_report(
 ) -> Record:
     """The record of a conversion; `before` are the stamps of the source from before it began.
 
-    Raises: TensorDataError where the source was changed meanwhile, so that its digest would be that of another file.
+    Raises: TensorDataError if the source was changed meanwhile, so that its digest would be that of another file.
     """
     sources = _files(report.source_files)
     destinations = _files([file.path for file in report.files])
@@ -208,7 +208,7 @@ class Manifest:
 
     Of a dry run, it is only read.
 
-    Raises: DecodeError where the file at `path` is no manifest; BlockingIOError where another run has it.
+    Raises: DecodeError if the file at `path` is no manifest; BlockingIOError if another run has it.
     """
 
     def __init__(self, path: Path, done_elsewhere: bool = False, *, dry_run: bool = False) -> None:

@@ -195,7 +195,7 @@ def settle(options: Any) -> None:
 def checked(row: Row, value: Any) -> Any:
     """The value, as code uses it.
 
-    Raises: OptionError where it is not of the row's kind.
+    Raises: OptionError if it is not of the row's kind.
     """
     try:
         return row.kind.checked(value)
@@ -215,7 +215,7 @@ def bad_value(name: str, kind: Kind, value: Any) -> OptionError:
 def made(options: type[T], given: Mapping[str, Any], *, of: str = "") -> T:
     """The options that are `given` by name; what each of them implies is given as well.
 
-    Raises: OptionError where one has no such name or value. `of` says whose options these are.
+    Raises: OptionError if one has no such name or value. `of` says whose options these are.
     """
     known = names_of(options)
     if unknown := [name for name in given if name not in known]:
@@ -226,7 +226,7 @@ def made(options: type[T], given: Mapping[str, Any], *, of: str = "") -> T:
 def implied(options: type, given: Mapping[str, Any]) -> dict[str, Any]:
     """The options that are given, and those that they imply.
 
-    Raises: OptionError where one of them excludes another.
+    Raises: OptionError if one of them excludes another.
     """
     result = dict(given)
     for row in rows_of(options):

@@ -132,7 +132,7 @@ class Reader(Protocol):
     """What gives the model in a whole file."""
 
     def __call__(self, source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS, /) -> Model:
-        """The model in `source`, whose companion files are looked for beside `path`."""
+        """The model in `source`, whose companion files are looked for next to `path`."""
 
 
 class Region(NamedTuple):
@@ -191,12 +191,12 @@ class Runtime(NamedTuple):
     data_alignment: int
 
     def check_name(self, data_file: str) -> None:
-        """Raises OptionError where the runtime would not read a file of external data, because of its name."""
+        """Raises OptionError if the runtime would not read a file of external data, because of its name."""
         if not self.reads_data_file(data_file):
             raise OptionError(f"`external_data` is {data_file!r}, where RTen wants a name such as model.onnx.data")
 
     def check_data_files(self, plan: WritePlan, alignment: int) -> None:
-        """Raises OptionError where the runtime would not read the files of external data of a plan."""
+        """Raises OptionError if the runtime would not read the files of external data of a plan."""
         *data_files, _ = plan.files
         for file in data_files:
             self.check_name(file.path.name)

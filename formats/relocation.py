@@ -84,8 +84,8 @@ def copy_model(
     that of models with common weights may be, it is used. With `overwrite`, the model at `dst` and its data files are
     replaced, but no other file. With `parents`, folders around `dst` are made. With `dry_run`, nothing is written.
 
-    Raises: FormatError where the model cannot be read, or has the extension of another format at `dst`; OSError
-    where the files cannot be written. If it raises, nothing was written.
+    Raises: FormatError if the model cannot be read, or has the extension of another format at `dst`; OSError
+    if the files cannot be written. If it raises, nothing was written.
     """
     engine = EngineOptions(overwrite=overwrite, parents=parents, dry_run=dry_run, fsync=fsync)
     return _relocate(local_path_of(src), _place(dst, local_path_of(src)), engine, moves=False)
@@ -118,7 +118,7 @@ def remove_model(path: str | os.PathLike[str], *, all_data: bool = False, dry_ru
     A graph can name any file in the folder as its data, so by default the names must match. A data file that another
     graph in the folder uses stays, and so does the target of a link. With `dry_run`, nothing is removed.
 
-    Raises: FormatError where the model cannot be read; OSError where a file cannot be removed.
+    Raises: FormatError if the model cannot be read; OSError if a file cannot be removed.
     """
     with _lock(local_path_of(path), dry_run):
         opened = open_files(local_path_of(path), None, READ_DEFAULTS)
@@ -133,7 +133,7 @@ def remove_model(path: str | os.PathLike[str], *, all_data: bool = False, dry_ru
 def _lock(path: Path, dry_run: bool) -> AbstractContextManager[object]:
     """The lock of a model that is there, which a dry run, where nothing is written, does without.
 
-    Raises: FileNotFoundError where there is none.
+    Raises: FileNotFoundError if there is none.
     """
     if not os.path.lexists(path):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
@@ -147,7 +147,7 @@ def _with_reason(file: OwnFile, model: Path) -> OwnFile:
 
 
 def _new_name(location: str, src: Path, dst: Path) -> str:
-    """The name of a data file beside the new model."""
+    """The name of a data file next to the new model."""
     name = location.replace("\\", "/").rpartition("/")[2]
     if name.startswith(src.name):
         return dst.name + name[len(src.name) :]
@@ -192,7 +192,7 @@ def _place(dst: str | os.PathLike[str], src: Path) -> Path:
 def _check_destination(listed: ModelFiles, dst: Path, *, parents: bool) -> None:
     """Nothing, where the model may be at `dst`: it has an extension of its format there, and weights that can follow.
 
-    Raises: UnsupportedError otherwise; FileExistsError where `dst` is the model itself; FileNotFoundError where its
+    Raises: UnsupportedError otherwise; FileExistsError if `dst` is the model itself; FileNotFoundError if its
     folder does not exist, without `parents`.
     """
     codec = registry.by_name(listed.format)

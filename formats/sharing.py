@@ -158,7 +158,7 @@ def share(
     replaced. `options` are those of `ShareOptions`, of `load` and of the engine (`threads`, `overwrite`, ...).
 
     Raises: OptionError for options that are not possible, fewer than two models, and names that cannot be told apart;
-    FormatError where a model cannot be read; FileExistsError where a file is in the way; other OSErrors.
+    FormatError if a model cannot be read; FileExistsError if a file is in the way; other OSErrors.
     """
     started = perf_counter()
     chosen, reading, engine = _options(options)
@@ -208,7 +208,7 @@ def _options(given: Mapping[str, Any]) -> tuple[ShareOptions, ReadOptions, Engin
 def names_of_models(sources: Sequence[Path]) -> list[str]:
     """The file names of the models in one folder: their own, with those of folders in front where they must be.
 
-    Raises: OptionError where two are the same whatever is put in front.
+    Raises: OptionError if two are the same whatever is put in front.
     """
     known = {extension for codec in registry.codecs() for extension in codec.extensions}
     stems = [path.stem if path.suffix.lower() in known else path.name for path in sources]
@@ -313,7 +313,7 @@ def _locations(
 ) -> dict[tuple[int, ...], str]:
     """The name of the data file for the models with these numbers.
 
-    Raises: OptionError where one is that of another file.
+    Raises: OptionError if one is that of another file.
     """
     found = [*dict.fromkeys(groups)]
     several = [group for group in found if len(group) > 1]

@@ -17,7 +17,7 @@ def check_key(options: ReadOptions, *codecs: Codec) -> None:
 
     Who gives a key relies on nobody else having made the file.
 
-    Raises: CryptError where a file that anybody could have put there was found instead.
+    Raises: CryptError if a file that anybody could have put there was found instead.
     """
     if options.key is not None and not any(codec.encrypted for codec in codecs):
         found = " and ".join(codec.title for codec in codecs)

@@ -17,7 +17,7 @@ def in_units(nbytes: float) -> str:
 def parse_size(text: str) -> int:
     """The number of bytes that a text such as `64K` stands for: K, M and G are powers of 1024, KB, MB and GB of 1000.
 
-    Raises: ValueError where it stands for none.
+    Raises: ValueError if it stands for none.
     """
     digits = text.rstrip("KMGBkmgb")
     unit = SIZE_UNITS.get(text[len(digits) :].upper())

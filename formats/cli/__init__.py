@@ -1,4 +1,4 @@
-"""The commands `formats` and `convert`. No other package knows of typer, of streams and of exit codes."""
+"""The commands `formats` and `convert`. No other package uses typer, streams or exit codes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def convert() -> None:
 
 
 def main() -> None:
-    """The one of the two commands that `sys.argv` begins with; `formats` where it begins with another name."""
+    """The command (`formats` or `convert`) that `sys.argv` begins with; `formats` for any other name."""
     import sys
     from pathlib import Path
 

@@ -23,7 +23,7 @@ _LABEL = re.compile(r"  \S.{0,15}?  +(?=\S)")  # in front of a fact
 
 
 def terminal_width() -> int | None:
-    """The number of cells in a line of the terminal that stdout is, or of `COLUMNS`; `None` where it is none."""
+    """The number of cells in a line of the terminal of stdout, or `COLUMNS`; `None` if stdout is not a terminal."""
     if not sys.stdout.isatty():
         return None
     return max(shutil.get_terminal_size().columns, LEAST_WIDTH)
@@ -39,7 +39,7 @@ def cells(text: str) -> int:
 
 
 def shortened(text: str, width: int) -> str:
-    """The text, without its middle where it takes more cells than `width`."""
+    """The text; if it needs more cells than `width`, without its middle."""
     if cells(text) <= width:
         return text
     room = width - 3
@@ -75,7 +75,7 @@ def table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Iterator[s
 
 
 def _narrow(widths: list[int], numeric: Sequence[bool], room: int) -> None:
-    """The widest columns that are no numbers become narrower, until all fit into so many cells or have their least."""
+    """Make the widest text columns narrower, until all fit into the width or have their least width."""
     flexible = [n for n, is_number in enumerate(numeric) if not is_number]
     while sum(widths) > room:
         widest = max(flexible, key=lambda n: widths[n], default=None)
@@ -91,9 +91,9 @@ def _padded(cell: str, width: int, *, to_the_right: bool) -> str:
 
 
 def fitted(lines: Iterable[str]) -> Iterator[str]:
-    """The lines, wrapped between words where they are longer than the terminal is wide.
+    """The lines, wrapped between words if they are longer than the terminal is wide.
 
-    A word that is longer itself, such as a path, is left to the terminal, so that it can be copied as it is.
+    A single word that is longer, such as a path, is not split, so that it can be copied.
     """
     width = terminal_width()
     for line in lines:

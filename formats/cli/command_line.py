@@ -1,8 +1,8 @@
-"""From the texts of a command line to values: which flags a verb has, and what was given.
+"""Parses a command line: which flags a verb has, and which values were given.
 
-There is one table, the rows of the classes of options (`formats/options.py`). What is plain is parsed here. For help
-and errors, `typer_commands.py` gives the same table to typer, which takes longer to import than a small
-model to convert.
+There is one table, the rows of the classes of options (`formats/options.py`). Plain command lines are parsed here. For
+help and errors, `typer_commands.py` gives the same table to typer. The import of typer takes longer than the
+conversion of a small model.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Group(NamedTuple):
 
 
 class Verb(NamedTuple):
-    """Something that the commands do.
+    """An action of the commands.
 
-    `arguments` are as the help names them: one that ends in dots stands for any number of them, and is not needed where
-    it is in brackets. `groups` gives the options; with `True` those of other packages, too, which
-    takes longer to find. `run` gets what was asked for and gives the exit code; `failure` is the one of errors.
+    `arguments` are as the help names them: a name that ends in dots stands for any number of arguments. An argument in
+    brackets is optional. `groups` gives the options; with `True` those of other packages, too, which
+    takes longer to find. `run` gets the request and returns the exit code; `failure` is the exit code for errors.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Verb(NamedTuple):
 
     @property
     def takes_more(self) -> bool:
-        """Whether there may be more arguments than names of them."""
+        """Whether more arguments are possible than there are names."""
         return any("..." in name for name in self.arguments)
 
 
@@ -74,7 +74,7 @@ class Request:
     def of(self, *options: type) -> dict[str, Any]:
         """The options of these classes that were given, by name; the first class says what a text means.
 
-        Raises: OptionError for a text that is no value, and where two flags contradict each other.
+        Raises: OptionError for a text that is not a valid value, and if two flags contradict each other.
         """
         table = flags_of(options)
         given = [(name, *table[name], text) for name, text in self._flags if name in table]
@@ -97,7 +97,7 @@ class Request:
         return [each for each in self._classes if each not in options]
 
     def rows(self) -> dict[str, Row]:
-        """The rows of the options that this verb has, by name; of several with flags, the first."""
+        """The rows of the options that this verb has, by name; if several have the same flags, the first."""
         rows = [row for options in self._classes for row in rows_of(options) if row.flags]
         return {row.name: row for row in reversed(rows)}
 
@@ -120,7 +120,7 @@ class Request:
 def flags_of(options: Iterable[type]) -> dict[str, tuple[Row, Flag]]:
     """Rows and flags by every name that a flag has; of several classes with the same name, the first one's.
 
-    Raises: OptionError where a class of another package gives a flag another form than it has.
+    Raises: OptionError if a class of another package defines a known flag with another form.
     """
     table: dict[str, tuple[Row, Flag]] = {}
     for each in options:
@@ -155,7 +155,7 @@ def panels(groups: Sequence[Group]) -> dict[str, list[tuple[Row, Flag]]]:
 
 
 def ask_key(*, twice: bool = False) -> str:
-    """The key that somebody types on the terminal, where it does not show; asked for again, where it shall lock."""
+    """The key that the user types, which the terminal does not show; if it is for locking, the user types it twice."""
     from getpass import getpass
 
     key = getpass("Key: ")
@@ -165,9 +165,9 @@ def ask_key(*, twice: bool = False) -> str:
 
 
 def parse(texts: Sequence[str], verb: Verb, groups: Sequence[Group]) -> Typed | None:
-    """The parts of a command line, or `None` where it is not plain: wrong, or a matter of help.
+    """The parts of a command line, or `None` if it is not plain: it has an error or asks for help.
 
-    Raises: OptionError where all is plain, but arguments are missing.
+    Raises: OptionError if all is plain, but arguments are missing.
     """
     table = flags_of(group.options for group in groups)
     typed = Typed([], [])
@@ -197,7 +197,7 @@ def parse(texts: Sequence[str], verb: Verb, groups: Sequence[Group]) -> Typed | 
 
 
 def check_arguments(arguments: Sequence[str], verb: Verb) -> None:
-    """Raises OptionError where arguments are missing."""
+    """Raises OptionError if arguments are missing."""
     if missing := verb.needed[len(arguments) :]:
         raise OptionError(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")
 
@@ -211,8 +211,8 @@ def _model_extensions() -> set[str]:
 def with_text_attached(texts: Sequence[str], verb: Verb, table: Mapping[str, tuple[Row, Flag]]) -> list[str]:
     """The command line with `--external-data NAME` as `--external-data=NAME`, and `=` alone where there is no name.
 
-    What follows such a flag is its text only where all arguments of the verb are left without it, and it is not called
-    as a model is where there can be several of these.
+    The word after such a flag is its text only if enough arguments for the verb remain without it. If the verb accepts
+    several models, the word must also not look like the name of a model.
     """
     words = list(texts)
     positional: list[int] = []

@@ -1,4 +1,4 @@
-"""Scripts that tell a shell the verbs, their options and the values of these.
+"""Scripts for shells: they complete the verbs, their options and the values of the options.
 
 The script is made from the same rows as the help, so that nothing is started when somebody presses Tab.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 PROGRAM = "formats"
 VERB = "completion"
-FILES = ("FILE", "MODEL.onnx", "OUT.svg|OUT.html")  # what stands for a file in the help of an option
+FILES = ("FILE", "MODEL.onnx", "OUT.svg|OUT.html")  # the words for a file in the help of an option
 FOLDERS = ("PLACE",)
 
 
@@ -33,7 +33,7 @@ class Suggested(NamedTuple):
 
 
 class SuggestedVerb(NamedTuple):
-    """A verb with its options; `arguments` are the values of its arguments, where these are no files."""
+    """A verb with its options; `arguments` are the values of its arguments, if these are not files."""
 
     name: str
     help: str
@@ -74,7 +74,7 @@ def _follows(metavar: str, values: Sequence[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """The first sentence, without what shells would act on."""
+    """The first sentence, without the characters that have a meaning in shells."""
     first = re.split(r"(?<=[.;:])\s", " ".join(text.split()), maxsplit=1)[0]
     return re.sub(r"[^\w ,.()/'-]", "", first).rstrip(".")
 

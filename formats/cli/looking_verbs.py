@@ -205,7 +205,7 @@ def verify(request: Request) -> int:
 
 
 def _check_one(request: Request, given: dict[str, Any], names: Iterable[str]) -> None:
-    """Raises OptionError where an option that is for one file is given for several."""
+    """Raises OptionError if an option that is for one file is given for several."""
     if _is_several(request):
         for name in names:
             if name in given:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def say(text: str, stream: TextIO | None = None) -> None:
     """Print `text`, at once; on stdout unless something else is said.
 
-    Raises: BrokenPipeError where nobody reads on.
+    Raises: BrokenPipeError if nobody reads on.
     """
     try:
         print(text, file=stream, flush=True)

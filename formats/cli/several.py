@@ -107,7 +107,7 @@ def jobs_into(folder: Path, sources: Sequence[str], target: Codec, given: Mappin
 def listed_jobs(folder: Path, file: Path, target: Codec) -> list[Job]:
     """The jobs for the files that a list names.
 
-    Raises: OSError where it cannot be read; OptionError where it is no text.
+    Raises: OSError if it cannot be read; OptionError if it is no text.
     """
     from formats import job_list
 

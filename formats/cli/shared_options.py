@@ -46,7 +46,7 @@ def groups(*options: type) -> Callable[[bool], Sequence[Group]]:
 
 
 def how_to_tell(request: Request) -> dict[str, Any]:
-    """The options that say how a verb tells what it did. Raises: OptionError where they exclude each other."""
+    """The options that say how a verb tells what it did. Raises: OptionError if they exclude each other."""
     output = request.of(OutputOptions)
     if output.get("quiet") and output.get("json"):
         raise OptionError("`quiet` and `json` exclude each other")

@@ -57,7 +57,7 @@ def batch_groups(of_all_packages: bool) -> list[Group]:
 
 
 def _check_names(own: Sequence[type], codecs: Iterable[Codec]) -> None:
-    """Raises OptionError where a format has an option whose flag means something else for every format."""
+    """Raises OptionError if a format has an option whose flag means something else for every format."""
     taken = flags_of(own)
     for codec in codecs:
         if clash := taken.keys() & flags_of([codec.options]):

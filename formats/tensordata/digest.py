@@ -78,7 +78,7 @@ class Hash(Digester):
 def new_digester(algorithm: str | Callable[[], Digester]) -> Digester:
     """A checksum of nothing yet; a codec may bring its own.
 
-    Raises: ValueError where there is no such algorithm.
+    Raises: ValueError if there is no such algorithm.
     """
     if not isinstance(algorithm, str):
         return algorithm()

@@ -35,7 +35,7 @@ MANY_FILES = 64  # for more, one call that syncs everything waits less
 def made_folders(folder: Path) -> Iterator[None]:
     """The folder and those around it exist in the context; where that fails, those that were made are gone again.
 
-    Raises: OSError where one cannot be made.
+    Raises: OSError if one cannot be made.
     """
     missing = [folder]
     while not missing[-1].exists():
@@ -66,7 +66,7 @@ def if_supported(answers: frozenset[int] = UNSUPPORTED) -> Iterator[None]:
 def patiently(change: Callable[[], object], paths: tuple[Path, ...], capabilities: Capabilities) -> None:
     """The files at `paths` are changed, also where the system keeps files as they are that someone has open.
 
-    Raises: PermissionError where they stay open: in another program, or because a view of a weight is in use here.
+    Raises: PermissionError if they stay open: in another program, or because a view of a weight is in use here.
     """
     if not capabilities.locks_open_files:
         change()
@@ -98,7 +98,7 @@ def move(path: Path, destination: Path, capabilities: Capabilities = SYSTEM) -> 
 def move_to_free(path: Path, destination: Path, capabilities: Capabilities = SYSTEM) -> None:
     """The file at `path` is at `destination`, where nothing was.
 
-    Raises: FileExistsError where something is.
+    Raises: FileExistsError if something is.
     """
     if link(path, destination, capabilities):
         unlink(path, capabilities)

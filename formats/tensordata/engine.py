@@ -125,10 +125,10 @@ def execute(
 
     Of a `dry_run`, no digest is known.
 
-    Raises: the first error of reading, transforming or writing, as it was; FileExistsError where a file is in the
-    way and not to be overwritten; OneNameError where a file that is `renamed` cannot have two names; TensorDataError
-    where a source, or what is replaced, was changed meanwhile;
-    BlockingIOError where another process writes the same model for long.
+    Raises: the first error of reading, transforming or writing, as it was; FileExistsError if a file is in the
+    way and not to be overwritten; OneNameError if a file that is `renamed` cannot have two names; TensorDataError
+    if a source, or what is replaced, was changed meanwhile;
+    BlockingIOError if another process writes the same model for long.
     """
     options = options or EngineOptions()
     check_plan(plan)

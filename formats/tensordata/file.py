@@ -55,7 +55,7 @@ class File:
         Without `keep_open` no file descriptor is held: every access opens the file anew and makes sure that it is
         still the same. That is for models with more files than a process may have open.
 
-        Raises: OSError where it cannot be opened; FormatError where it is neither a file nor a directory.
+        Raises: OSError if it cannot be opened; FormatError if it is neither a file nor a directory.
         """
         if is_address(path):
             from formats.tensordata.remote import RemoteFile
@@ -68,21 +68,21 @@ class File:
     def pread_into(self, offset: int, buffer: memoryview | bytearray) -> None:
         """Fill `buffer` with the bytes from `offset` (from the start of the file) on.
 
-        Raises: TruncatedError where the file ends before the buffer is full.
+        Raises: TruncatedError if the file ends before the buffer is full.
         """
         raise NotImplementedError
 
     def pread(self, offset: int, nbytes: int) -> bytes:
         """The `nbytes` from `offset` (from the start of the file) on.
 
-        Raises: TruncatedError where the file ends before.
+        Raises: TruncatedError if the file ends before.
         """
         raise NotImplementedError
 
     def map(self, offset: int, nbytes: int) -> memoryview:
         """A range of the file as read-only memory, from a mapping of the file that the view keeps alive.
 
-        Raises: TruncatedError where the file does not have the range; TensorDataError where the file has changed.
+        Raises: TruncatedError if the file does not have the range; TensorDataError if the file has changed.
         """
         raise NotImplementedError
 
@@ -101,21 +101,21 @@ class File:
     def check_unchanged(self) -> None:
         """Nothing, where the file is as it was when it was opened.
 
-        Raises: TensorDataError where it has another size, modification time or identity.
+        Raises: TensorDataError if it has another size, modification time or identity.
         """
         raise NotImplementedError
 
     def check_in_place(self, descriptor: int | None = None) -> None:
         """Nothing, where the path, or that descriptor, leads to the file as it was when it was opened.
 
-        Raises: TensorDataError where it is another one, or was changed; OSError where it is gone.
+        Raises: TensorDataError if it is another one, or was changed; OSError if it is gone.
         """
         raise NotImplementedError
 
     def descriptor(self) -> AbstractContextManager[int]:
         """A file descriptor to read from, for as long as the context lasts; only what `is_local` has one.
 
-        Raises: TensorDataError where the file had to be opened anew and has changed.
+        Raises: TensorDataError if the file had to be opened anew and has changed.
         """
         raise NotImplementedError
 

@@ -35,7 +35,7 @@ class Folder:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """The folder at `path`, whose links are followed.
 
-        Raises: OSError where it cannot be opened.
+        Raises: OSError if it cannot be opened.
         """
         self._descriptor: int | None = None
         self.path = os.path.realpath(path)
@@ -46,7 +46,7 @@ class Folder:
     ) -> LocalFile:
         """The file to which `steps` lead, the names of folders below this one and its own; it is known as `path`.
 
-        Raises: LinkFoundError where one of them is a link; OSError and FormatError as `File.open` does.
+        Raises: LinkFoundError if one of them is a link; OSError and FormatError as `File.open` does.
         """
         *folders, name = steps
         assert self._descriptor is not None

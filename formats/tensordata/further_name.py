@@ -23,7 +23,7 @@ class OneNameError(Exception):
 
 
 def check_further_name(renamed: Renamed, *, overwrite: bool, capabilities: Capabilities = SYSTEM) -> None:
-    """Raises OSError where a file cannot have another name because of that name or of what has it."""
+    """Raises OSError if a file cannot have another name because of that name or of what has it."""
     check_name(renamed.path, capabilities)
     if not overwrite and os.path.lexists(system_path(renamed.path, capabilities)):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(renamed.path))
@@ -32,7 +32,7 @@ def check_further_name(renamed: Renamed, *, overwrite: bool, capabilities: Capab
 class FurtherName:
     """A file that takes the place of its destination as an `OutputFile` does, and keeps its old name.
 
-    From the start on it has a hidden name beside the destination.
+    From the start on it has a hidden name next to the destination.
     """
 
     __slots__ = ("_descriptor", "_hidden", "_overwrite", "capabilities", "destination", "has_name", "path")
@@ -40,7 +40,7 @@ class FurtherName:
     def __init__(self, renamed: Renamed, *, overwrite: bool, owner: Path, capabilities: Capabilities = SYSTEM) -> None:
         """The file at `renamed.old` on its way to `renamed.path`, as a companion of the model `owner`, or as that.
 
-        Raises: OneNameError where it cannot have two names; FileExistsError where there is something at
+        Raises: OneNameError if it cannot have two names; FileExistsError if there is something at
         `renamed.path`, and not `overwrite`; other OSErrors.
         """
         self.path = renamed.path
@@ -75,7 +75,7 @@ class FurtherName:
     def publish(self, *, fsync: bool = False) -> None:
         """Give the file its place, atomically; with `fsync` its content and name have reached the disk.
 
-        Raises: FileExistsError where something is there by now and nothing was to be overwritten.
+        Raises: FileExistsError if something is there by now and nothing was to be overwritten.
         """
         with Located(self.path):
             if fsync:
@@ -110,7 +110,7 @@ class FurtherName:
 
 
 def _link(path: Path, name: Path, capabilities: Capabilities) -> None:
-    """The file has that name, too. Raises: OneNameError where it cannot."""
+    """The file has that name, too. Raises: OneNameError if it cannot."""
     try:
         done = link(path, name, capabilities)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The hidden files beside a model while it is written: how they are called, and whose they are.
+"""The hidden files next to a model while it is written: how they are called, and whose they are.
 
 `.NAME.lock` is there while somebody writes the model NAME, `.NAME.journal` while several files take their places,
 `.NAME.undo` while an archive is changed where it is. Files called `.NAME.RANDOM.tmp` are on their way to a place, or
@@ -35,7 +35,7 @@ def is_temporary(name: str, path: Path) -> bool:
 
 
 def temporaries(path: Path) -> list[Path]:
-    """What is beside the model at `path` under a name that `temporary_path` gives."""
+    """What is next to the model at `path` under a name that `temporary_path` gives."""
     stem = _stem(path.name)
     return [beside for beside in path.parent.iterdir() if _is_temporary(beside.name, stem)]
 

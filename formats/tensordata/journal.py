@@ -126,7 +126,7 @@ def owner_of(path: Path) -> Path | None:
 def load_journal(path: Path) -> Journal | None:
     """The journal of the model at `path`, if there is one.
 
-    Raises: DecodeError where it is damaged, or says what no journal may.
+    Raises: DecodeError if it is damaged, or says what no journal may.
     """
     place = journal_path(path)
     try:
@@ -228,7 +228,7 @@ def open_model(path: Path) -> File:
 def read_steadily(path: Path, read: Callable[[File], T]) -> T:
     """What `read` makes of the model at `path` and of its companions, none of which was replaced in the meantime.
 
-    Raises: TensorDataError where it is replaced again and again; what `open_model` and `read` raise.
+    Raises: TensorDataError if it is replaced again and again; what `open_model` and `read` raise.
     """
     for seconds in READ_WAITS:
         file = open_model(path)
@@ -307,7 +307,7 @@ def _fields(item: Any, names: tuple[str, ...]) -> Mapping[str, Any]:
 
 
 def _plain_name(name: Any, path: Path) -> str:
-    """The name of a file beside the model, and not that of a file which only this program makes."""
+    """The name of a file next to the model, and not that of a file which only this program makes."""
     wrong = not isinstance(name, str) or name in ("", ".", "..") or set(name) & set("/\\\0")
     if wrong or is_temporary(name, path) or path.with_name(name) == journal_path(path):
         raise DecodeError(f"{name!r:.80} is not the name of a file next to the model")

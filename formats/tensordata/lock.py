@@ -31,7 +31,7 @@ class ModelLock:
     `was_left`: whether the file of the lock was there already, because a process that had it was killed, or waited
     for. Where `keep` is called, that file stays: something is left to do.
 
-    Raises: BlockingIOError where another process still has the lock after `wait_seconds`.
+    Raises: BlockingIOError if another process still has the lock after `wait_seconds`.
     """
 
     def __init__(self, path: Path, wait_seconds: float | None = None) -> None:

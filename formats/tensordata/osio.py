@@ -147,7 +147,7 @@ class LocalFile(File):
     def pread_into(self, offset: int, buffer: memoryview | bytearray) -> None:
         """Fill `buffer` with the bytes from `offset` (from the start of the file) on.
 
-        Raises: TruncatedError where the file ends before the buffer is full.
+        Raises: TruncatedError if the file ends before the buffer is full.
         """
         rest = memoryview(buffer)
         if not len(rest):
@@ -163,7 +163,7 @@ class LocalFile(File):
     def pread(self, offset: int, nbytes: int) -> bytes:
         """The `nbytes` from `offset` (from the start of the file) on.
 
-        Raises: TruncatedError where the file ends before.
+        Raises: TruncatedError if the file ends before.
         """
         if self._capabilities.positional and nbytes <= STEP_BYTES:
             with self.descriptor() as descriptor:
@@ -177,7 +177,7 @@ class LocalFile(File):
     def map(self, offset: int, nbytes: int) -> memoryview:
         """A range of the file as read-only memory, from a mapping of the file that the view keeps alive.
 
-        Raises: TruncatedError where the file does not have the range; TensorDataError where the file has changed.
+        Raises: TruncatedError if the file does not have the range; TensorDataError if the file has changed.
         """
         if offset < 0 or nbytes < 0 or offset + nbytes > self.nbytes:
             raise TruncatedError(
@@ -214,7 +214,7 @@ class LocalFile(File):
     def check_unchanged(self) -> None:
         """Nothing, where the file is as it was when it was opened.
 
-        Raises: TensorDataError where it has another size, modification time or identity.
+        Raises: TensorDataError if it has another size, modification time or identity.
         """
         with self.descriptor() as descriptor:
             self.check_in_place(descriptor)
@@ -222,7 +222,7 @@ class LocalFile(File):
     def check_in_place(self, descriptor: int | None = None) -> None:
         """Nothing, where the path, or that descriptor, leads to the file as it was when it was opened.
 
-        Raises: TensorDataError where it is another one, or was changed; OSError where it is gone.
+        Raises: TensorDataError if it is another one, or was changed; OSError if it is gone.
         """
         status = self.path.stat() if descriptor is None else os.fstat(descriptor)
         if not self._identity.is_kept_by(_Identity.of(status)):
@@ -231,7 +231,7 @@ class LocalFile(File):
     def descriptor(self) -> AbstractContextManager[int]:
         """A file descriptor to read from, for as long as the context lasts; errors of the system name the file.
 
-        Raises: TensorDataError where the file had to be opened anew and has changed.
+        Raises: TensorDataError if the file had to be opened anew and has changed.
         """
         if self._was_pickled:
             self._open_again()
@@ -265,7 +265,7 @@ class LocalFile(File):
     def _open_again(self) -> None:
         """The file is open in this process too.
 
-        Raises: TensorDataError where it is not the file that was pickled, unchanged.
+        Raises: TensorDataError if it is not the file that was pickled, unchanged.
         """
         with self._lock:
             if not self._was_pickled:  # another thread was faster

@@ -108,7 +108,7 @@ def follows_link(model: Path, count: int) -> bool:
 
 
 def check_name(path: Path, capabilities: Capabilities) -> None:
-    """Raises OSError where the system has no files of this name."""
+    """Raises OSError if the system has no files of this name."""
     if capabilities.windows_paths and not is_windows_name(path.name):
         raise OSError(errno.EINVAL, "Windows does not allow this file name", str(path))
 
@@ -116,7 +116,7 @@ def check_name(path: Path, capabilities: Capabilities) -> None:
 def replaced_mode(path: Path, destination: Path, *, overwrite: bool) -> int | None:
     """The permissions of the file at `destination` that will be replaced, if there is one; errors name `path`.
 
-    Raises: FileExistsError where it must not be replaced; other OSErrors where it cannot, or its folder is missing.
+    Raises: FileExistsError if it must not be replaced; other OSErrors if it cannot, or its folder is missing.
     """
     if overwrite and destination.is_symlink():
         return None
@@ -142,7 +142,7 @@ class OutputFile(_Writable):
     """A new file that takes the place of its destination only when it is complete.
 
     Until `publish` it has no name where the system can do that, so that nothing is left even by a process that is
-    killed; else it is a hidden file beside the destination. Where the destination is a link, its target is what
+    killed; else it is a hidden file next to the destination. Where the destination is a link, its target is what
     will be replaced, or without `follow_link` the link itself. Writing is safe from several threads; the other
     methods are for one.
     """
@@ -164,8 +164,8 @@ class OutputFile(_Writable):
 
         `owner` is the model that it is a companion of, if it is one.
 
-        Raises: FileExistsError where there is a file and not `overwrite`, or something else than a file; other
-        OSErrors where the directory, the permission or the space for it is missing.
+        Raises: FileExistsError if there is a file and not `overwrite`, or something else than a file; other
+        OSErrors if the directory, the permission or the space for it is missing.
         """
         super().__init__(path, capabilities)
         self.nbytes = nbytes
@@ -204,7 +204,7 @@ class OutputFile(_Writable):
     def publish(self, *, fsync: bool = False) -> None:
         """Give the file its place, atomically; with `fsync` its content and name have reached the disk.
 
-        Raises: FileExistsError where something is there by now and nothing was to be overwritten.
+        Raises: FileExistsError if something is there by now and nothing was to be overwritten.
         """
         with Located(self.path):
             if fsync:
@@ -277,7 +277,7 @@ class OutputFile(_Writable):
     def _name(self, path: Path) -> None:
         """Give the new file the name `path`, which nothing else has.
 
-        Raises: FileExistsError where something has.
+        Raises: FileExistsError if something has.
         """
         if self._temporary is None:
             # Only a call with a directory descriptor follows the link in /proc, which is absolute and ignores it.

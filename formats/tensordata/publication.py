@@ -62,8 +62,8 @@ def publish(
     With `fsync` they are on the disk; where it is `None`, they are where they replace something, before that goes.
     `replaced` is what must be in the place of the model until then, if it matters.
 
-    Raises: FileExistsError where something is in a place and not to be replaced; TensorDataError where the model is
-    not what is to be replaced; BlockingIOError where another process writes the model for long; other OSErrors. What
+    Raises: FileExistsError if something is in a place and not to be replaced; TensorDataError if the model is
+    not what is to be replaced; BlockingIOError if another process writes the model for long; other OSErrors. What
     was there is there again then, and nothing else.
     """
     model, capabilities = outputs[-1].destination, outputs[-1].capabilities
@@ -105,7 +105,7 @@ def finish_interrupted(path: Path, *, overwrite: bool = False, capabilities: Cap
 
 
 def expected_names(path: Path) -> dict[str, bool]:
-    """Whether there are files of these names beside the model at `path` once what was interrupted there is finished.
+    """Whether there are files of these names next to the model at `path` once what was interrupted there is finished.
 
     There are none of which that speaks where nothing was interrupted. Nothing is changed.
 
@@ -122,7 +122,7 @@ def expected_names(path: Path) -> dict[str, bool]:
 def repair(path: Path, capabilities: Capabilities = SYSTEM) -> Repair:
     """What was left behind by processes that wrote the model at `path` and were killed is completed, undone or removed.
 
-    Raises: DecodeError where a journal is damaged, or the files are not as it says; BlockingIOError where another
+    Raises: DecodeError if a journal is damaged, or the files are not as it says; BlockingIOError if another
     process is writing the model.
     """
     with ModelLock(path) as lock:
@@ -173,7 +173,7 @@ class _Steps:
     def forward(self, *, overwrite: bool) -> None:
         """All new files are in their places, the models last; the journal is gone, and so is what was replaced.
 
-        Raises: FileExistsError where something unexpected is in a place, without `overwrite`.
+        Raises: FileExistsError if something unexpected is in a place, without `overwrite`.
         """
         companions, models = self.journal.parts()
         in_the_way = [
@@ -219,7 +219,7 @@ class _Steps:
                 unlink(self.at(moved.old.name), self.capabilities)
 
     def at(self, name: str) -> Path:
-        """The path of a file beside the model."""
+        """The path of a file next to the model."""
         return self.model.with_name(name)
 
     def sync(self) -> None:
@@ -360,7 +360,7 @@ def _is_same(path: Path, other: Path) -> bool:
 def _finish(path: Path, journal: Journal, capabilities: Capabilities) -> Repair:
     """What a journal says is done, where all the new files are there, or undone, where all the old ones are.
 
-    Raises: DecodeError where neither is possible, or something was changed by a program that knows no journals.
+    Raises: DecodeError if neither is possible, or something was changed by a program that knows no journals.
     """
     steps = _Steps(path, journal, syncs=True, capabilities=capabilities)
     if _can_be_completed(steps, journal):
@@ -373,7 +373,7 @@ def _finish(path: Path, journal: Journal, capabilities: Capabilities) -> Repair:
 def _can_be_completed(steps: _Steps, journal: Journal) -> bool:
     """Whether all the new files are there; all the old ones are otherwise.
 
-    Raises: DecodeError where neither is so, or something was changed by a program that knows no journals.
+    Raises: DecodeError if neither is so, or something was changed by a program that knows no journals.
     """
     path = steps.model
     is_new = cache(journal.is_new)  # which may read all of a file

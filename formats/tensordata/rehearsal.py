@@ -61,7 +61,7 @@ def _check_places(
     parents: bool,
     capabilities: Capabilities,
 ) -> None:
-    """Raises OSError or DecodeError where a file cannot be written to its place, in the order of the engine."""
+    """Raises OSError or DecodeError if a file cannot be written to its place, in the order of the engine."""
     if parents and not model.parent.exists():
         _check_folder_to_make(model.parent)
         for path in (*(file.path for file in renamed), *(file.path for file in plan.files)):
@@ -87,7 +87,7 @@ def _check_places(
 
 
 def _check_folder_to_make(folder: Path) -> None:
-    """Raises OSError where a folder cannot be made, with those around it."""
+    """Raises OSError if a folder cannot be made, with those around it."""
     while not folder.parent.exists():
         folder = folder.parent
     if not folder.parent.is_dir():
@@ -96,7 +96,7 @@ def _check_folder_to_make(folder: Path) -> None:
 
 
 def _check_writable(folder: Path, told: Path) -> None:
-    """Raises PermissionError, or OSError for a filesystem that is read-only, where no name can be made in a folder."""
+    """Raises PermissionError, or OSError for a filesystem that is read-only, if no name can be made in a folder."""
     if hasattr(os, "statvfs") and os.statvfs(folder).f_flag & os.ST_RDONLY:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(told))
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -104,7 +104,7 @@ def _check_writable(folder: Path, told: Path) -> None:
 
 
 def _check_space(files: Sequence[FilePlan], folder: Path, capabilities: Capabilities) -> None:
-    """Raises OSError for the first file that the disk has no more space for, where space is taken before writing."""
+    """Raises OSError for the first file that the disk has no more space for, if space is taken before writing."""
     if not (capabilities.allocate and hasattr(os, "statvfs")):
         return
     status = os.statvfs(folder)

@@ -193,7 +193,7 @@ class RemoteFile(File):
     def _request(self, start: int, stop: int) -> bytes:
         """The bytes of a range, all of them.
 
-        Raises: ChangedError where the file is another one by now; as `attempt` does.
+        Raises: ChangedError if the file is another one by now; as `attempt` does.
         """
         store = self._opened()
 
@@ -238,7 +238,7 @@ class RemoteFile(File):
     def check_unchanged(self) -> None:
         """Nothing, where all that was read is of the file that was opened; asks only where no answer told that.
 
-        Raises: ChangedError where it is another one by now.
+        Raises: ChangedError if it is another one by now.
         """
         if self._unverified:
             self.check_in_place()
@@ -247,7 +247,7 @@ class RemoteFile(File):
     def check_in_place(self, descriptor: int | None = None) -> None:
         """Nothing, where the file at the address is the one that was opened.
 
-        Raises: ChangedError where it is another one; as `attempt` does.
+        Raises: ChangedError if it is another one; as `attempt` does.
         """
         store = self._opened()
         if attempt(self._address, store.look) != self._identity:
@@ -269,7 +269,7 @@ def _unpickled(address: Address, identity: tuple[int, tuple[str, ...]]) -> Remot
 def read_steadily(address: Address, read: Callable[[File], T]) -> T:
     """What `read` makes of the file at an address, which was the same all the time.
 
-    Raises: ChangedError where it is replaced again and again; as `attempt` and `read` do.
+    Raises: ChangedError if it is replaced again and again; as `attempt` and `read` do.
     """
     tries = 0
     while True:

@@ -54,7 +54,7 @@ class Source:
     def readinto(self, offset: int, buffer: memoryview) -> None:
         """Fill `buffer` with the bytes from `offset` (in bytes, from the start of the source) on.
 
-        Raises: TruncatedError where the bytes end before the buffer is full.
+        Raises: TruncatedError if the bytes end before the buffer is full.
         """
         raise NotImplementedError
 
@@ -146,7 +146,7 @@ class Literal(Source):
 
 
 def _literal(data: bytes | PickleBuffer) -> Literal:
-    """Bytes that were pickled, or handed over beside a pickle."""
+    """Bytes that were pickled, or handed over next to a pickle."""
     return Literal(data if isinstance(data, bytes) else memoryview(data).toreadonly())
 
 

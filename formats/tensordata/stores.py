@@ -167,7 +167,7 @@ class WebStore(Store):
     def read(self, start: int, stop: int, identity: Identity) -> bytes:
         """The bytes of a range.
 
-        Raises: ChangedError where it is one of another file by now.
+        Raises: ChangedError if it is one of another file by now.
         """
         if self._whole is not None:
             return self._whole[start:stop]
@@ -279,7 +279,7 @@ def _told(headers: Mapping[str, str]) -> dict[str, str]:
 def filesystem_of(address: Address) -> tuple[Any, str]:
     """The filesystem of fsspec for an address, and the path there.
 
-    Raises: MissingPackageError where a package is missing; FormatError where no filesystem has such addresses.
+    Raises: MissingPackageError if a package is missing; FormatError if no filesystem has such addresses.
     """
     try:
         import fsspec

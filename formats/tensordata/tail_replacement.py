@@ -1,6 +1,6 @@
 """The end of a file is replaced where it is, in a way that can be undone until it is done.
 
-What will be overwritten is first copied to an undo file beside it. Then the file is cut, its new end written, and the
+What will be overwritten is first copied to an undo file next to it. Then the file is cut, its new end written, and the
 undo file removed: so a file without an undo file is complete, and one with it can be put back as it was.
 """
 
@@ -51,8 +51,8 @@ def replace_tail(file: File, file_offset: int, plan: FilePlan, options: EngineOp
     must still end with, for those who change files within the time that a clock tells apart. On any failure the file
     is as it was; a process that ends in between leaves the undo file.
 
-    Raises: FileExistsError where there is an undo file; TensorDataError where the file is not the one that was opened,
-    or was changed; BlockingIOError where another process is writing it; errors of reading and writing as they are.
+    Raises: FileExistsError if there is an undo file; TensorDataError if the file is not the one that was opened,
+    or was changed; BlockingIOError if another process is writing it; errors of reading and writing as they are.
     """
     whole = WritePlan((plan,))
     check_plan(whole)
@@ -92,7 +92,7 @@ def put_back(path: Path) -> None:
 def before_update(source: FileSpan, path: Path) -> Concat | None:
     """What the file was before its last update, if there is an undo file; nothing is written.
 
-    Raises: DecodeError where the undo file is damaged, or is not of this file.
+    Raises: DecodeError if the undo file is damaged, or is not of this file.
     """
     try:
         saved = load_undo(undo_path(path))
@@ -106,7 +106,7 @@ def before_update(source: FileSpan, path: Path) -> Concat | None:
 def load_undo(path: Path) -> Undo:
     """What an undo file holds.
 
-    Raises: DecodeError where it is damaged.
+    Raises: DecodeError if it is damaged.
     """
     source = File.open(path).span()
     magic, file_offset, expected = _HEADER.unpack(source.read(0, _HEADER.size))

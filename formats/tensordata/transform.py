@@ -80,7 +80,7 @@ def clamp(from_dtype: str, to_dtype: str) -> Transform:
 def varints(to_dtype: str) -> Transform:
     """Packed protobuf varints as elements of fixed width: the low bits of each value are the element.
 
-    Raises: WireError, when applied, where a varint has no end or more than 10 bytes.
+    Raises: WireError, when applied, if a varint has no end or more than 10 bytes.
 
     Spec: protobuf, Encoding, Base 128 Varints; onnx.proto, `TensorProto.int32_data`.
     """
@@ -101,7 +101,7 @@ def pack(bits: int) -> Transform:
 def unpack(data: Buffer, bits: int, count: int) -> Array:
     """The first `count` elements of 2, 4 or 6 bits as an array of a byte each, as `ml_dtypes` keeps them.
 
-    Raises: TruncatedError where there are fewer.
+    Raises: TruncatedError if there are fewer.
     """
     if (needed := (count * bits + 7) // 8) > len(data):
         raise TruncatedError(f"needed {needed} bytes for {count} elements of {bits} bits, found {len(data)}")

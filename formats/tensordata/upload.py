@@ -2,7 +2,7 @@
 
 A model in several files goes up with its data first. Where it replaces another one, everything is uploaded under other
 names before, so that only copies within the store are left to do: the old model goes, the data take their places, the
-model takes its place. So no model is ever beside data that are not its own.
+model takes its place. So no model is ever next to data that are not its own.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ class _Upload(NamedTuple):
         return FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.address))
 
     def check_free(self) -> None:
-        """Raises FileExistsError where something is there."""
+        """Raises FileExistsError if something is there."""
         if self.exists():
             raise self.in_the_way()
 
     def put(self, path: str, *, creates: bool = False) -> None:
         """The file is at `path` of the store, complete.
 
-        Raises: FileExistsError where something is there that it would have to replace and may not.
+        Raises: FileExistsError if something is there that it would have to replace and may not.
         """
         mode = {"mode": "create"} if creates and self.address.scheme in CREATES else {}
         try:
@@ -92,7 +92,7 @@ def upload(plan: WritePlan, options: EngineOptions) -> Result:
 
     On a failure nothing of it is, or the error says what is. Of a `dry_run`, only what stands in the way is looked for.
 
-    Raises: FileExistsError where something is in the way and not to be overwritten; RemoteError and other OSErrors;
+    Raises: FileExistsError if something is in the way and not to be overwritten; RemoteError and other OSErrors;
     what the engine raises.
     """
     with tempfile.TemporaryDirectory(prefix="formats-") as folder:
@@ -115,7 +115,7 @@ def upload(plan: WritePlan, options: EngineOptions) -> Result:
 def _upload_of(folder: Path, path: Path, options: EngineOptions) -> _Upload:
     """Where a file of a plan goes, by way of a file in a folder of this machine.
 
-    Raises: UnsupportedError where files cannot be written to.
+    Raises: UnsupportedError if files cannot be written to.
     """
     assert isinstance(path, Address), "all files of a model are in one place"
     address = path.with_options(options.storage_options, options.retries)
@@ -196,7 +196,7 @@ def _forget(hidden: Mapping[_Upload, str]) -> None:
 
 
 def _hidden(upload: _Upload) -> str:
-    """The path beside a file under which nobody looks for it."""
+    """The path next to a file under which nobody looks for it."""
     folder, slash, name = upload.path.rpartition("/")
     return f"{folder}{slash}.{name}.{uuid4().hex}.tmp"
 

@@ -52,7 +52,7 @@ class Varints(Transformed):
     def readinto(self, offset: int, buffer: memoryview) -> None:
         """Decode the elements that the range needs.
 
-        Raises: WireError; TensorDataError where there are more or fewer than the size says.
+        Raises: WireError; TensorDataError if there are more or fewer than the size says.
         """
         self._check_range(offset, len(buffer))
         if not len(buffer):
@@ -89,7 +89,7 @@ class Varints(Transformed):
 def decode_varints(data: bytes | bytearray | memoryview, dtype: np.dtype[Any]) -> Array:
     """The bytes of elements of a type, the low bits of the varints in `data`.
 
-    Raises: WireError where a varint has no end or more than 10 bytes.
+    Raises: WireError if a varint has no end or more than 10 bytes.
     """
     array = np.frombuffer(data, np.uint8)
     if len(array) and array[-1] >= 0x80:
@@ -119,7 +119,7 @@ def decoded(array: Array, ends: Array) -> Array:
 
     Each is read as a word, whose groups of seven bits then move together.
 
-    Raises: WireError where one has more than 10 bytes.
+    Raises: WireError if one has more than 10 bytes.
     """
     if len(ends) == len(array):
         return array
