@@ -1,8 +1,8 @@
-"""What a rewriting works with: the node's surroundings, and the nodes that take its place.
+"""What a rewriting works with: the surroundings of the node, and the nodes that replace it.
 
 A rewriting is a function `(node, context)`. It returns the nodes that compute the same, in order, or `None` to leave
 the node as it is; it never changes the node that it was given. What it returns is legalised again, as operators of
-the newest form, so it may use any operator that has a rewriting itself. It raises `Refused` where there is no way.
+the newest form, so it may use any operator that has a rewriting itself. It raises `Refused` if there is no way.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
     from formats.rten.operators.spec import OperatorSpec
     from formats.rten.target import Target
 
-NEWEST = 24  # the operator set that rewritten nodes are of; the forms that they use are the same in all later ones
+NEWEST = 24  # the operator set of rewritten nodes; the forms that they use are the same in all later operator sets
 
-MAX_ELEMENTS = 1 << 26  # of a constant that is made here
+MAX_ELEMENTS = 1 << 26  # the limit for a constant that is made here
 
 
 class ValueNames(Names):
-    """The names of values that a model uses, and new ones. `read` are those that some node or caller looks at."""
+    """The names of values that a model uses, and new names. `read` has the names that a node or a caller reads."""
 
     def __init__(self, used: set[str], read: set[str]) -> None:
         super().__init__(used | read)
         self._read = read - {""}
 
     def is_read(self, name: str) -> bool:
-        """Whether anything uses the value of that name."""
+        """Whether anything uses the value with that name."""
         return name in self._read
 
 
@@ -68,7 +68,7 @@ class Constants:
         return name
 
     def add_tensor(self, tensor: Tensor) -> str:
-        """The name of an initialiser made elsewhere, which has a name that is used nowhere else."""
+        """The name of an initialiser made elsewhere. That name is not used anywhere else."""
         self.tensors.append(tensor)
         self.scope.add_tensor(tensor)
         return tensor.name or ""
@@ -105,7 +105,7 @@ class Context:
     # What is known.
 
     def has(self, operator: OperatorSpec) -> bool:
-        """Whether all releases that are written for have an operator."""
+        """Whether all releases of the target have an operator."""
         return operator.row_for(self.target) is not None
 
     @property
@@ -192,7 +192,7 @@ class Context:
         return elem_type in INTS or elem_type in BYTES
 
     def tell(self, sentence: str) -> None:
-        """Tell what the nodes that are being made compute otherwise than ONNX says, on special values."""
+        """Report how the results of the new nodes differ from ONNX for special values."""
         self.told.append(sentence)
 
     # Constants.
@@ -210,7 +210,7 @@ class Context:
         return self.constants.add(numpy.array(value, dtype=numpy.int64))
 
     def scalar(self, value: float, like: str = "", elem_type: int | None = None) -> str:
-        """A constant scalar of a type: the given one, else that of the value `like`, FLOAT where it is unknown."""
+        """A constant scalar of the given type, else of the type of the value `like`. FLOAT if that is unknown."""
         import numpy
 
         number = elem_type or self.elem_type(like) or FLOAT
@@ -223,7 +223,7 @@ class Context:
         return self.constants.add(numpy.asarray(values).astype(numpy_dtype(elem_type)))
 
     def check_size(self, *dims: int) -> None:
-        """Nothing, for a constant that may be made.
+        """Return nothing if the constant is allowed.
 
         Raises: Refused if it has more elements than any sensible model needs.
         """
@@ -233,13 +233,13 @@ class Context:
     # Results.
 
     def op(self, operator: OperatorSpec, *inputs: str, **attributes: Any) -> str:
-        """Emit a node with one output, and give the name of that."""
+        """Emit a node with one output, and return the name of the output."""
         return self.op_outputs(operator, inputs, 1, **attributes)[0]
 
     def op_outputs(
         self, operator: OperatorSpec, inputs: Sequence[str], count: int, **attributes: Any
     ) -> tuple[str, ...]:
-        """Emit a node, and give the names of its `count` outputs."""
+        """Emit a node, and return the names of its `count` outputs."""
         given = list(inputs)
         while given and not given[-1]:
             given.pop()
@@ -257,9 +257,9 @@ class Context:
         without: Collection[str] = (),
         **attributes: Any,
     ) -> str:
-        """Emit the node with other inputs, as a standard operator, and give its first output.
+        """Emit the node with other inputs, as a standard operator, and return its first output.
 
-        Some of the attributes may be left out, and others given.
+        The caller may leave out some of the attributes, and may give others.
         """
         node = self.changed(inputs, without, **attributes)[-1]
         op_type = operator.name if operator is not None else node.op_type
@@ -273,13 +273,13 @@ class Context:
         self.scope.infer(node)
 
     def cast(self, name: str, elem_type: int) -> str:
-        """The value as another element type; itself where it has that already."""
+        """The value as another element type, or the value itself if it already has that type."""
         return name if self.elem_type(name) == elem_type else self.op(casting.Cast, name, to=elem_type)
 
     def replace(self, *values: str) -> list[Node]:
-        """The emitted nodes with `values` as the outputs of the node that they replace.
+        """The emitted nodes. `values` are the outputs of the node that these nodes replace.
 
-        Raises: Refused if the node has an output that somebody wants and for which there is no value.
+        Raises: Refused if an output of the node is used and there is no value for it.
         """
         outputs = self.node.output
         for place in range(len(values), len(outputs)):
@@ -312,7 +312,7 @@ class Context:
         return [*self.emitted, replace(self.node, input=given, attribute=kept)]
 
     def value_info(self, name: str, elem_type: int, dims: Dims | None = None) -> ValueInfo:
-        """An input or output of a subgraph; of its dims, sizes are told."""
+        """An input or output of a subgraph. It has those dims that are sizes, and no names of dims."""
         shape = None
         if dims is not None:
             sizes = (dim if isinstance(dim, int) else None for dim in dims)

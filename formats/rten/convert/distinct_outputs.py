@@ -1,4 +1,4 @@
-"""Outputs that RTen would fold to one constant, kept apart."""
+"""Keeps outputs apart that RTen would fold to one constant."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ KEEPING_APART: Final = (
     comparison.Or.name,
     comparison.Where.name,
     elementwise.Max.name,
-)  # put behind such outputs
+)  # what is added after such outputs
 
 
 def fed(graph: Graph) -> str:
-    """A tensor that is given to a graph; an empty name where there is none."""
+    """A tensor that is given to a graph; an empty name if there is none."""
     constants = {tensor.name for tensor in graph.initializer}
     given = (value for value in graph.input if value.type is not None and value.type.tensor_type is not None)
     return next((value.name or "" for value in given if value.name not in constants), "")
@@ -38,10 +38,10 @@ def fed(graph: Graph) -> str:
 def with_distinct_outputs(
     graph: Graph, nodes: list[Node], constants: Constants, names: ValueNames, given: str
 ) -> list[Node]:
-    """The nodes, changed so that RTen folds no two outputs to one constant, which it does not load.
+    """The nodes, changed so that RTen never folds two outputs to one constant: it cannot load such a model.
 
-    It infers small integers and shares equal ones. The largest of one number is that number, and is not inferred. It
-    also computes what comes from constants only, but no choice that depends on what is `given` to the model.
+    RTen infers small integers and shares equal ones. It does not infer the maximum of one number, which is that number.
+    RTen also computes values that come from constants only, but no choice that depends on what is `given` to the model.
     """
     scope = constants.scope
     places = {name: index for index, node in enumerate(nodes) for name in node.output}
@@ -66,7 +66,7 @@ def with_distinct_outputs(
 
 
 def _inferred(graph: Graph, scope: Scope, made: set[str]) -> list[str]:
-    """The outputs of integers that RTen may infer to be the same as others."""
+    """The integer outputs that RTen may infer to be equal to other outputs."""
     doubtful, seen = [], set[object]()
     for value in graph.output:
         name = value.name or ""
@@ -85,7 +85,7 @@ def _inferred(graph: Graph, scope: Scope, made: set[str]) -> list[str]:
 
 
 def _foldable(nodes: list[Node], scope: Scope) -> set[str]:
-    """What nodes make of constants only, without subgraphs and sequences."""
+    """The values that nodes compute from constants only, without subgraphs and sequences."""
     found: set[str] = set()
     for node in nodes:
         given = [name for name in node.input if name]
@@ -96,9 +96,10 @@ def _foldable(nodes: list[Node], scope: Scope) -> set[str]:
 
 
 def _chosen(inner: str, name: str, given: str, constants: Constants, names: ValueNames) -> Iterator[Node]:
-    """Nodes that give a value another name, which RTen does not see through, by a test of what is given to the model.
+    """Nodes that give a value another name, by a test of a model input, so that RTen does not recognise the value.
 
-    Its first element, or zero where there is none, is not below itself; nor is a random number, where nothing is given.
+    The first element of the input, or zero if there is none, is not less than itself. Without any input, a random
+    number is tested in the same way.
     """
     import numpy
 
@@ -118,7 +119,7 @@ def _chosen(inner: str, name: str, given: str, constants: Constants, names: Valu
     for key, (number, axes) in {**types, "total": (INT32 if given else FLOAT, ()), "wide": (INT32, dims),
                                 "same": (INT32, dims)}.items():  # fmt: skip
         scope.types[known[key]] = ValueType(number, axes)
-    if elem_type == BOOL:  # of which onnxruntime has no choice
+    if elem_type == BOOL:  # onnxruntime has no operator that chooses between such values
         yield make_node(comparison.Or.name, [inner, known["below"]], [name])
         return
     if elem_type not in BYTES:

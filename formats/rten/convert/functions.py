@@ -1,4 +1,4 @@
-"""Functions of a model, put in the place of the nodes that call them.
+"""Replaces the nodes that call functions of a model by the nodes of these functions.
 
 Spec: onnx.proto, FunctionProto; IR.md, Model local functions.
 """
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 
 def key_of(domain: str | None, name: str | None, overload: str | None) -> Key:
-    """What a function is called by."""
+    """The key by which nodes call a function."""
     return ("" if domain in (None, "ai.onnx") else domain or "", name or "", overload or "")
 
 
 def functions_of(functions: Iterable[Function]) -> dict[Key, Function]:
-    """The functions of a model by what they are called by."""
+    """The functions of a model, by the keys with which nodes call them."""
     return {key_of(function.domain, function.name, function.overload): function for function in functions}
 
 
 def expanded_size(key: Key, functions: Mapping[Key, Function], sizes: dict[Key, float], depth: int) -> float:
-    """The number of nodes that a call becomes; infinite where functions call each other more than `depth` deep.
+    """The number of nodes that replace a call; infinite if functions call each other more than `depth` deep.
 
-    `sizes` are those known already, and get more.
+    `sizes` has the numbers that are already known; this function adds more.
     """
     if key not in sizes:
-        sizes[key] = inf  # also what a function that leads back to itself has
+        sizes[key] = inf  # also the size of a function that calls itself, directly or not
         if depth:
             calls = [inner for node in functions[key].node for inner in _calls(node)]
             sizes[key] = sum(
@@ -46,7 +46,7 @@ def expanded_size(key: Key, functions: Mapping[Key, Function], sizes: dict[Key, 
 
 
 def _calls(node: Node) -> Iterator[Key]:
-    """What a node and the nodes of its subgraphs are called by."""
+    """The keys of the functions that a node and the nodes of its subgraphs call."""
     yield key_of(node.domain, node.op_type, node.overload)
     for attribute in node.attribute:
         if attribute.g is not None:
@@ -55,7 +55,7 @@ def _calls(node: Node) -> Iterator[Key]:
 
 
 def expand(call: Node, function: Function, names: Names) -> list[Node]:
-    """The nodes of a function as they compute what a call asks for, with new names for the values inside."""
+    """The nodes of a function that compute one call, with new names for the values inside."""
     values = dict(zip(function.input, call.input, strict=False))
     values.update(dict.fromkeys(function.input[len(call.input) :], ""))
     stem = next((name for name in call.output if name), call.op_type or "")
@@ -90,7 +90,7 @@ def _name(name: str, values: dict[str, str], names: Names, stem: str) -> str:
 def _attribute(
     attribute: Attribute, values: dict[str, str], given: Mapping[str, Attribute], names: Names, stem: str
 ) -> Attribute | None:
-    """The attribute, or what it refers to; `None` where the call does not give that."""
+    """The attribute, or the one that it refers to; `None` if the call does not give that one."""
     if attribute.ref_attr_name:
         found = given.get(attribute.ref_attr_name)
         return None if found is None else replace(found, name=attribute.name)
@@ -102,7 +102,7 @@ def _attribute(
 
 
 def _graph(graph: Graph, outer: dict[str, str], given: Mapping[str, Attribute], names: Names, stem: str) -> Graph:
-    """A copy of a subgraph, whose own values get new names too."""
+    """A copy of a subgraph. Its own values get new names, too."""
     values = dict(outer)
     own = [value.name for value in graph.input] + [tensor.name for tensor in graph.initializer]
     own += [sparse.values.name for sparse in graph.sparse_initializer if sparse.values]

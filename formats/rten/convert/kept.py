@@ -1,4 +1,4 @@
-"""Which nodes stay as they are for RTen's ONNX loader, and what is told of the others."""
+"""Which nodes stay as they are for RTen's ONNX loader, and what is reported of the others."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
 
 
 class Applied(NamedTuple):
-    """A rewriting that applied to a node: what it says of itself, and whether it is one from an older form."""
+    """A rewriting that was applied to a node: its description, and whether it rewrites an older form."""
 
     text: str
     is_older: bool
 
     @classmethod
     def of(cls, rewriting: Rewriting, spec: OperatorSpec) -> Applied:
-        """What is told of a rewriting, by the first line of its docstring."""
+        """The report of a rewriting: the first line of its docstring is the text."""
         return cls((rewriting.__doc__ or "").partition("\n")[0].rstrip("."), rewriting in spec.older)
 
 
 class Kept:
-    """What was rewritten of one model; `kept_version` is the operator set whose nodes may stay in an older form."""
+    """What was rewritten in one model. Nodes of the operator set `kept_version` may stay in an older form."""
 
     def __init__(self, target: Target, kept_version: int | None, names: ValueNames) -> None:
         self.changes: list[Change] = []
-        self.needs = 0, ""  # the operator set that nodes are of which were made, and the operator that needs it
+        self.needs = 0, ""  # the operator set of the new nodes, and the operator that needs it
         self._names = names
         self._target = target
         self._kept_version = kept_version
@@ -48,7 +48,7 @@ class Kept:
     def settle(
         self, node: Node, made: list[Node], applied: Sequence[Applied], version: int, where: str, scope: Scope
     ) -> list[Node]:
-        """What takes the place of a node of which legal nodes were `made`: those, or the node where it may stay."""
+        """What replaces a node: the legal nodes `made` from it, or the node itself if it may stay."""
         if (len(made) == 1 and made[0] is node) or self._is_native(node, scope):
             return [node]
         spec, is_older = spec_of(node), any(rewriting.is_older for rewriting in applied)
@@ -57,7 +57,7 @@ class Kept:
             stays = not has_graphs and (not is_older or version == self._kept_version)
             if stays and is_same(node, made[0], spec, scope, self._target):
                 return [node]
-            if has_graphs and not applied:  # of which only subgraphs changed
+            if has_graphs and not applied:  # only its subgraphs changed
                 return made
         if len(made) != 1 or is_older or _form(made[0]) != _form(node):
             self.note_needs(made)
@@ -68,7 +68,7 @@ class Kept:
         return made
 
     def _is_native(self, node: Node, scope: Scope) -> bool:
-        """Whether the loader has a kernel for an operator that is not ONNX's own, and takes the node."""
+        """Whether the loader has a kernel for an operator that is not ONNX's own, and accepts the node."""
         spec = spec_of(node)
         if spec is None or not spec.onnx.is_native or problems(node, self._target):
             return False
@@ -80,7 +80,7 @@ class Kept:
         return self._missing_output(node, spec) is None
 
     def _missing_output(self, node: Node, spec: OperatorSpec) -> int | None:
-        """The first output that is used and that RTen does not give."""
+        """The first output that is used and that RTen does not compute."""
         row = spec.row_for(self._target)
         outputs = None if row is None else row.outputs
         for number, name in enumerate(node.output):
@@ -90,22 +90,22 @@ class Kept:
         return None
 
     def inline(self, node: Node, where: str) -> None:
-        """A function is put in the place of a call."""
+        """Record that the nodes of a function replace a call."""
         self.changes.append(Change(where, label(node), _operator(node), (), "RTen does not read functions", True))
 
     def remember(self, likeness: Likeness | None, count: int) -> None:
-        """What was told of a node since there were `count` changes holds for those like it."""
+        """Keep what was reported of a node since there were `count` changes: it is also true of nodes like it."""
         if likeness is not None and len(self.changes) == count + 1:
             self._alike[likeness] = self.changes[-1]
 
     def repeat(self, likeness: Likeness | None, node: Node, where: str) -> None:
-        """A node is rewritten as one like it was."""
+        """Record that a node is rewritten in the same way as an earlier one like it."""
         change = self._alike.get(likeness) if likeness else None
         if change is not None:
             self.changes.append(change._replace(where=where, name=label(node)))
 
     def note_needs(self, nodes: Iterable[Node]) -> None:
-        """Know the operator set that nodes need which were made here, and those in their subgraphs."""
+        """Note the operator set that new nodes need, and the nodes in their subgraphs."""
         for node in nodes:
             spec = spec_of(node)
             if spec is not None:
@@ -114,9 +114,9 @@ class Kept:
                 self.note_needs(graph.node)
 
     def readable(self, node: Node, spec: OperatorSpec) -> Node:
-        """A legal node without what asks for nothing, as the loader reads it.
+        """A legal node as the loader reads it, without attributes that have no effect.
 
-        Raises: Refused if it does not.
+        Raises: Refused if the loader does not read it.
         """
         node = without_neutral(node, spec)
         found = problems(node_in_read_types(node), self._target)
@@ -129,12 +129,12 @@ class Kept:
 
 
 def label(node: Node) -> str:
-    """What a node is called in a report."""
+    """The name of a node in a report."""
     return node.name or next(filter(None, node.output), "")
 
 
 def _form(node: Node) -> tuple[object, ...]:
-    """What a change of which may need another operator set."""
+    """The parts of a node. If one of them changes, the node may need another operator set."""
     return node.op_type, node.domain or "", node.input, {attribute.name for attribute in node.attribute}
 
 

@@ -1,8 +1,8 @@
-"""Rewrites a model to what the releases of a target run: the newest form of each operator, and none that RTen lacks.
+"""Rewrites a model so that the releases of a target run it: newest forms, and only operators that RTen has.
 
-The result computes what the given model does. Every node goes through the rewritings of its operator until none
-changes it; what a rewriting puts in its place goes through theirs. Whatever cannot be expressed is collected, with
-the node's place in the given model, and the rest is legalised all the same.
+The result computes the same as the given model. Every node goes through the rewritings of its operator until none
+changes it. The nodes that a rewriting makes go through the rewritings of their operators. If RTen cannot express a
+node, that is recorded with the place of the node in the given model, and the other nodes are still legalised.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from formats.rten.target import Target
 
 NEWEST_KNOWN = 28  # the newest operator set whose forms the rewritings know
-MAX_STEPS = 32  # of rewriting what a rewriting made, which no operator comes near
+MAX_STEPS = 32  # limit for rewriting what a rewriting made; no operator comes near it
 MAX_NESTING = 14  # subgraphs in subgraphs that RTen's verifier accepts
-MAX_CALLS = 64  # functions in functions, which no exporter comes near
-MAX_NODES = 500_000  # nodes that it accepts, a bound for functions that multiply
+MAX_CALLS = 64  # functions in functions; no exporter comes near this limit
+MAX_NODES = 500_000  # nodes that it accepts; the limit is for functions that multiply
 IR_VERSION = 10  # of the result
 FIRST_IR_WITH_DEFAULTS = 4  # before, all initialisers had to be inputs
 
@@ -54,22 +54,22 @@ FIRST_IR_WITH_DEFAULTS = 4  # before, all initialisers had to be inputs
 class Legalized(NamedTuple):
     """A model that RTen can run if there are no refusals.
 
-    `types` is what is known of the values of each graph of `model`, by the graph's place in it.
+    `types` has what is known of the values of each graph of `model`, by the place of the graph in the model.
     """
 
     model: Model
     refusals: tuple[Refusal, ...]
     types: Mapping[str, Mapping[str, ValueType]]
-    losses: Losses  # what RTen computes otherwise, once an operator
+    losses: Losses  # where the results of RTen differ, once for each operator
     kept: Kept | None = None  # for an ONNX loader: what was rewritten
 
 
 def legalize(model: Model, exact: bool = False, target: Target = ALL_RELEASES) -> Legalized:
     """The model in forms that RTen runs; the given one is not changed, and weights are shared.
 
-    `exact` rewrites operators that RTen computes otherwise than ONNX says, where there is a way. The result is right in
-    all releases of the `target`. Where that reads ONNX, nodes that it reads as what they were rewritten to stay as they
-    are.
+    If `exact`, operators whose results in RTen differ from ONNX are rewritten, if there is a way. The result is right
+    in all releases of the `target`. If the target reads ONNX, a node stays as it is if the target reads it in the same
+    way as the nodes that it was rewritten to.
 
     Raises: TensorDataError if a constant that decides a form cannot be read.
     """
@@ -96,15 +96,15 @@ def legalize(model: Model, exact: bool = False, target: Target = ALL_RELEASES) -
 
 
 class _Place(NamedTuple):
-    """Where a node stands: the operator sets that it is of, its place in the given model, and the graph made of it."""
+    """The position of a node: its operator sets, its place in the given model, and the graph that is made."""
 
     versions: Mapping[str, int]
     where: str
     surroundings: _Surroundings
-    is_inlined: bool = False  # the node is of a function, whose size has been looked at
+    is_inlined: bool = False  # the node is in a function, and the size of the function was checked
     step: int = 0
-    given: Node | None = None  # the node of the model; those that are made in its place stand where it stood
-    applied: list[Applied] | None = None  # the rewritings that were, where that is asked for
+    given: Node | None = None  # the node of the model; the nodes that replace it have its place
+    applied: list[Applied] | None = None  # the rewritings that were applied, if the caller wants them
 
 
 class _Surroundings(NamedTuple):
@@ -116,12 +116,12 @@ class _Surroundings(NamedTuple):
     shapes: ShapeNames
 
     def is_shape(self, name: str) -> bool:
-        """Whether a value serves only as dims, which the tensor that has them keeps small."""
+        """Whether a value is used only as dims. They are small, because a tensor has these dims."""
         return self.shapes.has(name)
 
 
 class _Legalizer:
-    """What is shared by all graphs of one model."""
+    """What all graphs of one model share."""
 
     def __init__(self, model: Model, exact: bool, target: Target, version: int) -> None:
         self.refusals: list[Refusal] = []
@@ -137,10 +137,10 @@ class _Legalizer:
         self._sizes: dict[Key, float] = {}
         self._room: float = MAX_NODES
         self._fed = ""
-        self._computed: dict[int, str] = {}  # floats of other than 32 bits that nodes give, each with the first of them
+        self._computed: dict[int, str] = {}  # float types other than FLOAT, and the first node of each
 
     def note_precision(self) -> None:
-        """Tell that floats of all widths are computed in 32 bits, which rounds or overflows where others do not."""
+        """Report that RTen computes all floats in 32 bits, so it rounds or overflows when other runtimes do not."""
         for elem_type, name in self._computed.items():
             self.losses.add("precision", f"RTen computes {type_name(elem_type)} in 32 bits", "graph", name)
 
@@ -153,7 +153,7 @@ class _Legalizer:
         input_types: Sequence[ValueType],
         is_inlined: bool = False,
     ) -> Graph:
-        """The graph with legal nodes; `input_types` are what the node around a subgraph knows of its inputs."""
+        """The graph with legal nodes. For a subgraph, `input_types` are what its node knows of its inputs."""
         scope = Scope(outer.scope if outer else None)
         self._fed = self._fed if outer else fed(graph)
         constants = Constants(scope, self._names)
@@ -201,7 +201,7 @@ class _Legalizer:
         return legal
 
     def _order(self, graph: Graph, where: str) -> Sequence[int]:
-        """The indices of the nodes in an order in which each comes after those that it uses."""
+        """The indices of the nodes, ordered so that each node comes after the nodes whose outputs it uses."""
         order = topological(graph.node)
         if len(order) < len(graph.node):
             first = min(set(range(len(graph.node))) - set(order))
@@ -216,7 +216,7 @@ class _Legalizer:
         return self._precedents.likeness(node, versions.get("", NEWEST), scope)
 
     def _given(self, node: Node, place: _Place) -> list[Node]:
-        """The legal nodes that compute what a node of the model does; itself where an ONNX loader reads it so."""
+        """The legal nodes that replace a node of the model, or the node itself if an ONNX loader reads it."""
         if self.kept is None:
             return self._node(node, place)
         if self._functions and key_of(node.domain, node.op_type, node.overload) in self._functions:
@@ -230,7 +230,7 @@ class _Legalizer:
         return self.kept.settle(node, made, applied, version, place.where, place.surroundings.scope)
 
     def _node(self, node: Node, place: _Place) -> list[Node]:
-        """The legal nodes that compute what a node does."""
+        """The legal nodes that compute the same as a node."""
         domain = "" if node.domain in STANDARD_DOMAINS else node.domain or ""
         if place.step == 0:
             place = place._replace(given=node)
@@ -261,7 +261,7 @@ class _Legalizer:
         return [legal for made in nodes for legal in self._node(made, inner)]
 
     def _rewritten(self, node: Node, domain: str, place: _Place) -> list[Node] | None:
-        """What the first rewriting that applies makes of a node; `None` where none does."""
+        """The result of the first rewriting that applies to a node; `None` if no rewriting applies."""
         spec = spec_of(node)
         if spec is None:
             return None
@@ -282,7 +282,7 @@ class _Legalizer:
         return None
 
     def _finished(self, node: Node, domain: str, place: _Place) -> Node:
-        """A node that is legal as it is; what its outputs are is known from now on."""
+        """Add a node that is legal as it is, and infer what its outputs are."""
         spec = spec_of(node) if self.kept else None if domain else SPECS.get(node.op_type or "")
         if spec is None or spec.row_for(self._target) is None:
             raise Refused("is an operator that RTen does not support")
@@ -302,9 +302,9 @@ class _Legalizer:
         return node
 
     def _tell(self, node: Node, spec: OperatorSpec, place: _Place, told: Collection[str] = ()) -> None:
-        """Note what RTen computes otherwise of a node, by the operator of the model that it stands for.
+        """Record how RTen's results for a node differ, under the operator of the model that the node replaces.
 
-        `told` is what its rewritings told that left it as it is.
+        `told` has the reports of those rewritings that left the node as it is.
         """
         rules = [rule for rule in (spec.told, spec.unspecified) if rule is not None]
         if not rules and not told:
@@ -315,7 +315,7 @@ class _Legalizer:
             self._note("deviation", "; ".join(filter(None, [*told, *details])), place, matters=matters)
 
     def _note(self, kind: str, detail: str, place: _Place, *, matters: bool) -> None:
-        """Add a loss to those of the operator of the model that stands at a place."""
+        """Add a loss to the losses of the operator at a place of the model."""
         given = place.given or Node()
         name = given.name or next(filter(None, given.output), "")
         self.losses.add(kind, f"{given.op_type}: {detail}", place.where, name, matters=matters)
@@ -327,7 +327,7 @@ class _Legalizer:
         )
 
     def _refuse(self, node: Node, domain: str, place: _Place, reason: str, remedy: str = "") -> list[Node]:
-        """Record why a node stops the conversion; it stays, so that what follows can be looked at too."""
+        """Record why a node stops the conversion. The node stays, so that the nodes after it are checked, too."""
         version = place.versions.get(domain)
         self.refusals.append(Refusal(node.op_type or "", domain, version, place.where, reason, remedy))
         place.surroundings.scope.infer(node)
@@ -352,7 +352,7 @@ class _Legalizer:
         return [legal for index in topological(nodes) for legal in self._given(nodes[index], inner)]
 
     def _with_legal_subgraphs(self, node: Node, place: _Place) -> Node:
-        """The node with legal subgraphs, which have the outputs that they had."""
+        """The node with legal subgraphs. Their outputs are the same as before."""
         if all(attribute.g is None for attribute in node.attribute):
             return node
         if place.surroundings.depth >= MAX_NESTING:
@@ -371,7 +371,7 @@ class _Legalizer:
 
 
 def _names(model: Model) -> tuple[set[str], set[str]]:
-    """The names of all values, and those that are read."""
+    """The names of all values, and the names of values that are read."""
     used: set[str] = set()
     read: set[str] = set()
     for graph in _all_graphs(model):
@@ -387,7 +387,7 @@ def _names(model: Model) -> tuple[set[str], set[str]]:
 
 
 def _all_graphs(model: Model) -> Iterator[Graph]:
-    """All graphs of a model; the nodes of a function as a graph too."""
+    """All graphs of a model. The nodes of a function count as a graph."""
     outermost = [model.graph or Graph(), *(Graph(node=function.node) for function in model.functions)]
     return (found for graph in outermost for _, found in graphs(graph))
 

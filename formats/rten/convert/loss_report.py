@@ -1,4 +1,4 @@
-"""What a .rten file cannot hold of a model, gathered so that a report has a line a kind and not a line a tensor."""
+"""What a .rten file cannot hold of a model, grouped so that a report has one line per kind, not one per tensor."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 
 MAX_NAMES = 4  # that a line lists
 _AROUND = frozenset(("doc_string", "metadata_props", "device_configurations", "undecoded"))
-# What is in nodes and attributes that have nothing around them and in them.
+# The fields of nodes and attributes that have nothing to report.
 _PLAIN = frozenset(("op_type", "domain", "overload", "name", "input", "output", "attribute", "undecoded"))
 _PLAIN_ATTRIBUTE = frozenset(("name", "type", "f", "i", "s", "floats", "ints", "strings"))
 
 
 @dataclasses.dataclass(slots=True)
 class Losses:
-    """Losses of the same kind with the same words are one: how many, the first places, and some names."""
+    """Losses of the same kind and text, as one loss: their number, the first places, and some names."""
 
     _groups: dict[tuple[str, str, bool], list[tuple[str, str]]] = dataclasses.field(default_factory=dict)
 
     def add(self, kind: str, detail: str, where: str, name: str | None = None, *, matters: bool = True) -> None:
-        """Something at `where`, called `name`, is lost."""
+        """Record that something at `where`, called `name`, is lost."""
         self._groups.setdefault((kind, detail, matters), []).append((where, name or where or "model"))
 
     def lines(self) -> tuple[Loss, ...]:
-        """One loss a group, at the first of its places."""
+        """One loss for each group, at the first place of the group."""
         return tuple(
             Loss(kind, places[0][0], f"{detail} ({_listed([name for _, name in places])})", matters)
             for (kind, detail, matters), places in self._groups.items()
@@ -52,9 +52,9 @@ def _listed(names: list[str]) -> str:
 
 
 def add_unheld(losses: Losses, model: Model, held_keys: Iterable[str]) -> None:
-    """Add what is not in the graph of a .rten file: what surrounds the computation, and its precision.
+    """Add what the graph of a .rten file does not hold: what surrounds the computation, and its precision.
 
-    `held_keys` are those of the model's metadata that do.
+    `held_keys` are the keys of the model's metadata that the file does hold.
     """
     note = partial(losses.add, matters=False)
     for field in ("producer_name", "producer_version", "domain", "model_version"):
@@ -82,7 +82,7 @@ def add_unheld(losses: Losses, model: Model, held_keys: Iterable[str]) -> None:
 
 
 def add_outputs(losses: Losses, graph: Graph, scope: Scope, where: str) -> None:
-    """Add constants that are given out and do not fit, even where the same number means no limit to operators."""
+    """Add constants that are outputs and do not fit, even if the same number means "no limit" to operators."""
     for index, value in enumerate(graph.output):
         name = value.name or ""
         tensor = scope.constant(name)
@@ -92,7 +92,7 @@ def add_outputs(losses: Losses, graph: Graph, scope: Scope, where: str) -> None:
 
 
 def _around(model: Model) -> Iterator[tuple[str, Any]]:
-    """The messages in a model around which there may be something, each with its place, in the order of `visit`."""
+    """The messages that may have documentation, metadata or the like, each with its place, in the order of `visit`."""
     graph = model.graph
 
     @cache
@@ -102,7 +102,7 @@ def _around(model: Model) -> Iterator[tuple[str, Any]]:
     without_nodes = with_fields(model, graph=with_fields(graph, node=[])) if graph else model
     for where, message in visit(without_nodes, object, only=_may_say_more):
         yield where, message
-        if where == "graph" and graph:  # of whose nodes there can be many, and little to visit in most
+        if where == "graph" and graph:  # it can have many nodes, and most have little to visit
             for index, node in enumerate(graph.node):
                 held = vars(node)
                 if (
@@ -119,7 +119,7 @@ def _are_plain(attributes: Iterable[Any]) -> bool:
 
 
 def _may_say_more(message: Any) -> bool:
-    """Whether there may be something around a message; in large models there is nothing around most."""
+    """Whether a message may have documentation, metadata or the like; in large models most messages have none."""
     held = vars(message)
     return held.get("op_type") == casting.Cast.name or isinstance(message, Graph) or not _AROUND.isdisjoint(held)
 

@@ -1,4 +1,4 @@
-"""What RTen's ONNX loader makes of a node: what stops it, and whether it takes two nodes for the same."""
+"""How RTen's ONNX loader reads a node: what stops it, and whether it reads two nodes as the same."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PADDED_ALIKE: Final = (convolution.Conv, convolution.ConvInteger, *POOLS)  # for
 
 
 def problems(node: Node, target: Target) -> list[Problem]:
-    """Why the loader does not read a node, whose subgraphs are not looked at."""
+    """The reason why the loader does not read a node. Subgraphs are not checked."""
     spec = spec_of(node)
     row = None if spec is None else spec.row_for(target)
     if spec is None or row is None:
@@ -42,7 +42,7 @@ def problems(node: Node, target: Target) -> list[Problem]:
 
 
 def is_readable_constant(node: Node) -> bool:
-    """Whether the loader reads a Constant: one of a tensor of a type that RTen holds as it is, or of numbers."""
+    """Whether the loader reads a Constant: it must have numbers, or a tensor of a type that RTen holds unchanged."""
     if len(node.attribute) != 1 or len(node.output) != 1:
         return False
     (attribute,) = node.attribute
@@ -52,14 +52,14 @@ def is_readable_constant(node: Node) -> bool:
 
 
 def without_neutral(node: Node, spec: OperatorSpec) -> Node:
-    """The node without attributes that ask for nothing and that the loader does not take."""
+    """The node without those attributes that have no effect and that the loader does not accept."""
     neutral = {} if spec.row is None else spec.row.neutral
     kept = [each for each in node.attribute if not _is_unread(each, neutral, spec.onnx.takes)]
     return node if len(kept) == len(node.attribute) else _with_attributes(node, kept)
 
 
 def _is_unread(attribute: Attribute, neutral: Any, takes: Any) -> bool:
-    """Whether an attribute is one without a field that asks for nothing, with a value that the loader does not take."""
+    """Whether an attribute has no field and no effect, and the loader does not accept its value."""
     allowed, taken = neutral.get(attribute.name), takes.get(attribute.name)
     if allowed is None or taken is ANY:
         return False
@@ -68,7 +68,7 @@ def _is_unread(attribute: Attribute, neutral: Any, takes: Any) -> bool:
 
 
 def is_same(given: Node, made: Node, spec: OperatorSpec, scope: Scope, target: Target) -> bool:
-    """Whether the loader reads a node as it reads what was made of it, which is the same operator of its values."""
+    """Whether the loader reads a node in the same way as the rewritten node, which has the same operator and values."""
     row = spec.row_for(target)
     if row is None or given.op_type != made.op_type or given.output != made.output or problems(given, target):
         return False
@@ -78,7 +78,7 @@ def is_same(given: Node, made: Node, spec: OperatorSpec, scope: Scope, target: T
 
 
 def _have_same_inputs(given: Node, made: Node, spec: OperatorSpec, scope: Scope) -> bool:
-    """Whether the loader gives two nodes the same inputs, of which the first may have some as attributes."""
+    """Whether the loader gives two nodes the same inputs. The first node may have some inputs as attributes."""
     promoted = {place: found for name, place in spec.onnx.inputs.items() if (found := find(given, name)) is not None}
     left, right = _trimmed(given.input), _trimmed(made.input)
     left += [""] * (max(promoted, default=-1) + 1 - len(left))
@@ -122,13 +122,13 @@ def _fields(node: Node, made: Node, spec: OperatorSpec, row: Row, scope: Scope) 
 
 
 def needed_version(node: Node, spec: OperatorSpec) -> int:
-    """The operator set that has a node in the form that rewritings write."""
+    """The operator set that has the form of a node that rewritings write."""
     form = spec.onnx
     return max(form.version, *(form.versions.get(attribute.name or "", 0) for attribute in node.attribute), 0)
 
 
 def _trimmed(names: list[str]) -> list[Any]:
-    """The names without those omitted at the end."""
+    """The names, without the empty ones at the end."""
     found = list(names)
     while found and not found[-1]:
         found.pop()

@@ -1,7 +1,7 @@
 """A legal model in the element types that RTen's ONNX loader reads.
 
-A legal model computes the same whatever holds its integers, as long as it has their numbers, so a type that the loader
-does not know becomes the next larger one that it does.
+A legal model computes the same with any integer type that can hold its numbers. So if the loader does not know a type,
+the next larger type that the loader knows replaces it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from formats.rten.convert.loss_report import Losses
 
 TYPE_ATTRIBUTES: Final = ("to", "dtype", "output_dtype")
-UNKNOWN_DIMS: Final = ("", "?")  # what exporters call a dimension of which they know nothing; RTen takes it for a name
-# What stands for an element type. Unsigned integers of 32 and 64 bits need one of 64 bits outside of RTen.
+UNKNOWN_DIMS: Final = ("", "?")  # the name that exporters give to an unknown dimension; RTen reads it as a real name
+# The type that replaces an element type. Outside of RTen, UINT32 and UINT64 need a type of 64 bits.
 READ_AS: Final[Mapping[int, int]] = {
     number: INT64 if element.number == INT32 and BY_NUMBER[number].bits >= 32 else element.number
     for number, element in HOLDERS.items()
@@ -32,7 +32,7 @@ READ_AS: Final[Mapping[int, int]] = {
 
 
 def in_read_types(graph: Graph, kinds: Collection[int | None], losses: Losses) -> Graph:
-    """The outermost graph with types that the loader reads; what changes of its inputs and outputs is a loss.
+    """The outermost graph with types that the loader reads. Each change of an input or output is a loss.
 
     `kinds` are the element types of the values that nodes compute.
     """
@@ -46,7 +46,7 @@ def in_read_types(graph: Graph, kinds: Collection[int | None], losses: Losses) -
 
 
 def _change(before: Type | None, after: Type | None) -> tuple[str, str] | None:
-    """The words for a type and for what it became, where these differ."""
+    """The names of a type and of the type that replaced it, if the two differ."""
     if before is not None and before.optional_type is not None:
         return "optional", "what they may hold"
     words = element_type(before), element_type(after)
@@ -65,7 +65,7 @@ def _graph(graph: Graph, *, has_others: bool = True) -> Graph:
     made: dict[str, Any] = {
         field: [_value(value) for value in getattr(graph, field)] for field in ("input", "output", "value_info")
     }
-    if has_others:  # else the attributes of the nodes may stay undecoded
+    if has_others:  # otherwise the attributes of the nodes may stay undecoded
         made["initializer"] = [_tensor(tensor) for tensor in graph.initializer]
         made["node"] = [node_in_read_types(node) for node in graph.node]
     changed = {
@@ -139,7 +139,7 @@ def _type(value_type: Type) -> Type:
 
 
 def has_unknown_dims(value_type: Type | None) -> bool:
-    """Whether a tensor has sizes of which its type tells nothing by a name."""
+    """Whether a tensor has a dimension with neither a size nor a real name."""
     shape = value_type.tensor_type.shape if value_type is not None and value_type.tensor_type is not None else None
     return shape is not None and any(map(_is_unknown, shape.dim))
 

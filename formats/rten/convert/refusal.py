@@ -9,7 +9,7 @@ from formats.errors import UnsupportedError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-MAX_PLACES = 3  # of one reason that a message names
+MAX_PLACES = 3  # the places that a message names for one reason
 
 
 class Refused(Exception):  # noqa: N818 - it is no error of the program: the legaliser records it as a Refusal
@@ -22,9 +22,9 @@ class Refused(Exception):  # noqa: N818 - it is no error of the program: the leg
 
 
 class Refusal(NamedTuple):
-    """One node or value that RTen cannot hold, or that it would compute differently."""
+    """One node or value that RTen cannot hold, or for which RTen would compute something else."""
 
-    op_type: str  # "" for what belongs to no operator
+    op_type: str  # "" if it belongs to no operator
     domain: str
     version: int | None  # of the operator set that the model imports
     where: str
@@ -35,7 +35,7 @@ class Refusal(NamedTuple):
 class RefusalError(UnsupportedError):
     """A model needs what RTen does not support.
 
-    `refusals` are all the places where it does, and `reasons` say why, one text for each reason.
+    `refusals` are all places with such a need. `reasons` say why: one text for each reason.
     """
 
     def __init__(self, refusals: Iterable[Refusal]) -> None:
@@ -47,7 +47,7 @@ class RefusalError(UnsupportedError):
         super().__init__(separator.join((title, *self.reasons)))
 
     def lines(self) -> list[str]:
-        """A line a reason, below what they are reasons for, or all in one where there is only one reason."""
+        """The statement, then one line for each reason. If there is only one reason, all is in one line."""
         if len(self.reasons) == 1:
             return [str(self)]
         head = str(self).removesuffix("".join(f"\n  {reason}" for reason in self.reasons))
@@ -55,7 +55,7 @@ class RefusalError(UnsupportedError):
 
 
 def _reasons(refusals: tuple[Refusal, ...]) -> list[str]:
-    """One text a reason, the most frequent first, each with its first places."""
+    """One text for each reason, the most frequent reason first, each with its first places."""
     places: dict[Refusal, list[str]] = {}
     for refusal in refusals:
         places.setdefault(refusal._replace(where=""), []).append(refusal.where)

@@ -1,7 +1,7 @@
-"""ONNX that RTen runs with ONNX's results, of a model in ONNX's operators.
+"""Rewrites an ONNX model to ONNX that RTen runs with the results that ONNX defines.
 
-Nodes that RTen's ONNX loader reads, and whose kernels compute what ONNX says, stay as they are; the others are
-rewritten as on the way to a .rten file.
+A node stays as it is if RTen's ONNX loader reads it and RTen's kernel computes what ONNX says. All other nodes are
+rewritten as for a .rten file.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from formats.rten.convert.legalize import Legalized
     from formats.rten.convert.loss_report import Losses
 
-# The IR versions that came with operator sets, which a model of one of these has at least.
+# The IR version that came with each operator set. A model with that operator set has at least this version.
 IR_VERSIONS: Final = {8: 3, 9: 4, 10: 5, 11: 6, 12: 7, 15: 8, 19: 9, 21: 10, 23: 11, 24: 12, 25: 13}
 REFERENCE_KEYS: Final = ("location", "offset", "length", "checksum")  # of external data, that the loader takes
-MAX_RAISINGS: Final = 4  # of the operator set, of which each is to a newer one
+MAX_RAISINGS: Final = 4  # changes of the operator set, each to a newer one
 
 
 def _version(model: Model) -> int:
@@ -84,7 +84,7 @@ def _note_clamped(graph: Graph, losses: Losses) -> None:
 
 
 def _with_plain_references(graph: Graph) -> Graph:
-    """The graph with references to external data that say no more than the loader takes."""
+    """The graph, with only those entries in references to external data that the loader accepts."""
     tensors = [
         replace(tensor, external_data=[entry for entry in tensor.external_data if entry.key in REFERENCE_KEYS])
         if any(entry.key not in REFERENCE_KEYS for entry in vars(tensor).get("external_data") or ())
@@ -100,7 +100,7 @@ def _kept(legalized: Legalized) -> Kept:
 
 
 def _unheld_interface(graph: Graph) -> Iterator[Refusal]:
-    """The inputs and outputs of types that nothing in RTen holds."""
+    """The inputs and outputs whose types no type of RTen can hold."""
     for field in ("input", "output"):
         for index, value in enumerate(getattr(graph, field)):
             if (number := element_type(value.type)) in NOT_NUMBERS:
@@ -109,7 +109,7 @@ def _unheld_interface(graph: Graph) -> Iterator[Refusal]:
 
 
 def _changes(model: Model, legalized: Legalized) -> Iterator[Change]:
-    """What of a model is rewritten; nodes in a subgraph are rewritten more than once where what is around them is."""
+    """What was rewritten in a model. Nodes in a subgraph are rewritten again if the node around them is rewritten."""
     for where, graph in graphs(model):
         for index, tensor in enumerate(graph.initializer):
             if (kind := tensor.data_type or 0) in READ_AS:

@@ -1,7 +1,7 @@
 """What is known of the values of a graph without running it: element types, dims, and small integer contents.
 
-A `Scope` holds that knowledge for one graph and is filled front to back, a node at a time, in one pass. It is never
-wrong for a valid model: where a rule is missing, or what it needs is unknown, so is its result.
+A `Scope` holds this knowledge for one graph. It is filled from front to back, one node at a time, in one pass. It is
+never wrong for a valid model: if a rule is missing, or if it needs something unknown, the result is unknown.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from formats.rten.target import Fault
 
 MAX_COPIES = 8  # copies of copies that are followed
-MAX_RANGED = 1 << 16  # elements of a constant whose least and greatest are looked for
+MAX_RANGED = 1 << 16  # the most elements of a constant whose minimum and maximum are computed
 RANGED = FLOATS | INTS | BYTES
 MAX_INT32 = INT32_LIMITS[1]
 
@@ -44,7 +44,7 @@ MALFORMED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError
 
 
 class Scope:
-    """The values that the nodes of one graph can see, those of the graphs around it included."""
+    """The values that the nodes of one graph can see, including those of the graphs around it."""
 
     def __init__(self, outer: Scope | None = None) -> None:
         self.outer = outer
@@ -53,9 +53,9 @@ class Scope:
         self.declared: dict[str, ValueType] = {}
         self.optionals: set[str] = set()
         self.ranges: dict[str, Interval] = {}
-        self.exceeding: set[str] = set()  # of 64 bits or unsigned, and may have numbers that INT32 has not
+        self.exceeding: set[str] = set()  # values of 64 bits or unsigned that may have numbers outside of INT32
         self.expanded: set[tuple[str, str]] = set()  # a value, and another whose axes it has, and maybe more
-        self._shapes: dict[str, str] = {}  # of what value the dims are
+        self._shapes: dict[str, str] = {}  # the value whose dims they are
         self._sequences: set[str] = set()
         self._safe: set[tuple[Fault, str]] = set()
         self._copies: dict[str, tuple[list[str], int]] = {}
@@ -74,7 +74,7 @@ class Scope:
         return UNKNOWN if owner is None else owner.types[name]
 
     def constant(self, name: str) -> Tensor | None:
-        """The initialiser called `name`, or `None` where the value is computed or given."""
+        """The initialiser called `name`, or `None` if the value is computed or given."""
         owner = self._owner(name)
         return None if owner is None else owner.tensors.get(name)
 
@@ -89,7 +89,7 @@ class Scope:
         return owner is not None and name in owner.optionals
 
     def range_of(self, name: str) -> Interval:
-        """Between which numbers all elements of a value are, as far as that is known."""
+        """The interval that has all elements of a value, as far as it is known."""
         owner = self._owner(name)
         if owner is None:
             return Interval()
@@ -106,7 +106,7 @@ class Scope:
         return name not in owner.exceeding and held_range(elem_type).holds(self.range_of(name))
 
     def knows_numbers(self, names: Iterable[str]) -> bool:
-        """Whether all these values are constants, or come from integers: something is known of their numbers."""
+        """Whether something is known of the numbers of all these values: they are constants, or come from integers."""
         for name in names:
             owner = self._owner(name)
             if owner is None or not (name in owner.tensors or name in owner.ranges):
@@ -114,7 +114,7 @@ class Scope:
         return True
 
     def _known_range(self, name: str) -> Interval:
-        """The interval of a value of this scope that no rule gave."""
+        """The interval of a value of this scope, if no rule gives one."""
         held, tensor = self.contents_of(name), self.tensors.get(name)
         if held is None and tensor is not None and tensor.data_type in RANGED and 0 < prod(tensor.dims) <= MAX_RANGED:
             array = tensor.numpy()
@@ -128,10 +128,10 @@ class Scope:
         if elem_type not in INTS | BYTES:
             return Interval()
         least, greatest = held_range(elem_type)
-        return Interval(max(least or 0, -MAX_INT32), greatest)  # the least number of all is that of no known value
+        return Interval(max(least or 0, -MAX_INT32), greatest)  # no known value has the least number of all
 
     def _note_range(self, node: Node, rule: RangeRule, types: list[ValueType]) -> None:
-        """Know the interval of each output, and which of them may leave what holds it."""
+        """Record the interval of each output, and which outputs may leave the range of the type that holds them."""
         try:
             found = rule(node, self, types)
         except MALFORMED:
@@ -158,12 +158,12 @@ class Scope:
         return least is not None and least >= 0
 
     def add_safe(self, fault: Fault, name: str) -> str:
-        """Know that a value was made so that a fault does not show in what takes it; gives the name."""
+        """Record that a value was made so that a fault has no effect on operators that use it. Returns the name."""
         self._safe.add((fault, name))
         return name
 
     def is_safe(self, fault: Fault, name: str) -> bool:
-        """Whether a value was made so that a fault does not show."""
+        """Whether a value was made so that a fault has no effect."""
         return (fault, name) in self._safe or (self.outer is not None and self.outer.is_safe(fault, name))
 
     def contents_of(self, name: str) -> Dims | None:
@@ -177,7 +177,7 @@ class Scope:
         return owner._contents[name]
 
     def ints(self, name: str) -> tuple[int, ...] | None:
-        """The elements of a small integer scalar or vector where all of them are known numbers."""
+        """The elements of a small integer scalar or vector, if all of them are known numbers."""
         held = self.contents_of(name)
         if held is None:
             return None
@@ -185,7 +185,7 @@ class Scope:
         return numbers if len(numbers) == len(held) else None
 
     def numbers(self, name: str) -> list[float] | None:
-        """The elements of a constant, flat, as Python numbers; `None` where it is no constant.
+        """The elements of a constant, flat, as Python numbers; `None` if the value is not a constant.
 
         Raises: TensorDataError if the data cannot be had.
         """
@@ -211,21 +211,21 @@ class Scope:
         return whole.astype(numpy_dtype(elem_type))
 
     def add_tensor(self, tensor: Tensor) -> None:
-        """Know an initialiser."""
+        """Record an initialiser."""
         name = tensor.name or ""
         self.types[name] = ValueType(tensor.data_type, tuple(tensor.dims))
         self.tensors[name] = tensor
 
     def add_input(self, name: str, value_type: ValueType) -> None:
-        """Know a value that comes from outside of the graph."""
+        """Record a value that comes from outside of the graph."""
         self.types[name] = found = merge(value_type, self.declared.get(name))
         if self.outer is None and found.elem_type in PARTLY_HELD:
             self.ranges[name] = Interval(0 if found.elem_type in UNSIGNED else -MAX_DIM, MAX_DIM)
 
     def declare(self, values: Iterable[ValueInfo]) -> None:
-        """Take what the graph says of its values, to fill in what inference does not find out.
+        """Read what the graph declares of its values, to fill in what inference does not find out.
 
-        Names of dimensions count in the outermost graph only: in the body of a loop one may be another size each time.
+        Names of dimensions count in the outermost graph only: in a loop's body, a name may be a new size in each step.
         """
         for value in values:
             if value.name and value.type is not None:
@@ -238,12 +238,12 @@ class Scope:
                     self._sequences.add(value.name)
 
     def forget(self, name: str) -> None:
-        """Know nothing of a value any more, since it is now called something else."""
+        """Forget a value, since it has another name now."""
         self.types.pop(name, None)
         self._contents.pop(name, None)
 
     def infer(self, node: Node) -> None:
-        """Know the outputs of a node whose inputs are known as far as they will be."""
+        """Record the outputs of a node. Nothing more will become known of its inputs."""
         spec = spec_of(node)
         if spec is not None and spec.domain and not spec.onnx.is_native:
             spec = None
@@ -281,7 +281,7 @@ class Scope:
                 self._note_range(node, spec.range, types)
 
     def _note_copy(self, node: Node) -> None:
-        """Remember of what a small constant is made, so that it can be read if somebody asks."""
+        """Remember the node and inputs of a small constant, so that it can be computed when it is needed."""
         elem_type, dims = self.types[node.output[0]] if node.output else UNKNOWN
         if elem_type in BY_NUMBER and dims is not None and len(dims) <= 1:
             self._copies[node.output[0]] = (node.input, elem_type)

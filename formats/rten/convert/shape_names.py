@@ -1,4 +1,4 @@
-"""Which values of a graph serve only as dims: no tensor is so large that they leave 32 bits."""
+"""Which values of a graph are used only as dims. They fit in 32 bits, since no tensor is larger."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ UNKNOWN: Final = OperatorSpec("")
 
 
 class ShapeNames:
-    """The names of such values of one graph, found out when somebody asks."""
+    """The names of such values of one graph, computed at the first use."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
 
     def has(self, name: str) -> bool:
-        """Whether the value of that name is used, and only as dims."""
+        """Whether the value with that name is used, and only as dims."""
         return self._found.get(name, False)
 
     @cached_property

@@ -27,11 +27,11 @@ class ValueType(NamedTuple):
 UNKNOWN = ValueType()
 
 
-MAX_DIM = 1 << 24  # no axis is taken to be longer, and no integer of 64 bits that comes from outside to be larger
+MAX_DIM = 1 << 24  # assumed: no axis is longer, and no 64-bit integer from outside is larger
 
 
 class Interval(NamedTuple):
-    """Between which numbers, both included, integers are; `None` is no limit."""
+    """The least and the greatest number that integers can be, both included; `None` is no limit."""
 
     least: int | None = None
     greatest: int | None = None
@@ -60,7 +60,7 @@ def declared_type(value_type: Type) -> ValueType:
 
 
 def nameless(value_type: ValueType) -> ValueType:
-    """The type without names of dimensions, which need not mean the same outside of a subgraph."""
+    """The type without names of dimensions, which may have another meaning outside of a subgraph."""
     elem_type, shape = value_type
     return ValueType(elem_type, None if shape is None else tuple(d if isinstance(d, int) else None for d in shape))
 
@@ -72,7 +72,7 @@ def _declared_dim(value: int | None, name: str | None) -> Dim:
 
 
 def merge(found: ValueType, declared: ValueType | None) -> ValueType:
-    """What inference found, completed by what was declared."""
+    """What inference found; what it did not find comes from the declaration."""
     if declared is None or found == declared:
         return found
     elem_type = found.elem_type or declared.elem_type
@@ -90,7 +90,7 @@ def _merge_dim(found: Dim, declared: Dim) -> Dim:
 
 
 def completed(value: ValueInfo, found: ValueType) -> ValueInfo:
-    """A subgraph's output with what was found of its type, where it does not say so itself."""
+    """A subgraph's output, completed with the type that inference found, if it does not declare a type itself."""
     elem_type, dims = found
     declared = UNKNOWN if value.type is None else declared_type(value.type)
     if value.type is not None and value.type.tensor_type is None and declared.elem_type:

@@ -1,8 +1,8 @@
 """A graph of RTen's operators as one of ONNX's, value by value.
 
-Every value keeps its name and has in ONNX the type that the operator gives that makes it: INT64 for a shape, BOOL for
-a comparison, and what passes values on passes their type on. Where that is not what a node takes, a Cast stands in
-between; constants are stored in the types in which they are used.
+Every value keeps its name. Its type in ONNX comes from the operator that makes it: INT64 for a shape, BOOL for a
+comparison. An operator that passes values on keeps their type. If a node needs another type, a Cast is put in between.
+Constants are stored in the types in which they are used.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Surroundings(NamedTuple):
 
 
 class Value(NamedTuple):
-    """A value of RTen in ONNX: its name there and its type; a constant has a name in each type that it is used in."""
+    """A value of RTen in ONNX: its name and type. A constant has one name for each type in which it is used."""
 
     name: str
     kind: ValueKind
@@ -56,7 +56,7 @@ class Value(NamedTuple):
 
 
 class GraphRaiser:
-    """Makes one graph; `outer` makes the graph around it, and `interface` is there for the outermost."""
+    """Makes one graph. `outer` makes the graph around it. Only the outermost graph has an `interface`."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class GraphRaiser:
         raise EncodeError(f"the value {name!r} is used, but nothing produces it")
 
     def add_input(self, value: ValueInfo, kind: ValueKind, *, is_scalar: bool = False) -> None:
-        """Take the next input of the graph, which has that type in RTen; in a subgraph it is the one in ONNX."""
+        """Add the next input of the graph. `kind` is its type in RTen; in a subgraph it is also the type in ONNX."""
         given = value.name or ""
         name = self._local(given)
         dims = declared(value).dims if self._outer is None else () if is_scalar else None
@@ -118,13 +118,13 @@ class GraphRaiser:
         self._values[given] = Value(name, kind)
 
     def _local(self, name: str) -> str:
-        """What a value of this graph is called, which must not be the name of one around it."""
+        """The name of a value of this graph. It must differ from all names in the graphs around it."""
         if self._outer is not None and name in self._outer._defined:
             return self._shared.names.new(name)
         return name
 
     def _view(self, name: str, elem_type: int | None, rank: int | None = None, *, bounds: bool = False) -> str:
-        """The name in ONNX of a value in a type and, if `rank` says so, reshaped; `None` is the type that it has."""
+        """The name in ONNX of a value in a type (`None`: the type that it has), reshaped if `rank` says so."""
         value = self.value(name)
         if value.kind.elem_type not in INTEGERS or elem_type is None or value.kind.is_sequence:
             elem_type = value.kind.elem_type
@@ -146,7 +146,7 @@ class GraphRaiser:
         return ""
 
     def _cast(self, name: str, elem_type: int, output: str = "") -> str:
-        """The name of a value in another type, which it has from now on."""
+        """The name of a value in another type. The value has this type from now on."""
         output = output or self._shared.names.new(f"{name}/{type_name(elem_type).lower()}")
         self._append(make_node(casting.Cast.name, [name], [output], to=elem_type))
         return self._views.setdefault((name, elem_type, None, False), output)
@@ -159,7 +159,7 @@ class GraphRaiser:
         return self._views.setdefault((name, elem_type, rank, False), output)
 
     def _constant(self, name: str, tensor: Tensor, elem_type: int | None, rank: int | None, *, bounds: bool) -> str:
-        """The name of a constant of this graph in a type and with `rank` axes; under its own in the first type."""
+        """The name of a constant of this graph in a type and with `rank` axes. The first type keeps its own name."""
         bounds = bounds and elem_type == INT64 and has_limits(tensor)
         rank = None if len(tensor.dims) == rank or count(tensor.dims) != 1 else rank
         key = (name, elem_type, rank, bounds)
@@ -196,7 +196,7 @@ class GraphRaiser:
                 raise EncodeError(f"the operator {node.op_type} is not well formed: {error}", where=where) from error
 
     def _node(self, node: Node, where: str) -> None:
-        """Append the nodes that compute what RTen's does."""
+        """Append the nodes that compute the same as RTen's node."""
         made = Node(
             op_type=node.op_type,
             name=self._shared.node_names.new(node.name) if node.name else None,
@@ -235,7 +235,7 @@ class GraphRaiser:
                 self._add_output(given, name, kind, nodes)
 
     def _inputs_of(self, node: Node) -> list[str]:
-        """The names of a node's inputs in ONNX, in the types that it takes."""
+        """The names of a node's inputs in ONNX, in the types that the node accepts."""
         spec = SPECS.get(node.op_type or "", UNKNOWN_OPERATOR)
         letters = spec.signature.letters(len(node.input))
         groups: dict[str, list[str]] = {}
@@ -260,7 +260,7 @@ class GraphRaiser:
             self._scope.infer(node)
 
     def _add_output(self, given: str, name: str, kind: ValueKind, nodes: Sequence[Node]) -> None:
-        """Know an output of nodes just made; one of the model in another type than wanted gets a Cast."""
+        """Record an output of new nodes. If it is an output of the model and has the wrong type, a Cast is added."""
         if self._interface is not None and self._interface.is_output(given):
             wanted = self._interface.wanted(given, kind)
             if wanted != kind.elem_type:
@@ -276,7 +276,7 @@ class GraphRaiser:
     # Subgraphs
 
     def _branches(self, node: Node, where: str) -> tuple[list[Attribute], list[ValueKind]]:
-        """The branches of an If, whose outputs have the same types in both, and these types."""
+        """The two branches of an If, and the types of their outputs, which are the same in both branches."""
         raisers = []
         for attribute in node.attribute:
             place = f'{where}.attribute["{attribute.name}"].g'
@@ -305,7 +305,7 @@ class GraphRaiser:
 
     @property
     def output_names(self) -> list[str]:
-        """What RTen calls the outputs."""
+        """The names of the outputs in RTen."""
         return [value.name or "" for value in self._graph.output]
 
     def finish(self, kinds: Sequence[ValueKind] = ()) -> Graph:
@@ -339,7 +339,7 @@ class GraphRaiser:
         return outputs
 
     def _subgraph_outputs(self, kinds: Sequence[ValueKind]) -> list[ValueInfo]:
-        """The outputs of a subgraph, each made by a node in it, as ONNX demands."""
+        """The outputs of a subgraph. A node in it makes each of them, as ONNX demands."""
         own = {name for node in self._nodes for name in node.output}
         outputs: list[ValueInfo] = []
         for given, kind in zip(self.output_names, kinds, strict=True):
@@ -372,7 +372,7 @@ def _joined(letter: str, values: Iterable[Value]) -> int | None:
 
 
 def _joined_kind(values: Sequence[Value]) -> ValueKind:
-    """What all of some values can be."""
+    """The type that all of some values can have."""
     first = values[0].kind
     elem_type = _joined("A", values) if first.elem_type in INTEGERS else None
     return ValueKind(elem_type or first.elem_type, first.is_sequence)

@@ -35,7 +35,7 @@ _TO_BOUNDS: Final = Transform("int32 to int64, limits to limits", 4, 8, _bounds)
 def converted(tensor: Tensor, elem_type: int | None, *, bounds: bool = False) -> Tensor:
     """An INT32 tensor as one of INT64 or BOOL; anything else as it is.
 
-    Where the integers are `bounds` of slices, the least and greatest integer stay the least and greatest.
+    If the integers are `bounds` of slices, the least and greatest INT32 become the least and greatest INT64.
     """
     if tensor.data_type != INT32 or elem_type not in (INT64, BOOL):
         return tensor

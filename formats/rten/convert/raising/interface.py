@@ -40,7 +40,7 @@ class Interface:
         return self._places.get(name, "").startswith("graph.output")
 
     def of_input(self, value: ValueInfo) -> ValueKind:
-        """What an input is in RTen: what the file says, or else what the nodes make of it."""
+        """The type of an input in RTen: what the file says, or else what the nodes that use it need."""
         elem_type = declared(value).elem_type
         name = value.name or ""
         if elem_type is not None:
@@ -54,7 +54,7 @@ class Interface:
         return ValueKind(elem_type or FLOAT, is_sequence)
 
     def wanted(self, name: str, kind: ValueKind) -> int:
-        """The element type in ONNX of an input or output that is `kind` in the graph: the pinned one, or RTen's.
+        """The element type in ONNX of an input or output with type `kind` in the graph: the pinned type, or RTen's.
 
         Raises: EncodeError for a pinned type that RTen would have held otherwise.
         """

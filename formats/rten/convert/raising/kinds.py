@@ -1,4 +1,4 @@
-"""What the values of a .rten file are: as its messages say it, and where they do not, as its operators use them."""
+"""The types of the values of a .rten file: from its messages, or else from the operators that use the values."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ INTEGERS: Final = (INT32, INT64, BOOL)
 INTEGER_LETTERS: Final = "Iilb"  # of inputs that are always integers
 _FIXED: Final = {"l": INT64, "v": INT64, "w": INT32, "E": INT32, "S": INT32, "b": BOOL, "m": BOOL}
 CARRIERS = (shape.Identity.name, control_flow.Loop.name)  # what passes on both tensors and sequences
-UNKNOWN_DIM_NAMES = ("unknown", "?")  # what other writers call every dimension of which they know nothing
+UNKNOWN_DIM_NAMES = ("unknown", "?")  # the name that other writers give to every unknown dimension
 
 
 class ValueKind(NamedTuple):
-    """What a value is: its element type, that of its tensors for a sequence."""
+    """The type of a value: its element type; for a sequence, the element type of its tensors."""
 
     elem_type: int
     is_sequence: bool = False
@@ -39,10 +39,10 @@ def signature_of(node: Node) -> Signature:
 
 
 def integer_type(letter: str, computed: Collection[int], truths: Sequence[bool]) -> int | None:
-    """The element type that integers at inputs of one letter get, `None` for the one that each has.
+    """The element type of integers at inputs with one letter; `None` if each keeps its own type.
 
-    `computed` are the types of those that are computed. Each of `truths` is a constant, which can have any type, and
-    tells whether it holds only zeros and ones.
+    `computed` are the types of the inputs that are computed. `truths` has one entry for each constant input: whether it
+    holds only zeros and ones. A constant can have any type.
     """
     if letter == "x":
         return None
@@ -56,7 +56,7 @@ def integer_type(letter: str, computed: Collection[int], truths: Sequence[bool])
 
 
 def value_info(name: str, kind: ValueKind, dims: Dims | None) -> ValueInfo:
-    """An input, output or other value with its type; of a sequence, `dims` say nothing."""
+    """An input, output or other value with its type. For a sequence, `dims` are not used."""
     shape = None if dims is None or kind.is_sequence else TensorShape(dim=[_dimension(dim) for dim in dims])
     tensor = Type(tensor_type=TensorType(elem_type=kind.elem_type, shape=shape))
     return ValueInfo(name=name, type=Type(sequence_type=SequenceType(elem_type=tensor)) if kind.is_sequence else tensor)
@@ -69,7 +69,7 @@ def _dimension(dim: int | str | None) -> Dimension:
 
 
 def declared(value: ValueInfo) -> ValueType:
-    """What a .rten file says of a value; dims that are 0 or "unknown" are those that other writers do not know."""
+    """What a .rten file says of a value. Other writers use 0 or "unknown" for dims that they do not know."""
     if value.type is None:
         return UNKNOWN
     elem_type, dims = declared_type(value.type)
@@ -91,9 +91,10 @@ class _Use(NamedTuple):
 
 
 def found_by_use(name: str, graph: Graph) -> tuple[int | None, bool]:
-    """What an input of a graph must be for the nodes that use it: its element type, and whether it is a sequence.
+    """What the nodes that use an input of a graph need: its element type, and whether it is a sequence.
 
-    Nodes that only pass it on are followed. Where none does more, it is a sequence: files say the type of tensors.
+    If a node only passes the input on, the nodes after it count. If all nodes only pass it on, it is a sequence:
+    files say the type of tensors.
     """
     known = {tensor.name or "": tensor.data_type for tensor in graph.initializer}
     known.update((value.name or "", declared(value).elem_type) for value in graph.input)
@@ -125,7 +126,7 @@ def _uses(name: str, graph: Graph) -> Iterator[_Use]:
 
 
 def _passed_on(use: _Use, alike: str) -> Iterator[tuple[str, Graph, bool]]:
-    """What a value becomes that a node passes on, the graph that this is in, and whether it is the value itself."""
+    """For a node that passes a value on: the new value, its graph, and whether it is the value itself."""
     output = signature_of(use.node).output
     if output and output in alike and use.node.output:
         yield use.node.output[0], use.graph, output == use.letter

@@ -1,7 +1,7 @@
 """The whole of a model in RTen's form, in ONNX's operators.
 
-RTen has four element types; what its files no longer tell of the model that they were made from is the loss
-"forgotten", and where it computes something else than ONNX is the loss "deviation".
+RTen has four element types. If a file does not hold something of the model that it was made from, that is the loss
+"forgotten". If RTen computes something else than ONNX, that is the loss "deviation".
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.tensordata.plan import Loss
 
-# The operator set of the result: the oldest that has all that is used, since most programs run those. In the next one,
-# 22, some operators are new that onnxruntime 1.31 cannot run (Multinomial and other random numbers).
+# The operator set of the result: the oldest one that has all operators in use, since most programs can run it. The next
+# one, 22, has new forms of operators that onnxruntime 1.31 cannot run (Multinomial and other random numbers).
 VERSION: Final = 21
-CEIL_MODE: Final = 22  # where windows that begin in the padding at the end stopped to count
+CEIL_MODE: Final = 22  # since then, windows that begin in the padding at the end do not count
 IR_VERSIONS: Final = {21: 10, 22: 10, 23: 11, 24: 12}
 
 
 class Raised(NamedTuple):
-    """A model of ONNX's operators, and what is lost or was before."""
+    """A model of ONNX's operators, and what is lost now or was lost before."""
 
     model: Model
     losses: tuple[Loss, ...]
@@ -42,7 +42,7 @@ class Raised(NamedTuple):
 def raise_model(model: Model, pin_types: Mapping[str, str] | None = None) -> Raised:
     """The model in operators of ONNX; the given one is not changed, and weights are shared.
 
-    `pin_types` are the types of inputs and outputs where they should not be RTen's: "int64", "bool", "float16", ...
+    `pin_types` are the types of inputs and outputs that should not have RTen's type: "int64", "bool", "float16", ...
 
     Raises: EncodeError for a model that is not well formed, and for types that are not possible.
     """
@@ -73,7 +73,7 @@ def _version(node: Node) -> int:
 
 
 def _names(model: Model) -> tuple[set[str], set[str]]:
-    """The names of all values, and those that are read."""
+    """The names of all values, and the names of values that are read."""
     made: set[str] = set()
     read: set[str] = set()
     for _, graph in graphs(model):
