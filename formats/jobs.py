@@ -76,7 +76,7 @@ class JobResult:
 class Task(NamedTuple):
     """A job with the keywords that it is done with, and what a manifest says of it, where there is one.
 
-    `fingerprint` has what the bytes that are written depend on next to the source; there is none without a manifest.
+    `fingerprint` has the other things, besides the source, that change the written bytes; it needs a manifest.
     `begun` is when it was about to begin and there was nothing at its destination.
     """
 

@@ -94,7 +94,7 @@ def is_same_file(path: Path, other: Path) -> bool:
 
 
 def _is_same(files: Sequence[Mapping[str, Any]], beside: Path) -> bool:
-    """Whether all these files, of the model at `next to`, have the size and the SHA-256 that were noted."""
+    """Whether all these files, of the model at `beside`, have the size and the SHA-256 that were noted."""
     paths = [_path(file["path"], beside) for file in files]
     try:
         sizes = all(File.open(path).nbytes == file["nbytes"] for path, file in zip(paths, files, strict=True))

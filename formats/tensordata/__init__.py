@@ -1,1 +1,1 @@
-"""Tensor data: where bytes are, where they go, and the engine that moves them."""
+"""Tensor data: the places where bytes are and where they go, and the engine that moves them."""

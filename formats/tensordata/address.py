@@ -1,7 +1,7 @@
-"""Addresses of files elsewhere, such as `s3://bucket/model.onnx`: paths that no call of the system takes.
+"""Addresses of files elsewhere, such as `s3://bucket/model.onnx`: paths that no system call accepts.
 
-What may be secret in one, such as a password or a signature, is never in its text: that is what errors, reports and
-manifests have. Nothing here opens anything; `remote.py` does.
+The text of an address contains no secrets, such as a password or a signature, because errors, reports and manifests
+contain this text. This module opens nothing; `remote.py` does.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ else:
 HIDDEN = "***"
 LOCAL = ("file", "local")
 WEB = ("http", "https")
-# Where what stands before an @ is a container, a repository or a revision, and no user with a password.
+# In these protocols, the text before an @ is a container, a repository or a revision, not a user with a password.
 _NO_USERS = frozenset(("abfs", "abfss", "adl", "wasb", "wasbs", "az", "git", "github", "hf", "s3", "s3a", "gs", "gcs"))
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(?=://|::)")  # of two letters at least: one is a drive of Windows
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(?=://|::)")  # at least two letters: one letter is a drive of Windows
 _QUERY = re.compile(r"[?#]")
 _VERSION = re.compile(r"\?versionId=")
-# Options of stores whose values are no secrets, and help in a message.
+# Options of stores whose values are not secret, and are useful in a message.
 _HARMLESS = re.compile("url|endpoint|region|protocol|type|block|size|project|profile|version|policy|cache", re.I)
-_SECRET_LETTERS = 4  # from which on a value is looked for in messages
+_SECRET_LETTERS = 4  # the least length of a value that is searched for in messages
 
 
 def is_address(text: str) -> bool:
@@ -58,14 +58,14 @@ def of_universal(path: Any) -> Path:
 
 
 class Address(_Path):
-    """Where a file is in a store of objects or on another machine; compares by all of it.
+    """Where a file is in a store of objects or on another machine; all its parts are compared.
 
-    `storage_options` are those of fsspec. `retries` says how often a request is made again that failed for a reason
-    that may pass. It is a path, so that it has a `name`, a `parent` and so on, but nothing of the system opens it.
+    `storage_options` are those of fsspec. `retries` is how often a request is repeated that failed for a
+    temporary reason. An address is a path with a `name`, a `parent` and so on, but no system call can open it.
     """
 
     def __new__(cls, url: str, *_: Any, **__: Any) -> Address:
-        """An address; for `pathlib` it is a path with the same text, of which nothing is used."""
+        """An address; for `pathlib` it is a path with the same text, which is not used."""
         return super().__new__(cls, PurePosixPath(url.replace("\0", "")))
 
     def __init__(self, url: str, storage_options: Mapping[str, Any] | None = None, retries: int = 0) -> None:
@@ -83,7 +83,7 @@ class Address(_Path):
 
     @property
     def url(self) -> str:
-        """The address itself, with all that is secret in it."""
+        """The address itself, with all its secrets."""
         return "::".join((*self._before, f"{self.scheme}://{self._body}{self._query}", *self._after))
 
     @property
@@ -112,18 +112,18 @@ class Address(_Path):
         return result
 
     def secrets(self) -> Iterator[str]:
-        """What must not be seen of this address, each text by itself."""
+        """The secret texts in this address, one by one."""
         for link in (*self._before, f"{self.scheme}://{self._body}{self._query}", *self._after):
             yield from _secrets_in(link)
         yield from _secret_values(self.storage_options)
 
     def redact(self, text: str) -> str:
-        """A text of somebody else, without what is secret in this address."""
+        """A text from another source, without the secrets of this address."""
         for secret in sorted({*self.secrets()}, key=len, reverse=True):
             text = text.replace(secret, HIDDEN)
         return re.sub(r"([?&][\w.-]+=)[^&\s'\")]+", rf"\1{HIDDEN}", text)
 
-    # What a path has
+    # The attributes of a path
 
     @property
     def name(self) -> str:
@@ -143,7 +143,7 @@ class Address(_Path):
 
     @property
     def parent(self) -> Address:
-        """The folder; a query stays, since it can be what gives access, but for the version of one object."""
+        """The folder; a query stays, because it can give access; only the version of one object is removed."""
         above = self._body.rstrip("/").rpartition("/")[0]
         return self._with_body(above or (self._body if self.scheme in WEB else ""))
 
@@ -166,11 +166,11 @@ class Address(_Path):
         return Address(url, self.storage_options, self.retries)
 
     def with_segments(self, *segments: Any) -> Path:
-        """What `pathlib` makes of parts of it, which is no address."""
+        """The path that `pathlib` makes of parts of the address; it is not an address."""
         return Path(*segments)
 
     def absolute(self) -> Address:
-        """The address, which always is."""
+        """The address, which is always absolute."""
         return self
 
     def is_symlink(self) -> bool:
@@ -216,7 +216,7 @@ class Address(_Path):
 
 
 def _redacted(link: str) -> str:
-    """One link of a chain, without what may be secret in it."""
+    """One link of a chain, without its possible secrets."""
     scheme, separator, rest = link.partition("://")
     if not separator:
         return link

@@ -1,7 +1,7 @@
-"""What is asked of a store again, and what an error of it becomes.
+"""Repeats requests to a store, and translates its errors.
 
-Every library below fsspec has errors of its own. Here they become those that callers know, each with one sentence in
-which nothing is secret; the original is not kept, since its text can have an address with a password.
+Every library below fsspec has its own errors. This module turns them into errors that callers know, each with one
+sentence without secrets. The original is not kept, because its text can contain an address with a password.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-WAIT_SECONDS = 0.5  # before the first request that is made again; twice as long before each further one
+WAIT_SECONDS = 0.5  # the wait before the first repeated request; it doubles before each further one
 LONGEST_WAIT_SECONDS = 30.0
-WORDS = 300  # letters of the text of an error that is not ours
-# Names of classes of errors that may pass, of fsspec and of the libraries below it.
+WORDS = 300  # the most characters from the text of another library's error
+# Class names of temporary errors, of fsspec and of the libraries below it.
 _PASSING = frozenset(
     (
         *("TimeoutError", "ConnectionError", "ClientConnectionError", "ClientPayloadError", "HTTPClientError"),
@@ -37,7 +37,7 @@ _MISSING_CREDENTIALS = frozenset(("NoCredentialsError", "PartialCredentialsError
 
 
 def attempt(address: Address, action: Callable[[], T]) -> T:
-    """What `action` gives, which is done again up to `retries` times where that may help.
+    """The result of `action`, which is repeated up to `retries` times if that may help.
 
     Raises: FileNotFoundError, PermissionError, RemoteError and other OSErrors; ChangedError; FormatErrors as they are.
     """
@@ -55,7 +55,7 @@ def attempt(address: Address, action: Callable[[], T]) -> T:
 
 
 def _wait(tries: int, asked_seconds: float) -> float:
-    """How long to wait; not all clients of a busy server come back at the same moment."""
+    """How long to wait; it is partly random, so that clients of a busy server do not all return at the same moment."""
     seconds = WAIT_SECONDS * (1 << tries) * random.uniform(0.5, 1.5)  # noqa: S311 - nothing secret
     return min(max(seconds, asked_seconds), LONGEST_WAIT_SECONDS)
 
@@ -102,6 +102,6 @@ def _status(error: Any) -> int | None:
 
 
 def _text(error: Exception, address: Address) -> str:
-    """What an error says, in one line."""
+    """The text of an error, in one line."""
     text = getattr(error, "strerror", None) or str(error)
     return address.redact(" ".join(str(text).split()))[:WORDS] or type(error).__name__

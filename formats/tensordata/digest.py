@@ -1,7 +1,7 @@
 """Checksums of bytes that may arrive in any order.
 
-A CRC-32 of a whole follows from those of its parts, so its parts can be computed by several threads; a SHA-256 needs
-its bytes one after the other.
+The CRC-32 of a file follows from the CRC-32s of its parts, so several threads can compute the parts. A SHA-256 needs
+the bytes in their order.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ X_TO_8 = 1 << 23
 
 
 class Digester(ABC):
-    """A checksum in the making."""
+    """A checksum that is being computed."""
 
     __slots__ = ()
     in_order: ClassVar[bool]  # whether updates must come one at a time and in the order of their bytes
 
     @abstractmethod
     def update(self, offset: int, data: memoryview) -> None:
-        """Take in `data`, whose place among the other parts is told by `offset`, a count of bytes from anywhere."""
+        """Add `data`; `offset` gives its place among the other parts, in bytes from any fixed point."""
 
     @abstractmethod
     def digest(self) -> bytes:
-        """The checksum in its usual byte form, of all bytes taken in; none may be missing between them."""
+        """The checksum in its usual byte form, of all added bytes; no bytes may be missing between them."""
 
 
 class Crc32(Digester):
@@ -44,7 +44,7 @@ class Crc32(Digester):
         self._parts: list[tuple[int, int, int]] = []
 
     def update(self, offset: int, data: memoryview) -> None:
-        """Take in a part; from any thread."""
+        """Add a part; any thread may call this."""
         self._parts.append((offset, len(data), self._crc32(data)))
 
     def digest(self) -> bytes:
@@ -62,12 +62,12 @@ class Hash(Digester):
     in_order = True
 
     def __init__(self, name: str) -> None:
-        import hashlib  # as long to load as a small conversion to an archive takes
+        import hashlib  # its import takes as long as a small conversion to an archive
 
         self._hash = hashlib.new(name, usedforsecurity=False)
 
     def update(self, offset: int, data: memoryview) -> None:
-        """Take in the part after the last one."""
+        """Add the part after the last one."""
         self._hash.update(data)
 
     def digest(self) -> bytes:
@@ -76,7 +76,7 @@ class Hash(Digester):
 
 
 def new_digester(algorithm: str | Callable[[], Digester]) -> Digester:
-    """A checksum of nothing yet; a codec may bring its own.
+    """A new checksum without bytes; a codec may define its own algorithm.
 
     Raises: ValueError if there is no such algorithm.
     """
@@ -90,17 +90,17 @@ def new_digester(algorithm: str | Callable[[], Digester]) -> Digester:
 
 
 def crc32_combine(first: int, second: int, second_nbytes: int) -> int:
-    """The CRC-32 of two byte strings in a row, from the CRC-32 of each and the size of the second.
+    """The CRC-32 of two byte strings that follow each other, from the CRC-32 of each and the size of the second.
 
-    Appending a zero byte multiplies a CRC, as a polynomial over GF(2), by x to the power of 8; what the start and end
-    values of CRC-32 add to that cancels out.
+    Appending a zero byte multiplies a CRC, as a polynomial over GF(2), by x to the power of 8; the effects of the start
+    and end values of CRC-32 cancel out.
     """
     return _multiply(_x_to_8n(second_nbytes), first) ^ second if first else second
 
 
 @cache
 def crc32_function() -> Callable[[memoryview | bytes], int]:
-    """The fastest CRC-32 there is."""
+    """The fastest CRC-32 function that is installed."""
     try:
         from isal import isal_zlib
     except ImportError:
@@ -124,7 +124,7 @@ def _multiply(a: int, b: int) -> int:
 
 @lru_cache(maxsize=1024)
 def _x_to_8n(n: int) -> int:
-    """The polynomial x to the power of 8n, modulo that of CRC-32; parts are of few sizes, mostly."""
+    """The polynomial x to the power of 8n, modulo that of CRC-32; most parts have one of a few sizes."""
     power = ONE
     square = X_TO_8
     while n:

@@ -1,4 +1,4 @@
-"""What changes the names of files in a directory, and what puts files and names on the disk.
+"""Changes the names of files in a directory, and makes sure that files and names are on the disk.
 
 Each call that some system or filesystem lacks has a portable fallback, chosen by `Capabilities`.
 """
@@ -19,21 +19,23 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 WRITE_FLAGS = os.O_WRONLY | OPEN_FLAGS
-# What a system or filesystem answers when it does not have a call; EBADF, see `OutputFile._reserve`. ENOTSUP is another
+# The errors of a system or filesystem that does not have a call; EBADF, see `OutputFile._reserve`. ENOTSUP is another
 # name of EOPNOTSUPP on Linux, but not on macOS, whose exFAT answers it to `link`.
 UNSUPPORTED = frozenset(
     (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EPERM, errno.EISDIR, errno.EBADF)
 )
-NO_FURTHER_NAME = frozenset((errno.EMLINK, errno.EACCES))  # it has as many as it can, or Android does not allow any
+NO_FURTHER_NAME = frozenset(
+    (errno.EMLINK, errno.EACCES)
+)  # the file has its maximum number of links, or Android allows no links
 NO_DIRECTORIES = UNSUPPORTED | {errno.EACCES}  # Windows does not open them, and some filesystems do not sync them
-# What a virus scanner or an indexer has open is free again soon; how long to wait for it, in seconds.
+# A virus scanner or an indexer closes a file soon; how long to wait for that, in seconds.
 PATIENCE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4)
-MANY_FILES = 64  # for more, one call that syncs everything waits less
+MANY_FILES = 64  # for more files, one call that syncs everything is faster
 
 
 @contextmanager
 def made_folders(folder: Path) -> Iterator[None]:
-    """The folder and those around it exist in the context; where that fails, those that were made are gone again.
+    """Make the folder and its parents for the context; if the context fails, remove those that were made.
 
     Raises: OSError if one cannot be made.
     """
@@ -48,14 +50,14 @@ def made_folders(folder: Path) -> Iterator[None]:
         yield
     except BaseException:
         for path in reversed(made):
-            with suppress(OSError):  # somebody else has put something there
+            with suppress(OSError):  # another program has put something there
                 path.rmdir()
         raise
 
 
 @contextmanager
 def if_supported(answers: frozenset[int] = UNSUPPORTED) -> Iterator[None]:
-    """The context ends early, and that is no error, where a call in it is one that the system does not have."""
+    """A context that ends early, without an error, if the system does not have a call in it."""
     try:
         yield
     except OSError as error:
@@ -64,7 +66,7 @@ def if_supported(answers: frozenset[int] = UNSUPPORTED) -> Iterator[None]:
 
 
 def patiently(change: Callable[[], object], paths: tuple[Path, ...], capabilities: Capabilities) -> None:
-    """The files at `paths` are changed, also where the system keeps files as they are that someone has open.
+    """Change the files at `paths`, also if the system does not allow changes while a program has them open.
 
     Raises: PermissionError if they stay open: in another program, or because a view of a weight is in use here.
     """
@@ -91,14 +93,14 @@ def patiently(change: Callable[[], object], paths: tuple[Path, ...], capabilitie
 
 
 def move(path: Path, destination: Path, capabilities: Capabilities = SYSTEM) -> None:
-    """The file at `path` is at `destination`, in the place of what was there."""
+    """Move the file at `path` to `destination`, and replace a file there."""
     patiently(lambda: path.replace(destination), (path, destination), capabilities)
 
 
 def move_to_free(path: Path, destination: Path, capabilities: Capabilities = SYSTEM) -> None:
-    """The file at `path` is at `destination`, where nothing was.
+    """Move the file at `path` to `destination`, where there is no file.
 
-    Raises: FileExistsError if something is.
+    Raises: FileExistsError if something is there.
     """
     if link(path, destination, capabilities):
         unlink(path, capabilities)
@@ -112,7 +114,7 @@ def move_to_free(path: Path, destination: Path, capabilities: Capabilities = SYS
 
 
 def link(path: Path, name: Path, capabilities: Capabilities = SYSTEM) -> bool:
-    """Whether the file at `path` has the further name `name` now: it has where files can have two."""
+    """Give the file at `path` the second name `name`; return whether this system and filesystem can do that."""
     if capabilities.hard_link:
         with if_supported(UNSUPPORTED | NO_FURTHER_NAME):
             os.link(path, name)
@@ -121,18 +123,18 @@ def link(path: Path, name: Path, capabilities: Capabilities = SYSTEM) -> bool:
 
 
 def unlink(path: Path, capabilities: Capabilities = SYSTEM) -> None:
-    """Nothing is at `path`."""
+    """Remove the name `path`."""
     patiently(lambda: path.unlink(missing_ok=True), (path,), capabilities)
 
 
 def remove(path: Path, capabilities: Capabilities = SYSTEM) -> None:
-    """The file is gone, also from the disk."""
+    """Remove the file, also from the disk."""
     patiently(path.unlink, (path,), capabilities)
     sync_directory(path.parent)
 
 
 def sync_file(descriptor: int) -> None:
-    """What was written to the file is on the disk: macOS leaves it in the memory of the drive unless asked for more."""
+    """Put the written bytes on the disk; macOS leaves them in the memory of the drive without an extra request."""
     if sys.platform == "darwin":
         import fcntl
 
@@ -143,7 +145,7 @@ def sync_file(descriptor: int) -> None:
 
 
 def sync_files(descriptors: Sequence[int]) -> None:
-    """What was written to all these files is on the disk."""
+    """Put the written bytes of all these files on the disk."""
     if len(descriptors) > MANY_FILES and sys.platform == "linux":  # elsewhere `sync` does not wait
         os.sync()
         return
@@ -152,7 +154,7 @@ def sync_files(descriptors: Sequence[int]) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """The names in a directory are on the disk, where the system can do that."""
+    """Put the names in a directory on the disk, if the system can do that."""
     with if_supported(NO_DIRECTORIES):
         descriptor = os.open(path, os.O_RDONLY)
         try:

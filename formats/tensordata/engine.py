@@ -1,6 +1,6 @@
 """Carries out a plan: the only code that writes, and the only code with threads.
 
-It knows nothing of formats: a plan in, files out. How a plan is cut into tasks is in `tasks.py`.
+It knows nothing about formats: it gets a plan and writes files. `tasks.py` splits a plan into tasks.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from formats.tensordata.source import Source
     from formats.tensordata.tasks import Target, Task
 
-MAX_THREADS = 8  # more do not help any disk or memory bus
-WRITE_BYTES = 16 << 10  # what is moved in the time that the interpreter needs for a write
+MAX_THREADS = 8  # more threads are not faster with any disk or memory bus
+WRITE_BYTES = 16 << 10  # the bytes that are moved in the time that the interpreter needs for a write
 REPORT_SECONDS = 0.05
-REQUEST_BYTES, REQUESTS_AT_ONCE = 8 << 20, 8  # where sources are elsewhere
+REQUEST_BYTES, REQUESTS_AT_ONCE = 8 << 20, 8  # if sources are in a store or on another machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,10 @@ class EngineOptions:
     """Options for writing files; they do not change the written bytes.
 
     Memory use stays near `in_flight_bytes`, even if a chunk for each thread would need more; only a transform that
-    needs its whole input may exceed it, and then it runs alone. `parents`: whether folders around the files are made
-    where they are missing. `dry_run`: nothing is written, and what would stand in the way is an error as if it were.
-    `fsync`: whether the files are on the disk in the end;
-    by default, those that replace others are, before these go, and new ones are as safe as after `cp`.
+    needs its whole input may exceed it, and then it runs alone. `parents`: whether missing folders around the
+    files are made. `dry_run`: nothing is written, but anything that would prevent the write is an error. `fsync`:
+    whether the files are certainly on the disk at the end. By default, a file that replaces another one is on the
+    disk before the old one is removed, and a new file is as safe as after `cp`.
 
     `progress` is called with the bytes done and the bytes to do, in the calling thread, at most 20 times a second and
     once at the end.
@@ -63,7 +63,7 @@ class EngineOptions:
     """
 
     threads: int = option(0, count(), "Use N threads; 0, the default, chooses a suitable number.")
-    chunk_bytes: int = option(  # what fits a second-level cache is written while it is there
+    chunk_bytes: int = option(  # a chunk that fits into a second-level cache is written while it is still there
         1 << 20, size(1), "The number of bytes that a thread moves at a time.", flags=()
     )
     in_flight_bytes: int = option(
@@ -117,15 +117,15 @@ class Memory:
 def execute(
     plan: WritePlan, options: EngineOptions | None = None, replaced: File | None = None, renamed: Sequence[Renamed] = ()
 ) -> Result:
-    """What was done, when every file of the plan is in its place, complete.
+    """Write every file of the plan completely, and return what was done.
 
-    On any failure no file is, what was there before is untouched, and nothing else is left. The plan may read from
-    the files that it replaces. `replaced` is what the last of them must still be then, if it matters. Files that are
-    `renamed` come before those of the plan; they keep their old names, too.
+    On any failure, no file of the plan is in its place, the old files are unchanged, and nothing else is left. The plan
+    may read from the files that it replaces. If `replaced` is given, the last replaced file must still be that file.
+    Files that are `renamed` come before those of the plan; they keep their old names, too.
 
-    Of a `dry_run`, no digest is known.
+    A `dry_run` knows no digests.
 
-    Raises: the first error of reading, transforming or writing, as it was; FileExistsError if a file is in the
+    Raises: the first error of reading, transforming or writing, unchanged; FileExistsError if a file is in the
     way and not to be overwritten; OneNameError if a file that is `renamed` cannot have two names; TensorDataError
     if a source, or what is replaced, was changed meanwhile;
     BlockingIOError if another process writes the same model for long.
@@ -190,7 +190,7 @@ def _rehearse(plan: WritePlan, options: EngineOptions, renamed: Sequence[Renamed
 
 
 def to_bytes(plan: WritePlan, options: EngineOptions | None = None) -> bytes:
-    """The content of the one file of the plan; touches no disk but to read."""
+    """The content of the only file of the plan; writes nothing to a disk."""
     check_plan(plan)
     (file,) = plan.files
     memory = Memory(file.nbytes)
@@ -212,7 +212,7 @@ def _file_in_memory(source: Source) -> FilePlan:
 
 
 def _permissions(plan: WritePlan, source_files: Iterable[File]) -> Permissions:
-    """Those of the plan; what others may not do with a file that bytes come from, they may not do with a new one."""
+    """The permissions of the plan, without those that a source file does not give to others."""
     new = plan.permissions.new
     for file in source_files:
         new &= file.permissions | OWNER_ACCESS
@@ -225,7 +225,7 @@ def source_files_of(plan: WritePlan) -> set[File]:
 
 
 def _with_requests(options: EngineOptions, source_files: Iterable[File]) -> EngineOptions:
-    """The options where sources are elsewhere, and threads wait for answers: more of them, and for more at a time."""
+    """The options for sources in stores, where threads wait for answers: more threads, and larger requests."""
     if all(file.is_local for file in source_files):
         return options
     chunk_bytes = max(options.chunk_bytes, REQUEST_BYTES)
@@ -241,18 +241,18 @@ def _sources(plan: WritePlan) -> Iterator[Source]:
 
 
 def transfer(plan: WritePlan, targets: Sequence[Target], options: EngineOptions) -> dict[str, bytes]:
-    """The digests, when the targets, one for each file, hold what the plan says."""
+    """Write the plan into the targets, one for each file, and return the digests."""
     wanted = [write.digest for file in plan.files for write in file.writes if write.digest]
     wanted += [digest for digest, _ in plan.digests]
     digesters = {digest.key: new_digester(digest.algorithm) for digest in wanted}
     total = plan.nbytes + sum(source.nbytes for _, source in plan.digests)
     threads = options.threads
     if not threads:
-        # The interpreter serves one thread at a time; its part of a write takes as long as moving some KiB.
+        # The interpreter runs one thread at a time; its part of a write takes as long as a move of some KiB.
         serial_bytes = options.chunk_bytes + WRITE_BYTES * sum(len(file.writes) for file in plan.files)
         threads = min(processors(), MAX_THREADS, total // serial_bytes + 1)
     if threads < processors() and any(digesters[digest.key].in_order for digest, _ in plan.digests):
-        threads += 1  # one is busy with that, and must not share its processor
+        threads += 1  # one thread is busy with that, and must not share its processor
     crew = Crew(tasks_of(plan, targets, digesters, options.chunk_bytes), options)
     crew.work(threads, total)
     digests = {key: digester.digest() for key, digester in digesters.items()}
@@ -269,7 +269,7 @@ class Crew:
     def __init__(self, tasks: Iterator[Task], options: EngineOptions) -> None:
         self._tasks = tasks
         self._options = options
-        self._turn = Lock()  # for whoever takes the next task, so that a large one is not overtaken for ever
+        self._turn = Lock()  # for the thread that takes the next task, so that a large task does not wait for ever
         self._changed = Condition()  # for everything below
         self._in_flight_bytes = 0
         self._done_bytes = 0
@@ -288,7 +288,7 @@ class Crew:
         try:
             started = self._start(crew)
             if not started:
-                self._work(scratch_bytes)  # this one has to do
+                self._work(scratch_bytes)  # this thread has to do them
             for thread in started:
                 while thread.is_alive():
                     thread.join(REPORT_SECONDS)
@@ -303,7 +303,7 @@ class Crew:
             try:
                 raise self._error
             finally:
-                self._error = None  # which refers to this frame, and so to all that it refers to
+                self._error = None  # the error refers to this frame, and so to all its objects
 
     @staticmethod
     def _start(crew: list[Thread]) -> list[Thread]:
@@ -332,7 +332,7 @@ class Crew:
             self._stop(error)
 
     def _take(self) -> Task | None:
-        """The next task, when there is memory for it or nothing else uses any."""
+        """The next task; it waits until there is memory for it, or until no other task uses memory."""
         with self._turn:
             task = None if self._stopped else next(self._tasks, None)
             if task is None:
@@ -352,7 +352,7 @@ class Crew:
 
 
 def _write_late(writes: Sequence[LateWrite], target: Target, digests: Mapping[str, bytes]) -> None:
-    """Write what depends on digests; neighbours with one call."""
+    """Write the bytes that depend on digests; neighbours in one call."""
     start, pending = 0, bytearray()
     for write in sorted(writes, key=lambda write: write.file_offset):
         data = write.render(digests)

@@ -1,6 +1,6 @@
-"""A file that is open for reading, wherever it is: what a source needs of it, and nothing that one format knows.
+"""A file that is open for reading, here or elsewhere: the interface for sources, without details of a format.
 
-`osio.py` has those of this system, `remote.py` those in stores of objects and on other machines.
+`osio.py` has the files of this system, `remote.py` the files in stores of objects and on other machines.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ ALL_PERMISSIONS = 0o777
 
 
 def is_address(path: object) -> TypeGuard[Address]:
-    """Whether a path is an `Address`; who asks needs to know no more of these."""
+    """Whether a path is an `Address`; the caller needs no import of that class."""
     return hasattr(path, "storage_options")
 
 
 def with_storage(path: Path, storage_options: Mapping[str, Any] | None, retries: int) -> Path:
-    """The path; an address with these options of its store."""
+    """The path; an address gets these options of its store."""
     return path.with_options(storage_options, retries) if is_address(path) else path
 
 
 class File:
-    """A file, open for reading by any number of threads; closed when nothing refers to it any more.
+    """A file, open for reading by any number of threads; closed when no object refers to it any more.
 
     `nbytes` is its size and `permissions` are its bits of `chmod` when it was opened. Copies of this object are the
-    object itself; a pickle of it finds the file anew. `moved` are the names of companions that are called otherwise for
-    now. Where a file `is_local`, the system has a descriptor of it; elsewhere each jump costs as much as reading a MiB.
+    object itself; a pickle of it opens the file again. `moved` are the companions that have other names for now. If a
+    file `is_local`, the system has a descriptor of it; otherwise, each jump costs as much time as reading a MiB.
     """
 
     __slots__ = ()
@@ -52,7 +52,7 @@ class File:
     def open(path: str | os.PathLike[str], keep_open: bool = True, *, capabilities: Capabilities | None = None) -> File:
         """The file at `path`, which may be an address.
 
-        Without `keep_open` no file descriptor is held: every access opens the file anew and makes sure that it is
+        Without `keep_open` no file descriptor is held: every access opens the file again and makes sure that it is
         still the same. That is for models with more files than a process may have open.
 
         Raises: OSError if it cannot be opened; FormatError if it is neither a file nor a directory.
@@ -75,7 +75,7 @@ class File:
     def pread(self, offset: int, nbytes: int) -> bytes:
         """The `nbytes` from `offset` (from the start of the file) on.
 
-        Raises: TruncatedError if the file ends before.
+        Raises: TruncatedError if the file has fewer bytes.
         """
         raise NotImplementedError
 
@@ -99,28 +99,28 @@ class File:
         raise NotImplementedError
 
     def check_unchanged(self) -> None:
-        """Nothing, where the file is as it was when it was opened.
+        """Check that the file has not changed since it was opened.
 
         Raises: TensorDataError if it has another size, modification time or identity.
         """
         raise NotImplementedError
 
     def check_in_place(self, descriptor: int | None = None) -> None:
-        """Nothing, where the path, or that descriptor, leads to the file as it was when it was opened.
+        """Check that the path, or that descriptor, still leads to the file, unchanged since it was opened.
 
         Raises: TensorDataError if it is another one, or was changed; OSError if it is gone.
         """
         raise NotImplementedError
 
     def descriptor(self) -> AbstractContextManager[int]:
-        """A file descriptor to read from, for as long as the context lasts; only what `is_local` has one.
+        """A context with a file descriptor for reading; only files that are `is_local` have one.
 
         Raises: TensorDataError if the file had to be opened anew and has changed.
         """
         raise NotImplementedError
 
     def close(self) -> None:
-        """The file is closed; views that there are stay as they are, and the next access opens it anew."""
+        """Close the file; existing views stay valid, and the next access opens it again."""
         raise NotImplementedError
 
     def __copy__(self) -> File:

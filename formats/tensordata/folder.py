@@ -1,7 +1,7 @@
-"""Folders that are opened once, and what is found from them without following a link.
+"""Folders that are opened once, and files that are found from them without following a link.
 
-A path that is checked and then opened can lead elsewhere in between: somebody exchanges a folder for a link. A folder
-that is open stays the same whatever its name means by now, so a walk from it that follows no link cannot leave it.
+A path can change between its check and its opening: somebody can replace a folder by a link. An open folder stays the
+same even if its name changes. So a walk from an open folder that follows no link cannot leave that folder.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 # With O_PATH, which Linux has, a folder need not be readable.
 _FOLDER_FLAGS = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_PATH", os.O_RDONLY)
-# What systems answer to O_NOFOLLOW where there is a link, and Linux where a folder is wanted and there is a link.
+# The errors of systems for O_NOFOLLOW and a link, and of Linux if a folder is wanted and there is a link.
 _LINK_ERRORS = frozenset((errno.ELOOP, errno.EMLINK, errno.ENOTDIR, getattr(errno, "EFTYPE", errno.ELOOP)))
 
 
@@ -28,7 +28,7 @@ class LinkFoundError(Exception):
 
 
 class Folder:
-    """A folder that is open until nothing refers to it any more; `path` is without links, as it was then."""
+    """A folder that is open until nothing refers to it any more; `path` has no links, as it was then."""
 
     __slots__ = ("_descriptor", "path")
 
@@ -44,7 +44,7 @@ class Folder:
     def open(
         self, steps: Sequence[str], path: Path, *, keep_open: bool, capabilities: Capabilities = SYSTEM
     ) -> LocalFile:
-        """The file to which `steps` lead, the names of folders below this one and its own; it is known as `path`.
+        """The file at the end of `steps`: names of folders below this one, then its own name. Errors name it `path`.
 
         Raises: LinkFoundError if one of them is a link; OSError and FormatError as `File.open` does.
         """
@@ -69,7 +69,7 @@ class Folder:
         return LocalFile(path, keep_open=keep_open, capabilities=capabilities, descriptor=descriptor)
 
     def has(self, name: str, file: LocalFile, *, follow_link: bool) -> bool:
-        """Whether `name` is that file here, or with `follow_link` leads to it."""
+        """Whether `name` in this folder is the file, or with `follow_link` is a link to it."""
         try:
             return file.is_at(os.stat(name, dir_fd=self._descriptor, follow_symlinks=follow_link))
         except OSError:

@@ -1,4 +1,4 @@
-"""Files that are there and get a further name: a model moves without a byte of its weights being copied."""
+"""Existing files that get a second name: a model moves, and no byte of its weights is copied."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class OneNameError(Exception):
 
 
 def check_further_name(renamed: Renamed, *, overwrite: bool, capabilities: Capabilities = SYSTEM) -> None:
-    """Raises OSError if a file cannot have another name because of that name or of what has it."""
+    """Raises OSError if a file cannot have another name, because of the name or the file that already has it."""
     check_name(renamed.path, capabilities)
     if not overwrite and os.path.lexists(system_path(renamed.path, capabilities)):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(renamed.path))
@@ -32,13 +32,13 @@ def check_further_name(renamed: Renamed, *, overwrite: bool, capabilities: Capab
 class FurtherName:
     """A file that takes the place of its destination as an `OutputFile` does, and keeps its old name.
 
-    From the start on it has a hidden name next to the destination.
+    From the start, it has a hidden name next to the destination.
     """
 
     __slots__ = ("_descriptor", "_hidden", "_overwrite", "capabilities", "destination", "has_name", "path")
 
     def __init__(self, renamed: Renamed, *, overwrite: bool, owner: Path, capabilities: Capabilities = SYSTEM) -> None:
-        """The file at `renamed.old` on its way to `renamed.path`, as a companion of the model `owner`, or as that.
+        """Prepare the file at `renamed.old` for `renamed.path`, as a companion of the model `owner` or as the model.
 
         Raises: OneNameError if it cannot have two names; FileExistsError if there is something at
         `renamed.path`, and not `overwrite`; other OSErrors.
@@ -55,7 +55,7 @@ class FurtherName:
             with Located(self.path):
                 _link(renamed.old, self._hidden, capabilities)
                 self._descriptor = _open(self._hidden)
-                lock_descriptor(self._descriptor)  # which tells others that somebody needs the name
+                lock_descriptor(self._descriptor)  # the lock tells other processes that the name is needed
         except BaseException:
             self.discard()
             raise
@@ -75,7 +75,7 @@ class FurtherName:
     def publish(self, *, fsync: bool = False) -> None:
         """Give the file its place, atomically; with `fsync` its content and name have reached the disk.
 
-        Raises: FileExistsError if something is there by now and nothing was to be overwritten.
+        Raises: FileExistsError if a file is there now and must not be overwritten.
         """
         with Located(self.path):
             if fsync:
@@ -83,26 +83,26 @@ class FurtherName:
             hidden = self.readable_path
             self.close()
             (move if self._overwrite else move_to_free)(hidden, self.destination, self.capabilities)
-            unlink(hidden, self.capabilities)  # which renaming to another name of the same file leaves
+            unlink(hidden, self.capabilities)  # a rename to another name of the same file does not remove it
             self._hidden = None
         if fsync:
             sync_directory(self.destination.parent)
 
     def stage(self, path: Path) -> tuple[Path, os.stat_result]:
-        """The hidden name of the file, and its status; from now on it is for the caller to move or to remove."""
+        """The hidden name of the file, and its status; from now on, the caller must move or remove it."""
         hidden = self.readable_path
         self.close()
         self._hidden = None
         return hidden, hidden.stat()
 
     def close(self) -> None:
-        """The file is closed."""
+        """Close the file."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
 
     def discard(self) -> None:
-        """The hidden name is gone."""
+        """Remove the hidden name."""
         self.close()
         if self._hidden is not None:
             unlink(self._hidden, self.capabilities)
@@ -110,7 +110,7 @@ class FurtherName:
 
 
 def _link(path: Path, name: Path, capabilities: Capabilities) -> None:
-    """The file has that name, too. Raises: OneNameError if it cannot."""
+    """Give the file that name, too. Raises: OneNameError if it cannot."""
     try:
         done = link(path, name, capabilities)
     except OSError as error:
@@ -123,6 +123,6 @@ def _link(path: Path, name: Path, capabilities: Capabilities) -> None:
 
 def _open(path: Path) -> int:
     try:
-        return os.open(path, os.O_RDWR | OPEN_FLAGS)  # some systems do not put a file on the disk that is only read
+        return os.open(path, os.O_RDWR | OPEN_FLAGS)  # some systems do not sync a file that is open only for reading
     except PermissionError:
         return os.open(path, os.O_RDONLY | OPEN_FLAGS)

@@ -1,8 +1,8 @@
-"""The hidden files next to a model while it is written: how they are called, and whose they are.
+"""The hidden files next to a model while it is written: their names, and which model they belong to.
 
-`.NAME.lock` is there while somebody writes the model NAME, `.NAME.journal` while several files take their places,
-`.NAME.undo` while an archive is changed where it is. Files called `.NAME.RANDOM.tmp` are on their way to a place, or
-out of it; whoever writes the model NAME next so knows what was left behind.
+`.NAME.lock` exists while a process writes the model NAME, `.NAME.journal` while several files take their places,
+`.NAME.undo` while an archive is changed in place. A file `.NAME.RANDOM.tmp` will take its place, or has lost it. So
+the next process that writes the model NAME knows which files were left behind.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-MAX_NAME_BYTES = 255  # what filesystems allow
+MAX_NAME_BYTES = 255  # the limit of filesystems
 _DIGITS = 16
 _LONGEST_ENDING = f".{'0' * _DIGITS}.journal"
 
@@ -25,7 +25,7 @@ def hidden_path(path: Path, kind: str) -> Path:
 
 
 def temporary_path(path: Path) -> Path:
-    """A name that nothing has, for a file on its way to the model at `path`, or to one of its companions."""
+    """An unused name for a file that will become the model at `path`, or one of its companions."""
     return hidden_path(path, f"{os.urandom(_DIGITS // 2).hex()}.tmp")
 
 
@@ -35,18 +35,21 @@ def is_temporary(name: str, path: Path) -> bool:
 
 
 def temporaries(path: Path) -> list[Path]:
-    """What is next to the model at `path` under a name that `temporary_path` gives."""
+    """The files next to the model at `path` that have a name from `temporary_path`."""
     stem = _stem(path.name)
     return [beside for beside in path.parent.iterdir() if _is_temporary(beside.name, stem)]
 
 
 def _is_temporary(name: str, stem: str) -> bool:
-    begin, end = name[: -_DIGITS - 4], name[-_DIGITS - 4 :]  # some systems do not tell upper case from lower
+    begin, end = (
+        name[: -_DIGITS - 4],
+        name[-_DIGITS - 4 :],
+    )  # some systems do not distinguish upper case from lower case
     return begin.casefold() == f".{stem}.".casefold() and re.fullmatch(r"[0-9a-f]+\.tmp", end) is not None
 
 
 def _stem(name: str) -> str:
-    """The name of a model, or where that would be too long in the name of another file, a digest of it."""
+    """The name of a model, or a digest of it if the name would be too long in the name of another file."""
     if len(os.fsencode(f".{name}{_LONGEST_ENDING}")) <= MAX_NAME_BYTES:
         return name
     import hashlib

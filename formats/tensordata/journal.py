@@ -1,12 +1,12 @@
 """The journal of a model whose several files are taking their places, and models that are read in the meantime.
 
-All new files are complete, under hidden names, when the journal appears; it says which name each will get, and under
-which hidden name the old file is kept until the end. So whoever finds it can complete the change, or undo it.
+All new files are complete, under hidden names, when the journal appears. The journal says which name each file will
+get, and which hidden name the old file has until the end. So any process that finds it can complete or undo the change.
 
-It is trusted as little as a model: it speaks only of files in its own folder, hidden ones are called as `hidden` calls
-them, and nothing is taken for a new file that has not the size and the SHA-256 that it says. Without a SHA-256, which
-takes long, a new file is known by its inode, and only until the system is started again: until then a process may have
-been killed, but nothing is lost that was written. Readers write nothing because of a journal.
+A journal is not trusted more than a model. It may name only files in its own folder, and hidden files only by names
+from `hidden`. A new file must have the size and the SHA-256 in the journal. A SHA-256 takes long; without it, the
+inode identifies a new file, but only until the next start of the system. Until then, a process may have been killed,
+but no written byte is lost. Readers write nothing because of a journal.
 """
 
 from __future__ import annotations
@@ -33,13 +33,23 @@ VERSION = 1
 MAX_JOURNAL_BYTES = 64 << 20  # some hundred thousand files
 OPEN_ATTEMPTS = 200  # a file takes its place within milliseconds, or seconds on a slow disk
 OPEN_WAIT_SECONDS = 0.02
-READ_WAITS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 1.0)  # before reading again what was replaced, in seconds
+READ_WAITS = (
+    0.0,
+    0.01,
+    0.02,
+    0.05,
+    0.1,
+    0.2,
+    0.5,
+    1.0,
+    1.0,
+)  # the wait before a replaced file is read again, in seconds
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _HASHED_BYTES = 1 << 20
 
 
 class Old(NamedTuple):
-    """A file that is replaced: the hidden name under which it is kept, and what tells that nobody changed it."""
+    """A file that is replaced: its hidden name, and the values that show that nobody changed it."""
 
     name: str
     nbytes: int
@@ -47,7 +57,7 @@ class Old(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A new file: the name that it will get, the hidden one under which it waits, and what tells that it is the one."""
+    """A new file: the name that it will get, its hidden name until then, and the values that identify it."""
 
     name: str
     new: str
@@ -59,10 +69,10 @@ class Move(NamedTuple):
 
 
 class Journal(NamedTuple):
-    """What moves where; the model is the last, or so many `models` are that have companions in common.
+    """The moves of the files. The last is the model; with companions in common, the last `models` files are models.
 
-    `boot` tells between which two starts of the system it was written. Where there are several models, it belongs to
-    the last of them.
+    `boot` identifies the last start of the system before the journal was written. If there are several models, the
+    journal belongs to the last of them.
     """
 
     moves: tuple[Move, ...]
@@ -96,7 +106,7 @@ class Journal(NamedTuple):
         return (status.st_ino, status.st_mtime_ns, boot()) == (move.inode, move.modified_ns, self.boot)
 
     def is_old(self, move: Move, path: Path) -> bool:
-        """Whether the file at `path` is the one that is replaced, as it was."""
+        """Whether the file at `path` is the replaced file, unchanged."""
         try:
             status = path.lstat()
         except FileNotFoundError:
@@ -105,12 +115,12 @@ class Journal(NamedTuple):
 
 
 def journal_path(path: Path) -> Path:
-    """Where the journal of the model at `path` is, while there is one."""
+    """The path of the journal of the model at `path`, while there is one."""
     return hidden_path(path, "journal")
 
 
 def owner_of(path: Path) -> Path | None:
-    """The model to which the journal belongs that speaks of the model at `path`: itself, or one of the same folder."""
+    """The owner of the journal that names the model at `path`: this model, or another one in the same folder."""
     if journal_path(path).exists():
         return path
     with suppress(OSError):
@@ -126,7 +136,7 @@ def owner_of(path: Path) -> Path | None:
 def load_journal(path: Path) -> Journal | None:
     """The journal of the model at `path`, if there is one.
 
-    Raises: DecodeError if it is damaged, or says what no journal may.
+    Raises: DecodeError if it is damaged, or has content that no journal may have.
     """
     place = journal_path(path)
     try:
@@ -144,7 +154,7 @@ def load_journal(path: Path) -> Journal | None:
 
 
 def stamp(path: Path) -> tuple[int, int] | None:
-    """The size in bytes and the time of the last change, in ns, of what is at `path`, be it a link, if it is there."""
+    """The size in bytes and the time of the last change in ns of the file or link at `path`, if there is one."""
     try:
         status = path.lstat()
     except FileNotFoundError:
@@ -164,7 +174,7 @@ def sha256_of(path: Path) -> str:
 
 
 def boot() -> str:
-    """What is another after each start of the system, where it tells that."""
+    """A value that differs after each start of the system, if the system has one."""
     try:
         return _BOOT_ID.read_text("ascii").strip()
     except (OSError, ValueError):
@@ -172,8 +182,8 @@ def boot() -> str:
 
 
 def is_interrupted(path: Path) -> bool:
-    """Whether a write of the model at `path` was interrupted in a way that leaves something to do."""
-    if is_address(path):  # where nothing is seen before it is complete
+    """Whether an interrupted write of the model at `path` left work to do."""
+    if is_address(path):  # nothing is visible there before it is complete
         return False
     places = dict.fromkeys((path, Path(os.path.realpath(path))))
     left = any(hidden_path(place, "undo").exists() or owner_of(place) is not None for place in places)
@@ -181,12 +191,12 @@ def is_interrupted(path: Path) -> bool:
 
 
 def check_owner(path: Path) -> None:
-    """Nothing, where the journal of the model at `path` was written by this user, by root or by the folder's owner.
+    """Check that this user, root or the owner of the folder wrote the journal of the model at `path`.
 
-    In a folder where everybody may make files and nobody replace those of others, such as /tmp, a journal of somebody
-    else could otherwise have this user's files replaced.
+    In some folders, such as /tmp, everybody may make files, but nobody may replace the files of other users. Without
+    this check, the journal of another user could make this process replace the files of this user.
 
-    Raises: DecodeError.
+    Raises: DecodeError if another user wrote it.
     """
     if not hasattr(os, "geteuid"):
         return
@@ -196,10 +206,10 @@ def check_owner(path: Path) -> None:
 
 
 def open_model(path: Path) -> File:
-    """The file of the model at `path`; where that is absent because several files are taking their places, the new one.
+    """The file of the model at `path`; if it is absent because several files take their places, the new file.
 
-    That knows as `moved` under which hidden names its companions are. Where a process is about to put it in its
-    place, that is waited for.
+    The new file has the hidden names of its companions in `moved`. If a process is about to put the new file in its
+    place, this function waits for that.
 
     Raises: FileNotFoundError and others as `File.open` does.
     """
@@ -226,9 +236,9 @@ def open_model(path: Path) -> File:
 
 
 def read_steadily(path: Path, read: Callable[[File], T]) -> T:
-    """What `read` makes of the model at `path` and of its companions, none of which was replaced in the meantime.
+    """The result of `read` for the model at `path`; neither the model nor a companion was replaced meanwhile.
 
-    Raises: TensorDataError if it is replaced again and again; what `open_model` and `read` raise.
+    Raises: TensorDataError if a file is replaced again and again; the errors of `open_model` and `read`.
     """
     for seconds in READ_WAITS:
         file = open_model(path)
@@ -245,7 +255,7 @@ def read_steadily(path: Path, read: Callable[[File], T]) -> T:
 
 
 def _open_new(path: Path, owner: Path) -> File | None:
-    """The new file of the model at `path`, if the journal of `owner` and all files of which it speaks are as said."""
+    """The new file of the model at `path`, if the journal of `owner` is valid and all its files are as it says."""
     try:
         journal = load_journal(owner)
     except DecodeError:
@@ -307,7 +317,7 @@ def _fields(item: Any, names: tuple[str, ...]) -> Mapping[str, Any]:
 
 
 def _plain_name(name: Any, path: Path) -> str:
-    """The name of a file next to the model, and not that of a file which only this program makes."""
+    """The name of a file next to the model; it must not be a name that only this program uses."""
     wrong = not isinstance(name, str) or name in ("", ".", "..") or set(name) & set("/\\\0")
     if wrong or is_temporary(name, path) or path.with_name(name) == journal_path(path):
         raise DecodeError(f"{name!r:.80} is not the name of a file next to the model")

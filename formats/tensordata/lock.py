@@ -1,7 +1,7 @@
-"""Locks, which keep processes from writing one model at the same time; readers do not need them.
+"""Locks, so that only one process writes a model at a time; readers need no locks.
 
-The system takes a lock from a process that ends, however it does. The file of a lock stays behind then, which tells the
-next one to look for what else did. On a filesystem that has no locks there are none.
+If a process ends for any reason, the system removes its lock. The file of the lock stays, and tells the next process
+to look for other files that were left behind. On a filesystem without locks, nothing is locked.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _NO_LOCKS = UNSUPPORTED | {errno.ENOLCK}
 class ModelLock:
     """A context in which this is the only process, and the only thread, that writes the model at `path`.
 
-    `was_left`: whether the file of the lock was there already, because a process that had it was killed, or waited
-    for. Where `keep` is called, that file stays: something is left to do.
+    `was_left`: whether the file of the lock existed before, because its process was killed, or because this process
+    waited for it. After a call of `keep`, the file stays, because something is left to do.
 
     Raises: BlockingIOError if another process still has the lock after `wait_seconds`.
     """
@@ -55,13 +55,13 @@ class ModelLock:
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is None:
             return
-        removed = self._kept or _is_removed(self.path)  # before somebody else can lock it
+        removed = self._kept or _is_removed(self.path)  # before another process can lock it
         os.close(descriptor)
         if not removed:
             _is_removed(self.path)
 
     def keep(self) -> None:
-        """The file of the lock stays, so that the next process looks for what was left behind."""
+        """Keep the file of the lock, so that the next process looks for files that were left behind."""
         self._kept = True
 
     def _take(self) -> bool:
@@ -89,7 +89,7 @@ class ModelLock:
         return False
 
     def _is_in_place(self) -> bool:
-        """Whether the file that is locked is the one that the next process finds."""
+        """Whether the locked file is still the file that the next process finds."""
         assert self._descriptor is not None
         try:
             return os.path.samestat(os.fstat(self._descriptor), os.lstat(self.path))
@@ -103,7 +103,7 @@ class ModelLock:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether another process, or thread, is writing the model at `path`; nothing is written to find that out."""
+    """Whether another process, or thread, is writing the model at `path`; this check writes nothing."""
     try:
         descriptor = _open_existing(hidden_path(path, "lock"))
     except OSError:
@@ -115,7 +115,7 @@ def is_locked(path: Path) -> bool:
 
 
 def lock_descriptor(descriptor: int, *, shared: bool = False) -> bool:
-    """Whether the file is locked by this descriptor, until that is closed: it is unless another one has locked it."""
+    """Lock the file until this descriptor is closed; return false if another descriptor has locked it."""
     try:
         _lock(descriptor, shared)
     except OSError as error:
@@ -127,7 +127,7 @@ def lock_descriptor(descriptor: int, *, shared: bool = False) -> bool:
 
 
 def _is_removed(path: Path) -> bool:
-    """Whether the file is gone: some systems remove none that is open."""
+    """Whether the file was removed; some systems cannot remove an open file."""
     try:
         path.unlink()
     except FileNotFoundError:
@@ -141,12 +141,14 @@ def _open_existing(path: Path) -> int:
     flags = OPEN_FLAGS | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         return os.open(path, os.O_RDWR | flags)
-    except PermissionError:  # another user's; some network filesystems lock nothing that is open for reading only
+    except (
+        PermissionError
+    ):  # of another user; some network filesystems cannot lock a file that is open only for reading
         return os.open(path, os.O_RDONLY | flags)
 
 
 def _lock(descriptor: int, shared: bool) -> None:
-    """Lock an open file, or fail at once; of one process, too, only one descriptor can have the lock."""
+    """Lock an open file, or fail at once; only one descriptor can have the lock, even within one process."""
     if sys.platform == "win32":
         import msvcrt
 

@@ -1,6 +1,6 @@
-"""What the operating system has for files, and files that are open for reading; `output.py` has those for writing.
+"""System calls for files, and files that are open for reading; `output.py` has the files for writing.
 
-Only these two modules know which operating system this is. Each call that some system or filesystem lacks has a
+Only these two modules know which operating system this is. Each call that a system or filesystem may lack has a
 portable fallback, chosen by `Capabilities`, so that every fallback can be tested anywhere.
 """
 
@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 
 STEP_BYTES = 1 << 30  # macOS refuses to move more than 2^31 - 1 bytes in one call
 OPEN_FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-# To open for reading never waits, as opening a pipe or a device could.
+# Opening for reading never waits; without this flag, a pipe or a device could wait.
 FILE_FLAGS = os.O_RDONLY | OPEN_FLAGS | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 COARSE_NS = 2_000_000_000  # FAT keeps times in steps of 2 seconds
-WINDOWS_PATH_CHARACTERS = 240  # Windows takes 260, of a folder 248; the rest is for names of temporary files
-# Names that Windows keeps for devices, in any case and with any extension, and characters that no name has there. A
+WINDOWS_PATH_CHARACTERS = (
+    240  # Windows accepts 260 characters, for a folder 248; the rest is for names of temporary files
+)
+# Names that Windows reserves for devices, in any case and with any extension, and forbidden characters. A
 # colon does not fail: it names a second content of the file before it.
 DEVICE_NAMES = frozenset(("con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))))
 WINDOWS_FORBIDDEN = frozenset('<>:"/\\|?*')
@@ -38,7 +40,7 @@ WINDOWS_FORBIDDEN = frozenset('<>:"/\\|?*')
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """Which calls to use where the system has them; a filesystem may still refuse any of them."""
+    """Which calls to use if the system has them; a filesystem may still refuse any of them."""
 
     positional: bool = hasattr(os, "pread") and hasattr(os, "pwrite")
     vectored: bool = hasattr(os, "preadv")
@@ -49,9 +51,9 @@ class Capabilities:
     # Files are opened from an open folder, without following links.
     open_folders: bool = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and hasattr(os, "O_DIRECTORY")
     untracked_mapping: bool = sys.version_info >= (3, 13) and os.name == "posix"  # `trackfd` of mmap
-    # A mapping takes no file descriptor: without `trackfd`, or on Windows, where it has a handle.
+    # A mapping needs no file descriptor: without `trackfd`, or on Windows, where it has a handle.
     unlinked_mapping: bool = untracked_mapping or os.name == "nt"
-    locks_open_files: bool = os.name == "nt"  # which can be neither replaced nor removed, nor cut while they are mapped
+    locks_open_files: bool = os.name == "nt"  # open files cannot be replaced or removed, and mapped files cannot be cut
     windows_paths: bool = os.name == "nt"  # their length and their characters are limited
 
 
@@ -66,7 +68,7 @@ def processors() -> int:
 
 
 class Located(NamedTuple):
-    """A context in which errors of the system say which file they are about; its value is the descriptor, if any."""
+    """A context in which system errors name the file; its value is the descriptor, if there is one."""
 
     path: Path
     descriptor: int = -1
@@ -80,7 +82,7 @@ class Located(NamedTuple):
 
 
 class _Identity(NamedTuple):
-    """What tells that a file is still the one that was opened, with the same content."""
+    """The values that show that a file is still the opened file, with the same content."""
 
     device: int
     inode: int
@@ -92,9 +94,9 @@ class _Identity(NamedTuple):
         return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
     def is_kept_by(self, now: _Identity) -> bool:
-        """Whether `now` is of the same file, unchanged.
+        """Whether `now` belongs to the same file, unchanged.
 
-        Some systems know the time of a fresh file exactly and forget the rest when they write it to a FAT.
+        Some systems know the exact time of a new file, but round it when they write it to a FAT.
         """
         rounded = not now.modified_ns % COARSE_NS and abs(now.modified_ns - self.modified_ns) < COARSE_NS
         return now == (self._replace(modified_ns=now.modified_ns) if rounded else self)
@@ -103,8 +105,8 @@ class _Identity(NamedTuple):
 class LocalFile(File):
     """A regular file of this system.
 
-    A pickle of it is its path and what tells whether the file that is there is still the same, which is found out when
-    it is first read.
+    A pickle contains its path and the values that identify the file. The first read after unpickling checks that the
+    file is still the same.
     """
 
     _all: ClassVar[WeakSet[LocalFile]] = WeakSet()
@@ -123,7 +125,7 @@ class LocalFile(File):
         self._capabilities = capabilities
         self._lock = RLock()
         self._mapping: mmap.mmap | None = None
-        self._was_pickled = False  # and not opened since
+        self._was_pickled = False  # and not opened again since then
         if descriptor is None:
             descriptor = _open_regular(path, capabilities)
         self._descriptor: int | None = descriptor
@@ -139,7 +141,7 @@ class LocalFile(File):
         self._know()
 
     def _know(self) -> None:
-        """`let_go` finds this object."""
+        """Register this object, so that `let_go` finds it."""
         if self._capabilities.locks_open_files:
             with LocalFile._all_lock:
                 LocalFile._all.add(self)
@@ -185,7 +187,7 @@ class LocalFile(File):
             )
         if not nbytes:
             return memoryview(b"")
-        self.check_unchanged()  # touching mapped bytes that a file no longer has would end the process
+        self.check_unchanged()  # a read of mapped bytes that the file no longer has would end the process
         if self._descriptor is None and not self._capabilities.unlinked_mapping:
             buffer = bytearray(nbytes)
             self.pread_into(offset, buffer)
@@ -212,7 +214,7 @@ class LocalFile(File):
         return self._status_changed_ns == now.st_ctime_ns and self._identity.is_kept_by(_Identity.of(now))
 
     def check_unchanged(self) -> None:
-        """Nothing, where the file is as it was when it was opened.
+        """Check that the file has not changed since it was opened.
 
         Raises: TensorDataError if it has another size, modification time or identity.
         """
@@ -220,7 +222,7 @@ class LocalFile(File):
             self.check_in_place(descriptor)
 
     def check_in_place(self, descriptor: int | None = None) -> None:
-        """Nothing, where the path, or that descriptor, leads to the file as it was when it was opened.
+        """Check that the path, or that descriptor, still leads to the file, unchanged since it was opened.
 
         Raises: TensorDataError if it is another one, or was changed; OSError if it is gone.
         """
@@ -229,7 +231,7 @@ class LocalFile(File):
             raise TensorDataError("the file has changed since it was read; run the command again", path=self.path)
 
     def descriptor(self) -> AbstractContextManager[int]:
-        """A file descriptor to read from, for as long as the context lasts; errors of the system name the file.
+        """A context with a file descriptor for reading; errors of the system name the file.
 
         Raises: TensorDataError if the file had to be opened anew and has changed.
         """
@@ -240,10 +242,10 @@ class LocalFile(File):
         return self._reopened() if self._descriptor is None else Located(self.path, self._descriptor)
 
     def let_go(self) -> bool:
-        """Whether nothing of this object keeps the system from replacing the file: only views of it do.
+        """Close the file, so that the system can replace it; return false if views of it still prevent that.
 
-        From now on every access opens the file anew and makes sure that it is still the same. No other thread may
-        read meanwhile, except where the system locks open files: there it waits.
+        From now on, every access opens the file again and makes sure that it is still the same. No other thread may
+        read meanwhile, except on systems that lock open files: there, the other thread waits.
         """
         with self._lock:
             descriptor, self._descriptor = self._descriptor, None
@@ -258,21 +260,21 @@ class LocalFile(File):
         return True
 
     def close(self) -> None:
-        """As `let_go`, but views that there are stay as they are; the last of them ends the mapping."""
+        """Like `let_go`, but existing views stay valid; the last of them ends the mapping."""
         if not self.let_go():
             self._mapping = None
 
     def _open_again(self) -> None:
-        """The file is open in this process too.
+        """Open the file in this process, too.
 
-        Raises: TensorDataError if it is not the file that was pickled, unchanged.
+        Raises: TensorDataError if it is not the pickled file, or has changed.
         """
         with self._lock:
             if not self._was_pickled:  # another thread was faster
                 return
             descriptor = _open_regular(self.path, self._capabilities)
             identity = _Identity.of(os.fstat(descriptor))
-            was = self._identity._replace(device=identity.device)  # its number is another one on another machine
+            was = self._identity._replace(device=identity.device)  # its number differs on another machine
             if not was.is_kept_by(identity):
                 os.close(descriptor)
                 raise TensorDataError("this is not the file that the model was read from, unchanged", path=self.path)
@@ -280,7 +282,7 @@ class LocalFile(File):
 
     @contextmanager
     def _held(self) -> Iterator[int]:
-        """The descriptor, which `let_go` does not close meanwhile."""
+        """A context with the descriptor; `let_go` does not close it meanwhile."""
         with self._lock:
             context = self._reopened() if self._descriptor is None else Located(self.path, self._descriptor)
             with context as descriptor:
@@ -323,7 +325,7 @@ class LocalFile(File):
 
 
 def _unpickled(path: str, identity: tuple[int, int, int, int], permissions: int) -> LocalFile:
-    """A file that was pickled; it is opened when it is first read, since an error now would end a pool of processes."""
+    """A file that was pickled; the first read opens it, because an error now would end a pool of processes."""
     file = LocalFile.__new__(LocalFile)
     file.path = Path(path)
     file._capabilities = SYSTEM
@@ -340,7 +342,7 @@ def _unpickled(path: str, identity: tuple[int, int, int, int], permissions: int)
 
 
 def let_go(path: Path) -> None:
-    """No `File` of this process keeps the system from replacing the file at `path`, but for views of its bytes."""
+    """Let go of the file at `path` in this process, so that only views of its bytes can prevent its replacement."""
     try:
         inode = path.stat().st_ino
     except OSError:
@@ -348,19 +350,19 @@ def let_go(path: Path) -> None:
     with LocalFile._all_lock:
         files = list(LocalFile._all)
     for file in files:
-        if file._identity.inode == inode:  # or by chance that of another device, which is no harm
+        if file._identity.inode == inode:  # or by chance a file of another device, which does no harm
             file.let_go()
 
 
 def system_path(path: Path, capabilities: Capabilities = SYSTEM) -> Path:
-    """The path in the form in which the system takes it at any length."""
+    """The path in the form that the system accepts at any length."""
     if not capabilities.windows_paths:
         return path
     return Path(extended(os.path.abspath(path)))  # noqa: PTH100 - the extended form has no ".."
 
 
 def extended(path: str) -> str:
-    """An absolute path of Windows in its extended form where it is too long for the usual one.
+    """An absolute path of Windows, in its extended form if it is too long for the usual form.
 
     Spec: Microsoft, "Maximum Path Length Limitation".
     """
@@ -370,7 +372,7 @@ def extended(path: str) -> str:
 
 
 def is_windows_name(name: str) -> bool:
-    """Whether Windows takes `name` for a file.
+    """Whether Windows accepts `name` as the name of a file.
 
     Spec: Microsoft, "Naming Files, Paths, and Namespaces".
     """
@@ -400,9 +402,9 @@ def _open_regular(path: Path, capabilities: Capabilities) -> int:
 
 
 def check_regular(descriptor: int, path: Path) -> None:
-    """Nothing, where the descriptor is that of a regular file; it is closed otherwise.
+    """Check that the descriptor belongs to a regular file; otherwise close it.
 
-    Raises: IsADirectoryError; FormatError for what is neither a directory nor a file.
+    Raises: IsADirectoryError for a directory; FormatError if it is neither a directory nor a file.
     """
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):

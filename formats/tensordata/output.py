@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from formats.tensordata.file import File
 
 DEFAULT_PERMISSIONS = Permissions()
-# For more at once the kernel takes larger pages, of which it keeps none ready. In a virtual machine those are the ones
-# that the host may have to provide anew: 1.4 s for a GiB, where this takes 0.4.
+# For larger writes, the kernel uses larger pages, and has none of these ready. In a virtual machine, the host may have
+# to provide them first: 1.4 s for a GiB, instead of 0.4 s with this size.
 WRITE_BYTES = 32 << 10
-BLOCK_BYTES = 4096  # what filesystems share between files, if they can, and the kernel copies without taking it apart
+BLOCK_BYTES = 4096  # filesystems may share such a range between files; the kernel copies it without splitting it
 
 
 class _Writable:
-    """A file that is open for writing; several threads may."""
+    """A file that is open for writing; several threads may write at the same time."""
 
     __slots__ = ("_descriptor", "_lock", "capabilities", "path")
 
@@ -60,8 +60,8 @@ class _Writable:
     def copy_range(self, file: File, source_offset: int, offset: int, nbytes: int) -> int:
         """The number of bytes that the kernel copied from `file`, from the start of the range on.
 
-        Fewer than `nbytes`, down to 0, where it cannot copy between these files or would take longer, or where the
-        source ends early: copy the rest by reading and writing, which tells.
+        Fewer than `nbytes`, down to 0, if it cannot copy between these files, if that would take longer, or if the
+        source ends early: then copy the rest by reading and writing, which raises the error for an early end.
         """
         if not self.capabilities.copy_range or not file.is_local or (source_offset - offset) % BLOCK_BYTES:
             return 0
@@ -95,14 +95,15 @@ class _Writable:
 
 
 def destination_of(path: Path, follow_link: bool, capabilities: Capabilities = SYSTEM) -> Path:
-    """The path of the file that is written for `path`: what a link there leads to, where links are followed."""
+    """The path of the file that is written for `path`: if links are followed, the target of a link there."""
     return system_path(Path(os.path.realpath(path)) if follow_link and path.is_symlink() else path, capabilities)
 
 
 def follows_link(model: Path, count: int) -> bool:
     """Whether a link at `model`, the last of `count` files that are written together, is followed.
 
-    Whoever asked for the model may not know of the others: only its own link is followed, and not to another folder.
+    The user who asked for the model may not know the other files. So only the link of the model itself is followed, and
+    not to another folder.
     """
     return count == 1 or Path(os.path.realpath(model)).parent == Path(os.path.realpath(model.parent))
 
@@ -141,10 +142,10 @@ def replaced_mode(path: Path, destination: Path, *, overwrite: bool) -> int | No
 class OutputFile(_Writable):
     """A new file that takes the place of its destination only when it is complete.
 
-    Until `publish` it has no name where the system can do that, so that nothing is left even by a process that is
-    killed; else it is a hidden file next to the destination. Where the destination is a link, its target is what
-    will be replaced, or without `follow_link` the link itself. Writing is safe from several threads; the other
-    methods are for one.
+    Until `publish`, the file has no name if the system can do that, so that even a killed process leaves nothing.
+    Otherwise, it is a hidden file next to the destination. If the destination is a link, the target of the link will
+    be replaced; without `follow_link`, the link itself. Several threads may write at the same time; only one thread
+    may call the other methods.
     """
 
     __slots__ = ("_overwrite", "_owner", "_placed", "_status", "_temporary", "destination", "has_name", "nbytes")
@@ -160,11 +161,11 @@ class OutputFile(_Writable):
         permissions: Permissions = DEFAULT_PERMISSIONS,
         capabilities: Capabilities = SYSTEM,
     ) -> None:
-        """A file of `nbytes` zeros on its way to `path`, from the start on with no more than `permissions`.
+        """A file of `nbytes` zeros for `path`, which never has more than `permissions`.
 
         `owner` is the model that it is a companion of, if it is one.
 
-        Raises: FileExistsError if there is a file and not `overwrite`, or something else than a file; other
+        Raises: FileExistsError if there is a file and not `overwrite`, or an object that is not a file; other
         OSErrors if the directory, the permission or the space for it is missing.
         """
         super().__init__(path, capabilities)
@@ -172,7 +173,7 @@ class OutputFile(_Writable):
         self._overwrite = overwrite
         check_name(self.path, capabilities)
         self.destination = destination_of(self.path, follow_link, capabilities)
-        self.has_name = False  # from the beginning, since this filesystem has no files without
+        self.has_name = False  # from the start, because this filesystem has no files without names
         self._owner = self.destination if owner is None else owner
         self._temporary: Path | None = None  # the name of the new file before it has its own
         self._placed = False
@@ -191,7 +192,7 @@ class OutputFile(_Writable):
     @property
     def published(self) -> bool:
         """Whether the destination is this file."""
-        try:  # an interruption may have come between the deed and the note of it
+        try:  # an interruption may have come between the action and the record of it
             return self._placed or os.path.samestat(self.destination.stat(), self._status)
         except OSError:
             return False
@@ -204,7 +205,7 @@ class OutputFile(_Writable):
     def publish(self, *, fsync: bool = False) -> None:
         """Give the file its place, atomically; with `fsync` its content and name have reached the disk.
 
-        Raises: FileExistsError if something is there by now and nothing was to be overwritten.
+        Raises: FileExistsError if a file is there now and must not be overwritten.
         """
         with Located(self.path):
             if fsync:
@@ -222,9 +223,9 @@ class OutputFile(_Writable):
             sync_directory(self.destination.parent)
 
     def stage(self, path: Path) -> tuple[Path, os.stat_result]:
-        """The hidden name of the complete file, which is `path` unless it has one already, and its status.
+        """The hidden name of the complete file, which is `path` if it has none yet, and its status.
 
-        From now on it is for the caller to move or to remove.
+        From now on, the caller must move or remove it.
         """
         with Located(self.path):
             if self._temporary is None:
@@ -240,7 +241,7 @@ class OutputFile(_Writable):
         self._close_descriptor()
 
     def discard(self) -> None:
-        """The file is removed, unless it has its place."""
+        """Remove the file, unless it has its place."""
         self._close_descriptor()
         if self._temporary is not None:
             unlink(self._temporary, self.capabilities)
@@ -256,18 +257,17 @@ class OutputFile(_Writable):
         self.has_name = True
         self._temporary = self._sibling()
         descriptor = os.open(self._temporary, WRITE_FLAGS | os.O_CREAT | os.O_EXCL, mode)
-        lock_descriptor(descriptor)  # which tells others that somebody needs the file
+        lock_descriptor(descriptor)  # the lock tells other processes that the file is needed
         return descriptor
 
     def _sibling(self) -> Path:
         return self.destination.with_name(temporary_path(self._owner).name)
 
     def _reserve(self) -> None:
-        """Make the file as long as planned and take the space for it, where the filesystem can do that at once.
+        """Make the file as long as planned and reserve the space for it, if the filesystem can do that in one step.
 
-        glibc stands in for a filesystem that cannot by writing to each block, which would double the work. It
-        needs to read for that where the file has its size already; the descriptor is for writing only, so that it
-        gives up with EBADF instead.
+        For other filesystems, glibc would write to each block, which would double the work. To do that, it must read
+        the file if the file has its size already. The descriptor is only for writing, so glibc stops with EBADF.
         """
         os.ftruncate(self.descriptor, self.nbytes)
         if self.capabilities.allocate and self.nbytes:
@@ -275,9 +275,9 @@ class OutputFile(_Writable):
                 os.posix_fallocate(self.descriptor, 0, self.nbytes)
 
     def _name(self, path: Path) -> None:
-        """Give the new file the name `path`, which nothing else has.
+        """Give the new file the unused name `path`.
 
-        Raises: FileExistsError if something has.
+        Raises: FileExistsError if the name is used.
         """
         if self._temporary is None:
             # Only a call with a directory descriptor follows the link in /proc, which is absolute and ignores it.
@@ -297,7 +297,7 @@ class OutputFile(_Writable):
 
 
 class ExistingFile(_Writable):
-    """A file that is there and is changed where it is; whoever does that makes sure that it can be undone."""
+    """An existing file that is changed in place; the caller must make sure that the change can be undone."""
 
     __slots__ = ()
 
@@ -311,7 +311,7 @@ class ExistingFile(_Writable):
             patiently(lambda: os.ftruncate(self.descriptor, nbytes), (self.path,), self.capabilities)
 
     def sync(self) -> None:
-        """The content has reached the disk."""
+        """Put the content on the disk."""
         with Located(self.path):
             sync_file(self.descriptor)
 

@@ -1,4 +1,4 @@
-"""What is to be written where: pure data, made without touching a disk.
+"""Plans: which bytes are written to which place. A plan is pure data, and is made without a disk access.
 
 A serialised file is a sequence of segments; `lay_out` turns them into placed writes; a `WritePlan` is the files of
 one model with everything that the engine needs to know.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from formats.tensordata.digest import Digester
 
 
-SMALL_BYTES = 64 << 10  # a source below this size costs more as a write of its own than in passing through a buffer
+SMALL_BYTES = 64 << 10  # a smaller source costs more as a separate write than as a copy through a buffer
 
 
 class Align(NamedTuple):
@@ -35,14 +35,14 @@ class Loss(NamedTuple):
     kind: str  # a stable word for programs, such as "clamped" or "doc_string"
     where: str  # a dotted place in the model
     detail: str  # one sentence for people
-    matters: bool = True  # for what the model computes or what its callers see; the rest `--strict` lets pass
+    matters: bool = True  # for the results of the model or for its callers; `--strict` allows other losses
 
 
 class Digest(NamedTuple):
     """A checksum that is wanted of some bytes; `key` names it in the results."""
 
     key: str
-    algorithm: str | Callable[[], Digester]  # "crc32", "sha256", or what makes another one
+    algorithm: str | Callable[[], Digester]  # "crc32", "sha256", or a function that makes another digester
 
 
 class PlacedWrite(NamedTuple):
@@ -60,7 +60,7 @@ class PlacedWrite(NamedTuple):
 
 
 class LateWrite(NamedTuple):
-    """Bytes of a known size and place whose value depends on digests of what was written before.
+    """Bytes of a known size and place, whose value depends on digests of the bytes that were written before.
 
     `render` gets the digests by key, each in its usual byte form (a CRC-32 as 4 bytes, big-endian, as its
     hexadecimal form reads), and gives exactly `nbytes` bytes.
@@ -78,7 +78,7 @@ class LateWrite(NamedTuple):
 
 
 class FilePlan(NamedTuple):
-    """One output file: its size in bytes, and what fills it. What nothing fills is zero."""
+    """One output file: its size in bytes, and the writes that fill it. All other bytes are zero."""
 
     path: Path
     nbytes: int
@@ -93,28 +93,28 @@ class Renamed(NamedTuple):
     old: Path
 
 
-OWNER_ACCESS = 0o600  # who owns a new file can read and write it, also where it was made from a write-protected one
+OWNER_ACCESS = 0o600  # the owner of a new file can read and write it, even if the source file is write-protected
 
 
 class Permissions(NamedTuple):
-    """The most that anybody may do with the files of a plan, in the bits of `chmod`; the umask takes more away."""
+    """The maximum permissions of the files of a plan, in the bits of `chmod`; the umask removes more."""
 
     new: int = 0o666
-    replaced: int = 0o777  # of the permissions that a file keeps which was there before
+    replaced: int = 0o777  # for the permissions of a file that existed before
 
 
 class WritePlan(NamedTuple):
     """All output files of one model, companions first and the model last; or of `models` that share companions.
 
-    `digests` are wanted of sources that are not themselves written, such as the hash of a source file. `settings` are
-    what a program that loads the files must be told, as JSON has it.
+    `digests` are computed of sources that are not written themselves, such as the hash of a source file. `settings`
+    are JSON values that a program needs to load the files.
     """
 
     files: tuple[FilePlan, ...]
     digests: tuple[tuple[Digest, Source], ...] = ()
     losses: tuple[Loss, ...] = ()
     permissions: Permissions = Permissions()
-    models: int = 1  # so many of the files, the last ones, refer to the others
+    models: int = 1  # this number of files, at the end, refer to the other files
     settings: Mapping[str, Any] | None = None
 
     @property
@@ -128,7 +128,7 @@ def lay_out(
 ) -> tuple[list[PlacedWrite], int]:
     """The place of every segment when they follow each other from `file_offset` on, and the offset after the last.
 
-    Neighbouring literal bytes become one write, also with sources of less than `small_bytes`; empty segments none.
+    Neighbouring literal bytes, and sources of less than `small_bytes`, become one write. Empty segments need no write.
     """
     writes: list[PlacedWrite] = []
     parts: list[Source] = []  # of the write from `start` on
@@ -169,11 +169,11 @@ def lay_out(
 
 
 def check_plan(plan: WritePlan) -> None:
-    """Nothing, where every file's writes are disjoint and inside it; digests are wanted once; paths differ.
+    """Check that the writes of each file are disjoint and inside it, that no digest key repeats, and that paths differ.
 
-    Raises: ValueError, since a plan that breaks this is a mistake of the codec, not of the user.
+    Raises: ValueError, because a wrong plan is a mistake of the codec, not of the user.
     """
-    paths = [str(file.path).casefold() for file in plan.files]  # which are the same on some systems
+    paths = [str(file.path).casefold() for file in plan.files]  # some systems treat these as equal
     if len(set(paths)) != len(paths):
         raise ValueError("two files of one plan have the same path")
     keys = [write.digest.key for file in plan.files for write in file.writes if write.digest]

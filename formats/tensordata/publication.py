@@ -1,10 +1,11 @@
-"""New files take their places: one at once, several as one.
+"""Puts new files in their places: one file in one step, several files as if in one step.
 
-A model in several files is old, new or absent, whoever looks with whichever tool and whatever happens. First all new
-files are complete, under hidden names; then a journal says what moves where. From then on the change can be completed,
-by whoever finds the journal: the old graph is put aside, the data files take their places, the graph takes its place,
-the journal goes, and then what was replaced. Where that must survive a power cut, each of these steps is on the disk
-before the next. Models that share data files are replaced in the same way, as one: all old graphs are put aside first.
+At any time, and for any tool, a model in several files is old, new or absent. First, all new files are completed under
+hidden names. Then a journal says which file moves to which place. From then on, any process that finds the journal can
+complete the change: the old graph is put aside, the data files take their places, the graph takes its place, the
+journal is removed, and then the replaced files are removed. If the change must survive a power cut, each of these steps
+is on the disk before the next one. Models that share data files are replaced in the same way, together: all old graphs
+are put aside first.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ if TYPE_CHECKING:
 
 
 class Repair(NamedTuple):
-    """What was done about a write that was interrupted."""
+    """What was done about an interrupted write."""
 
     completed: bool = False  # several files have taken their places
-    undone: bool = False  # they have not, and what was there before is there again
+    undone: bool = False  # they have not, and the old files are back
     removed: tuple[Path, ...] = ()  # what was left behind
 
 
@@ -57,14 +58,14 @@ def publish(
     fsync: bool | None = None,
     replaced: File | None = None,
 ) -> None:
-    """The files, the model or so many of them last, are in their places, all of them or none.
+    """Put all files in their places, or none; the model, or this number of models, comes last.
 
-    With `fsync` they are on the disk; where it is `None`, they are where they replace something, before that goes.
-    `replaced` is what must be in the place of the model until then, if it matters.
+    With `fsync`, the files are on the disk. If it is `None`, only files that replace others are on the disk, before the
+    others are removed. If `replaced` is given, the old model must still be that file.
 
     Raises: FileExistsError if something is in a place and not to be replaced; TensorDataError if the model is
-    not what is to be replaced; BlockingIOError if another process writes the model for long; other OSErrors. What
-    was there is there again then, and nothing else.
+    not what is to be replaced; BlockingIOError if another process writes the model for long; other OSErrors. After
+    an error, the old files are in their places again, and nothing else is left.
     """
     model, capabilities = outputs[-1].destination, outputs[-1].capabilities
     replaces = any(os.path.lexists(output.destination) for output in outputs)
@@ -88,9 +89,9 @@ def publish(
 
 
 def finish_interrupted(path: Path, *, overwrite: bool = False, capabilities: Capabilities = SYSTEM) -> Repair:
-    """What an interrupted write of several files left at `path` is complete, or gone, before the next one.
+    """Complete or undo an interrupted write of several files at `path`, before the next write.
 
-    Where that is not possible, it stays for now if what is there may be overwritten anyway.
+    If that is not possible, the files stay for now if they may be overwritten anyway.
 
     Raises: DecodeError as `repair` does, without `overwrite`.
     """
@@ -105,9 +106,9 @@ def finish_interrupted(path: Path, *, overwrite: bool = False, capabilities: Cap
 
 
 def expected_names(path: Path) -> dict[str, bool]:
-    """Whether there are files of these names next to the model at `path` once what was interrupted there is finished.
+    """By name: whether a file will exist next to the model at `path` after its interrupted write is finished.
 
-    There are none of which that speaks where nothing was interrupted. Nothing is changed.
+    If no write was interrupted, the result is empty. Nothing is changed.
 
     Raises: DecodeError as `repair` does.
     """
@@ -120,7 +121,7 @@ def expected_names(path: Path) -> dict[str, bool]:
 
 
 def repair(path: Path, capabilities: Capabilities = SYSTEM) -> Repair:
-    """What was left behind by processes that wrote the model at `path` and were killed is completed, undone or removed.
+    """Complete, undo or remove the files that killed processes left behind when they wrote the model at `path`.
 
     Raises: DecodeError if a journal is damaged, or the files are not as it says; BlockingIOError if another
     process is writing the model.
@@ -133,7 +134,7 @@ def repair(path: Path, capabilities: Capabilities = SYSTEM) -> Repair:
                 check_owner(path)
                 result = _finish(path, journal, capabilities)
         except BaseException:
-            lock.keep()  # what was left behind stays, since it may be needed
+            lock.keep()  # the files that were left behind stay, because they may be needed
             raise
         return result._replace(removed=tuple(_clean(path, capabilities)))
 
@@ -143,7 +144,7 @@ def _is_left(model: Path) -> bool:
 
 
 def _clean(model: Path, capabilities: Capabilities) -> list[Path]:
-    """The temporary files of processes that are gone are removed."""
+    """Remove the temporary files of processes that have ended."""
     removed = []
     for path in temporaries(model):
         try:
@@ -162,7 +163,7 @@ def _clean(model: Path, capabilities: Capabilities) -> list[Path]:
 
 
 class _Steps:
-    """The steps by which the files of a journal take their places, or lose them; each can be done again."""
+    """The steps that put the files of a journal in their places, or take them back; each step can be repeated."""
 
     def __init__(self, model: Path, journal: Journal, *, syncs: bool, capabilities: Capabilities) -> None:
         self.model = model
@@ -171,7 +172,7 @@ class _Steps:
         self.capabilities = capabilities
 
     def forward(self, *, overwrite: bool) -> None:
-        """All new files are in their places, the models last; the journal is gone, and so is what was replaced.
+        """Put all new files in their places, the models last; remove the journal and the replaced files.
 
         Raises: FileExistsError if something unexpected is in a place, without `overwrite`.
         """
@@ -193,7 +194,7 @@ class _Steps:
         self.end()
 
     def backward(self) -> None:
-        """All old files are in their places, the models last; the journal is gone, and so are the new ones."""
+        """Put all old files back in their places, the models last; remove the journal and the new files."""
         companions, models = self.journal.parts()
         for model in models:
             self._take_back(model)
@@ -201,7 +202,7 @@ class _Steps:
             self._take_back(moved)
             if moved.old is not None and os.path.lexists(self.at(moved.old.name)):
                 move(self.at(moved.old.name), self.at(moved.name), self.capabilities)
-                unlink(self.at(moved.old.name), self.capabilities)  # which another name of the same file outlives
+                unlink(self.at(moved.old.name), self.capabilities)  # another name of the same file remains
         self.sync()
         for model in models:
             if model.old is not None and os.path.lexists(self.at(model.old.name)):
@@ -210,7 +211,7 @@ class _Steps:
         self.end()
 
     def end(self) -> None:
-        """The journal is gone, and then all hidden files of which it speaks."""
+        """Remove the journal, and then all hidden files that it names."""
         unlink(journal_path(self.model), self.capabilities)
         self.sync()
         for moved in self.journal.moves:
@@ -223,17 +224,17 @@ class _Steps:
         return self.model.with_name(name)
 
     def sync(self) -> None:
-        """The names are on the disk, where they have to be."""
+        """Put the names on the disk, if that is required."""
         if self.syncs:
             sync_directory(self.model.parent)
 
     def _put_aside(self, moved: Move) -> None:
-        """Nothing has the name: the old file has the hidden one."""
+        """Free the name: the old file gets its hidden name."""
         if moved.old is not None:
             move(self.at(moved.name), self.at(moved.old.name), self.capabilities)
 
     def _place(self, moved: Move, overwrite: bool) -> None:
-        """The new file has its name."""
+        """Give the new file its name."""
         new, place = self.at(moved.new), self.at(moved.name)
         if not os.path.lexists(new):
             return  # it has it already
@@ -244,10 +245,10 @@ class _Steps:
             move_to_free(new, place, self.capabilities)
             return
         move(new, place, self.capabilities)
-        unlink(new, self.capabilities)  # which renaming to another name of the same file leaves
+        unlink(new, self.capabilities)  # a rename to another name of the same file does not remove it
 
     def _take_back(self, moved: Move) -> None:
-        """The new file has its hidden name, and no other."""
+        """Give the new file its hidden name, and remove its other name."""
         new, place = self.at(moved.new), self.at(moved.name)
         if not os.path.lexists(new):
             if stamp(place) == (moved.nbytes, moved.modified_ns) and _inode(place) == moved.inode:
@@ -257,7 +258,7 @@ class _Steps:
 
 
 def _put_on_disk(outputs: Sequence[OutputFile | FurtherName]) -> list[str | None]:
-    """The SHA-256 of each file, when all are on the disk; they are computed in the meantime."""
+    """Put all files on the disk, and return the SHA-256 of each, which is computed meanwhile."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1) as hashing:
@@ -282,7 +283,7 @@ def _publish_several(
     syncs: bool,
     lock: ModelLock,
 ) -> None:
-    """The files are in their places, the models, the last of which has that lock, after the others.
+    """Put the files in their places, the models after the others; the lock is that of the last model.
 
     Raises: as `publish` does.
     """
@@ -317,7 +318,7 @@ def _staged(output: OutputFile | FurtherName, digest: str | None, model: Path, o
 
 def _write_journal(journal: Journal, model: Path, syncs: bool, capabilities: Capabilities) -> None:
     content = journal.encode()
-    mode = model.with_name(journal.moves[-1].new).stat().st_mode & 0o666 | OWNER_ACCESS  # names can be secret, too
+    mode = model.with_name(journal.moves[-1].new).stat().st_mode & 0o666 | OWNER_ACCESS  # file names can be secret, too
     permissions = Permissions(new=mode)
     output = OutputFile(
         journal_path(model), len(content), owner=model, permissions=permissions, capabilities=capabilities
@@ -332,9 +333,9 @@ def _write_journal(journal: Journal, model: Path, syncs: bool, capabilities: Cap
 
 
 def _give_up(steps: _Steps, lock: ModelLock) -> None:
-    """What was there before is there again, unless the last model is in its place already: then it was too late.
+    """Put the old files back, unless the last model is already in its place: then it is too late.
 
-    Where that fails, too, the journal stays, and whoever comes next completes the change.
+    If that fails, too, the journal stays, and the next process completes the change.
     """
     last = steps.journal.moves[-1]
     try:
@@ -358,7 +359,7 @@ def _is_same(path: Path, other: Path) -> bool:
 
 
 def _finish(path: Path, journal: Journal, capabilities: Capabilities) -> Repair:
-    """What a journal says is done, where all the new files are there, or undone, where all the old ones are.
+    """Complete the change of a journal if all new files exist, or undo it if all old files exist.
 
     Raises: DecodeError if neither is possible, or something was changed by a program that knows no journals.
     """
@@ -371,9 +372,9 @@ def _finish(path: Path, journal: Journal, capabilities: Capabilities) -> Repair:
 
 
 def _can_be_completed(steps: _Steps, journal: Journal) -> bool:
-    """Whether all the new files are there; all the old ones are otherwise.
+    """Whether all new files exist; otherwise, all old files exist.
 
-    Raises: DecodeError if neither is so, or something was changed by a program that knows no journals.
+    Raises: DecodeError if neither is true, or something was changed by a program that knows no journals.
     """
     path = steps.model
     is_new = cache(journal.is_new)  # which may read all of a file

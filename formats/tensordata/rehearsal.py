@@ -1,6 +1,6 @@
-"""A plan is looked at as if it were carried out: what would stand in the way is an error, and nothing is written.
+"""Checks a plan without writing: anything that would prevent its execution is an error.
 
-Weights are not read, but for what can turn out to be wrong when it is computed.
+Weights are not read, except those whose computation can show an error.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def rehearse(
     parents: bool = False,
     capabilities: Capabilities = SYSTEM,
 ) -> None:
-    """Nothing, where the engine could carry out the plan now.
+    """Check that the engine could carry out the plan now.
 
-    Raises: what `engine.execute` would, as far as that can be known before: another process may be faster, and a disk
+    Raises: the errors of `engine.execute` that can be known before it: later, another process may be faster, or a disk
     may fail.
     """
     paths = [*(file.path for file in renamed), *(file.path for file in plan.files)]
@@ -87,7 +87,7 @@ def _check_places(
 
 
 def _check_folder_to_make(folder: Path) -> None:
-    """Raises OSError if a folder cannot be made, with those around it."""
+    """Raises OSError if a folder, with its missing parents, cannot be made."""
     while not folder.parent.exists():
         folder = folder.parent
     if not folder.parent.is_dir():
@@ -104,7 +104,7 @@ def _check_writable(folder: Path, told: Path) -> None:
 
 
 def _check_space(files: Sequence[FilePlan], folder: Path, capabilities: Capabilities) -> None:
-    """Raises OSError for the first file that the disk has no more space for, if space is taken before writing."""
+    """Raises OSError for the first file that does not fit on the disk, on systems that reserve space before writing."""
     if not (capabilities.allocate and hasattr(os, "statvfs")):
         return
     status = os.statvfs(folder)
