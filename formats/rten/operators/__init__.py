@@ -1,10 +1,10 @@
-"""The kitchen: what is known of each operator, in one module for each family.
+"""What is known of each operator, in one module for each family.
 
-`SPECS` has them all. A family's module has its operators as `OperatorSpec`s, each behind the functions that it uses.
-Families use each other's operators as symbols, such as `shape.Reshape`, inside of functions: so they import modules.
-Modules that are no families: `spec.py` says what a spec is, `rules.py`, `ranges.py`, `deviations.py`, `rewritings.py`,
-`window.py` and `recurrent_loop.py` have what several families share, `interpolation.py` has the numbers of resizing,
-and `tree_nodes.py` the nodes of decision trees.
+`SPECS` has all operators. The module of a family has its operators as `OperatorSpec`s, each after the functions that
+it uses. Families use operators of other families as symbols, such as `shape.Reshape`, inside of functions. So they
+import modules. Modules that are not families: `spec.py` says what a spec is, `rules.py`, `ranges.py`, `deviations.py`,
+`rewritings.py`, `window.py` and `recurrent_loop.py` have what several families share, `interpolation.py` has the
+numbers of resizing, and `tree_nodes.py` the nodes of decision trees.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ HELD: Final[Mapping[str, OperatorSpec]] = {name: spec for name, spec in sorted(S
 
 
 def spec_of(node: Node) -> OperatorSpec | None:
-    """What is known of a node's operator; `None` for one that is not known."""
+    """What is known of a node's operator; `None` if the operator is not known."""
     if node.domain in STANDARD_DOMAINS:
         return SPECS.get(node.op_type or "")
     return BY_DOMAIN.get((node.domain or "", node.op_type or ""))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def attention_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
-    """The query's dims with the values' width; the present keys and values are as long as only running tells."""
+    """The query's dims with the width of the values. Only a run tells the length of the present keys and values."""
     query, _, value = (entry.dims for entry in types[:3])
     if query is None or value is None:
         return []
@@ -44,7 +44,7 @@ def attention_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dim
 
 WINDOW = ("left_window_size", "right_window_size")
 MINUS_INFINITY = float("-inf")
-PADS_MASKS = 24  # the operator set since which a mask may be shorter than the keys
+PADS_MASKS = 24  # the first operator set in which a mask may be shorter than the keys
 
 
 def _counted(context: Context, name: str, axis: int) -> str:
@@ -55,7 +55,7 @@ def _counted(context: Context, name: str, axis: int) -> str:
 
 
 def _may_be_short(context: Context, mask: str, keys: str) -> bool:
-    """Whether a mask may be shorter than the keys, but for one number that is for all of them."""
+    """Whether a mask may be shorter than the keys. One number for all keys does not count as shorter."""
     length, wanted = ((context.dims(name) or (None,) * 2)[place] for name, place in ((mask, -1), (keys, -2)))
     if length == 1 or context.version < PADS_MASKS or (length is not None and length == wanted):
         return False
@@ -63,7 +63,7 @@ def _may_be_short(context: Context, mask: str, keys: str) -> bool:
 
 
 def _padded(context: Context, mask: str, keys: str) -> str:
-    """The mask, as long as the keys: what it leaves out is masked."""
+    """The mask, made as long as the keys: keys that it does not cover are masked."""
     if not _may_be_short(context, mask, keys):
         return mask
     length, wanted = ((context.dims(name) or (None,) * 2)[place] for name, place in ((mask, -1), (keys, -2)))
@@ -84,7 +84,7 @@ def _padded(context: Context, mask: str, keys: str) -> str:
 def _penalties(node: Node, context: Context, query: str, keys: str) -> str:
     """What is added to the products of queries and keys so that masked ones do not count, with the axes of the mask.
 
-    It is empty where there is nothing to add.
+    It is empty if there is nothing to add.
     """
     mask, past, filled = context.optional(3), context.optional(4), context.optional(6)
     left, right = get_int(node, "left_window_size", -1), get_int(node, "right_window_size", -1)
@@ -123,7 +123,7 @@ def _penalties(node: Node, context: Context, query: str, keys: str) -> str:
 
 
 def of_heads(context: Context, name: str, heads: int) -> str:
-    """A value with an axis for its heads, before that of its places."""
+    """A value with an axis for its heads, before the axis of its places."""
     if context.known_rank(name) == 4:
         return name
     apart = context.op(shape.Reshape, name, context.int64([0, 0, heads, -1]))
@@ -131,7 +131,7 @@ def of_heads(context: Context, name: str, heads: int) -> str:
 
 
 def repeated(context: Context, name: str, heads: int, times: int) -> str:
-    """Each head as often as there are heads of the query for it."""
+    """Each head, repeated for each head of the query that uses it."""
     if times == 1:
         return name
     apart = context.op(shape.Unsqueeze, name, context.int64([2]))
@@ -141,7 +141,7 @@ def repeated(context: Context, name: str, heads: int, times: int) -> str:
 
 
 def shares_of(context: Context, scores: str, *, is_masked: bool = True, sinks: str = "") -> str:
-    """What share each key has in the result; with `sinks`, a score for each head, something else has a share too."""
+    """The share of each key in the result. `sinks` is a score for each head, which also has a share."""
     if sinks:
         sizes = shape.joined(context, shape.sizes_of(context, scores, 0, 3), context.int64([1]))
         column = context.op(shape.Expand, context.op(shape.Reshape, sinks, context.int64([1, -1, 1, 1])), sizes)
@@ -150,13 +150,13 @@ def shares_of(context: Context, scores: str, *, is_masked: bool = True, sinks: s
     shares = context.op(normalization.Softmax, scores, axis=-1)
     if not is_masked:
         return shares
-    best = context.op(reduction.ReduceMax, scores, context.int64([-1]), keepdims=1)  # without any key, none counts
+    best = context.op(reduction.ReduceMax, scores, context.int64([-1]), keepdims=1)  # no key: no share
     is_nothing = context.op(comparison.Equal, best, context.scalar(MINUS_INFINITY, like=scores))
     return context.op(comparison.Where, is_nothing, context.scalar(0.0, like=scores), shares)
 
 
 def capped(context: Context, scores: str, limit: float) -> str:
-    """Scores that do not grow beyond a limit; 0 is none."""
+    """Scores that do not exceed a limit; 0 is no limit."""
     if not limit:
         return scores
     bound = context.scalar(limit, like=scores)
@@ -165,7 +165,7 @@ def capped(context: Context, scores: str, limit: float) -> str:
 
 
 def _written_out(node: Node, context: Context) -> list[Node]:
-    """Products of matrices and what is between them, so that it can be an output."""
+    """Products of matrices and the steps between them, written out, so that their results can be outputs."""
     is_flat = context.known_rank(context.input(0)) == 3
     counts = get_int(node, "q_num_heads"), get_int(node, "kv_num_heads")
     query_heads, heads = (
@@ -205,7 +205,7 @@ def attention(node: Node, context: Context) -> list[Node] | None:
         lengths = (context.dims(mask) or (None,))[-1], (context.dims(keys) or (None,) * 2)[-2]
         if all(isinstance(length, int) for length in lengths):
             return context.changed([*node.input[:3], _padded(context, mask, keys), *node.input[4:]])
-        if not context.optional(6):  # it is not usual that a mask of unknown length is shorter
+        if not context.optional(6):  # a mask of unknown length is rarely shorter
             return None
     if past:
         keys = context.op(slicing.Concat, past, of_heads(context, keys, get_int(node, "kv_num_heads")), axis=2)
@@ -243,7 +243,7 @@ def _mask_of_rows(context: Context) -> str:
 
 
 def attention_raised(node: Node, context: Context) -> list[Node]:
-    """Heads have an axis of their own where they are of unknown width, of which onnxruntime infers none."""
+    """Heads get an axis of their own if their width is unknown, since onnxruntime cannot infer it."""
     mask, value_dims = _mask_of_rows(context), context.dims(context.input(2))
     others = [mask, *node.input[4:]] if len(node.input) > 3 else []
     if value_dims is not None and len(value_dims) == 3 and not isinstance(value_dims[2], int):
@@ -265,7 +265,7 @@ Attention = OperatorSpec(
             Field("softcap", FieldKind.FLOAT, 0.0),
         ),
         {
-            "qk_matmul_output_mode": ANY,  # of the fourth output, which RTen does not have
+            "qk_matmul_output_mode": ANY,  # attribute of the fourth output, which RTen does not have
             "softmax_precision": ANY,
             "left_window_size": (-1,),
             "right_window_size": (-1,),

@@ -1,7 +1,7 @@
 """Integers as rows of bits: shifts, and logic bit by bit, in arithmetic of 32 bits.
 
-RTen holds what has up to 16 bits exactly. Of INT64, UINT32 and UINT64 it holds what fits in INT32, for which the
-results here are exact where they fit as well.
+RTen holds integers of up to 16 bits exactly. Of INT64, UINT32 and UINT64 it holds the numbers that fit in INT32. For
+these, the results here are exact if they also fit in INT32.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _back(context: Context, number: str, elem_type: int) -> list[Node]:
 
 
 def _floor_quotient(context: Context, number: str, divisor: str) -> str:
-    """A division towards minus infinity, where RTen's is towards zero."""
+    """A division that rounds towards minus infinity, since RTen's division rounds towards zero."""
     return context.op(
         elementwise.Div, context.op(elementwise.Sub, number, context.op(elementwise.Mod, number, divisor)), divisor
     )
@@ -43,7 +43,7 @@ def _floor_quotient(context: Context, number: str, divisor: str) -> str:
 def bit_shift(node: Node, context: Context) -> list[Node] | None:
     """Shifting is multiplying with, or dividing by, a power of two; more places than there are do what all do.
 
-    It is done in two steps, since the power of all places of 32 bits has none of them.
+    It is done in two steps, since two to the power of 32 does not fit in 32 bits.
     """
     data, amount = context.input(0), context.input(1)
     elem_type = context.elem_type(data)
@@ -65,7 +65,7 @@ BitShift = OperatorSpec("BitShift", dims=broadcast, elements=(of_any_input,), re
 
 
 def remainder(context: Context, number: str, divisor: int) -> str:
-    """What is left of a division towards minus infinity."""
+    """The remainder of a division that rounds towards minus infinity."""
     return context.op(elementwise.Mod, number, int32(context, divisor))
 
 
@@ -80,7 +80,7 @@ def _shared_bits(context: Context, one: str, other: str, count: int) -> str:
     return context.op(reduction.ReduceSum, bits, context.int64([-1]), keepdims=0)
 
 
-LEAST = -(1 << 31)  # of 32 bits, the sign bit alone
+LEAST = -(1 << 31)  # only the sign bit of 32 bits
 
 
 def bitwise(node: Node, context: Context) -> list[Node] | None:

@@ -45,15 +45,15 @@ if TYPE_CHECKING:
     from formats.rten.convert.scope import Scope
     from formats.rten.convert.value_types import Dims, ValueType
 
-# RTen cuts off bits only where it has eight of them; `rewriting/bits.py` cuts them off before, and truth values are
-# comparisons. Floats of eight bits and less would have to be rounded as they are.
+# RTen cuts off bits only for types of eight bits; `rewriting/bits.py` cuts them off before, and truth values are
+# comparisons. Floats of eight bits or fewer would need the rounding of their own type.
 CAST_TYPES: Final = {
     number: name for number, name in VALUE_TYPES.items() if number in FLOATS | INTS | BYTES and number != BOOL
 }
 
 
 def cast_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
-    """What the input holds, from one integer type to another."""
+    """The contents of the input, in a cast from one integer type to another."""
     return same_contents(node, scope, types) if get_int(node, "to") in INDEX_TYPES else None
 
 
@@ -77,7 +77,7 @@ def _truth(context: Context, data: str, source: int | None) -> list[Node]:
 
 
 def _may_be_negative(context: Context, name: str) -> bool:
-    """Whether a value is of signed integers, and nothing is known of their signs."""
+    """Whether a value has signed integers whose signs are unknown."""
     if context.elem_type(name) not in SIGNED or context.scope.is_natural(name):
         return False
     return min(context.scope.ints(name) or (-1,)) < 0
@@ -94,7 +94,7 @@ def _fits(source: int | None, target: int) -> bool:
 def cast(node: Node, context: Context) -> list[Node] | None:
     """RTen has no truth values, so that a cast to BOOL is a comparison with zero, and cuts off only at eight bits.
 
-    Elsewhere the bits are cut off before the cast, which then is one from DOUBLE: of that all numbers are held to fit.
+    For others, the bits are cut off before the cast. The cast then is from DOUBLE: all its numbers count as fitting.
     """
     data, target = context.input(0), get_int(node, "to")
     if target not in FLOATS | INTS | BYTES:
@@ -102,7 +102,7 @@ def cast(node: Node, context: Context) -> list[Node] | None:
     source = context.elem_type(data)
     held = context.scope.array(data) if context.scope.constant(data) and context.scope.ints(data) else None
     if held is not None and not all(INT32_LIMITS[0] <= number <= INT32_LIMITS[1] for number in held.ravel().tolist()):
-        return context.replace(context.constants.add(held.astype(numpy_dtype(target))))  # RTen holds other numbers
+        return context.replace(context.constants.add(held.astype(numpy_dtype(target))))  # RTen has other numbers there
     if target == source == BOOL and context.target.is_onnx:
         return None
     if target == BOOL:
@@ -188,7 +188,7 @@ CastLike = OperatorSpec(
 )
 
 
-SAME_BITS: Final = frozenset((FLOAT, INT32, INT8, UINT8))  # what RTen holds with the bits that ONNX has
+SAME_BITS: Final = frozenset((FLOAT, INT32, INT8, UINT8))  # the types that RTen holds with the same bits as ONNX
 
 
 def bit_cast(node: Node, context: Context) -> list[Node] | None:

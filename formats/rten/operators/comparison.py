@@ -27,7 +27,7 @@ def _equal(a: Dim, b: Dim) -> int | None:
 
 
 def equal_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
-    """1 or 0 for each pair of numbers; a name is a size, so it may equal another, but no negative number."""
+    """1 or 0 for each pair of numbers. A name stands for a size: it may equal another name, but no negative number."""
     first, second = scope.contents_of(node.input[0]), scope.contents_of(node.input[1])
     if first is None or second is None:
         return None
@@ -39,7 +39,7 @@ _IN_32_BITS = widened((0, 1), ())
 
 
 def _spec(name: str, letter: str, **more: Any) -> OperatorSpec:
-    """The spec of an operator that makes a truth value of two values: what all have in common, and its own fields."""
+    """The spec of an operator that makes a truth value of two values: the common fields, and its own fields."""
     common: dict[str, Any] = {"dims": broadcast, "elements": (always(BOOL),), "range": ranges.truths}
     return OperatorSpec(name, Row(2), signature=Signature(letter), **common, **more)
 
@@ -79,7 +79,7 @@ IsNaN = OperatorSpec("IsNaN", Row(1), dims=same, elements=(always(BOOL),))
 
 
 def where_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
-    """One of two, element by element."""
+    """For each element, one of two values."""
     condition, first, second = (scope.contents_of(name) for name in node.input)
     if condition is None or first is None or second is None:
         return None

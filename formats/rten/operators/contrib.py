@@ -1,4 +1,4 @@
-"""Operators that ONNX Runtime has of its own, in its domain com.microsoft, as standard ones.
+"""Rewrites the own operators of ONNX Runtime, in its domain com.microsoft, to standard operators.
 
 Spec: ONNX Runtime, ContribOperators.md.
 """
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def _plus(context: Context, value: str, place: int) -> str:
-    """The value, and an input added to it if that is given."""
+    """The value, plus an input if that input is given."""
     return context.op(elementwise.Add, value, context.optional(place)) if context.optional(place) else value
 
 
@@ -61,7 +61,7 @@ def standard(operator: OperatorSpec) -> Rewriting:
 DequantizeLinear = OperatorSpec(
     quantization.DequantizeLinear.name, domain=MICROSOFT, rewritings=(standard(quantization.DequantizeLinear),)
 )
-SKIP_EPSILON = 1e-12  # the default of the normalisations that add first
+SKIP_EPSILON = 1e-12  # the default of normalisations that add before
 
 
 def distances(node: Node, context: Context) -> list[Node] | None:
@@ -116,7 +116,7 @@ def fast_gelu(node: Node, context: Context) -> list[Node] | None:
 
 
 FastGelu = OperatorSpec("FastGelu", domain=MICROSOFT, rewritings=(fast_gelu,), onnx=OnnxForm(Row(2), is_native=True))
-# The operators that a fused node may name as its activation, and the attributes that its parameters are.
+# The operators that a fused node may name as its activation, and the attributes for its parameters.
 ACTIVATIONS: Mapping[str, tuple[OperatorSpec, tuple[str, ...]]] = {
     operator.name: (operator, attributes)
     for operator, attributes in (
@@ -131,7 +131,7 @@ ACTIVATIONS: Mapping[str, tuple[OperatorSpec, tuple[str, ...]]] = {
 
 
 def _activated(node: Node, context: Context, value: str, given: list[float]) -> str:
-    """The value put through the activation that the node names, if any; its parameters are `given`."""
+    """The value after the activation that the node names, if any. `given` are the parameters of the activation."""
     name = get_string(node, "activation")
     if not name:
         return value
@@ -192,11 +192,11 @@ def gelu(node: Node, context: Context) -> list[Node] | None:
 Gelu = OperatorSpec(activation.Gelu.name, domain=MICROSOFT, rewritings=(gelu,), onnx=OnnxForm(Row(1), is_native=True))
 
 
-PACKED = {4: (UINT4, 2), 8: (UINT8, 1)}  # the element type of so many bits, and how many are in a byte
+PACKED = {4: (UINT4, 2), 8: (UINT8, 1)}  # for a number of bits: the element type, and how many elements are in a byte
 
 
 def _block_zeros(context: Context, zeros: str, rows: int, blocks: int, bits: int) -> str:
-    """The zero point of each block; the middle of what there is where none is given."""
+    """The zero point of each block; if none is given, the middle of the range."""
     import numpy
 
     elem_type, per_byte = PACKED[bits]

@@ -1,4 +1,4 @@
-"""ONNX Runtime's own forms of attention, as the standard one.
+"""Rewrites ONNX Runtime's own forms of attention to the standard operator.
 
 Spec: ONNX Runtime, ContribOperators.md, Attention, MultiHeadAttention and QAttention.
 """
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from formats.rten.convert.scope import Scope
     from formats.rten.convert.value_types import Dims, ValueType
 
-UNMASKED = -10000.0  # the default of what is added where a key is masked
-LOWEST = -3.4028234663852886e38  # what is added where a key comes later
+UNMASKED = -10000.0  # the default for the number added to a masked key
+LOWEST = -3.4028234663852886e38  # the number added to a key that comes later
 
 
 def _length(context: Context, name: str, axis: int) -> str:
@@ -40,12 +40,12 @@ def _length(context: Context, name: str, axis: int) -> str:
 
 
 def _numbers(context: Context, count: str) -> str:
-    """From zero up to, but not with, a number."""
+    """The integers from zero up to a number, without that number."""
     return context.op(creation.Range, context.int64_scalar(0), count, context.int64_scalar(1))
 
 
 def _penalty(node: Node, context: Context, mask: str, batch: str, length: str) -> str:
-    """What is added for keys that a mask leaves out: a number for each key, of each query or not, or a length."""
+    """What is added for keys that a mask leaves out. A mask has a number for each key (and query), or a length."""
     rank = context.rank(mask)
     if rank == 1 and context.dims(mask) == (context.dims(batch) or ("",))[:1]:
         places = context.op(shape.Unsqueeze, _numbers(context, length), context.int64([0]))
@@ -61,7 +61,7 @@ def _penalty(node: Node, context: Context, mask: str, batch: str, length: str) -
 
 
 def _later_keys(context: Context, steps: str, length: str) -> str:
-    """What is added so that no query sees keys that come later; the last query is where the last key is."""
+    """What is added so that no query sees later keys. The last query has the place of the last key."""
     before = context.op(elementwise.Sub, length, steps)
     rows = context.op(elementwise.Add, _numbers(context, steps), before)
     is_seen = context.op(
@@ -147,7 +147,7 @@ QAttention = OperatorSpec("QAttention", domain=MICROSOFT, rewritings=(quantized_
 
 
 def _with_joined_heads(context: Context, value: str) -> str:
-    """Of four axes, the last two as one."""
+    """A value of four axes, with the last two merged to one."""
     return context.op(
         shape.Reshape, value, shape.joined(context, context.int64([0, 0]), shape.size_of(context, value, 2, 4))
     )
@@ -221,14 +221,14 @@ def group_query_attention_dims(node: Node, scope: Scope, types: list[ValueType])
 
 
 class Places(NamedTuple):
-    """Where the new keys of each sample are: after those of the past, which are fewer in some samples than in others.
+    """The places of the new keys of each sample: after its past keys, whose number differs between samples.
 
-    All are INT64. `past` has the axes of the samples, and another one.
+    All are INT64. `past` has the axis of the samples, and one more axis.
     """
 
-    past: str  # how many keys there were
-    steps: str  # how many are new, a scalar
-    total: str  # how many there are, of the longest sample, a scalar
+    past: str  # the number of past keys
+    steps: str  # number of new keys, a scalar
+    total: str  # the number of keys in the longest sample, a scalar
 
 
 def _places(context: Context) -> Places:
@@ -241,12 +241,12 @@ def _places(context: Context) -> Places:
 
 
 def _with_past(context: Context, past: str, new: str, places: Places, heads: int) -> str:
-    """The keys, or the values, of the past and the new ones behind them, and zeros behind those."""
+    """The past keys or values, then the new ones, then zeros."""
     if not past:
         return new
     room = _length(context, past, 2)
     both = context.op(slicing.Concat, past, new, axis=2)
-    numbers = _numbers(context, context.op(elementwise.Max, room, places.total))  # of the keys that there are now
+    numbers = _numbers(context, context.op(elementwise.Max, room, places.total))  # past and new keys
     is_old = context.op(comparison.Less, numbers, places.past)
     of_new = context.op(elementwise.Sub, numbers, places.past)  # samples, keys
     is_there = context.op(comparison.Less, of_new, places.steps)
@@ -260,7 +260,7 @@ def _with_past(context: Context, past: str, new: str, places: Places, heads: int
 
 
 def _grouped_operands(node: Node, context: Context, heads: int, groups: int) -> tuple[list[str], int]:
-    """The query, the keys and the values, each of three axes, and how wide a head is."""
+    """The query, the keys and the values, each with three axes, and the width of a head."""
     wide, past = (context.dims(context.optional(place)) for place in (0, 3))
     width = wide[2] if wide else None
     shared = heads if context.optional(1) else heads + 2 * groups
@@ -274,7 +274,7 @@ def _grouped_operands(node: Node, context: Context, heads: int, groups: int) -> 
 
 
 def _unseen(node: Node, context: Context, places: Places, keys: str) -> str:
-    """What is added where a query does not see a key: one that comes later, or too long before."""
+    """What is added if a query does not see a key: a key that comes later, or too far before."""
     places_of_queries = context.op(elementwise.Add, places.past, _numbers(context, places.steps))
     rows = context.op(shape.Unsqueeze, places_of_queries, context.int64([1, 3]))  # samples, 1, queries, 1
     ahead = context.op(elementwise.Sub, _numbers(context, _length(context, keys, 2)), rows)
@@ -318,7 +318,7 @@ def group_query_attention(node: Node, context: Context) -> list[Node] | None:
         _with_past(context, context.optional(place), new, places, groups) for place, new in ((3, key), (4, value))
     )
     seen_keys, seen_values, bias = key, value, context.optional(10)
-    if bias:  # which has none for room that is left
+    if bias:  # the standard operator has no place for unused room
         cut = [context.int64([0]), context.op(shape.Reshape, places.total, context.int64([1])), context.int64([2])]
         seen_keys, seen_values = (context.op(slicing.Slice, name, *cut) for name in (key, value))
     penalties = _unseen(node, context, places, seen_keys)

@@ -1,4 +1,4 @@
-"""ONNX Runtime's own operators on quantised tensors: the operator on the numbers that those stand for.
+"""ONNX Runtime's own operators on quantised tensors, as operators on the numbers that these tensors stand for.
 
 Spec: ONNX Runtime, ContribOperators.md, the operators called QLinear... and the like.
 """
@@ -60,14 +60,14 @@ MatMulIntegerToFloat = OperatorSpec("MatMulIntegerToFloat", domain=MICROSOFT, re
 
 
 def _operand(context: Context, place: int, axis: int = 1) -> str:
-    """The numbers that a quantised input stands for, whose scale and zero point follow it."""
+    """The numbers that a quantised input stands for. The two inputs after it are its scale and its zero point."""
     return quantization.dequantized(
         context, context.input(place), context.input(place + 1), context.optional(place + 2), axis
     )
 
 
 def _quantized(context: Context, value: str, place: int) -> list[Node]:
-    """The nodes with `value` quantised as the result, by the scale and zero point at `place`."""
+    """The nodes whose result is `value`, quantised with the scale and zero point from input `place` on."""
     return context.replace(
         context.op(quantization.QuantizeLinear, value, context.input(place), context.optional(place + 1))
     )
@@ -103,7 +103,7 @@ QLinearAdd = OperatorSpec("QLinearAdd", domain=MICROSOFT, rewritings=(binary(ele
 
 
 def unary(operator: OperatorSpec, *without: str) -> Rewriting:
-    """A rewriting for an operator of one tensor, that keeps all attributes but some."""
+    """A rewriting for an operator of one tensor. It keeps all attributes except some."""
 
     def rewriting(node: Node, context: Context) -> list[Node] | None:
         data, is_last = _operand(context, 0), get_int(node, "channels_last")

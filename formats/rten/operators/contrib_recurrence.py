@@ -1,6 +1,6 @@
 """ONNX Runtime's own recurrent layers.
 
-Spec: ONNX Runtime, ContribOperators.md, DynamicQuantizeLSTM; what it leaves open is as ONNX Runtime computes it.
+Spec: ONNX Runtime, ContribOperators.md, DynamicQuantizeLSTM. What it leaves open is as in ONNX Runtime itself.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
 
-NO_DEFAULT = ("thresholdedrelu", "scaledtanh", "affine")  # activations whose attributes are zero where none are given
+NO_DEFAULT = ("thresholdedrelu", "scaledtanh", "affine")  # activations whose attributes are zero if none are given
 
 
 class Weight(NamedTuple):
-    """A quantised matrix of one direction: numbers, the scale of all or of each column, zero point, and rows."""
+    """A quantised matrix of one direction: numbers, scale (one, or one for each column), zero point, and rows."""
 
     numbers: str
     scale: str
@@ -40,7 +40,7 @@ class Weight(NamedTuple):
     rows: int
 
     def times(self, context: Context, data: str, content: str = "") -> str:
-        """The product with data that are quantised by what is in them, or in `content` where that is given."""
+        """The product with data. Their quantisation follows from their range, or from that of `content` if given."""
         numbers, scale, zero = quantization.quantized_by_content(context, data, self.rows, content)
         product = context.cast(context.op(matrix.MatMulInteger, numbers, self.numbers, zero, self.zero), FLOAT)
         return context.op(elementwise.Mul, product, context.op(elementwise.Mul, scale, self.scale))
@@ -48,13 +48,13 @@ class Weight(NamedTuple):
 
 @dataclass
 class QuantizedStep(recurrent_loop.Step):
-    """One step, with the state quantised for all gates and samples together; the bias comes after all else."""
+    """One step. The state is quantised once for all gates and samples. The bias is added last."""
 
     weight: Weight
     lengths: str
 
     def begin(self, row: str, iteration: str) -> None:
-        """The state of a sample that has ended is zero where all steps are an output, else its last one."""
+        """The state of a sample that has ended: zero if all steps are an output, otherwise its last state."""
         context, state = self.context, self.states[0]
         if self.lengths and self.node.output[0]:
             goes_on = context.op(comparison.LessOrEqual, iteration, context.cast(self.lengths, INT64))
@@ -63,7 +63,7 @@ class QuantizedStep(recurrent_loop.Step):
         super().begin(context.op(elementwise.Add, row, self.weight.times(context, state)), iteration)
 
     def gate(self, gate: int, activation: int, state: str, peephole: str = "") -> str:
-        """One gate, of what `begin` has added up, and of the cell through a peephole."""
+        """One gate: from the sum that `begin` computed, and from the cell through a peephole."""
         total = self.inputs[gate]
         for term in (peephole, *self.biases[gate : gate + 1]):
             if term:
@@ -72,7 +72,7 @@ class QuantizedStep(recurrent_loop.Step):
 
 
 def _weight(direction: recurrent_loop.Direction, place: int, scale_place: int) -> Weight:
-    """A weight of a direction; all zero points of one are the same."""
+    """A weight of a direction. All its zero points are equal."""
     context = direction.context
     zero = direction.own(scale_place + 1)
     if context.known_rank(context.input(scale_place + 1)) == 2:
@@ -82,7 +82,7 @@ def _weight(direction: recurrent_loop.Direction, place: int, scale_place: int) -
 
 
 def _counted(context: Context) -> str:
-    """The steps of the input that some sample has, which alone decide how it is quantised."""
+    """Those steps of the input that at least one sample has. Only they decide how the input is quantised."""
     data, lengths = context.input(0), context.optional(4)
     if not lengths:
         return ""
@@ -91,7 +91,7 @@ def _counted(context: Context) -> str:
 
 
 def _outputs(direction: recurrent_loop.Direction, projected: str) -> list[str]:
-    """All outputs, and the last states, of one direction; of a sample without steps they are zero."""
+    """All outputs, and the last states, of one direction. They are zero for a sample without steps."""
     context, lengths = direction.context, direction.context.optional(4)
     first, second = direction.biases()
     step = QuantizedStep(

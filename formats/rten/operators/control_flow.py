@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def _subgraph_outputs(node: Node) -> list[list[ValueType]]:
-    """What each subgraph of a node says of its outputs."""
+    """The types that each subgraph of a node declares for its outputs."""
     graphs = [attribute.g for attribute in node.attribute if attribute.g is not None]
     return [
         [UNKNOWN if value.type is None else nameless(declared_type(value.type)) for value in graph.output]
@@ -42,13 +42,13 @@ def _common(first: Dims | None, second: Dims | None) -> Dims | None:
 
 
 def branch_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
-    """What the dims in all branches have in common."""
+    """The dims that all branches have in common."""
     first, second = _subgraph_outputs(node)
     return [_common(one.dims, other.dims) for one, other in zip(first, second, strict=True)]
 
 
 def _subgraph_element(node: Node, types: list[ValueType], output: int) -> int | None:
-    """The element type of the output of a subgraph: that of an If is at the same place, a Loop's one further."""
+    """The element type of an output of a subgraph: at the same place for an If, one place further for a Loop."""
     return _subgraph_outputs(node)[0][output + (node.op_type == Loop.name)].elem_type
 
 
@@ -67,14 +67,14 @@ If = OperatorSpec(
 
 
 def loop_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
-    """What is carried has the dims that it has before and after a step; what is collected has a row for each step."""
+    """Carried values have the dims that stay the same in a step. Collected ones have a row for each step."""
     made = _subgraph_outputs(node)[0][1:]
     carried = [_common(entry.dims, kind.dims) for entry, kind in zip(types[2:], made, strict=False)]
     return carried + [None if kind.dims is None else (None, *kind.dims) for kind in made[len(carried) :]]
 
 
 def loop_raised(node: Node, context: Context) -> list[Node]:
-    """Of what a loop carries, too; the two inputs before that may be omitted, but keep their places."""
+    """The same for the values that a loop carries. The two inputs before them may be omitted, but keep their places."""
     return context.changed([*[*node.input, "", ""][:2], *filter(None, node.input[2:])])
 
 
@@ -120,7 +120,7 @@ def loop(node: Node, context: Context) -> list[Node] | None:
 
 
 def loop_body(node: Node, types: list[ValueType]) -> list[ValueType]:
-    """The step, the condition, and what is carried, which may have other dims in each step."""
+    """The step, the condition, and the carried values, whose dims may change in each step."""
     return [ValueType(INT64, ()), ValueType(BOOL, ()), *(ValueType(entry.elem_type) for entry in types[2:])]
 
 
@@ -166,7 +166,7 @@ def _scan_of_batch(node: Node, context: Context, body: Graph) -> list[Node]:
 
 
 def _collected(node: Node, context: Context, results: list[str]) -> list[str]:
-    """The collected outputs, with their steps in the order and along the axis that are asked for."""
+    """The collected outputs. Their steps are in the order, and along the axis, that the attributes name."""
     backwards = get_ints(node, "scan_output_directions") or [0] * len(results)
     axes = get_ints(node, "scan_output_axes") or [0] * len(results)
     found = []

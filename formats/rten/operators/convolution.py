@@ -1,4 +1,4 @@
-"""Convolutions, transposed ones, and what is computed as one."""
+"""Convolutions, transposed convolutions, and operators that are computed as convolutions."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def conv_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | N
     return [(dims[0] if dims else None, weight[0] if weight else None, *sizes)]
 
 
-MAX_PLANES = 64  # of a kernel, each a convolution of its own
+MAX_PLANES = 64  # the most planes of a kernel; each plane is a convolution of its own
 
 
 def conv_of_volumes(node: Node, context: Context) -> list[Node] | None:
@@ -104,7 +104,7 @@ def conv(node: Node, context: Context) -> list[Node] | None:
 
 
 def convolution_raised(node: Node, context: Context) -> list[Node]:
-    """Every list is written, for two axes unless a list says otherwise; the kernel's shape where it is known."""
+    """Every list is written: for two axes unless a list has another length, and the kernel's shape if it is known."""
     dims = context.dims(node.input[1]) if len(node.input) > 1 else None
     kernel = () if dims is None else tuple(dim for dim in dims[2:] if isinstance(dim, int))
     is_known = dims is not None and len(kernel) == len(dims) - 2 > 0
@@ -113,11 +113,11 @@ def convolution_raised(node: Node, context: Context) -> list[Node]:
     return context.changed(**raised_lists(node, axes), dilations=dilations, kernel_shape=kernel if is_known else None)
 
 
-MAX_WEIGHTS = 256  # that are looked at; those of layers that learned are more, and finite
+MAX_WEIGHTS = 256  # the most weights that are checked; trained layers have more weights, and these are finite
 
 
 def _weights_told(node: Node, context: Context) -> str:
-    """Of few constant weights, whether there are some that are not finite."""
+    """Whether some of the weights are not finite, if they are constant and few."""
     weight = context.scope.constant(node.input[1])
     if weight is None or weight.data_type != FLOAT or prod(weight.dims) > MAX_WEIGHTS:
         return ""
@@ -141,7 +141,7 @@ Conv = OperatorSpec(
 )
 
 
-MAX_SAMPLES = 8  # that are convolved one by one without a loop
+MAX_SAMPLES = 8  # the most samples that are convolved one by one without a loop
 
 
 def _of_each_sample(node: Node, context: Context) -> list[Node] | None:
@@ -262,7 +262,7 @@ def _transposed_pads(
             size = context.static_dims(data, 2)[axis]
             total = stride * (size - 1) + padding[axis] + extent - asked[-rank + axis]
         else:
-            total = padding[axis] + extent - stride  # whatever the size, it is multiplied by the stride
+            total = padding[axis] + extent - stride  # for any size, it is multiplied by the stride
         if total < 0:
             raise Refused("asks for an output larger than its window reaches", "add output_padding")
         small, large = total // 2, total - total // 2

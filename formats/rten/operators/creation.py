@@ -24,7 +24,7 @@ Constant = OperatorSpec("Constant", dims=unknown, elements=())
 
 
 def constant_of_shape_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
-    """The dims that the input asks for."""
+    """The dims that the input gives."""
     target = scope.contents_of(node.input[0])
     if target is None:
         return [unknown_dims((types[0].dims or (None,))[0])]
@@ -97,7 +97,7 @@ ConstantOfShape = OperatorSpec(
 
 
 def range_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
-    """One dim; its size where the bounds are known."""
+    """One dim; its size if the bounds are known."""
     bounds = [scope.contents_of(name) for name in node.input]
     if all(bound and isinstance(bound[0], int) for bound in bounds):
         start, limit, delta = (bound[0] for bound in bounds if bound)
@@ -115,17 +115,17 @@ def range_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | N
     return tuple(numbers) if len(numbers) <= MAX_CONTENTS else None
 
 
-SPLIT = 4097.0  # a float of 24 bits times this, less what that is more, is its first 12 bits
-MAX_FOLDED = 1 << 16  # numbers that are made here
+SPLIT = 4097.0  # to get the first 12 bits of a float of 24 bits: multiply by this, then subtract the excess
+MAX_FOLDED = 1 << 16  # the most numbers that are made here
 
 
 def _is_counted(start: float | None, delta: float | None) -> bool:
-    """Whether RTen, which adds up floats until it is at the limit, makes as many numbers as ONNX says: whole ones."""
+    """Whether RTen, which adds floats up to the limit, makes as many numbers as ONNX: true for whole numbers."""
     return start == 0 and delta is not None and delta == int(delta)
 
 
 def _rounded_off(context: Context, number: str, less: str, difference: str) -> str:
-    """What a difference of two floats is too small, which is a float as well.
+    """The rounding error of a difference of two floats. This error is a float as well.
 
     Spec: Knuth, The Art of Computer Programming, volume 2, 4.2.2, theorem B.
     """
@@ -137,8 +137,8 @@ def _rounded_off(context: Context, number: str, less: str, difference: str) -> s
 def _count(context: Context, start: str, limit: str, delta: str) -> str:
     """The steps from the start to the limit, rounded up, as a float.
 
-    The quotient may be rounded to a whole number, so that what is left after that many steps decides whether there is
-    one more. It is computed without rounding, of the halves of numbers, which have 12 bits each.
+    The quotient may be rounded to a whole number. So the remainder after that many steps decides whether there is one
+    more step. It is computed without rounding, from the two halves of each number, which have 12 bits each.
     """
     way = context.op(elementwise.Sub, limit, start)
     steps = context.op(elementwise.Floor, context.op(elementwise.Div, way, delta))

@@ -19,7 +19,7 @@ _FORWARDS = Fault("sums forwards and inclusively only", until=RTEN_0_26)
 
 
 def _moved_on(context: Context, data: str, axis: int) -> str:
-    """The data moved on by one along an axis, after a zero; no more elements than before, even if those were none."""
+    """The data moved by one along an axis, after a zero. The number of elements stays the same, even if it is zero."""
     rank = context.known_rank(data)
     pads = [int(place == axis) for place in range(rank)] + [0] * rank
     longer = context.op(padding.Pad, data, context.int64(pads))
@@ -56,7 +56,7 @@ CumSum = OperatorSpec(
     faults=(_FORWARDS,),
     range=ranges.running_totals,
 )
-MAX_STEPS = 1024  # of a product that is written out
+MAX_STEPS = 1024  # the longest product that is written out
 
 
 def cumulative_product(node: Node, context: Context) -> list[Node] | None:
