@@ -117,7 +117,7 @@ MAX_WEIGHTS = 256  # the most weights that are checked; trained layers have more
 
 
 def _weights_told(node: Node, context: Context) -> str:
-    """Whether some of the weights are not finite, if they are constant and few."""
+    """What is reported if the weights are constant and few, and some of them are not finite."""
     weight = context.scope.constant(node.input[1])
     if weight is None or weight.data_type != FLOAT or prod(weight.dims) > MAX_WEIGHTS:
         return ""

@@ -1,4 +1,4 @@
-"""Values sampled at positions that the model computes: grids, and convolutions whose windows are out of shape.
+"""Values sampled at positions that the model computes: grids, and deformable convolutions.
 
 Spec: ONNX, Operators.md, GridSample, AffineGrid and DeformConv.
 """
@@ -30,11 +30,11 @@ CUBIC = -0.75  # the coefficient of cubic interpolation
 
 
 class Image(NamedTuple):
-    """What is sampled, with all pixels beside each other and the channels last."""
+    """The data to sample, with all pixels of an image in one axis and the channels last."""
 
     pixels: str  # images, pixels, channels
     sizes: list[str]  # of each axis, scalars of INT32
-    lasts: list[str]  # the last place on each axis, scalars of FLOAT
+    lasts: list[str]  # last place on each axis, scalars of FLOAT
 
 
 def _scalar(context: Context, vector: str) -> str:
@@ -64,7 +64,7 @@ def _image(context: Context, data: str, axes: int, groups: int = 1) -> Image:
 
 
 def _within(context: Context, place: str, last: str) -> str:
-    """A place, or the nearest that there is."""
+    """A place, or the nearest existing place."""
     return context.op(elementwise.Min, context.op(elementwise.Max, place, context.scalar(0.0)), last)
 
 
@@ -93,7 +93,7 @@ def _pixels(context: Context, image: Image, places: Sequence[str], *, zeros: boo
 
 
 def _near(context: Context, place: str, mode: str) -> list[tuple[str, str]]:
-    """The whole places that count at a place of an axis, and the share of each; empty where there is but one."""
+    """The whole places that count for a place on an axis, and the share of each; no share if there is only one."""
     if mode == "nearest":
         return [(place, "")]
     low, one = context.op(elementwise.Floor, place), context.scalar(1.0)
@@ -117,7 +117,7 @@ def _near(context: Context, place: str, mode: str) -> list[tuple[str, str]]:
 
 
 def _reflected(context: Context, place: str, ends: tuple[str, str]) -> str:
-    """A place beyond an end as far before it, and so on between the two."""
+    """A place beyond an end is reflected there, to the same distance, again and again, until it is between the ends."""
     first, last = ends
     way = context.op(elementwise.Sub, last, first)
     double = context.op(elementwise.Max, context.op(elementwise.Add, way, way), context.scalar(1.0))
@@ -182,7 +182,7 @@ def _bordered(node: Node, context: Context) -> list[Node]:
 
 
 def _places(context: Context, grid: str, image: Image, *, aligned: bool) -> list[str]:
-    """The places on each axis that a grid says, from -1 to 1: those on the last axis are the first of the grid."""
+    """The places on each axis from a grid with numbers from -1 to 1. The grid's first number is for the last axis."""
     axes, found = len(image.sizes), []
     ends = shape.joined(context, shape.sizes_of(context, grid, 0, 1), context.int64([-1, axes]))
     numbers = context.op(shape.Reshape, context.cast(grid, FLOAT), ends)
@@ -255,7 +255,7 @@ GridSample = OperatorSpec(
 
 
 def _known_positions(context: Context, spatial: Sequence[int], elem_type: int, *, aligned: bool) -> str:
-    """All positions of an output whose sizes are known, and a one behind each: positions, axes and one."""
+    """All positions of an output whose sizes are known, each followed by a one. Axes: positions, axes and one."""
     import numpy
 
     context.check_size(*spatial, len(spatial) + 1)
@@ -263,7 +263,7 @@ def _known_positions(context: Context, spatial: Sequence[int], elem_type: int, *
     for length in spatial:
         steps = numpy.arange(length, dtype=numpy.float64)
         if aligned and length == 1:
-            lines.append(numpy.ones(1))  # ONNX leaves open which end a single one is; onnxruntime takes the last
+            lines.append(numpy.ones(1))  # ONNX does not say which end a single position is; onnxruntime uses the last
         else:
             lines.append(steps * 2 / (length - 1) - 1 if aligned else (2 * steps + 1) / length - 1)
     columns = [grid.ravel() for grid in reversed(numpy.meshgrid(*lines, indexing="ij"))]  # x is the last axis
@@ -271,7 +271,7 @@ def _known_positions(context: Context, spatial: Sequence[int], elem_type: int, *
 
 
 def _positions(context: Context, sizes: Sequence[str], dims: str, elem_type: int, *, aligned: bool) -> str:
-    """The same where sizes, vectors of one number, are known only when the model runs; `dims` has all of them."""
+    """The same if only a run tells the sizes, which are vectors of one number; `dims` has all of them."""
     zero, one, two = (context.scalar(number) for number in (0.0, 1.0, 2.0))
     columns = []
     for axis, size in enumerate(sizes):
@@ -319,7 +319,7 @@ AffineGrid = OperatorSpec("AffineGrid", dims=unknown, rewritings=(affine_grid,))
 
 
 def _counted(context: Context, size: str, step: int, axis: int) -> str:
-    """Zero, a step, two of them and so on, as many as a vector of one number says; for `axis` 0 in a column."""
+    """The multiples of a step from zero on; a vector of one number says how many. If `axis` is 0, they are a column."""
     zero, end = context.scalar(0.0), context.cast(_scalar(context, size), FLOAT)
     numbers = context.op(creation.Range, zero, end, context.scalar(1.0))
     numbers = context.op(elementwise.Mul, numbers, context.scalar(float(step)))

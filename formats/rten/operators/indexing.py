@@ -55,7 +55,7 @@ GatherElements = OperatorSpec(
 
 
 def gather_nd_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
-    """The leading dims of the indices, then what an index leaves of the data."""
+    """The leading dims of the indices, then the dims of the data that an index does not cover."""
     data, indices = types[0].dims, types[1].dims
     if data is None or indices is None or not isinstance(indices[-1], int):
         return []
@@ -105,7 +105,7 @@ OneHot = OperatorSpec(
 
 
 def non_zero_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
-    """The rank, by a number that only running tells."""
+    """The rank, and a number of elements that only a run tells."""
     dims = types[0].dims
     return [(None if dims is None else len(dims), None)]
 

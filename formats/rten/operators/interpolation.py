@@ -1,4 +1,4 @@
-"""Interpolation along one axis as numbers: which elements of the input an output is made of, and their weights.
+"""Interpolation along one axis as numbers: the input elements that make each output, and their weights.
 
 Spec: ONNX, Operators.md, Resize; coordinates are computed in float32, as runtimes do.
 """
@@ -26,7 +26,7 @@ class Axis(NamedTuple):
 
     @property
     def is_resized(self) -> bool:
-        """Whether the axis changes, as far as is known; a scale moves elements even if there are no more of them."""
+        """Whether the axis changes, as far as is known. A scale moves elements even if their number stays the same."""
         if self.scale is not None:
             return self.scale != 1
         return self.before is None or self.before != self.after

@@ -1,4 +1,4 @@
-"""Floats that RTen's optimiser knows before the model runs: whole ones, with which it computes as integers."""
+"""Floats that RTen's optimiser knows before the model runs: whole numbers, which it treats as integers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def may_be_known(name: str, context: Context) -> bool:
 
 
 def may_be_folded(name: str, context: Context) -> bool:
-    """Whether a float may be made of constants that RTen knows, by Neg, Gather, Concat and others that move them."""
+    """Whether a float may come from constants that RTen knows, through Neg, Gather, Concat and other such operators."""
     dims = context.dims(name)
     is_small = dims is not None and len(dims) <= 1 and all(isinstance(dim, int) for dim in dims)
     return is_small and context.scope.constant(name) is None and not context.scope.is_safe(AS_INTEGERS, name)

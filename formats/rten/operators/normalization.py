@@ -56,7 +56,7 @@ def hardmax(node: Node, context: Context) -> list[Node] | None:
         depth = shape.sizes_of(context, data, number, number + 1)
     else:
         depth = context.op(indexing.Gather, context.op(shape.Shape, data), context.int64([axis]))
-    if not isinstance(size, int):  # which may be zero, where there is no largest
+    if not isinstance(size, int):  # may be zero, and then there is no largest element
         count, depth = context.op(elementwise.Min, depth, one), context.op(elementwise.Max, depth, one)
     found = context.op_outputs(reduction.TopK, [data, count], 2, axis=axis)[1]
     values = context.array(numpy.array([0.0, 1.0]), context.elem_type(data) or FLOAT)
@@ -114,7 +114,7 @@ InstanceNormalization = OperatorSpec(
 
 
 def trailing_axes(node: Node, context: Context, data: str) -> list[int]:
-    """The axes from the attribute `axis` to the last, counted from the back."""
+    """The axes from the attribute `axis` to the last axis, counted from the back."""
     axis = get_int(node, "axis", -1)
     return list(range(axis if axis < 0 else axis - context.known_rank(data), 0))
 
@@ -161,7 +161,7 @@ def group_normalization(node: Node, context: Context) -> list[Node] | None:
         shape.Reshape, data, shape.joined(context, batch, context.int64([groups]), depth), allowzero=1
     )
     normal = context.op(InstanceNormalization, by_group, *units, epsilon=get_float(node, "epsilon", 1e-5))
-    if context.version < 21:  # spread what there is one of in a group while the groups are an axis
+    if context.version < 21:  # spread the values that a group has once, while the groups are an axis
         weights = (context.op(shape.Unsqueeze, name, context.int64([-1])) for name in (scale, bias))
     else:
         normal = context.op(shape.Reshape, normal, context.op(shape.Shape, data), allowzero=1)

@@ -72,7 +72,7 @@ def _pad_all_axes(node: Node, context: Context, data: str) -> list[Node]:
 
 
 def _pad_last(context: Context, data: str, axis: int, rank: int, pads: tuple[int, int], mode: str) -> str:
-    """One axis padded, while it stands last."""
+    """One axis padded; it must be the last axis."""
     order = [other for other in range(rank) if other != axis] + [axis]
     moved = context.op(shape.Transpose, data, perm=order)
     amounts = [0] * (rank - 1) + [pads[0]] + [0] * (rank - 1) + [pads[1]]
@@ -81,7 +81,7 @@ def _pad_last(context: Context, data: str, axis: int, rank: int, pads: tuple[int
 
 
 def _gathered(context: Context, data: str, pads: str, mode: str) -> str:
-    """Every axis filled from the data, where only the run tells how far: each place is taken from where it comes."""
+    """Every axis filled from the data, if only a run tells how far. Each place is gathered from its source place."""
     rank, zero, one = context.known_rank(data), context.int64_scalar(0), context.int64_scalar(1)
     sizes = context.op(shape.Shape, data)
     for axis in range(rank):
@@ -108,7 +108,7 @@ _NO_CUTTING = Fault("stops at negative pads", until=RTEN_0_26)
 
 
 def _pad_by_computed(node: Node, context: Context, data: str, mode: str) -> list[Node] | None:
-    """By pads that only the run tells: what negative ones cut off is cut before."""
+    """Pads that only a run tells. If pads are negative, the data are cut first."""
     pads, is_constant = context.input(1), mode == "constant"
     if is_constant and not context.target.deviates(_NO_CUTTING):
         return None

@@ -49,11 +49,11 @@ def pool_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | N
     return [(batch, channels, *sizes)] * len(node.output)
 
 
-MAX_TAPS = 256  # slices, each a node
+MAX_TAPS = 256  # the most slices; each slice is a node
 
 
 def _taken(context: Context, operator: OperatorSpec, data: str, geometry: Window) -> str:
-    """The elements of each window put together, one axis after the other."""
+    """The elements of each window combined, one axis after the other."""
     for axis, (length, dilation, stride) in enumerate(
         zip(geometry.kernel, geometry.dilations, geometry.strides, strict=True)
     ):
@@ -165,9 +165,9 @@ def pool(node: Node, context: Context) -> list[Node] | None:
 
 
 def _check_room(context: Context, geometry: Window, data: str, pads: tuple[int, ...] | None) -> None:
-    """Nothing, where the window fits into the padded data, as far as their sizes are known.
+    """Return nothing if the window fits into the padded data, as far as their sizes are known.
 
-    Raises: Refused if it does not: runtimes differ in what they make of that.
+    Raises: Refused if it does not fit: runtimes give different results for that.
     """
     rank, dims = len(geometry.kernel), context.dims(data)
     for axis, size in enumerate(dims[2:] if dims is not None and pads is not None else ()):

@@ -46,7 +46,7 @@ QUANTIZED_TYPES: Final[Mapping[int, str | None]] = {UINT8: VALUE_TYPES[UINT8], I
 
 
 def _quantized_type(node: Node, types: list[ValueType], output: int) -> int | None:
-    """The type of the zero point, the attribute where there is none, and UINT8 where nothing says otherwise."""
+    """The type of the zero point; without one, the type in the attribute; otherwise UINT8."""
     if len(types) > 2 and node.input[2]:
         return types[2].elem_type
     return get_int(node, "output_dtype") or UINT8
@@ -78,7 +78,7 @@ def _along_axis(node: Node, context: Context, name: str) -> str:
 
 
 def _parameters(node: Node, context: Context, zero_type: int | None) -> tuple[str, str]:
-    """The scale and the zero point; where releases need it, both scalars with the zero point given, or both vectors."""
+    """The scale and the zero point. If releases need it: both scalars with the zero point given, or both vectors."""
     if not context.target.deviates(_LONE_SCALE) and not context.target.deviates(_SHORT_AXIS):
         return context.input(1), context.optional(2)
     scale, zero = per_tensor(context, context.input(1)), context.optional(2)
@@ -102,7 +102,7 @@ OTHERS = (BYTES | {UINT16, INT16}) - QUANTIZED
 
 
 def _spread(context: Context, name: str, data: str, axis: int, rank: int, block: int) -> str:
-    """Parameters of blocks repeated along the axis, those of an axis put beside it."""
+    """Parameters of blocks are repeated along the axis. Parameters of an axis get further axes."""
     if not block:
         trailing = rank - axis - 1
         is_vector = context.rank(name) == 1 and context.dims(name) != (1,)
@@ -149,7 +149,7 @@ def _steps_told(node: Node, context: Context) -> str:
 
 
 def _with_zero_point(node: Node, context: Context, scale: str, target: int) -> list[Node]:
-    """The node with a zero point of nought, which says the type of the result."""
+    """The node with a zero point of 0, whose type is the type of the result."""
     dims = context.dims(scale)
     sizes = None if dims is None else [size for size in dims if isinstance(size, int)]
     if dims is None or sizes is None or len(sizes) < len(dims):
@@ -174,7 +174,7 @@ def quantize_linear(node: Node, context: Context) -> list[Node] | None:
         return context.changed([context.cast(data, FLOAT), *node.input[1:]])
     scale, zero = _parameters(node, context, target)
     given = [data, scale, zero] if zero else [data, scale]
-    if context.target.is_onnx:  # whose loader takes the last axis where none is named, and the type of the zero point
+    if context.target.is_onnx:  # its loader uses the last axis if none is named, and the type of the zero point
         if not zero:
             return _with_zero_point(node, context, scale, target)
         axis = get_int(node, "axis", 1)
@@ -292,8 +292,9 @@ DynamicQuantizeLinear = OperatorSpec(
 def quantized_by_content(context: Context, data: str, width: int, content: str = "") -> tuple[str, str, str]:
     """What DynamicQuantizeLinear gives: UINT8, the scale and the zero point; `width` is the last dim of the data.
 
-    The scale is that of the `content`, which is that of the data if not given.
-    RTen multiplies with the reciprocal of a divisor of one element, which moves half steps. So divisors have several.
+    The scale is that of `content`. By default that is the data.
+    If a divisor has one element, RTen multiplies with its reciprocal. That moves half steps. So divisors have several
+    elements.
     """
     columns = max(width, 2)
     flat = context.op(

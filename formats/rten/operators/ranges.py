@@ -1,9 +1,9 @@
-"""Rules for intervals: between which numbers the elements of a value are, as far as can be shown.
+"""Rules for intervals: the least and greatest number that the elements of a value can have, as far as is certain.
 
-RTen has integers of 32 bits. A rule gives the interval of what ONNX computes, which may leave these; the scope then
-says so. Of a float, the interval is that of the integers that it comes from, rounded outward.
+RTen has integers of 32 bits. A rule gives the interval of what ONNX computes. If that interval does not fit in 32 bits,
+the scope says so. The interval of a float is that of the integers that it comes from, rounded outward.
 
-What is assumed is in `docs/rten.md`: a dim is from 0 to 2^24, a tensor has fewer than 2^31 elements, and inputs of 64
+The assumptions are in `docs/rten.md`: a dim is from 0 to 2^24, a tensor has fewer than 2^31 elements, and inputs of 64
 bits are within plus or minus 2^24.
 """
 
@@ -87,7 +87,7 @@ def padded(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
 
 
 def _corners(function: Callable[[int, int], int], first: Interval, second: Interval) -> Interval:
-    """Where a function takes its extremes at the corners of two intervals; unbounded where one of them is."""
+    """The interval of a function whose extremes are at the corners of two intervals; unbounded if one of these is."""
     if None in first or None in second:
         return UNBOUNDED
     found = [function(a, b) for a, b in product(first, second) if a is not None and b is not None]
@@ -128,7 +128,7 @@ def products(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
 
 
 def quotients(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
-    """The first input by the second, which is unbounded where that may be a fraction."""
+    """The first input divided by the second; unbounded if the second may be a fraction."""
     first, second = _operands(node, scope)
     if types[0].elem_type in FLOATS:
         if None in second or (second.least or 0) < 1:  # a number below one that was rounded outward has zero in it
@@ -157,7 +157,7 @@ def negated(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
 
 
 def magnitudes(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
-    """Without a sign; the least integer of 32 bits is taken for one that has its opposite, as no other has none."""
+    """The absolute value. The least integer of 32 bits, the only one without an opposite, counts as if it had one."""
     held = scope.range_of(node.input[0])
     least = 0 if held.least is None or held.least < 0 else held.least
     if held.least == -MAX_SIZE - 1:
@@ -209,7 +209,7 @@ def _times(held: Interval, count: int) -> Interval:
 
 
 def totals(node: Node, scope: Scope, types: list[ValueType], held: Interval | None = None) -> Interval:
-    """The elements added up, of which there are as many as the reduced axes are long."""
+    """The elements added up. Their number is the product of the lengths of the reduced axes."""
     dims = types[0].dims
     axes = scope.ints(node.input[1]) if len(node.input) > 1 and node.input[1] else ()
     if dims is None or axes is None:
@@ -229,7 +229,7 @@ def running_totals(node: Node, scope: Scope, types: list[ValueType]) -> Interval
 
 
 def elements_multiplied(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
-    """The elements multiplied, where it is known how many they are."""
+    """The elements multiplied, if their number is known."""
     dims, held = types[0].dims, scope.range_of(node.input[0])
     if dims is None or None in held or not all(isinstance(dim, int) for dim in dims) or prod(map(_dim, dims)) > 64:
         return UNBOUNDED if (held.least or -1) < 0 else Interval(0, None)
@@ -238,19 +238,19 @@ def elements_multiplied(node: Node, scope: Scope, types: list[ValueType]) -> Int
 
 
 def matrix_products(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
-    """The sum of as many products as the last axis is long."""
+    """The sum of products; their number is the length of the last axis."""
     dims = types[0].dims
     return _times(products(node, scope, types), _dim(dims[-1]) if dims else MAX_DIM)
 
 
 def products_of_bytes(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
-    """The sum of as many products of two bytes as the last axis is long."""
+    """The sum of products of two bytes; their number is the length of the last axis."""
     dims, greatest = types[0].dims, ((1 << 8) - 1) ** 2
     return _times(Interval(-greatest, greatest), _dim(dims[-1]) if dims else MAX_DIM)
 
 
 def accumulated(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
-    """What is scattered: elements of the data, updates, and in sums and products whatever these become."""
+    """The result of a scatter: elements of the data, updates, and the results of their sums and products."""
     reduction = next((attribute.s for attribute in node.attribute if attribute.name == "reduction"), None)
     if reduction in (b"add", b"mul"):
         return UNBOUNDED

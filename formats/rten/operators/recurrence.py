@@ -104,11 +104,11 @@ def _outputs(direction: recurrent_loop.Direction) -> list[str]:
     return direction.run(step, projected)
 
 
-MAX_WEIGHTS = 1 << 16  # that are looked at
+MAX_WEIGHTS = 1 << 16  # the most weights that are checked
 
 
 def _weights_told(node: Node, context: Context) -> str:
-    """Weights that are computed, or few and not finite; many are taken to be finite."""
+    """What is reported if weights are computed, or are few and not finite. Many weights count as finite."""
     for name in node.input[1:3]:
         if context.elem_type(name) not in FLOATS:
             continue

@@ -50,7 +50,7 @@ class Cell(NamedTuple):
 
 @dataclass
 class Step:
-    """What one step of one direction has to work with, inside of the loop."""
+    """The values that one step of one direction uses, inside of the loop."""
 
     context: Context
     direction: Direction
@@ -79,7 +79,7 @@ class Step:
         return self.context.op(elementwise.Add, product, self.biases[gate]) if self.biases else product
 
     def activate(self, number: int, value: str, *, is_gate: bool = True) -> str:
-        """The value, clipped if it is that of a gate, put through one of the activations."""
+        """One of the activations of the value, which is clipped before if it belongs to a gate."""
         context, limit = self.context, get_float(self.node, "clip")
         if limit and is_gate:
             value = context.op(elementwise.Clip, value, self.number(-limit), self.number(limit))
@@ -95,7 +95,7 @@ class Step:
         return context.op(operator, value, **attributes)
 
     def gate(self, gate: int, activation: int, state: str, peephole: str = "") -> str:
-        """One gate, of the input and the hidden state, and of the cell through a peephole."""
+        """One gate: from the input, the hidden state, and the cell through a peephole."""
         total = self.context.op(elementwise.Add, self.inputs[gate], self.recurrent(gate, state))
         if peephole:
             total = self.context.op(elementwise.Add, total, peephole)
@@ -198,7 +198,7 @@ class Direction:
     def activations(self, without_default: Collection[str] = ()) -> list[tuple[str, dict[str, float]]]:
         """The activations with their attributes, which are taken from the lists of all directions in order.
 
-        Where the lists end, an attribute has its default, or is zero for those `without_default`.
+        After the end of the lists, an attribute has its default; for activations in `without_default` it is zero.
         """
         default = self.cell.activations
         names = [name.lower() for name in get_strings(self.node, "activations") or default * 2]
@@ -219,12 +219,12 @@ class Direction:
         return _parts(context or self.context, value, [self.hidden] * self.cell.gates, axis) if value else []
 
     def own(self, place: int) -> str:
-        """What is this direction's of an input."""
+        """The part of an input that belongs to this direction."""
         index = self.context.int64_scalar(self.number)
         return self.context.op(indexing.Gather, self.context.input(place), index, axis=0)
 
     def flipped(self, value: str) -> str:
-        """The steps of each sample in the order in which this direction takes them."""
+        """The steps of each sample in the order in which this direction reads them."""
         if not self.backwards:
             return value
         context, lengths = self.context, self.context.optional(4)
@@ -256,11 +256,11 @@ class Direction:
         return _parts(self.context, self.own(7), [self.hidden] * 3, 0) if self.context.optional(7) else []
 
     def state_names(self) -> list[str]:
-        """What the states are called in the loop."""
+        """The names of the states in the loop."""
         return [self.context.names.new(f"{self.node.op_type}/state") for _ in range(self.cell.states)]
 
     def run(self, step: Step, projected: str) -> list[str]:
-        """All outputs, and the last states, as a loop over the rows of what is the input's part."""
+        """All outputs, and the last states, by a loop over the rows of the input's part of the gates."""
         context = self.context
         body = _body(step, self.flipped(projected), context.optional(4))
         count = context.op(shape.Squeeze, shape.sizes_of(context, context.input(0), 0, 1), context.int64([0]))

@@ -24,7 +24,7 @@ MAX_RATIO = 4  # samples of a bin along an axis; each is written out
 
 
 class Samples(NamedTuple):
-    """One sample of each bin along an axis: the places on both sides of it, INT32, and what share of it each has."""
+    """One sample of each bin along an axis: the places on both sides of it, INT32, and their shares in it."""
 
     low: str
     low_share: str
@@ -46,7 +46,7 @@ def _samples(context: Context, start: str, size: str, bins: int, ratio: int, num
     last = context.op(elementwise.Sub, length, one)
     place = context.op(
         elementwise.Min, context.op(elementwise.Max, place, zero), last
-    )  # beyond the last it is the last
+    )  # a place after the last one becomes the last one
     low = context.op(elementwise.Floor, place)
     high = context.op(elementwise.Min, context.op(elementwise.Add, low, one), last)
     share = context.op(elementwise.Sub, place, low)
@@ -56,7 +56,7 @@ def _samples(context: Context, start: str, size: str, bins: int, ratio: int, num
 
 
 def _starts_and_sizes(node: Node, context: Context, is_half: bool) -> list[tuple[str, str]]:
-    """Where regions begin and how large they are, along the rows and the columns."""
+    """The start and the size of regions, along the rows and the columns."""
     scale = context.scalar(get_float(node, "spatial_scale", 1.0))
     corners = context.op(elementwise.Mul, context.input(1), scale)
     if is_half:

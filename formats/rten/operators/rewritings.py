@@ -1,7 +1,7 @@
 """Rewritings that operators of several families share.
 
-Old forms: a form that shows itself, by an attribute that newer versions lack, is recognised by that; only where the
-same text means two things does the version of the operator set decide. Spec: ONNX, Changelog.md.
+Old forms: if a form has an attribute that newer versions lack, that attribute identifies it. The version of the
+operator set decides only if the same text has two meanings. Spec: ONNX, Changelog.md.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def without_gaps(node: Node, context: Context) -> list[Node]:
 
 
 def promoted(**places: int) -> Rewriting:
-    """A rewriting that makes integer attributes inputs, at the given places."""
+    """A rewriting that turns integer attributes into inputs, at the given places."""
 
     def rewriting(node: Node, context: Context) -> list[Node] | None:
         """What was an attribute is an input."""
@@ -78,7 +78,7 @@ def widened(
 ) -> Rewriting:
     """A rewriting that casts inputs of `narrow` types to 32 bits, and outputs back; no inputs means all of them.
 
-    With a `fault`, only for releases that have it.
+    If a `fault` is given, this is only for releases that have it.
     """
 
     def rewriting(node: Node, context: Context) -> list[Node] | None:

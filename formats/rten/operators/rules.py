@@ -1,7 +1,7 @@
 """Rules that operators of several families share: dims, element types and contents of outputs.
 
-A rule for dims takes the node, the scope that it stands in and the types of its inputs, and gives the dims of the
-outputs in order; what is missing at the end, or `None`, is unknown. A dimension is a size, a name that stands for one
+A rule for dims gets the node, its scope and the types of its inputs. It returns the dims of the outputs in order. If
+an entry is missing at the end, or is `None`, it is unknown. A dimension is a size, a name that stands for one
 size in the whole model, or `None`. Rules know the newest form of each operator only, and may raise any LookupError,
 TypeError, ValueError or ArithmeticError for a node that is not well formed: the scope takes that as "unknown".
 
@@ -35,7 +35,7 @@ def same_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | No
 
 
 def stretch(held: Dims, length: int) -> Dims:
-    """One element as often as there are others."""
+    """One element, repeated for each of the others."""
     return held * length if len(held) == 1 else held
 
 
@@ -69,7 +69,7 @@ def arithmetic(function: Callable[[int, int], int], neutral: int | None = None) 
 
 
 MAX_RANK = 64  # tensors of more axes are no tensors
-MAX_SIZE = 1 << 63  # of which no tensor has as many elements
+MAX_SIZE = 1 << 63  # no tensor has so many elements
 
 
 def unknown(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
@@ -130,7 +130,7 @@ def broadcast(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | N
 
 
 def unknown_dims(rank: Dim) -> Dims | None:
-    """Dims of which only the number is known, if that is a plausible one."""
+    """Unknown dims, of which only the number is known, if that number is plausible."""
     return (None,) * rank if isinstance(rank, int) and 0 <= rank <= MAX_RANK else None
 
 
@@ -145,7 +145,7 @@ def normalize(axis: int, rank: int) -> int:
 
 
 def multiply(factors: Sequence[Dim]) -> Dim:
-    """The product of dimensions: a size, a name where that is all there is but ones, or unknown."""
+    """The product of dimensions: a size, a name if all other dimensions are 1, or unknown."""
     names = [factor for factor in factors if not isinstance(factor, int)]
     size = prod(factor for factor in factors if isinstance(factor, int))
     if not names or size == 0:

@@ -1,7 +1,7 @@
 """Interpolation along one axis as nodes.
 
-Where sizes are known only when the model runs, what is a number in `interpolation.py` is a value here, a scalar or a
-vector with an element for each output.
+This is for sizes that only a run tells. Numbers of `interpolation.py` are values here: scalars, or vectors with an
+element for each output.
 
 Spec: ONNX, Operators.md, Resize.
 """
@@ -34,7 +34,7 @@ class Line(NamedTuple):
 
 
 def divided(context: Context, value: str, divisor: str) -> str:
-    """A scalar or vector by a scalar; by a single number, RTen multiplies with its reciprocal, so there are two."""
+    """A scalar or vector divided by a scalar. RTen uses the reciprocal of a single number, so there are two."""
     both = context.op(elementwise.Div, value, context.op(shape.Expand, divisor, context.int64([2, 1])))
     return context.op(indexing.Gather, both, context.int64_scalar(0), axis=0)
 
@@ -131,7 +131,7 @@ class Sampler:
         return self._op(elementwise.Ceil, self._op(elementwise.Sub, found, self.half))
 
     def _linear(self) -> list[tuple[str, str]]:
-        """The places on both sides, and what share each has."""
+        """The places on both sides, and the share of each."""
         found = self._inside(self.positions())  # the element at the border goes on outside
         low = self._op(elementwise.Floor, found)
         share = self._op(elementwise.Sub, found, low)
@@ -167,7 +167,7 @@ class Sampler:
         return result
 
     def _weight(self, distance: str) -> str:
-        """How much an element counts that is that far away.
+        """The weight of an element at a given distance.
 
         Spec: Keys, Cubic convolution interpolation for digital image processing, 1981.
         """
@@ -180,7 +180,7 @@ class Sampler:
         return self._op(comparison.Where, self._op(comparison.LessOrEqual, distance, self.one), near, far)
 
     def _spread(self, data: str, place: int, rank: int) -> str:
-        """Each output of all elements that are near it, by a matrix; the border goes on outside."""
+        """Each output, computed by a matrix from all elements near it. Outside, the border element is repeated."""
         context = self.context
         shrink = self._op(elementwise.Min, self.line.scale, self.one)
         reach = self._number(1.0 if self.kernel.mode == "linear" else 2.0)
@@ -233,7 +233,7 @@ def extrapolated(context: Context, data: str, axes: list[Axis], value: float) ->
 
 
 def resized_along(context: Context, data: str, place: int, rank: int, axis: Axis, kernel: Kernel) -> str:
-    """One axis resized whose sizes are known."""
+    """One axis resized; its sizes are known."""
     context.check_size(*axis.sizes)
     if kernel.mode == "nearest":
         return context.op(indexing.Gather, data, context.int64(indices(axis, kernel)), axis=place)
@@ -244,7 +244,7 @@ def resized_along(context: Context, data: str, place: int, rank: int, axis: Axis
 
 
 def kernel_of(node: Node) -> Kernel:
-    """How a Resize asks for elements to be chosen and weighed."""
+    """How the attributes of a Resize choose and weigh elements."""
     return Kernel(
         get_string(node, "mode", "nearest"),
         get_string(node, "coordinate_transformation_mode", "half_pixel"),
