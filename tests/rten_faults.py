@@ -670,10 +670,11 @@ FAULTS = [fault for faults in SECTIONS.values() for fault in faults]
 
 HEAD = """# Faults of RTen
 
-This page is for developers of RTen. It lists where release 0.27 computes something else than ONNX defines, or stops,
-each with a small model and the lines of Rust that show it. `python tests/rten_faults.py FOLDER` writes the models. The
-tests of this project run all of them in RTen 0.27.0 and in onnxruntime. Unless the text says otherwise, 0.25.0 has the
-same fault. Where ONNX does not define the result, the second line is the result of onnxruntime.
+This page is for developers of RTen. It lists the cases in which release 0.27 stops, or gives another result than ONNX
+defines. For each fault, it has a small model and the lines of Rust that show the fault. The command
+`python tests/rten_faults.py FOLDER` writes the models. The tests of this project run all models in RTen 0.27.0 and in
+onnxruntime. Unless the text says otherwise, 0.25.0 has the same fault. If ONNX does not define the result, the second
+line is the result of onnxruntime.
 
 [.rten](rten.md) says what `formats` does about these faults: it writes other operators, or reports the difference.
 
