@@ -1,24 +1,24 @@
 /**
- * Reads `.onnxz` archives: ONNX models in one file, whose weights lie in it as they lie in memory.
+ * Reads `.onnxz` archives: ONNX models in one file, in which the weights have the same form as in memory.
  *
- * One module without dependencies, for Node and browsers. `open` takes bytes, a Blob or File, a path or file handle of
- * Node, or an HTTP address, of which it fetches only what is asked for. `Archive.model` gives what `InferenceSession.create`
- * of onnxruntime-node and onnxruntime-web takes.
+ * This is one module without dependencies, for Node and browsers. `open` accepts bytes, a Blob or File, a path or file
+ * handle of Node, or an HTTP address. From an HTTP address, it fetches only what the program needs. `Archive.model` returns
+ * what `InferenceSession.create` of onnxruntime-node and onnxruntime-web accepts.
  *
- * The specification is docs/onnxz.md; an archive that it wants refused ends in an `ArchiveError` with the number of the
- * requirement. Sizes are in bytes, and offsets are from the start of the archive.
+ * The specification is docs/onnxz.md. If an archive breaks one of its requirements, the module throws an `ArchiveError`
+ * with the number of the requirement. Sizes are in bytes, and offsets are from the start of the archive.
  *
  * @module onnxz
  */
 
 /**
- * What an archive can be opened from. A string is an HTTP address if it begins with `http://` or `https://`, else a path
- * in Node, and in a browser an address relative to the page.
+ * What an archive can be opened from. A string that begins with `http://` or `https://` is an HTTP address. Any other
+ * string is a path in Node, and an address relative to the page in a browser.
  * @typedef {Uint8Array | ArrayBuffer | Blob | URL | string | NodeFileHandle} Source
  */
 
 /**
- * What is used of a `FileHandle` of `node:fs/promises`.
+ * The part of a `FileHandle` of `node:fs/promises` that this module uses.
  * @typedef {object} NodeFileHandle
  * @property {(buffer: Uint8Array, offset: number, length: number, position: number) => Promise<{ bytesRead: number }>} read
  * @property {(options: { bigint: true }) => Promise<{ size: bigint, mtimeNs: bigint, ino: bigint }>} stat
@@ -26,7 +26,7 @@
  */
 
 /**
- * How an HTTP address is read. Other sources heed none of it.
+ * How an HTTP address is read. For other sources, these options have no effect.
  * @typedef {object} OpenOptions
  * @property {HeadersInit} [headers] sent with every request, such as `Authorization`
  * @property {AbortSignal} [signal] ends requests
@@ -45,7 +45,7 @@
 /**
  * A tensor of the graph whose bytes are an entry.
  * @typedef {object} Tensor
- * @property {string} name of the tensor; several can have the same, in different graphs of a model
+ * @property {string} name of the tensor; tensors in different graphs of a model can have the same name
  * @property {bigint[]} dims
  * @property {number} dataType a value of `TensorProto.DataType`
  * @property {string} location the name of the entry
@@ -54,7 +54,7 @@
  */
 
 /**
- * What `InferenceSession.create(model, { externalData })` takes.
+ * What `InferenceSession.create(model, { externalData })` accepts.
  * @typedef {object} Model
  * @property {Uint8Array} model the graph, a serialised ModelProto
  * @property {{ path: string, data: Uint8Array }[]} externalData its weights, in the order of the archive
@@ -63,7 +63,7 @@
 /** The name of the entry that is the graph. */
 export const GRAPH_NAME = "__MODEL_PROTO";
 
-/** The archive is not what the specification demands, so no reader may take it. */
+/** The archive does not meet the specification, so no reader may accept it. */
 export class ArchiveError extends Error {
   /**
    * @param {string} requirement
@@ -77,7 +77,7 @@ export class ArchiveError extends Error {
   }
 }
 
-/** The bytes of the archive cannot be had: a file changed, a server does not serve ranges, too much for memory. */
+/** The bytes cannot be read: the file changed, the server sends no ranges, or the data does not fit into memory. */
 export class SourceError extends Error {
   /**
    * @param {string} message
@@ -90,11 +90,11 @@ export class SourceError extends Error {
 }
 
 /**
- * A place that bytes are read from.
+ * A place from which bytes are read.
  * @typedef {object} ByteSource
  * @property {number} size
- * @property {boolean} remote whether each read is a request, so that nothing is read unasked
- * @property {number} rangeBytes as much is read at once where payloads are wanted that lie together
+ * @property {boolean} remote whether each read is a request; then nothing is read before the program needs it
+ * @property {number} rangeBytes the most bytes to read at once if the payloads of several entries are next to each other
  * @property {(offset: number, length: number) => Promise<Uint8Array>} read of a range within the size
  * @property {() => Promise<void>} close
  */
@@ -102,10 +102,10 @@ export class SourceError extends Error {
 const REQUEST_BYTES = 64 * 2 ** 20;
 const READ_BYTES = 2 ** 20;
 const REQUESTS_AT_ONCE = 4;
-/** What the first request asks for, to learn the size, and the second, for the directory. */
+/** The sizes of the first two requests: the first is for the size of the archive, the second is for the directory. */
 const HEAD_BYTES = 1024;
 const TAIL_BYTES = 256 * 1024;
-/** Local headers are read together where no more bytes lie between them, and as long as it is no more in all. */
+/** Local headers are read together if the gaps between them and the whole range have at most these sizes. */
 const HEADERS_APART_BYTES = 16 * 1024;
 const HEADERS_BYTES = 2 ** 20;
 
@@ -122,7 +122,7 @@ function allocate(length) {
 }
 
 /**
- * Bytes in memory. What is read is a view of them, not a copy.
+ * Bytes in memory. A read returns a view of them, not a copy.
  * @param {Uint8Array} bytes
  * @returns {ByteSource}
  */
@@ -158,7 +158,7 @@ function blobSource(blob) {
 }
 
 /**
- * A file of Node, which must stay unchanged.
+ * A file in Node. It must not change.
  * @param {NodeFileHandle} handle
  * @param {boolean} owned whether closing the archive closes the handle
  * @returns {Promise<ByteSource>}
@@ -187,11 +187,11 @@ async function fileSource(handle, owned) {
 }
 
 /**
- * What a server has at an address, by requests of ranges.
+ * A file on a server, read with range requests.
  *
- * The first asks for the beginning, since its answer tells the size, and since browsers send a range that counts from the
- * end to other origins only after asking these first. The second asks for the end, where the directory is, and often the
- * graph. The two stay in memory.
+ * The first request asks for the beginning, because the answer contains the size. It does not count from the end, because
+ * a browser sends such a range to another origin only after an additional request (preflight). The second request asks for
+ * the end, where the directory is, and often the graph. Both answers stay in memory.
  * @param {string} address
  * @param {OpenOptions} options
  * @returns {Promise<ByteSource>}
@@ -233,7 +233,7 @@ async function httpSource(address, options) {
   }
 
   /**
-   * The bytes from `offset`, at most `length` of them where the size is not known yet.
+   * The bytes from `offset`: `length` bytes, or fewer if the size is not known yet.
    * @param {number} offset
    * @param {number} length
    * @returns {Promise<Uint8Array>}
@@ -253,7 +253,7 @@ async function httpSource(address, options) {
       return refuse(response, `the server sends ranges of the file encoded as ${encoding}, not of the file`);
     }
 
-    // Servers of other origins have to allow pages to see Content-Range, and ETag.
+    // A server of another origin must allow pages to see Content-Range and ETag.
     const contentRange = response.headers.get("content-range");
     let last = offset + length - 1;
     if (contentRange !== null) {
@@ -293,7 +293,7 @@ async function httpSource(address, options) {
   }
 
   /**
-   * The body, which has this length, or else an error; never more of it in memory.
+   * The body of the response. It must have this length, or there is an error. No more than this length is in memory.
    * @param {Response} response
    * @param {number} length
    */
@@ -358,7 +358,7 @@ async function openSource(source, options) {
     const protocol = source instanceof URL ? source.protocol : /^https?:\/\//i.test(source) ? "http:" : "";
     if (protocol === "http:" || protocol === "https:") return httpSource(String(source), options);
     if (inNode && (protocol === "" || protocol === "file:")) {
-      // Bundlers for browsers leave an import alone whose name they cannot see.
+      // Bundlers for browsers do not change an import if they cannot see its name.
       const promises = "node:fs/promises";
       const handle = await (await import(/* webpackIgnore: true */ /* @vite-ignore */ promises)).open(source, "r");
       try {
@@ -392,7 +392,7 @@ const FULL_32 = 0xffffffff;
 const NAME_CHARACTERS = 255;
 const EXTRA_FIELD_BYTES = 0xffff;
 
-/** Of ASCII; other bytes become other characters than those of ASCII. */
+/** Decodes ASCII. Bytes that are not ASCII become characters that are not ASCII. */
 const ASCII = new TextDecoder("latin1");
 const UTF_8 = new TextDecoder();
 
@@ -400,13 +400,13 @@ const UTF_8 = new TextDecoder();
 const viewOf = (bytes) => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
 /**
- * A name as errors show it.
+ * A name in the form in which errors show it.
  * @param {string} name
  */
 const quote = (name) => JSON.stringify(name.length > 100 ? `${name.slice(0, 100)}...` : name);
 
 /**
- * What throws where something does not hold of an entry or a tensor.
+ * Returns a function that throws if a condition for this entry or tensor is false.
  * @param {string} kind
  * @param {string} name
  */
@@ -420,10 +420,10 @@ function demandOf(kind, name) {
 /** @typedef {(requirement: string, message: string, holds: boolean) => void} Demand */
 
 /**
- * A number of 64 bits, as a Number. A place or size beyond 2^53 lies outside of any file that there is.
+ * A number of 64 bits, as a Number. A place or size from 2^53 on is outside of any file.
  * @param {DataView} view
  * @param {number} at
- * @param {string} requirement which such a number breaks
+ * @param {string} requirement the requirement that such a number breaks
  */
 function wide(view, at, requirement) {
   const value = view.getBigUint64(at, true);
@@ -441,14 +441,14 @@ function wide(view, at, requirement) {
  * @typedef {object} PlacedEntry
  * @property {Entry} entry
  * @property {number} headerOffset of the local header
- * @property {Uint8Array} fields those that the local header repeats, from version needed to the length of the name
+ * @property {Uint8Array} fields the fields that the local header repeats, from version needed to the length of the name
  * @property {boolean} zip64 whether the fields of the sizes are full
- * @property {boolean} checked whether the local header is known to be right
+ * @property {boolean} checked whether the local header was checked
  */
 
 /**
- * What the last bytes of an archive say about its directory.
- * @param {Uint8Array} tail the last 98 bytes, or all where the archive has fewer
+ * Reads from the last bytes of an archive where its directory is.
+ * @param {Uint8Array} tail the last 98 bytes, or all bytes if the archive has fewer
  * @param {number} size of the archive
  * @returns {{ count: number, offset: number, size: number }}
  */
@@ -610,7 +610,7 @@ function readDirectory(directory, count, directoryOffset) {
   if (at !== directory.length) throw new ArchiveError("Z-5.1", "the directory has bytes behind its last entry");
   if (count === 0) throw new ArchiveError("Z-4.1", `the archive is empty: it has no ${GRAPH_NAME}`);
 
-  // Where an entry ends the next one begins, so that each payload is known without its local header.
+  // Each entry ends where the next one begins. So the place of each payload is known without its local header.
   if (entries[0]?.headerOffset !== 0) throw new ArchiveError("Z-2.2", "the first entry does not begin at 0");
   for (const [index, { entry, headerOffset }] of entries.entries()) {
     const end = entries[index + 1]?.headerOffset ?? directoryOffset;
@@ -651,7 +651,7 @@ function checkName(name, last) {
 /**
  * Checks a local header, its name and its extra field.
  * @param {PlacedEntry} placed
- * @param {Uint8Array} header all bytes between the entry before and the payload
+ * @param {Uint8Array} header all bytes between the previous entry and the payload
  */
 function checkLocalHeader(placed, header) {
   const view = viewOf(header);
@@ -705,7 +705,7 @@ const GROUP_END = 4;
 const FIXED_32 = 5;
 
 /**
- * The messages in which tensors lie: for each the numbers of fields, the message in the field, and whether it is repeated.
+ * The messages that can contain tensors. For each message: the field number, the message in it, and whether it is repeated.
  * @type {Record<string, Record<number, [message: string, repeated: boolean]>>}
  */
 const MESSAGES = {
@@ -725,7 +725,7 @@ const MESSAGES = {
   SparseTensorProto: { 1: ["TensorProto", false], 2: ["TensorProto", false] },
 };
 
-/** Bits of an element, by `TensorProto.DataType`; 0 where ONNX has no raw form. */
+/** The bits of an element, by `TensorProto.DataType`; 0 if ONNX has no raw form for the type. */
 const ELEMENT_BITS = [
   0, 32, 8, 8, 16, 16, 32, 64, 0, 8, 16, 64, 32, 64, 64, 128, 16, 8, 8, 8, 8, 4, 4, 4, 8, 2, 2, 6, 6,
 ];
@@ -735,7 +735,7 @@ const ELEMENT_BITS = [
  * @typedef {[start: number, end: number]} Span
  */
 
-/** A pass over the bytes of a graph, for the tensors in it. */
+/** Goes through the bytes of a graph and finds the tensors in it. */
 class GraphReader {
   /**
    * @param {Uint8Array} bytes
@@ -747,10 +747,10 @@ class GraphReader {
     /** @type {Tensor[]} */
     this.tensors = [];
     this.at = 0;
-    /** The value of the varint that was read last, in two halves of 32 bits. */
+    /** The value of the last varint, in two halves of 32 bits. */
     this.low = 0;
     this.high = 0;
-    /** The field that was read last: its number, its wire type, and where its value begins. */
+    /** The last field: its number, its wire type, and where its value begins. */
     this.number = 0;
     this.wireType = 0;
     this.start = 0;
@@ -809,7 +809,7 @@ class GraphReader {
   }
 
   /**
-   * Reads a field. Its value lies from `start` to `at`; of a varint it is in `low` and `high`, too.
+   * Reads a field. Its value is from `start` to `at`. The value of a varint is also in `low` and `high`.
    * @param {number} end
    */
   field(end) {
@@ -837,7 +837,7 @@ class GraphReader {
   }
 
   /**
-   * Passes over a group, behind its first tag.
+   * Skips a group. The first tag of the group was already read.
    * @param {number} end
    * @param {number} depth
    */
@@ -857,11 +857,11 @@ class GraphReader {
   }
 
   /**
-   * Reads a message, and those in it in which tensors can lie.
+   * Reads a message, and the messages in it that can contain tensors.
    * @param {string} message
-   * @param {Span[]} spans its parts: a field that is there twice is one message
+   * @param {Span[]} spans its parts: if a field is there twice, both are parts of one message
    * @param {number} depth
-   * @returns {Set<number>} the fields of the table that it has
+   * @returns {Set<number>} the fields of the table that the message has
    */
   enter(message, spans, depth) {
     if (depth > MAX_DEPTH) throw this.malformed("Z-6.4", `messages lie more than ${MAX_DEPTH} deep`);
@@ -974,7 +974,7 @@ class GraphReader {
   }
 
   /**
-   * All dims: a varint each, or packed.
+   * All dims. Each one is a varint, or they are packed.
    * @param {Span[]} spans
    */
   dims(spans) {
@@ -1019,7 +1019,7 @@ class GraphReader {
 }
 
 /**
- * What elements of so many bits take, in bytes; some other large number where it is beyond 2^64.
+ * The size in bytes of all elements; if it is beyond 2^64, the result is some other large number.
  * @param {bigint[]} dims
  * @param {number} bits
  */
@@ -1033,7 +1033,7 @@ function elementBytes(dims, bits) {
   return (elements * BigInt(bits) + 7n) / 8n;
 }
 
-/** Tables for the CRC-32 of eight bytes at a time, one after the other. Made when they are first needed. */
+/** Tables for the CRC-32 of eight bytes at a time, one after the other. They are made at the first use. */
 const crcTables = () => {
   const tables = new Uint32Array(8 * 256);
   for (let byte = 0; byte < 256; byte++) {
@@ -1049,13 +1049,13 @@ const crcTables = () => {
 };
 
 /**
- * The CRC-32 of bytes, continued from that of the ones before.
+ * The CRC-32 of bytes. `crc` is the CRC-32 of the bytes before them.
  * @param {Uint32Array} tables
  * @param {Uint8Array} bytes
  * @param {number} crc
  */
 function crc32(tables, bytes, crc) {
-  // Every index is in range, which the type checker cannot see.
+  // Every index is in range, but the type checker cannot see that.
   const [t, b] = /** @type {[any, any]} */ ([tables, bytes]);
   let value = ~crc;
   let at = 0;
@@ -1076,15 +1076,16 @@ function crc32(tables, bytes, crc) {
 }
 
 /**
- * Opens an archive, and checks that it is one.
+ * Opens an archive and checks it.
  *
- * Of an HTTP address it reads the directory and the graph, in two to four requests, and checks the local header of a
- * weight when it reads that weight; `Archive.check` checks them all. Of everything else it checks all but the checksums.
+ * At an HTTP address, it reads the directory and the graph, in two to four requests. It checks the local header of a weight
+ * when the program reads that weight; `Archive.check` checks all of them. For any other source, it checks everything except
+ * the checksums.
  * @param {Source} source
  * @param {OpenOptions} [options]
  * @returns {Promise<Archive>}
- * @throws {ArchiveError} what the specification demands does not hold
- * @throws {SourceError} the bytes cannot be had; errors of the file system are those of Node
+ * @throws {ArchiveError} the archive does not meet the specification
+ * @throws {SourceError} the bytes cannot be read; errors of the file system are those of Node
  */
 export async function open(source, options = {}) {
   const bytes = await openSource(source, options);
@@ -1108,7 +1109,7 @@ export class Archive {
   #source;
   /** @type {PlacedEntry[]} */
   #placed;
-  /** The graph of a remote archive, which is not fetched twice.
+  /** The graph of a remote archive, kept so that it is not fetched twice.
    * @type {Uint8Array | undefined} */
   #graph;
 
@@ -1126,12 +1127,12 @@ export class Archive {
     /** The size of the archive. */
     this.size = source.size;
     /**
-     * All entries, in the order of the archive; the last is the graph.
+     * All entries, in the order of the archive. The last entry is the graph.
      * @type {readonly Entry[]}
      */
     this.entries = placed.map(({ entry }) => entry);
     /**
-     * The tensors whose bytes are entries, wherever they are in the graph.
+     * The tensors whose bytes are entries, anywhere in the graph.
      * @type {readonly Tensor[]}
      */
     this.tensors = tensors;
@@ -1140,7 +1141,7 @@ export class Archive {
   /**
    * The graph: a serialised ModelProto, whose external data are the entries.
    *
-   * Of an archive in memory it is a view, else its own bytes.
+   * For an archive in memory, the result is a view. Otherwise, the result is a copy.
    * @returns {Promise<Uint8Array>}
    */
   async graph() {
@@ -1148,7 +1149,7 @@ export class Archive {
   }
 
   /**
-   * The bytes of an entry. Of an archive in memory they are a view, else their own bytes.
+   * The bytes of an entry. For an archive in memory, the result is a view. Otherwise, the result is a copy.
    * @param {string} name
    * @returns {Promise<Uint8Array>}
    * @throws {RangeError} there is no such entry
@@ -1160,9 +1161,9 @@ export class Archive {
   }
 
   /**
-   * The whole model, as `InferenceSession.create(model, { externalData })` of onnxruntime takes it.
+   * The whole model, in the form that `InferenceSession.create(model, { externalData })` of onnxruntime accepts.
    *
-   * Of an HTTP address, entries that lie together are fetched together, and four ranges at once.
+   * From an HTTP address, entries that are next to each other are fetched together, and four ranges at once.
    * @returns {Promise<Model>}
    */
   async model() {
@@ -1186,9 +1187,9 @@ export class Archive {
   }
 
   /**
-   * Checks what was not checked yet: the local headers of weights that were not read, which only an HTTP address has.
+   * Checks the local headers that `open` did not check: for an HTTP address, those of weights that were not read yet.
    *
-   * It reads all these headers, those in one request that lie together.
+   * It reads all these headers. One request reads all headers that are close together.
    * @returns {Promise<void>}
    */
   async check() {
@@ -1196,7 +1197,7 @@ export class Archive {
   }
 
   /**
-   * Reads everything, and compares it with its checksums.
+   * Reads all entries and compares them with their checksums.
    * @returns {Promise<void>}
    * @throws {ArchiveError} an entry is damaged
    */
@@ -1215,7 +1216,7 @@ export class Archive {
   }
 
   /**
-   * Closes the file that `open` opened. A file handle that was given to it stays open.
+   * Closes the file that `open` opened. If the program gave a file handle to `open`, this handle stays open.
    * @returns {Promise<void>}
    */
   async close() {
@@ -1231,7 +1232,7 @@ const endOf = ({ entry }) => entry.offset + entry.size;
 const payloadOf = ({ entry }) => entry.offset;
 
 /**
- * The payload of an entry, and where it was not done yet, the check of its local header.
+ * Reads the payload of an entry. It also checks the local header if this was not done yet.
  * @param {ByteSource} source
  * @param {PlacedEntry} placed
  * @returns {Promise<Uint8Array>}
@@ -1244,7 +1245,7 @@ async function readPayload(source, placed) {
 }
 
 /**
- * The same of an entry that lies in a range that was read.
+ * Does the same for an entry in a range that was already read.
  * @param {Uint8Array} bytes
  * @param {number} bytesOffset where in the archive they begin
  * @param {PlacedEntry} placed
@@ -1274,9 +1275,9 @@ async function checkLocalHeaders(source, placed) {
 }
 
 /**
- * Entries in groups that are read at once: no more bytes lie between those that are wanted, and no more are read.
+ * Puts entries into groups that are read at once. `atMost` limits the bytes of a group and the gaps between its entries.
  * @param {PlacedEntry[]} placed in the order of the archive
- * @param {(placed: PlacedEntry) => number} wantedEnd up to where an entry is wanted, from its header on
+ * @param {(placed: PlacedEntry) => number} wantedEnd where the needed part of an entry ends; it begins at the header
  * @param {{ bytes: number, between: number }} atMost
  */
 function together(placed, wantedEnd, atMost) {
@@ -1297,7 +1298,7 @@ function together(placed, wantedEnd, atMost) {
 }
 
 /**
- * Calls a function for each value, for some at a time. The first error ends it.
+ * Calls a function for each value, several at a time. It stops at the first error.
  * @template T
  * @param {readonly T[]} values
  * @param {(value: T) => Promise<void>} call

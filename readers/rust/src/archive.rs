@@ -1,4 +1,4 @@
-//! An archive that was checked: its entries, its graph, and the tensors whose bytes are in the entries.
+//! A checked archive: its entries, its graph, and the tensors whose bytes are in the entries.
 
 use std::fmt;
 use std::ops::Range;
@@ -6,13 +6,13 @@ use std::ops::Range;
 use crate::error::{Result, Shown, require};
 use crate::{graph, zip};
 
-/// An `.onnxz` archive that keeps every requirement of the specification.
+/// An `.onnxz` archive that meets every requirement of the specification.
 ///
-/// Nothing of the payloads is read or copied: they are slices of the file.
+/// The payloads are slices of the file. Opening the archive does not read or copy them.
 pub struct Archive<B> {
     bytes: B,
     places: Vec<zip::Place>,
-    /// The places of the tensors' entries, in the order of their names.
+    /// The places of the entries of tensors, sorted by name.
     by_name: Vec<usize>,
     tensors: Vec<TensorPlace>,
 }
@@ -51,7 +51,7 @@ pub struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// The name, unique in the archive. It is not that of the tensor, but made from it.
+    /// The name, unique in the archive. It is made from the name of the tensor, but can differ from it.
     pub fn name(&self) -> &'a str {
         self.name
     }
@@ -63,8 +63,9 @@ impl<'a> Entry<'a> {
 
     /// The bytes.
     ///
-    /// Most archives have them at a multiple of 64 in the file, and so in a map of it, but need not: to use them as
-    /// anything but bytes, check the alignment of the slice, and copy if it is not enough.
+    /// In most archives, they begin at a multiple of 64 in the file, and so also in a map of the file. This is not
+    /// required. To use them as another type than bytes, check the alignment of the slice, and copy the bytes if the
+    /// alignment is too small.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
@@ -80,7 +81,7 @@ impl fmt::Debug for Entry<'_> {
     }
 }
 
-/// A tensor of the graph, wherever it is in it, whose bytes are an entry.
+/// A tensor anywhere in the graph, whose bytes are an entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Tensor<'a> {
     name: &'a [u8],
@@ -90,7 +91,7 @@ pub struct Tensor<'a> {
 }
 
 impl<'a> Tensor<'a> {
-    /// The name in the graph, empty if it has none: text, where the graph is valid.
+    /// The name in the graph, empty if the tensor has no name. It is valid text if the graph is valid.
     pub fn name(&self) -> &'a [u8] {
         self.name
     }
@@ -100,13 +101,13 @@ impl<'a> Tensor<'a> {
         self.data_type
     }
 
-    /// The shape. None of the numbers is negative.
+    /// The shape. No number in it is negative.
     pub fn dims(&self) -> &'a [i64] {
         self.dims
     }
 
-    /// The entry with the elements, little-endian, in the order of the dims, the last dim the fastest. Its size is
-    /// what type and shape demand; several tensors can have one entry.
+    /// The entry with the elements. They are little-endian, and the last dim varies fastest. The size of the entry is
+    /// the size that the type and the shape demand. Several tensors can share one entry.
     pub fn entry(&self) -> Entry<'a> {
         self.entry
     }
@@ -116,10 +117,10 @@ impl<'a> Tensor<'a> {
 impl Archive<Map> {
     /// Maps the archive at `path` and checks it.
     ///
-    /// Nobody must change the file in place while it is mapped, as with any map of a file: if it is cut, the process
-    /// ends with a signal, and if it is written to, the slices change under whoever looks at them, which Rust calls
-    /// undefined behaviour. To replace it by renaming a new file is no danger. Where others may write to the file,
-    /// read it into memory instead, and call [`Archive::parse`].
+    /// As with any map of a file, no process may change the file in place while it is mapped. If a process shortens
+    /// the file, a signal ends this process. If a process writes to the file, the slices change while the program
+    /// uses them, which is undefined behaviour in Rust. It is safe to replace the file by renaming a new file. If
+    /// other processes may write to the file, read it into memory instead, and call [`Archive::parse`].
     ///
     /// # Errors
     ///
@@ -131,16 +132,16 @@ impl Archive<Map> {
             return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "not a regular file").into());
         }
         let file = std::fs::File::open(path)?;
-        // SAFETY: the map is read only, and lives as long as what borrows from it. That nobody changes the file
-        // meanwhile is asked of the caller above: no system can promise it.
+        // SAFETY: the map is read-only, and lives as long as everything that borrows from it. The caller must make
+        // sure that no process changes the file, as the documentation above says: no system can promise this.
         #[allow(unsafe_code)]
         let map = unsafe { memmap2::Mmap::map(&file)? };
-        // Local headers lie between the weights, and to read 100 bytes costs less than to map their page.
+        // Local headers are between the weights. Reading 100 bytes costs less than mapping their page.
         let places = zip::places(&map, &|offset, buffer| read_at(&file, &map, offset, buffer))?;
         Archive::of(Map(map), places)
     }
 
-    /// Leaves the file mapped until the process ends, for what takes `'static` slices.
+    /// Leaves the file mapped until the process ends, for functions that need `'static` slices.
     pub fn leak(self) -> Archive<&'static [u8]> {
         let map: &'static Map = Box::leak(Box::new(self.bytes));
         Archive { bytes: map.as_ref(), places: self.places, by_name: self.by_name, tensors: self.tensors }
@@ -150,8 +151,8 @@ impl Archive<Map> {
 impl<B: AsRef<[u8]>> Archive<B> {
     /// Checks an archive that is in memory.
     ///
-    /// `bytes` is anything that holds them and gives the same slice each time: a `Vec<u8>`, a `&'static [u8]`, an
-    /// `Arc<[u8]>`, a map.
+    /// `bytes` is any object that holds the bytes and gives the same slice each time: a `Vec<u8>`, a
+    /// `&'static [u8]`, an `Arc<[u8]>` or a map.
     ///
     /// # Errors
     ///
@@ -162,7 +163,7 @@ impl<B: AsRef<[u8]>> Archive<B> {
         Archive::of(bytes, places)
     }
 
-    /// Checks the graph of an archive whose container is right.
+    /// Checks the graph of an archive whose container is valid.
     fn of(bytes: B, places: Vec<zip::Place>) -> Result<Self> {
         let file = bytes.as_ref();
         let name = |place: usize| places.get(place).and_then(|place| file.get(place.name.clone()));
@@ -199,7 +200,7 @@ impl<B: AsRef<[u8]>> Archive<B> {
         Ok(Archive { bytes, places, by_name, tensors })
     }
 
-    /// The graph: a serialised ModelProto, whose external tensors have the name of an entry as `location`.
+    /// The graph: a serialised ModelProto. The `location` of each external tensor in it is the name of an entry.
     pub fn graph(&self) -> Entry<'_> {
         self.at(self.by_name.len())
     }
@@ -209,7 +210,7 @@ impl<B: AsRef<[u8]>> Archive<B> {
         (0..self.by_name.len()).map(|index| self.at(index))
     }
 
-    /// The entry of that name, if it is one of a tensor.
+    /// The entry with this name, if it is the entry of a tensor.
     pub fn entry(&self, name: &str) -> Option<Entry<'_>> {
         self.named(name.as_bytes())
     }
@@ -230,7 +231,7 @@ impl<B: AsRef<[u8]>> Archive<B> {
         })
     }
 
-    /// What the archive is read from: the map, or what was given to [`Archive::parse`].
+    /// The source of the archive: the map, or the object that was given to [`Archive::parse`].
     pub fn get_ref(&self) -> &B {
         &self.bytes
     }
@@ -258,14 +259,14 @@ impl<B> fmt::Debug for Archive<B> {
     }
 }
 
-/// The place with that name.
+/// The place with this name.
 fn find(file: &[u8], places: &[zip::Place], by_name: &[usize], name: &[u8]) -> Option<usize> {
     let name_of = |index: &usize| file.get(places.get(*index)?.name.clone());
     let found = by_name.binary_search_by_key(&Some(name), name_of);
     by_name.get(found.ok()?).copied()
 }
 
-/// Copies bytes at an offset, which are there.
+/// Copies the bytes at an offset. The caller makes sure that they exist.
 fn copy(file: &[u8], offset: u64, buffer: &mut [u8]) -> std::io::Result<()> {
     let bytes = usize::try_from(offset).ok().and_then(|offset| file.get(offset..)?.get(..buffer.len()));
     buffer.copy_from_slice(bytes.ok_or(std::io::ErrorKind::UnexpectedEof)?);

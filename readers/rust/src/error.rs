@@ -1,15 +1,15 @@
-//! Why an archive is not read.
+//! The reason why an archive was not read.
 
 use std::fmt;
 use std::io;
 
-/// Why an archive is not read: the system refused, or the file breaks a requirement of the specification.
+/// The reason why an archive was not read: the system refused, or the file breaks a requirement of the specification.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The file cannot be opened or mapped.
     Io(io::Error),
-    /// The bytes are no archive that a reader may take.
+    /// The bytes are not an archive that a reader may accept.
     Refused {
         /// The requirement that they break, by its number in the specification, such as `Z7`.
         requirement: &'static str,
@@ -18,11 +18,11 @@ pub enum Error {
     },
 }
 
-/// What is there, or an [`Error`].
+/// A value, or an [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// The number of the requirement that the archive breaks, or nothing where it was the system that refused.
+    /// The number of the requirement that the archive breaks, or `None` if the system refused.
     pub fn requirement(&self) -> Option<&'static str> {
         match self {
             Error::Io(_) => None,
@@ -59,7 +59,7 @@ pub(crate) fn refused<T>(requirement: &'static str, message: impl Into<String>) 
     Err(Error::Refused { requirement, message: message.into() })
 }
 
-/// Refuses, unless `holds`.
+/// Refuses the archive, unless `holds`.
 pub(crate) fn require(
     holds: bool,
     requirement: &'static str,
@@ -68,7 +68,7 @@ pub(crate) fn require(
     if holds { Ok(()) } else { refused(requirement, message()) }
 }
 
-/// A name from a file as it can be printed: in quotes, and escaped.
+/// A name from a file in a printable form: in quotes, and escaped.
 #[derive(Clone, Copy)]
 pub(crate) struct Shown<'a>(pub &'a [u8]);
 

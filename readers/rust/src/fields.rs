@@ -1,6 +1,6 @@
 //! Little-endian fields, one after the other.
 
-/// The fields that are left of a piece of the file. What is asked for beyond its end is nothing.
+/// The fields of a part of the file that were not read yet. Beyond the end of the part, the result is `None`.
 pub struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -8,7 +8,7 @@ impl<'a> Fields<'a> {
         Fields(bytes)
     }
 
-    /// The fields in the `nbytes` bytes at `offset`, or nothing where the file ends before them.
+    /// The fields in the `nbytes` bytes at `offset`, or `None` if the file ends before the last of these bytes.
     pub fn at(file: &'a [u8], offset: u64, nbytes: u64) -> Option<Self> {
         let end = offset.checked_add(nbytes)?;
         Some(Fields(file.get(usize::try_from(offset).ok()?..usize::try_from(end).ok()?)?))

@@ -3,11 +3,11 @@
 use crate::error::{Result, Shown, refused, require};
 use crate::wire::{Field, fields, varint};
 
-/// The deepest that a message may lie in others.
+/// The largest depth of nested messages.
 const MAX_DEPTH: usize = 100;
 const EXTERNAL: u32 = 1;
 
-/// A message of ONNX that is read, because there can be a tensor in it.
+/// A kind of ONNX message that is read, because it can contain a tensor.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Message {
     Model,
@@ -21,7 +21,7 @@ pub enum Message {
 }
 
 impl Message {
-    /// The message that a field holds, and whether the field is a repeated one.
+    /// The message that a field holds, and whether the field is repeated.
     fn child(self, number: u32) -> Option<(Message, bool)> {
         Some(match (self, number) {
             (Message::Model, 7) => (Message::Graph, false),
@@ -46,17 +46,17 @@ impl Message {
     }
 }
 
-/// What a message has in it.
+/// One item in a message.
 #[cfg_attr(not(feature = "rten"), allow(dead_code, reason = "only who writes messages looks at it"))]
 pub enum Content<'p, 'a> {
-    /// A field that is not looked into.
+    /// A field whose content is not read.
     Field(Field<'a>),
-    /// A message that is, in all its parts.
+    /// A message whose content is read, with all its parts.
     Message { number: u32, message: Message, parts: &'p [&'a [u8]] },
 }
 
-/// Gives `visit` what is in a message. A message is in several parts where a field that is not repeated in ONNX is
-/// there more than once: its fields are those of all parts, one after the other.
+/// Calls `visit` with each item of a message. If a file has a field more than once that is not repeated in ONNX, the
+/// message in this field has several parts. Its fields are the fields of all parts, one after the other.
 pub fn contents<'a>(
     message: Message,
     parts: &[&'a [u8]],
@@ -91,7 +91,7 @@ pub struct External<'a> {
     length: Option<&'a [u8]>,
 }
 
-/// Gives `visit` each external tensor of a ModelProto.
+/// Calls `visit` with each external tensor of a ModelProto.
 pub fn externals<'a>(model: &'a [u8], visit: &mut dyn FnMut(External<'a>) -> Result<()>) -> Result<()> {
     let mut has_graph = false;
     for field in fields(model) {
@@ -225,7 +225,7 @@ impl<'a> External<'a> {
     }
 }
 
-/// The bytes that elements of so many bits take, or nothing if that is more than 128 bits can say.
+/// The number of bytes for a shape with elements of `bits` bits, or `None` if it does not fit into 128 bits.
 fn needed_nbytes(bits: u8, dims: &[i64]) -> Option<u128> {
     if dims.contains(&0) {
         return Some(0);
@@ -235,7 +235,7 @@ fn needed_nbytes(bits: u8, dims: &[i64]) -> Option<u128> {
     Some(elements.checked_mul(bits.into())?.div_ceil(8))
 }
 
-/// The size of an element in bits, of those types that have one.
+/// The size of an element in bits, or `None` if the type has no fixed size.
 fn bits(data_type: u32) -> Option<u8> {
     Some(match data_type {
         25 | 26 => 2,

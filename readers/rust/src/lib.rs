@@ -1,6 +1,6 @@
 #![doc = include_str!("../README.md")]
 #![warn(missing_debug_implementations)]
-// What could panic is not written: a file from a stranger ends in an error, whatever is in it.
+// The code contains nothing that could panic: every bad file gives an error, whatever it contains.
 #![warn(clippy::arithmetic_side_effects, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 #![warn(clippy::string_slice, clippy::unreachable, clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! A graph with other locations of its external tensors.
+//! Writes a graph with other locations for its external tensors.
 
 use crate::error::Result;
 use crate::graph::{Content, External, Message, contents};
@@ -11,7 +11,7 @@ pub struct Location {
     pub nbytes: u64,
 }
 
-/// Returns a ModelProto with other locations of its external tensors, which `locate` tells. All else is as it was.
+/// Returns a ModelProto in which the external tensors have the locations that `locate` returns. Nothing else changes.
 pub fn relocated(model: &[u8], locate: &mut dyn FnMut(&External) -> Location) -> Result<Vec<u8>> {
     let mut out = Vec::with_capacity(model.len());
     write(Message::Model, &[model], locate, &mut out)?;
@@ -66,7 +66,7 @@ fn write_tensor(
     Ok(())
 }
 
-/// Appends a field with a message that `content` appends.
+/// Appends a field with a message. `content` appends the content of the message.
 fn write_nested(
     number: u32,
     out: &mut Vec<u8>,
@@ -87,7 +87,7 @@ fn write_bytes(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// Appends the tag of a field with a length.
+/// Appends the tag of a length-delimited field.
 fn write_tag(number: u32, out: &mut Vec<u8>) {
     write_varint(u64::from(number) << 3 | 2, out);
 }
@@ -145,7 +145,7 @@ mod tests {
             [vec![8, 10], nested(7, &plain), nested(2, b"producer"), vec![0xfb, 1, 8, 1, 0xfc, 1]].concat();
         let mut fields = relocate(&model);
         assert_eq!(fields.len(), model.len());
-        fields.sort_unstable(); // the graph comes last, as all fields that ONNX does not repeat
+        fields.sort_unstable(); // the graph comes last, like all fields that ONNX does not repeat
         let mut expected = model.clone();
         expected.sort_unstable();
         assert_eq!(fields, expected);

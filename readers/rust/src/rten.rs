@@ -1,19 +1,20 @@
-//! Archives as models of the [RTen](https://github.com/robertknight/rten) runtime, whose weights are the mapped file.
+//! Loads archives into the [RTen](https://github.com/robertknight/rten) runtime. The weights are in the mapped file.
 //!
 //! ```no_run
 //! let model = onnxz::rten::load("model.onnxz")?;
 //! # Ok::<(), onnxz::rten::LoadError>(())
 //! ```
 //!
-//! RTen takes weights that are in memory already as `'static` slices only. So **a map that a model was loaded from
-//! stays until the process ends**, also when the model is dropped, or RTen refuses it. That costs address space, and
-//! no memory that the system could not take back; Windows does not let the file be replaced meanwhile. A program that
-//! loads the same archive again and again maps it once with [`Archive::leak`] and calls [`load_static`].
+//! If weights are already in memory, RTen accepts them only as `'static` slices. So **if a model was loaded from a
+//! map, the map stays until the process ends**, even if the program drops the model, or RTen refuses the model. The map
+//! needs address space. The system can reclaim its memory. On Windows, nobody can replace the file while it is mapped.
+//! If a program loads the same archive many times, it should map the archive once with [`Archive::leak`] and call
+//! [`load_static`].
 //!
-//! RTen uses the elements where they are in the map if their alignment is that of their type, 4 for float32 and int32
-//! and 2 for float16, which archives have unless something else than an aligning writer made them. What is aligned to
-//! less is copied once, and lives as long as the model. float16 becomes float32, and int64, float64 and bool become
-//! types that RTen has, in memory of RTen's, as they do from an `.onnx` file.
+//! RTen uses the elements in the map without a copy if they have the alignment of their type: 4 for float32 and int32,
+//! and 2 for float16. In an archive from a writer that aligns its entries, they have it. If an alignment is too small,
+//! this module copies the elements once; the copy lives as long as the model. RTen converts float16 to float32, and
+//! int64, float64 and bool to types that RTen has, in memory of its own. It does the same for an `.onnx` file.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -24,21 +25,21 @@ pub use ::rten::{Model, ModelOptions};
 use crate::relocation::{Location, relocated};
 use crate::{Archive, Error};
 
-/// RTen takes no other names than those with such a suffix.
+/// RTen accepts only names with a suffix such as `.data`.
 const ARCHIVE: &str = "archive.data";
 const COPIES: &str = "copies.data";
-/// The largest alignment that RTen asks for.
+/// The largest alignment that RTen needs.
 const MAX_ALIGNMENT: usize = 4;
 
-/// Why an archive is not loaded.
+/// The reason why an archive was not loaded.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// The file cannot be mapped, or is no archive.
+    /// The file cannot be mapped, or is not a valid archive.
     Archive(Error),
     /// RTen refuses the graph.
     Model(::rten::LoadError),
-    /// RTen takes external data on little-endian machines only.
+    /// RTen accepts external data only on little-endian machines.
     BigEndian,
 }
 
@@ -76,22 +77,22 @@ impl From<::rten::LoadError> for LoadError {
 
 /// Maps the archive at `path` until the process ends, and loads its model with RTen's default options.
 ///
-/// What [`Archive::open`] asks of the file, that nobody shortens it or writes into it, holds from now on.
+/// From now on, no process may shorten the file or write into it, as [`Archive::open`] explains.
 ///
 /// # Errors
 ///
-/// [`LoadError::Archive`] if there is no archive, [`LoadError::Model`] if RTen refuses the model in it.
+/// [`LoadError::Archive`] if there is no valid archive, [`LoadError::Model`] if RTen refuses its model.
 pub fn load(path: impl AsRef<Path>) -> Result<Model, LoadError> {
     load_with(path, &ModelOptions::default())
 }
 
 /// Does what [`load`] does, with options for RTen.
 ///
-/// With `prepack_weights`, RTen makes copies of the weights for itself.
+/// With `prepack_weights`, RTen makes its own copies of the weights.
 ///
 /// # Errors
 ///
-/// Those of [`load`].
+/// The errors of [`load`].
 pub fn load_with(path: impl AsRef<Path>, options: &ModelOptions) -> Result<Model, LoadError> {
     load_static(&Archive::open(path)?.leak(), options)
 }
@@ -125,7 +126,7 @@ pub fn load_static(archive: &Archive<&'static [u8]>, options: &ModelOptions) -> 
 /// The bytes of tensors that RTen cannot use where they are.
 struct Copies {
     bytes: Vec<u8>,
-    /// Where in `bytes` the bytes are that begin at an offset of the file.
+    /// For an offset in the file, the place in `bytes` where the copy of these bytes begins.
     offsets: HashMap<u64, u64>,
 }
 
@@ -143,7 +144,7 @@ impl Copies {
         let mut offsets = HashMap::new();
         for entry in copied() {
             offsets.entry(entry.file_offset()).or_insert_with(|| {
-                // The allocation is large enough already, so what is aligned in it stays so.
+                // The allocation is already large enough, so the bytes in it do not move and stay aligned.
                 while !bytes.as_ptr().addr().saturating_add(bytes.len()).is_multiple_of(MAX_ALIGNMENT) {
                     bytes.push(0);
                 }
@@ -156,7 +157,7 @@ impl Copies {
     }
 }
 
-/// Whether RTen can use the bytes of a tensor where they are. It copies those of other types itself.
+/// Whether RTen can use the bytes of a tensor without a copy. RTen itself copies the bytes of other types.
 fn is_aligned(bytes: &[u8], data_type: u32) -> bool {
     const FLOAT: u32 = 1;
     const INT32: u32 = 6;

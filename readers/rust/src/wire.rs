@@ -2,7 +2,7 @@
 
 use crate::error::{Result, refused};
 
-/// The most groups that may lie in one another.
+/// The largest depth of nested groups.
 const MAX_GROUPS: usize = 100;
 
 /// A field of a message.
@@ -18,7 +18,7 @@ pub enum Value<'a> {
     Varint(u64),
     /// A message, a string, or packed numbers.
     Bytes(&'a [u8]),
-    /// A number of fixed size, or a group: nothing that a reader looks at.
+    /// A number of fixed size, or a group. Readers do not use these.
     Other,
 }
 
@@ -32,7 +32,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// Gives the fields of a message, and after an error nothing more.
+/// Returns the fields of a message. After an error, it returns nothing more.
 pub struct Fields<'a>(&'a [u8]);
 
 /// The fields of a message.
@@ -72,7 +72,7 @@ fn field(bytes: &[u8]) -> Result<Field<'_>> {
     Ok(Field { number, value, bytes: bytes.get(..nbytes).unwrap_or_default() })
 }
 
-/// The value of a field that is no group.
+/// The value of a field that is not a group.
 fn value<'a>(rest: &mut &'a [u8], wire_type: u64) -> Result<Value<'a>> {
     Ok(match wire_type {
         0 => Value::Varint(varint(rest)?),
@@ -92,7 +92,7 @@ fn value<'a>(rest: &mut &'a [u8], wire_type: u64) -> Result<Value<'a>> {
     })
 }
 
-/// Passes over a group whose first tag was read.
+/// Skips a group. The caller has read the first tag of the group.
 fn skip_group(rest: &mut &[u8], number: u32) -> Result<()> {
     let mut open = vec![number];
     while let Some(innermost) = open.last() {
@@ -126,7 +126,7 @@ fn tag(rest: &mut &[u8]) -> Result<(u32, u64)> {
     }
 }
 
-/// Takes a varint from the start of `rest`.
+/// Removes a varint from the start of `rest` and returns it.
 pub fn varint(rest: &mut &[u8]) -> Result<u64> {
     let mut value = 0;
     for shift in (0..u64::BITS).step_by(7) {
@@ -134,7 +134,7 @@ pub fn varint(rest: &mut &[u8]) -> Result<u64> {
         let bits = u64::from(byte & 0x7f);
         let shifted = bits << shift;
         if shifted >> shift != bits {
-            break; // the tenth byte has bits for which there is no room
+            break; // the tenth byte has bits that do not fit
         }
         value |= shifted;
         if *byte < 0x80 {

@@ -1,6 +1,6 @@
-//! The container: a zip file of which every byte belongs to one record, and in which nothing is compressed.
+//! The container: a zip file in which every byte belongs to exactly one record, and nothing is compressed.
 //!
-//! The layouts of the records are those of APPNOTE.TXT 6.3; docs/onnxz.md says which of its freedoms an archive has.
+//! The layouts of the records are those of APPNOTE.TXT 6.3. docs/onnxz.md says which choices an archive may make.
 
 use std::io;
 use std::ops::Range;
@@ -21,19 +21,19 @@ const MIN_RECORD_NBYTES: u64 = 47;
 /// A record of the directory with a name of 255 characters and three values in its zip64 record.
 const MAX_RECORD_NBYTES: u64 = 46 + 255 + 28;
 const MAX_NAME_NBYTES: usize = 255;
-/// The newest version of zip that an entry may need: 4.5, which has zip64.
+/// The newest version of zip that an entry may require: 4.5, which has zip64.
 const MAX_VERSION: u16 = 45;
 const ZIP64_ID: u16 = 0x0001;
 const PADDING_ID: u16 = 0x5a4f;
 
-/// Where an entry is in the file; of the two places that have its name, the one in the directory.
+/// The place of an entry in the file. The file has its name twice; this is the name in the directory.
 #[derive(Clone, Debug)]
 pub struct Place {
     pub name: Range<usize>,
     pub payload: Range<usize>,
 }
 
-/// Fills a buffer with the bytes at an offset of the file, which are there.
+/// Fills a buffer with the bytes at an offset of the file. The caller makes sure that they exist.
 pub type ReadAt<'f> = dyn Fn(u64, &mut [u8]) -> io::Result<()> + 'f;
 
 struct Directory {
@@ -44,14 +44,14 @@ struct Directory {
 
 /// The entries of an archive in the order of the file, the graph last.
 ///
-/// `read_at` gives the local headers, which are the only part of the file that is not looked at where it is.
+/// `read_at` reads the local headers. All other parts of the file are used without a copy.
 pub fn places(file: &[u8], read_at: &ReadAt) -> Result<Vec<Place>> {
     let directory = directory(file)?;
     let Directory { entries, nbytes, offset: directory_offset } = directory;
     let Some(mut fields) = Fields::at(file, directory_offset, nbytes) else {
         return refused("Z-2.4", "the directory reaches beyond the file");
     };
-    // No memory is taken for entries that the file cannot have (Z-9.5).
+    // Do not allocate memory for more entries than the file can have (Z-9.5).
     let fits = entries.saturating_mul(MIN_RECORD_NBYTES) <= nbytes
         && nbytes <= entries.saturating_mul(MAX_RECORD_NBYTES);
     require(fits, "Z-5.1", || format!("a directory of {nbytes} bytes cannot be one of {entries} entries"))?;
@@ -77,7 +77,7 @@ pub fn places(file: &[u8], read_at: &ReadAt) -> Result<Vec<Place>> {
     Ok(places)
 }
 
-/// The end record: where the directory is, and how many entries it has, as far as its fields hold it.
+/// The end record: the place of the directory and the number of its entries, if they fit into the fields.
 struct End {
     disks: [u16; 2],
     entries_on_disk: u16,
@@ -142,7 +142,7 @@ impl Zip64End {
     }
 }
 
-/// Reads the end record, and the zip64 structures where it leaves a value to them.
+/// Reads the end record, and also the zip64 structures if they hold a value that the end record does not.
 fn directory(file: &[u8]) -> Result<Directory> {
     let file_nbytes = file.len() as u64;
     let Some(end_offset) = file_nbytes.checked_sub(END_NBYTES) else {
@@ -210,7 +210,7 @@ fn zip64_directory(file: &[u8], end_offset: u64, end: &End) -> Result<(Directory
     Ok((Directory { entries: long.entries, nbytes: long.nbytes, offset: long.offset }, record_offset))
 }
 
-/// What the directory and the local header say of an entry, in the same fields.
+/// The fields of an entry that are both in the directory and in the local header.
 struct Said<'a> {
     version_needed: u16,
     flags: u16,
@@ -234,7 +234,7 @@ struct Record<'a> {
 }
 
 impl Said<'_> {
-    /// The name of a field that another one of the same entry has otherwise.
+    /// The name of a field that has another value in `other`, which is about the same entry.
     fn difference(&self, other: &Self) -> Option<&'static str> {
         let differs = [
             (self.version_needed != other.version_needed, "the version needed"),
@@ -267,7 +267,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The fields that both have; the name comes after those that only the directory has.
+/// The fields that both have. The name comes after the fields that only the directory has.
 fn said<'a>(fields: &mut Fields<'a>) -> Option<(Said<'a>, usize, usize)> {
     let said = Said {
         version_needed: fields.u16()?,
@@ -283,7 +283,7 @@ fn said<'a>(fields: &mut Fields<'a>) -> Option<(Said<'a>, usize, usize)> {
     Some((said, fields.u16()?.into(), fields.u16()?.into()))
 }
 
-/// Checks an entry, whose local header must be at `offset`, where the file has the bytes `header`.
+/// Checks an entry. Its local header must be at `offset`, and `header` holds the bytes of the file there.
 fn entry(file: &[u8], record: &Record, offset: u64, header: &[u8]) -> Result<Place> {
     let said = &record.said;
     let name = Shown(said.name);
@@ -330,17 +330,17 @@ fn entry(file: &[u8], record: &Record, offset: u64, header: &[u8]) -> Result<Pla
     require(payload_end <= file.len() as u64, "Z-2.5", || {
         format!("the {nbytes} bytes of entry {name} reach beyond the file")
     })?;
-    // What is within the file is within memory, so its offsets fit.
+    // The file is in memory, so offsets in the file fit.
     Ok(Place { name: range(file, said.name), payload: payload_offset as usize..payload_end as usize })
 }
 
-/// Where a part of the file is in it.
+/// The place of a part of the file.
 pub fn range(file: &[u8], part: &[u8]) -> Range<usize> {
     let start = part.as_ptr().addr().saturating_sub(file.as_ptr().addr());
     start..start.saturating_add(part.len())
 }
 
-/// Reads the local header at `offset` into `header`, and more or less of what follows it: as much as the file has.
+/// Reads the local header at `offset` into `header`, and also some bytes after it, if the file has them.
 fn read_header(file_nbytes: u64, offset: u64, read_at: &ReadAt, header: &mut Vec<u8>) -> Result<()> {
     const USUAL_NBYTES: u64 = 512;
     let available = file_nbytes.saturating_sub(offset);
@@ -359,7 +359,7 @@ fn read_header(file_nbytes: u64, offset: u64, read_at: &ReadAt, header: &mut Vec
     Ok(())
 }
 
-/// A local header: what it says, its extra field, and its size with name and extra field.
+/// A local header: its fields, its extra field, and its size including the name and the extra field.
 fn local_header(header: &[u8]) -> Option<(Said<'_>, &[u8], u64)> {
     let mut fields = Fields::of(header);
     signature(&mut fields, LOCAL_HEADER)?;
@@ -401,7 +401,7 @@ fn extra_record<'a>(fields: &mut Fields<'a>) -> Option<(u16, &'a [u8])> {
     Some((id, fields.bytes(nbytes)?))
 }
 
-/// The values of fields in full: that of the zip64 record, which has those and only those whose field is full.
+/// The full values of fields. The zip64 record has the values of exactly those fields that are full.
 fn in_full<const N: usize>(
     shorts: [u32; N],
     zip64: Option<&[u8]>,
@@ -427,7 +427,7 @@ fn in_full<const N: usize>(
     Ok(values)
 }
 
-/// Whether the attributes are those of a file, for MS-DOS in the lowest byte, for Unix in the upper half.
+/// Whether the attributes are those of a file. The lowest byte is for MS-DOS, the upper half for Unix.
 fn is_file(external_attributes: u32) -> bool {
     const DIRECTORY_OR_VOLUME_LABEL: u32 = 0x18;
     let unix_kind = external_attributes >> 28;
@@ -462,7 +462,7 @@ fn names(file: &[u8], places: &[Place]) -> Result<()> {
     Ok(())
 }
 
-/// The requirement that the name of a tensor's entry breaks.
+/// The requirement that the name of the entry of a tensor breaks.
 fn broken_by_name(name: &[u8]) -> Option<&'static str> {
     let is_word = name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
     if !is_word || name.first().is_none_or(u8::is_ascii_digit) {
@@ -478,7 +478,7 @@ fn broken_by_name(name: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Whether Windows takes the name for a device.
+/// Whether the name means a device on Windows.
 fn is_device(name: &[u8]) -> bool {
     match name.to_ascii_lowercase().as_slice() {
         b"con" | b"prn" | b"aux" | b"nul" => true,
