@@ -1,4 +1,4 @@
-"""The files that belong to a model: the graph, and the data files to which it refers."""
+"""The files that belong to a model: the graph, and the data files that it refers to."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from formats.tensordata.file import File
 
 IS_A_MODEL = "it is a model itself"
-_GRAPHS = "*.onnx"  # which other tools write, too, and in which a location may be any file
+_GRAPHS = "*.onnx"  # other tools also write this format, and a location in it may be any file
 
 
 class OwnFile(NamedTuple):
-    """A file of a model: its path, its size in bytes, and the location by which the graph refers to it, if it does.
+    """A file of a model: its path, its size in bytes, and its location in the graph, if the graph refers to it.
 
-    `stays` says why it does not move with the model, and is empty if it does. `leads_to` is the file to which a
-    link at `path` leads; that stays, too.
+    `stays` says why it does not move with the model, and is empty if it does. `leads_to` is the target of a
+    link at `path`; the target also stays.
     """
 
     path: Path
@@ -50,7 +50,7 @@ class OwnFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """What belongs to the model at `path`; `files` has the model first."""
+    """The files that belong to the model at `path`; `files` has the model first."""
 
     path: Path
     format: str
@@ -68,7 +68,7 @@ class ModelFiles:
 
 
 class OpenedFiles(NamedTuple):
-    """A model that was read, and what is open of it: the model file, and the data files by location."""
+    """A model that was read, and its open files: the model file, and the data files by location."""
 
     listed: ModelFiles
     model: Model
@@ -94,9 +94,9 @@ def model_files(
 def open_files(
     path: Path, format_name: str | None, reading: ReadOptions, replaced: Path | None = None, *, alone: bool = False
 ) -> OpenedFiles:
-    """The model at `path` and its files; what the model at `replaced` refers to does not matter any more.
+    """The model at `path` and its files; the references of the model at `replaced` are ignored.
 
-    With `alone`, no other graph is looked into: nothing has to stay.
+    With `alone`, no other graph is read, and every file may move.
     """
     codec, source, model = read_model(path, format_name, reading)
     file = next(source.files())
@@ -123,7 +123,7 @@ def _listed(path: Path, file: File, location: str, stays: str) -> OwnFile:
 
 
 def _other_graphs(path: Path, data: Mapping[str, File], replaced: Path | None) -> dict[str, str]:
-    """Why files stay, by location: other graphs in the folder that refer to them, or may.
+    """The reasons why files stay, by location: other graphs in the folder that refer, or may refer, to them.
 
     The location of the model itself is empty: a graph can be linked to an archive.
     """
@@ -147,5 +147,5 @@ def _other_graphs(path: Path, data: Mapping[str, File], replaced: Path | None) -
 
 
 def is_named_after(name: str, model: Path) -> bool:
-    """Whether a data file has the name of its model, with or without the extension, in front."""
+    """Whether the name of a data file begins with the name of its model, with or without the extension."""
     return re.match(rf"{re.escape(model.stem)}([._-]|$)", name, re.IGNORECASE) is not None

@@ -51,7 +51,7 @@ LOSSES_IN_MESSAGE = 10
 
 
 class Opened(NamedTuple):
-    """A model, the whole file that it was read from, and what a lenient reader passed over."""
+    """A model, the whole file that it was read from, and the faults that a lenient reader accepted."""
 
     codec: Codec
     source: Source
@@ -59,13 +59,13 @@ class Opened(NamedTuple):
     notes: tuple[Loss, ...] = ()
 
     def files(self, path: Path) -> tuple[Path, ...]:
-        """What the model at `path` consists of, itself first."""
+        """The files of the model at `path`, the model file first."""
         sources = (tensor.external_source for _, tensor in walk.external_tensors(self.model))
         found = {file.path for source in sources if source is not None for file in source.files()}
         return (path, *sorted(found - {path}))
 
     def cautions(self) -> Iterable[Loss]:
-        """For what in the file nothing vouches, though its format promises something."""
+        """Warnings about parts of the file that nothing verifies, although its format promises this."""
         return self.codec.cautions(self.source, self.model) if self.codec.cautions else ()
 
 
@@ -81,7 +81,7 @@ def load(
     The model of a `.rten` file has RTen's operators, so that it can be written without changes; `raise_model` converts
     it to ONNX's operators, as `save` and `convert` do for other formats.
 
-    Raises: FormatError if it cannot be read; OSError if the file cannot.
+    Raises: FormatError if the model cannot be read; OSError if the file cannot be read.
     """
     reading = made(ReadOptions, options)
     return open_model(path_of(path), format, reading, lenient=lenient).model
@@ -166,7 +166,7 @@ def convert(
 
     Keywords and `options` are those of `load` and of `save`; `key` is for the file that is encrypted. With
     `overwrite=True`, `dst` may be an existing file, even `src` itself. With `dry_run=True`, nothing is written:
-    the report says what would be, and whatever would stand in the way is raised.
+    the report says what would be written, and anything that would prevent it is raised.
 
     Raises: as `load` and `save` do.
     """
@@ -174,7 +174,7 @@ def convert(
     path, destination = path_of(src), path_of(dst)
     target = _target(destination, to_format, "to_format")
     ConversionOptions(from_format, to_format, strict, lenient)
-    chosen = choose(target, options, keywords, reads=True)  # a mistake should not wait for the model
+    chosen = choose(target, options, keywords, reads=True)  # report a mistake before the model is read
     path, destination = (
         with_storage(place, chosen.engine.storage_options, chosen.engine.retries) for place in (path, destination)
     )
@@ -198,7 +198,7 @@ def convert(
 def raise_model(model: AnyModel, **options: Unpack[RaiseKeywords]) -> tuple[Model, tuple[Loss, ...]]:
     """Return the model with ONNX's operators, as `save` would write it to an `.onnx` file, and the losses.
 
-    It returns `model` itself unless that was read from a `.rten` file. `options` are `RaisingOptions`.
+    It returns `model` itself unless the model was read from a `.rten` file. `options` are `RaisingOptions`.
 
     Raises: FormatError for a model that is not well formed, or if a type is not possible.
     """
@@ -214,16 +214,16 @@ def raise_model(model: AnyModel, **options: Unpack[RaiseKeywords]) -> tuple[Mode
 def read_model(
     path: Path, name: str | None = None, options: ReadOptions = READ_DEFAULTS, *, key_is_for_it: bool = True
 ) -> tuple[Codec, Source, Model]:
-    """The codec of the format `name`, or of the one that is recognised, the whole file and the model in it.
+    """The codec of the format `name`, or of the recognised format, the whole file and the model in it.
 
-    Nothing of the model is left undecoded, so that what is wrong with it shows here.
+    The whole model is decoded, so that its errors are raised here.
 
     Raises: as `load` does.
     """
     codec, source, model, _ = open_model(path, name, options, key_is_for_it=key_is_for_it)
     with _located(path), collector_paused():
         for _, graph in walk.graphs(model):
-            len(graph.value_info)  # which is decoded when it is first read, as are the nodes, where the graphs are
+            len(graph.value_info)  # graphs and their nodes are decoded when they are first read
     return codec, source, model
 
 
@@ -236,9 +236,9 @@ def open_model(
     key_is_for_it: bool = True,
     called: str = "format",
 ) -> Opened:
-    """The model in a file in the format `name`, or in the one that is recognised, and what was found on the way.
+    """The model in a file in the format `name`, or in the recognised format, and what the reader found.
 
-    Where a key is given and `key_is_for_it`, the file must be encrypted. `called` is the caller's word for `name`.
+    If a key is given and `key_is_for_it`, the file must be encrypted. `called` is the caller's word for `name`.
 
     Raises: as `load` does.
     """
@@ -264,13 +264,13 @@ def open_model(
         try:
             return read_steadily(path, read)
         except IsADirectoryError as error:
-            if not path.is_dir():  # but a data file
+            if not path.is_dir():  # but it is a data file
                 raise
             raise IsADirectoryError(error.errno, _folder(path), str(path)) from None
 
 
 def _folder(path: Path) -> str:
-    """What there is in a folder that was to be a model."""
+    """The error for a folder that was given as a model, which says what the folder has."""
     from formats import foreign
 
     extensions = {extension for codec in registry.codecs() for extension in codec.extensions}
@@ -279,7 +279,7 @@ def _folder(path: Path) -> str:
 
 @contextmanager
 def _recognised(source: Source, path: Path | None) -> Iterator[None]:
-    """Where nothing reads a file, the error says what it is, or why it may not be complete, as far as one can tell."""
+    """If no format reads a file, the error says what the file is, or why it may be incomplete, if this is known."""
     try:
         yield
     except (DecodeError, UnknownFormatError) as error:
@@ -308,7 +308,7 @@ def _target(destination: Path, name: str | None, called: str = "format") -> Code
 
 
 def _plan(model: Model, target: Codec, destination: Path, chosen: Choice) -> tuple[WritePlan, tuple[Change, ...]]:
-    """How to write a model, and what is rewritten for the runtime that it is for."""
+    """The plan for writing a model, and the changes for its runtime."""
     if not getattr(chosen.target, "keeps_references", False):
         model = without_link(model)
     losses: tuple[Loss, ...] = ()
@@ -331,12 +331,12 @@ def _plan(model: Model, target: Codec, destination: Path, chosen: Choice) -> tup
 
 
 def _own_codec(model: Model) -> Codec | None:
-    """The codec in whose own operators the model is."""
+    """The codec whose own operators the model has."""
     return registry.of_domains({entry.domain for entry in model.opset_import})
 
 
 def _write(plan: WritePlan, target: Codec, engine: EngineOptions, strict: bool) -> WritePlan:
-    """The plan that was carried out, with what it does to other models among the losses."""
+    """Carry out the plan, and return it; its losses include the effects on other models."""
     if target.shared_data is not None and not is_address(plan.files[-1].path):
         plan = plan._replace(losses=(*plan.losses, *target.shared_data(plan, engine.overwrite)))
     losses = tuple(loss for loss in plan.losses if loss.matters)
@@ -377,7 +377,7 @@ def _report(
 
 @contextmanager
 def _located(path: Path | None) -> Iterator[None]:
-    """Errors that do not say of which file they speak get `path`."""
+    """A context in which errors without a path get `path`."""
     try:
         yield
     except FormatError as error:

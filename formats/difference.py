@@ -1,7 +1,8 @@
-"""How two models differ: structure by structure and weight by weight, wherever and however they are stored.
+"""How two models differ: structure by structure and weight by weight, independent of how and where they are stored.
 
-A model in the operators of its own format, such as that of a `.rten` file, is compared with one in ONNX's as a file of
-the same format would hold that: what is not the same there was not converted from it as it is now.
+A model can have the operators of its own format, such as the model of a `.rten` file. To compare it with an ONNX model,
+the ONNX model is first converted to that format. A difference then means: the file is not the result of converting the
+present ONNX model.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ if TYPE_CHECKING:
     from formats.tensordata.plan import FilePlan
 
 MAX_TEXT = 60
-BLOCK_BYTES = 3 << 18  # of elements that are compared at a time: whole ones, whatever their size
-# What tells an entry of a list from its neighbours, so that one more at the front is not a difference in all of them.
+BLOCK_BYTES = 3 << 18  # bytes that are compared at a time: a whole number of elements of any size
+# The fields that identify an entry of a list, so that a new entry at the front does not make all entries different.
 _KEYS: dict[type[Any], Callable[[Any], Any]] = {
     Attribute: lambda entry: entry.name,
     Function: lambda entry: (entry.domain, entry.name, entry.overload),
@@ -64,10 +65,10 @@ _KEYS: dict[type[Any], Callable[[Any], Any]] = {
     TensorAnnotation: lambda entry: entry.tensor_name,
     ValueInfo: lambda entry: entry.name,
 }
-# How the names of lists end whose order means nothing.
+# The last parts of the names of lists whose order has no meaning.
 _UNORDERED = ("_binding", "_import", "_info", "_props", "annotation", "attribute", "functions", "initializer")
 _SUBJECTS = (Function, Node, Tensor, ValueInfo)
-_WORDS = {StringStringEntry: "entry", ValueInfo: "value"}  # of a class, where it is not its own name
+_WORDS = {StringStringEntry: "entry", ValueInfo: "value"}  # the word for a class, if it is not the name of the class
 _BESIDE_ELEMENTS = ("dims", "data_type", "segment", "name", "doc_string", "metadata_props", "unknown_fields")
 _STORAGE = ("raw_data", "external_data", "data_location", *dtypes.TYPED_FIELDS)
 
@@ -78,8 +79,10 @@ class Difference(NamedTuple):
     kind: str  # a stable word for programs: "changed", "only first", "only second", "order", "weights", "storage"
     where: str  # a dotted place in the first model, or in the second where the first has none
     detail: str  # one sentence for people
-    subject: str = ""  # the node, tensor, value or function that it is about, in a few words
-    largest: float | None = None  # of the differences of two elements, where they are numbers; inf beside not-a-number
+    subject: str = ""  # the node, tensor, value or function that differs, in a few words
+    largest: float | None = (
+        None  # the largest difference of two elements, if they are numbers; inf if only one is not-a-number
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,14 +158,14 @@ def compare(
 
 
 def _finite(number: float | None) -> float | str | None:
-    """A number as JSON has it, which knows no infinity."""
+    """A number for JSON, which has no infinity."""
     return "inf" if number == inf else number
 
 
 def _in_one_form(
     paths: Sequence[Path], codecs: Sequence[Codec], models: list[Model]
 ) -> tuple[Codec | None, list[Model], tuple[Loss, ...]]:
-    """The format as whose file the models are compared, the models, and what that comparison leaves out."""
+    """The format that the models are compared in, the models, and the parts that are not compared."""
     forms = [codec for codec in codecs if codec.domain is not None]
     if len(forms) != 1:
         return None, models, ()
@@ -187,7 +190,7 @@ def _in_one_form(
 
 
 def _content(file: FilePlan) -> Source:
-    """What a planned file would hold."""
+    """The content of a planned file."""
     parts: list[Source] = []
     position = 0
     for write in sorted(file.writes, key=lambda write: write.file_offset):
@@ -197,13 +200,13 @@ def _content(file: FilePlan) -> Source:
 
 
 def differences(first: Any, second: Any, *, storage: bool = False) -> Iterator[Difference]:
-    """How two messages of the same class differ; an empty string is as good as an absent one."""
+    """How two messages of the same class differ; an empty string is equal to an absent one."""
     return _Walk(storage).messages("", first, second)
 
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """Two messages side by side."""
+    """The comparison of two messages."""
 
     storage: bool
 
@@ -227,7 +230,7 @@ class _Walk:
                 yield _change(place, name, mine, theirs)
 
     def lists(self, where: str, first: list[Any], second: list[Any]) -> Iterator[Difference]:
-        """The differences of two lists; entries with a name are found by it, others by their place."""
+        """The differences of two lists; entries with a name are matched by name, others by position."""
         sample = (first or second)[0]
         if not isinstance(sample, Message):
             if first != second:
@@ -286,7 +289,7 @@ def _change(where: str, field: str, first: Any, second: Any) -> Difference:
 
 
 def _about(subject: str, inner: Iterable[Difference]) -> Iterator[Difference]:
-    """The differences, those about nothing in particular as about `subject`."""
+    """The differences; those without a subject get `subject`."""
     return (difference if difference.subject else difference._replace(subject=subject) for difference in inner)
 
 
@@ -335,7 +338,7 @@ def _describe_elements(first: Source, second: Source, row: DataType, elements: i
 
 
 def _largest_difference(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any], row: DataType) -> float:
-    """Of elements in raw form, whole ones; infinite where only one of two is not-a-number, or their difference is."""
+    """The largest difference of elements in raw form; infinite if it is so for two, or only one is not-a-number."""
     import numpy
 
     from formats.tensordata.transform import unpack
@@ -353,7 +356,7 @@ def _largest_difference(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any
 
 
 def _by_key(entries: Sequence[Any], key: Callable[[Any], Any] | None) -> dict[Any, Any] | None:
-    """The entries by their keys, where they have keys and each another one."""
+    """The entries by their keys, if all have keys and all keys differ."""
     if key is None:
         return None
     found = {key(entry): entry for entry in entries}
@@ -361,12 +364,12 @@ def _by_key(entries: Sequence[Any], key: Callable[[Any], Any] | None) -> dict[An
 
 
 def _value(value: Any, other: Any) -> Any:
-    """The value, the absent one of a scalar field as the default of its type."""
+    """The value; for an absent scalar field, the default of its type."""
     return type(other)() if value is None and isinstance(other, (str, bytes, int, float)) else value
 
 
 def _storage(tensor: Tensor) -> str:
-    """The fields that hold a tensor's elements, or say where they are."""
+    """The fields with the elements of a tensor, or with their place."""
     held = [name for name in _STORAGE if getattr(tensor, name)]
     return " and ".join(held) or "nothing"
 

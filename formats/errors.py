@@ -13,9 +13,9 @@ FormatError                       root; carries path, file_offset, where (each o
 ├── CryptError                    wrong key, tampered or truncated ciphertext
 └── MissingPackageError           a package is not installed that this needs; also a ModuleNotFoundError
 
-`OptionError` is about the call, not about a model, and is not part of the tree.
+`OptionError` is an error in the call, not in a model, and is not part of the tree.
 `OSError` passes through unchanged: it already has good names for a missing file, a full disk and a missing permission.
-`RemoteError` is that of a store or a server for which there is none.
+`RemoteError` is for errors of a store or a server that have no such name.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class FormatError(Exception):
         return f"{', '.join(place)}: {self.message}" if place else self.message
 
     def lines(self) -> list[str]:
-        """The error for people: one line, whatever characters the names in it have, unless it is a list of reasons."""
+        """The error for people: one line, even if names in it have line breaks, unless it is a list of reasons."""
         return [str(self)]
 
 
@@ -122,9 +122,9 @@ class MissingPackageError(FormatError, ModuleNotFoundError):  # type: ignore[mis
 
 
 class RemoteError(OSError):
-    """A store or a server did not do what it was asked for; where `is_passing`, it may do so the next time.
+    """A store or a server did not do what it was asked for; if `is_passing`, the next try may succeed.
 
-    `wait_seconds` is how long it asks to be left alone before that.
+    `wait_seconds` is how long it asks the caller to wait before the next try.
     """
 
     def __init__(self, *arguments: object, is_passing: bool = False, wait_seconds: float = 0.0) -> None:

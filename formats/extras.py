@@ -1,4 +1,4 @@
-"""The packages that only a part of the work needs, and the extra of this distribution that installs each."""
+"""The packages that only some functions need, and the extra of this distribution that installs each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def needed(package: str, purpose: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] != package:  # it is there, but something that it needs itself is not
+        if (error.name or "").split(".")[0] != package:  # it is installed, but a package that it needs is not
             raise
         command = f"pip install '{DISTRIBUTION}[{EXTRAS[package]}]'"
         message = f"{purpose} need the package {package}, which is not installed: {command}"

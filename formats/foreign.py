@@ -1,7 +1,7 @@
-"""What people hand in that is not a model in one of our formats: how it is recognised, and what to do with it.
+"""Files that are not models in one of our formats: how they are recognised, and what the user can do with them.
 
-Asked only where no reader takes a file, so that nothing here can keep a model from being read. Marks are those that
-the formats' own documents or writers give.
+This module is used only if no reader accepts a file, so that it can never prevent the reading of a model. The marks of
+a format are from its own documents or writers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from formats.tensordata.source import Source
 
 HEAD_BYTES = 4096
-TAIL_BYTES = 22 + 0xFFFF  # of a zip file: its end record and the longest comment after it
+TAIL_BYTES = 22 + 0xFFFF  # the end of a zip file: its end record and the longest comment after it
 MODELS_IN_MESSAGE = 5
 
 ORIGINAL = (
@@ -41,7 +41,7 @@ class Head(NamedTuple):
 
     @property
     def zip_names(self) -> list[str]:
-        """The names of the entries, where these are the first bytes of a zip file."""
+        """The names of the entries, if these are the first bytes of a zip file."""
         if not self.data.startswith(b"PK\3\4"):
             return []
         found = re.finditer(rb"PK\x03\x04.{22}(.)(.)..", self.data, re.DOTALL)
@@ -50,7 +50,7 @@ class Head(NamedTuple):
 
 
 class ForeignFormat(NamedTuple):
-    """Something that is not a model here: what it is, what to do, and whether the first bytes are those of one."""
+    """A format that is not supported: its name, what to do, and a test of the first bytes."""
 
     title: str
     remedy: str
@@ -100,7 +100,7 @@ def _is_pickle(head: Head) -> bool:
 
 
 def _field(data: bytes, position: int) -> tuple[int, int, int]:
-    """The tag at a place in a protobuf message, its number or length, and the place after them; -1 where it ends."""
+    """The tag at a place in a protobuf message, its number or length, and the place after them; -1 if it ends."""
     numbers = []
     for _ in range(2):
         value = shift = 0
@@ -151,7 +151,7 @@ def _is_graph_def(head: Head) -> bool:
 
 
 def _is_open_vino_weights(head: Head) -> bool:
-    """Nothing marks these bytes; the file next to them does, and who asks knows that no reader takes them."""
+    """These bytes have no mark, but the file next to them has; the caller knows that no reader accepts them."""
     return head.path is not None and head.path.suffix == ".bin" and head.path.with_suffix(".xml").is_file()
 
 
@@ -273,7 +273,7 @@ def recognise(source: Source, path: Path | None = None) -> ForeignFormat | None:
 
 
 def afterthought(source: Source, is_truncated: bool) -> str:
-    """What may be why the file in `source`, which looks like a model, could not be read; often nothing is known."""
+    """A possible reason why the file in `source`, which looks like a model, could not be read; often none is known."""
     if is_truncated:
         return CUT_SHORT
     if source.nbytes < 4 or source.read(0, 4) != b"PK\3\4":

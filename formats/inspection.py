@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from formats.tensordata.source import Source
 
 
-MAX_ALIGNMENT = 4096  # a page: beyond, nobody cares
+MAX_ALIGNMENT = 4096  # a page: larger alignments do not matter
 _DATA_FIELDS = ("external_source", "raw_data", *dict.fromkeys(row.field for row in dtypes.DATA_TYPES))
 
 
@@ -68,7 +68,7 @@ class TensorEntry(NamedTuple):
 
 
 class NodeEntry(NamedTuple):
-    """A node, wherever it stands; `domain` is "ai.onnx" for ONNX's own operators."""
+    """A node of any graph or function; `domain` is "ai.onnx" for ONNX's own operators."""
 
     where: str
     name: str
@@ -88,7 +88,7 @@ class NodeEntry(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What a part of a model has in initialisers; `name` is the beginning of theirs, or "" for those without parts."""
+    """The initialisers of a part of a model; their names begin with `name`, or "" for those without parts."""
 
     name: str
     tensors: int
@@ -161,8 +161,8 @@ class Inspection:
     data_types: Mapping[str, Total]
     tensors: tuple[TensorEntry, ...]
     archive: Path | None = None  # to which the graph is linked
-    runtime: RuntimeFindings | None = None  # where one was asked for
-    nodes: tuple[NodeEntry, ...] | None = None  # where they were asked for
+    runtime: RuntimeFindings | None = None  # if one was requested
+    nodes: tuple[NodeEntry, ...] | None = None  # if they were requested
     parts: tuple[Part, ...] | None = None  # likewise; the largest first
 
     @property
@@ -223,8 +223,9 @@ def inspect(
     """Describe the model file at `path` without reading weights; `options` are those of `load`.
 
     With `runtime`, such as "rten", also say whether that runtime runs the model, and what would be rewritten for it.
-    With `nodes`, also every node. With `params`, also the parameters of each part: of initialisers whose names have the
-    same words, up to so many after those that all have; dots and slashes are between words.
+    With `nodes`, also list every node. With `params`, also list the parameters of each part. A part is all initialisers
+    whose names begin with the same words: the words that all names share, then up to `params` more words. Dots and
+    slashes separate words.
 
     Raises: FormatError if it cannot be read; OSError if the file cannot.
     """
@@ -264,7 +265,7 @@ def _is_initialiser(entry: TensorEntry) -> bool:
 
 
 def _nodes(model: Model) -> Iterator[NodeEntry]:
-    """All nodes, those of subgraphs and functions included, in the order of the places where they stand."""
+    """All nodes, those of subgraphs and functions included, in the order of their places."""
     lists = [(where, graph.node) for where, graph in walk.graphs(model)]
     lists += [(f"functions[{index}]", function.node) for index, function in enumerate(model.functions)]
     for where, nodes in lists:
@@ -296,7 +297,7 @@ def _findings(model: Model, name: str) -> RuntimeFindings:
 
 
 def span_of(tensor: Tensor) -> FileSpan | None:
-    """The range of a file that a tensor's elements are in, as they are stored; `None` where it is no single one."""
+    """The range of a file with the stored elements of a tensor; `None` if they are not in a single range."""
     found = [value for value in (getattr(tensor, field) for field in _DATA_FIELDS) if isinstance(value, FileSpan)]
     return found[0] if len(found) == 1 and found[0].nbytes else None
 
@@ -316,7 +317,7 @@ def _value(info: ValueInfo) -> Value:
 
 
 def raw_nbytes(tensor: Tensor) -> int:
-    """The size in bytes of a tensor's elements in raw form, or of its strings; 0 where the shape is none."""
+    """The size in bytes of a tensor's elements in raw form, or of its strings; 0 if the shape is not valid."""
     row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
     nbytes = row.nbytes(tensor.dims) if row and row.bits else sum(len(value) for value in tensor.string_data)
     return max(nbytes, 0)

@@ -1,4 +1,4 @@
-"""Which files are meant by folders, patterns and lists, and where each goes: a job for each of them."""
+"""Finds the files that folders, patterns and lists mean, and makes a job with a destination for each file."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Place(NamedTuple):
 
 
 def jobs_into(folder: Path, places: Iterable[Place], target: Codec) -> list[Job]:
-    """A job for each file, whose destination in `folder` has the extension of the target; none that is there already.
+    """A job for each file, whose destination in `folder` has the extension of the target.
 
-    That happens where a folder is converted into itself.
+    A file that is its own destination is left out; this happens if a folder is converted into itself.
     """
     known = {extension for codec in registry.codecs() for extension in codec.extensions}
     jobs = []
@@ -47,7 +47,7 @@ def jobs_into(folder: Path, places: Iterable[Place], target: Codec) -> list[Job]
 
 
 def _plain(path: Path) -> str:
-    """What is the same for paths that were typed in two ways; links are not followed."""
+    """A form that is equal for two spellings of the same path; links are not followed."""
     return str(path) if is_address(path) else os.path.abspath(path)  # noqa: PTH100
 
 
@@ -57,12 +57,12 @@ def places_of(
     from_format: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Iterator[Place]:
-    """The files that are meant: themselves, those in a folder and below it, or those that a pattern fits.
+    """The files that the sources mean: the named files, those in and below a folder, and those that match a pattern.
 
     Of a folder, these are the files with the extension of a format, text aside, or of `from_format`; hidden ones and
     what is in the folder `except_in` are passed over. A folder without any stands for itself, so that its job says so.
-    What a pattern fits is placed from the first folder that it leaves open. In a store, with these options, it is the
-    same; there, folders are what names of objects have in common.
+    The place of a file that matches a pattern is relative to the first folder that the pattern leaves open. The same is
+    true in a store, with these options; there, a folder is a common beginning of object names.
     """
     extensions = model_extensions(from_format)
     for text in sources:
@@ -78,7 +78,7 @@ def places_of(
 
 
 def _far(address: Address, extensions: Collection[str], except_in: Path) -> Iterator[Place]:
-    """The files that an address means: itself, those below it, or those that a pattern in it fits.
+    """The files that an address means: the file itself, those below it, or those that match a pattern in it.
 
     Raises: as `attempt` does.
     """
@@ -168,11 +168,11 @@ def _inside(path: Path, inner: Path, extensions: Collection[str], except_in: Pat
 
 @contextmanager
 def folders_of(jobs: Sequence[Job], folder: Path, *, parents: bool, dry_run: bool = False) -> Iterator[None]:
-    """The folders that jobs write to are there; those that were made and stay empty are gone in the end.
+    """Make the folders that jobs write to for the context; at the end, remove new folders that are still empty.
 
-    In a dry run none is made, and it is only looked whether they could be.
+    A dry run makes no folder, and only checks whether they could be made.
 
-    Raises: FileNotFoundError if the one around `folder` does not exist, unless `parents` shall be made;
+    Raises: FileNotFoundError if the parent of `folder` does not exist and `parents` is false;
     FileExistsError or NotADirectoryError if something else is in the way.
     """
     if is_address(folder):  # a store has none
@@ -194,7 +194,7 @@ def folders_of(jobs: Sequence[Job], folder: Path, *, parents: bool, dry_run: boo
 
 
 def _make(folder: Path, made: list[Path], dry_run: bool) -> None:
-    """The folder and those around it exist, or could; what was made is added to `made`, the outer ones first."""
+    """Make the folder and its parents, or check that this is possible; add new ones to `made`, outer ones first."""
     missing = []
     while not folder.is_dir():
         missing.append(folder)

@@ -1,4 +1,4 @@
-"""One conversion of many: what is to be done, how it is done in whatever process, and what became of it.
+"""One of many conversions: the job, how any process does it, and the result.
 
 Everything here can be pickled, so that jobs and results pass between processes and machines.
 """
@@ -74,10 +74,10 @@ class JobResult:
 
 
 class Task(NamedTuple):
-    """A job with the keywords that it is done with, and what a manifest says of it, where there is one.
+    """A job with its keywords, and with the record of a manifest, if there is one.
 
     `fingerprint` has the other things, besides the source, that change the written bytes; it needs a manifest.
-    `begun` is when it was about to begin and there was nothing at its destination.
+    `begun` is the time before its start, if there was nothing at its destination then.
     """
 
     number: int
@@ -88,7 +88,7 @@ class Task(NamedTuple):
     begun: float | None = None
 
     def again(self) -> Task:
-        """The task after a first try of which nobody knows how far it came: what that wrote may be replaced."""
+        """The task for a second try. The state of the first try is unknown; its files may be replaced."""
         if self.begun is None or not manifest.is_written_since(self.job.destination, self.begun):
             return self
         return self._replace(keywords={**self.keywords, "overwrite": True})
@@ -115,7 +115,7 @@ def run(task: Task) -> JobResult:
             if not _was_done(task):
                 raise
             return _done(task._replace(keywords={**task.keywords, "overwrite": True}), started)
-    except Exception as error:  # whatever it is, the other jobs go on
+    except Exception as error:  # after any error, the other jobs continue
         return failed(task, error, perf_counter() - started)
 
 
@@ -135,7 +135,7 @@ def run_elsewhere(task: Task, folder: str) -> JobResult:
 
 
 def seen_from_here(task: Task, result: JobResult) -> JobResult:
-    """The result of another machine, or an error where it does not see the same files as this one."""
+    """The result of another machine, or an error if that machine does not see the same files as this one."""
     advice = "workers need the same storage as this machine, under the same names, or remote addresses"
     job, error = task.job, result.error
     if isinstance(error, FileNotFoundError):
@@ -154,7 +154,7 @@ def seen_from_here(task: Task, result: JobResult) -> JobResult:
 
 
 def _is_seen(path: Path) -> bool:
-    """Whether a file is there; network filesystems remember for a while that it was not, until its folder is read."""
+    """Whether a file is there; network filesystems may report a new file as missing until its folder is read."""
     if is_address(path):
         return path.exists()
     if not os.path.lexists(path):
@@ -164,9 +164,9 @@ def _is_seen(path: Path) -> bool:
 
 
 def _was_done(task: Task) -> bool:
-    """Whether what is at the destination is the work of this very task, done by a worker that was lost then.
+    """Whether the file at the destination is the result of this task, from a worker that was lost afterwards.
 
-    It is what the task writes; a file of this system must also have been written since the task began.
+    The content must be what the task writes; a file of this system must also have been written since the task began.
     """
     job = task.job
     if is_address(job.destination):
@@ -198,7 +198,7 @@ def failed(task: Task, error: Exception, seconds: float = 0.0) -> JobResult:
 
 
 def _recorded(task: Task, fingerprint: Mapping[str, Any], started: float) -> JobResult:
-    """The result of a task that a manifest tells of: what is there already is not done again."""
+    """The result of a task with a manifest: existing results are not made again."""
     job, before = task.job, task.before
     if before is not None and before.is_done(job.source, job.destination, fingerprint):
         return JobResult(job, UNCHANGED, seconds=perf_counter() - started, record=before)
@@ -215,9 +215,9 @@ def _recorded(task: Task, fingerprint: Mapping[str, Any], started: float) -> Job
 
 
 def _portable(error: Exception) -> Exception:
-    """The error, or one with the same words where it cannot be pickled."""
+    """The error, or one with the same words if it cannot be pickled."""
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - it was made here
-    except Exception:  # whatever the error of another package does
+    except Exception:  # an error class of another package can do anything
         return FormatError(f"{type(error).__name__}: {error}", path=getattr(error, "path", None))
     return error

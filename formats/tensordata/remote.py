@@ -1,7 +1,8 @@
-"""Files at addresses, read by ranges.
+"""Files at addresses, which are read in ranges.
 
-A request costs as much time as a few MiB. So what is small is read with what follows it, more of it the longer one
-reads on; what was read for a graph is kept for a while; and what is large is read in parts, several at once.
+A request takes as much time as a few MiB. So a small range is read together with the bytes after it; the number of
+these bytes grows while reading goes on. The bytes of a graph are kept for a while. A large range is read in parts,
+several at once.
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-FIRST_BYTES = 1 << 18  # what comes with the first request, and with one for the end
-GAP_BYTES = 1 << 18  # what is read through rather than jumped over
-AHEAD_BYTES = 1 << 14  # what is read after a jump, at least; twice as much whenever reading goes on
+FIRST_BYTES = 1 << 18  # the size of the first request, and of one for the end of the file
+GAP_BYTES = 1 << 18  # a gap up to this size is read, not skipped
+AHEAD_BYTES = 1 << 14  # the least size that is read after a jump; it doubles while reading goes on
 MAX_AHEAD_BYTES = 8 << 20
-KEPT_BYTES = 64 << 20  # of what was read and may be asked for again
-JOINED_BYTES = 1 << 18  # weights from this size on are read by themselves
-PART_BYTES = 8 << 20  # of what is large, in one request
+KEPT_BYTES = 64 << 20  # the size of the bytes that are kept, because they may be read again
+JOINED_BYTES = 1 << 18  # weights of this size or more are read separately
+PART_BYTES = 8 << 20  # the size of one request for a part of a large range
 REQUESTS_AT_ONCE = 8
-MAPPED_BYTES = 32 << 20  # from which on a range is not held in memory, but in a temporary file
+MAPPED_BYTES = 32 << 20  # a range of this size or more is in a temporary file, not in memory
 
 
 class RemoteFile(File):
-    """A file at an address, of which ranges are read; it must stay the one that was opened."""
+    """A file at an address, which is read in ranges; it must not be replaced after it was opened."""
 
     __slots__ = (
         *("__weakref__", "_address", "_ahead", "_identity", "_lock", "_next", "_store", "_unverified", "_windows"),
@@ -48,19 +49,21 @@ class RemoteFile(File):
     is_local = False
 
     def __init__(self, address: Address, *, first_bytes: int = FIRST_BYTES, identity: Identity | None = None) -> None:
-        """The file at an address, whose first bytes are read, too, where that takes no further request.
+        """Open the file at an address; its first bytes are read, too, if that needs no further request.
 
-        With an `identity`, it is the file of a pickle, which is looked at when it is first read.
+        With an `identity`, it is the file of a pickle; the first read checks it.
 
         Raises: as `attempt` does.
         """
         self.path = self._address = address
         self._store: Store | None = None
         self._lock = RLock()
-        self._windows: OrderedDict[int, bytes] = OrderedDict()  # by where they start, the one that was used last behind
-        self._next = 0  # where the last one ended
+        self._windows: OrderedDict[int, bytes] = OrderedDict()  # by start offset; the last used range is the last
+        self._next = 0  # the end of the last range
         self._ahead = AHEAD_BYTES
-        self._unverified = identity is not None  # something was read of what nobody knows whether it is still the same
+        self._unverified = (
+            identity is not None
+        )  # bytes were read, and nothing has shown yet that the file was still the same
         if identity is None:
             self._store = store = store_of(address)
             identity, data = attempt(address, lambda: store.open(first_bytes))
@@ -71,7 +74,7 @@ class RemoteFile(File):
     # Reading
 
     def pread_into(self, offset: int, buffer: memoryview | bytearray) -> None:
-        """Fill `buffer` with the bytes from `offset` on; several requests at once where that is large."""
+        """Fill `buffer` with the bytes from `offset` on; a large range needs several requests at once."""
         view = memoryview(buffer)
         nbytes = len(view)
         self._check_range(offset, nbytes)
@@ -86,7 +89,7 @@ class RemoteFile(File):
             self._large(offset, nbytes, lambda start, data: view.__setitem__(slice(start, start + len(data)), data))
 
     def pread(self, offset: int, nbytes: int) -> bytes:
-        """The `nbytes` from `offset` on; those of a graph are kept, since they may be asked for again."""
+        """The `nbytes` from `offset` on; the bytes of a graph are kept, because they may be read again."""
         self._check_range(offset, nbytes)
         if nbytes < MAX_AHEAD_BYTES:
             return bytes(self._small(offset, nbytes))
@@ -102,7 +105,7 @@ class RemoteFile(File):
             return bytes(kept)
 
     def map(self, offset: int, nbytes: int) -> memoryview:
-        """A range as read-only memory: a copy, which is in a temporary file where it is large."""
+        """A range as read-only memory: a copy, which is in a temporary file if it is large."""
         self._check_range(offset, nbytes)
         if nbytes < MAPPED_BYTES:
             buffer = bytearray(nbytes)
@@ -126,7 +129,7 @@ class RemoteFile(File):
             raise TruncatedError(message, path=self.path, file_offset=offset)
 
     def _small(self, offset: int, nbytes: int) -> memoryview:
-        """A range, read together with what is likely to be asked for next."""
+        """A range, read together with the bytes that are probably needed next."""
         if not nbytes:
             return memoryview(b"")
         with self._lock:
@@ -140,7 +143,7 @@ class RemoteFile(File):
             return kept
 
     def _window(self, offset: int, nbytes: int) -> tuple[int, int]:
-        """The range to read for a range that was asked for."""
+        """The range to read for a requested range."""
         if self.nbytes <= 2 * FIRST_BYTES:
             return 0, self.nbytes
         if offset >= self.nbytes - FIRST_BYTES:
@@ -172,7 +175,7 @@ class RemoteFile(File):
             self._windows.popitem(last=False)
 
     def _large(self, offset: int, nbytes: int, put: Callable[[int, bytes], object]) -> None:
-        """Give `put` all of a range, in parts as they come, with their places in it."""
+        """Give `put` all parts of a range as they arrive, with their places in the range."""
 
         def one(start: int) -> None:
             stop = min(start + PART_BYTES, nbytes)
@@ -193,7 +196,7 @@ class RemoteFile(File):
     def _request(self, start: int, stop: int) -> bytes:
         """The bytes of a range, all of them.
 
-        Raises: ChangedError if the file is another one by now; as `attempt` does.
+        Raises: ChangedError if the file was replaced meanwhile; as `attempt` does.
         """
         store = self._opened()
 
@@ -210,7 +213,7 @@ class RemoteFile(File):
         return data
 
     def _opened(self) -> Store:
-        """The store; that of a pickle is asked first whether the file is still the same."""
+        """The store; for a pickle, it is first asked whether the file is still the same."""
         with self._lock:
             if self._store is None:
                 store = store_of(self._address)
@@ -228,7 +231,7 @@ class RemoteFile(File):
         return isinstance(other, RemoteFile) and (self.path, self._identity) == (other.path, other._identity)
 
     def is_current(self) -> bool:
-        """Whether what is at the address is what was opened."""
+        """Whether the file at the address is still the opened file."""
         try:
             self.check_in_place()
         except (FormatError, OSError):
@@ -236,16 +239,16 @@ class RemoteFile(File):
         return True
 
     def check_unchanged(self) -> None:
-        """Nothing, where all that was read is of the file that was opened; asks only where no answer told that.
+        """Check that all read bytes are from the opened file; ask the store only if no answer has shown that.
 
-        Raises: ChangedError if it is another one by now.
+        Raises: ChangedError if the file was replaced meanwhile.
         """
         if self._unverified:
             self.check_in_place()
             self._unverified = False
 
     def check_in_place(self, descriptor: int | None = None) -> None:
-        """Nothing, where the file at the address is the one that was opened.
+        """Check that the file at the address is the opened file.
 
         Raises: ChangedError if it is another one; as `attempt` does.
         """
@@ -254,7 +257,7 @@ class RemoteFile(File):
             raise changed(self._address)
 
     def close(self) -> None:
-        """What was read is forgotten."""
+        """Forget the bytes that were read."""
         with self._lock:
             self._windows.clear()
 
@@ -267,7 +270,7 @@ def _unpickled(address: Address, identity: tuple[int, tuple[str, ...]]) -> Remot
 
 
 def read_steadily(address: Address, read: Callable[[File], T]) -> T:
-    """What `read` makes of the file at an address, which was the same all the time.
+    """The result of `read` for the file at an address, which did not change meanwhile.
 
     Raises: ChangedError if it is replaced again and again; as `attempt` and `read` do.
     """
@@ -291,7 +294,7 @@ def read_steadily(address: Address, read: Callable[[File], T]) -> T:
 
 
 def kind_of(address: Address) -> str | None:
-    """What is at an address: a "file", a "directory", or nothing.
+    """The kind of the object at an address: a "file", a "directory", or nothing.
 
     Raises: as `attempt` does.
     """

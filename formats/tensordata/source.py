@@ -1,4 +1,4 @@
-"""Where bytes are: a `Source` knows its size and gives any range of itself, and nothing else.
+"""Sources of bytes: a `Source` knows its size and can give any range of itself, and nothing else.
 
 A source never knows a data type or a name. It is immutable, safe to read from several threads, and equal to every
 other source with the same bytes.
@@ -22,16 +22,17 @@ if TYPE_CHECKING:
     from formats.tensordata.transform import Transform
 
 COMPARE_CHUNK_BYTES = 1 << 20
-GAP_BYTES = 4096  # what is between two ranges of a file that are read at once, at most
-READ_BYTES = 1 << 20  # what small sources are read in at once, at most
-FAR_GAP_BYTES, FAR_READ_BYTES = 1 << 16, 8 << 20  # the same, where each request takes long
-SHOWN_BYTES = 32  # in the text of a source
+GAP_BYTES = 4096  # the largest gap between two ranges of a file that are read in one step
+READ_BYTES = 1 << 20  # the largest read for several small sources
+FAR_GAP_BYTES, FAR_READ_BYTES = 1 << 16, 8 << 20  # the same, if each request takes long
+SHOWN_BYTES = 32  # the bytes in the text of a source
 
 
 class Source:
     """A fixed number of bytes, somewhere.
 
-    It is abstract, and yet no `ABC`: there, `isinstance` takes five times as long, and each field written asks.
+    It is abstract, but not an `ABC`: with an `ABC`, `isinstance` takes five times as long, and each written field
+    calls it.
     """
 
     __slots__ = ()
@@ -40,7 +41,7 @@ class Source:
 
     @property
     def granule_bytes(self) -> int:
-        """The number of bytes that ranges should start and end at multiples of; 0: only the whole is cheap."""
+        """Ranges should start and end at multiples of this number of bytes; 0: only a read of the whole is cheap."""
         return 1
 
     def files(self) -> Iterator[File]:
@@ -48,7 +49,7 @@ class Source:
         return iter(())
 
     def doubtful(self) -> Iterator[Source]:
-        """What of these bytes can turn out to be wrong when it is computed, the reading of files aside."""
+        """The sources here whose computation can show an error, apart from errors of reading files."""
         return iter(())
 
     def readinto(self, offset: int, buffer: memoryview) -> None:
@@ -63,14 +64,14 @@ class Source:
         raise NotImplementedError
 
     def view(self) -> memoryview:
-        """All the bytes, read-only, in place where they are in memory or in a file that can be mapped.
+        """All the bytes, read-only; not copied if they are in memory or in a file that can be mapped.
 
-        The view keeps what it looks at alive.
+        The view keeps the memory or the mapping alive.
         """
         raise NotImplementedError
 
     def read(self, offset: int = 0, nbytes: int | None = None) -> bytes:
-        """The bytes of a range, copied; to the end by default."""
+        """A copy of the bytes of a range, which goes to the end by default."""
         size = self.nbytes - offset if nbytes is None else nbytes
         buffer = bytearray(size)
         self.readinto(offset, memoryview(buffer))
@@ -106,7 +107,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Literal(Source):
-    """Bytes in memory, owned by whoever made them and kept alive by this object."""
+    """Bytes in memory, which belong to their creator and are kept alive by this object."""
 
     data: memoryview | bytes
 
@@ -121,7 +122,7 @@ class Literal(Source):
         buffer[:] = self.data[offset : offset + len(buffer)]
 
     def read(self, offset: int = 0, nbytes: int | None = None) -> bytes:
-        """The bytes of a range; no copy where all of a `bytes` object is asked for."""
+        """The bytes of a range; no copy if the range is a whole `bytes` object."""
         size = self.nbytes - offset if nbytes is None else nbytes
         self._check_range(offset, size)
         return bytes(self.data[offset : offset + size])
@@ -136,7 +137,7 @@ class Literal(Source):
         return memoryview(self.data).toreadonly()
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
-        """The bytes, outside of the pickle where its reader and writer have a way for that."""
+        """The bytes, outside of the pickle if its reader and writer support that."""
         from pickle import PickleBuffer
 
         return _literal, (PickleBuffer(self.view()) if int(protocol) >= 5 else bytes(self.data),)
@@ -146,7 +147,7 @@ class Literal(Source):
 
 
 def _literal(data: bytes | PickleBuffer) -> Literal:
-    """Bytes that were pickled, or handed over next to a pickle."""
+    """Bytes that were pickled, or passed separately from a pickle."""
     return Literal(data if isinstance(data, bytes) else memoryview(data).toreadonly())
 
 
@@ -196,7 +197,7 @@ class FileSpan(Source):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transformed(Source):
-    """Another source's bytes, seen through a transform; `nbytes` is known without running it."""
+    """The bytes of another source after a transform; `nbytes` is known without running it."""
 
     source: Source
     transform: Transform
@@ -212,13 +213,13 @@ class Transformed(Source):
         return self.source.files()
 
     def doubtful(self) -> Iterator[Source]:
-        """This, where the size is not that of the input in units, so that the input may have another one."""
+        """This source if its transform has no units, as its real size may differ; else those of the source below."""
         return self.source.doubtful() if self.transform.output_unit else iter((self,))
 
     def readinto(self, offset: int, buffer: memoryview) -> None:
-        """Transform what the range needs: whole units of the transform, or everything where it has no unit.
+        """Transform what the range needs: whole units of the transform, or everything if it has no unit.
 
-        Reads what is below rather than mapping it: a file that shrinks meanwhile is an error then, not a signal.
+        The source below is read, not mapped: so a file that shrinks meanwhile causes an error, not a signal.
         """
         self._check_range(offset, len(buffer))
         if not len(buffer):
@@ -235,7 +236,7 @@ class Transformed(Source):
         buffer[:] = output[skip : skip + len(buffer)]
 
     def slice(self, offset: int, nbytes: int) -> Source:
-        """The range as a literal where it is not all of it: a transform has no finer address."""
+        """The source itself for the whole range, else the range as a literal: a transform has no finer address."""
         self._check_range(offset, nbytes)
         return self if nbytes == self.nbytes else Literal(self.read(offset, nbytes))
 
@@ -244,11 +245,11 @@ class Transformed(Source):
         return self._apply(self.source.view(), self.nbytes)[: self.nbytes].toreadonly()
 
     def _apply(self, data: memoryview, needed: int) -> memoryview:
-        """The transformed `data`: `needed` bytes at least, and no more than all but for what completes a unit."""
+        """The transformed `data`: at least `needed` bytes, and at most the whole plus the rest of the last unit."""
         output = memoryview(self.transform.apply(data))
         if not needed <= output.nbytes < self.nbytes + max(self.transform.output_unit, 1):
             raise TensorDataError(f"{self.transform.name} gave {output.nbytes} bytes, not {needed}")
-        return output.cast("B") if output.nbytes else memoryview(b"")  # nothing cannot be cast
+        return output.cast("B") if output.nbytes else memoryview(b"")  # an empty array cannot be cast
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -267,7 +268,7 @@ class Concat(Source):
 
     @property
     def granule_bytes(self) -> int:
-        """The least of the parts: 0 where one of them is only cheap as a whole."""
+        """The least value of the parts: 0 if one of them is only cheap as a whole."""
         return min((part.granule_bytes for part in self.parts), default=1)
 
     def files(self) -> Iterator[File]:
@@ -276,7 +277,7 @@ class Concat(Source):
             yield from part.files()
 
     def doubtful(self) -> Iterator[Source]:
-        """Those of all parts."""
+        """The doubtful sources of all parts."""
         for part in self.parts:
             yield from part.doubtful()
 
@@ -295,7 +296,7 @@ class Concat(Source):
         return Concat.of(*(part.slice(start, size) for part, start, size in self._touched(offset, nbytes)))
 
     def _touched(self, offset: int, nbytes: int) -> Iterator[tuple[Source, int, int]]:
-        """The parts that a range touches, each with where in it and for how many bytes."""
+        """The parts that a range touches, each with the offset in the part and the number of bytes."""
         self._check_range(offset, nbytes)
         first = max(bisect_right(self.starts, offset) - 1, 0)
         for index in range(first, bisect_left(self.starts, offset + nbytes)):
@@ -310,9 +311,9 @@ class Concat(Source):
 
 
 def place_of(source: Source) -> tuple[object, ...]:
-    """A key that is equal for sources that are the same bytes by construction; it reads nothing.
+    """A key that is equal for sources that are certainly the same bytes; it reads nothing.
 
-    It holds as long as the sources live. Bytes with equal keys need to be stored only once.
+    The key is valid as long as the sources live. Bytes with equal keys need to be stored only once.
     """
     if isinstance(source, FileSpan):
         return id(source.file), source.file_offset, source.nbytes
@@ -324,7 +325,7 @@ def place_of(source: Source) -> tuple[object, ...]:
 
 
 def joined(parts: list[Source]) -> Source:
-    """The parts as one source; those in memory that follow each other are one piece."""
+    """The parts as one source; parts in memory that follow each other become one piece."""
     joined: list[Source] = []
     for in_memory, group in groupby(parts, lambda part: isinstance(part, Literal)):
         members = list(group)
@@ -333,7 +334,7 @@ def joined(parts: list[Source]) -> Source:
 
 
 def contents(sources: Sequence[Source]) -> Iterator[memoryview | bytes]:
-    """The bytes of each of these sources, which are small; what is near each other in a file is read at once."""
+    """The bytes of each of these small sources; neighbours in a file are read in one step."""
     spans = [source for source in sources if type(source) is FileSpan]
     index = 0  # of the next one
     file, begin, end, data = None, 0, 0, memoryview(b"")  # the range that was read last
@@ -353,7 +354,7 @@ def contents(sources: Sequence[Source]) -> Iterator[memoryview | bytes]:
 
 
 def _end_of_near(spans: list[FileSpan], index: int) -> int:
-    """The end of what is read at once, from the span at `index` on: of this one and of those that follow it closely."""
+    """The end of the range for one read, from the span at `index` on: this span and those that follow it closely."""
     first = spans[index]
     gap, most = (GAP_BYTES, READ_BYTES) if first.file.is_local else (FAR_GAP_BYTES, FAR_READ_BYTES)
     end = first.file_offset + first.nbytes

@@ -1,7 +1,7 @@
-"""What a store of objects, or a server, is asked: what is there, and ranges of it; through fsspec.
+"""Requests to a store of objects or a server through fsspec: what is there, and ranges of it.
 
-Each answer is judged before it is used: its length, the range that it says it is, and that the object is still the one
-that was opened. What `attempt` raises is of this package, whatever fsspec and the libraries below it do.
+Each answer is checked before it is used: its length, its range, and that the object is still the opened object.
+`attempt` raises errors of this package, even if fsspec and the libraries below it raise others.
 
 Spec: RFC 9110, sections 8.8, 14 and 15; fsspec, "API Reference".
 """
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from formats.tensordata.address import Address
     from formats.tensordata.file import File
 
-SILENCE_SECONDS = 60.0  # without a byte, after which a web server is given up
-WHOLE_BYTES = 16 << 20  # what is taken as a whole from a web server that sends no ranges
-TOLD = (  # what stores tell of an object that differs where its content does
+SILENCE_SECONDS = 60.0  # the time without a byte after which a request to a web server fails
+WHOLE_BYTES = 16 << 20  # the largest file that is read as a whole from a web server that sends no ranges
+TOLD = (  # the values of a store for an object that change with its content
     *("ETag", "etag", "e_tag", "VersionId", "version_id", "generation", "md5Hash", "md5", "content_md5", "blob_id"),
     *("LastModified", "last_modified", "updated", "mtime", "modified", "created", "ino"),
 )
@@ -33,30 +33,30 @@ _CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)")
 
 
 class Identity(NamedTuple):
-    """What tells that an object is the one that was opened: its size in bytes, and what the store says of it."""
+    """The values that identify the opened object: its size in bytes, and values of the store."""
 
     nbytes: int
     marks: tuple[str, ...]
 
     @classmethod
     def of(cls, nbytes: int, told: Mapping[str, Any]) -> Identity:
-        """The identity in what a store tells."""
+        """The identity from the values of a store."""
         return cls(nbytes, tuple(f"{key}={told[key]}" for key in TOLD if told.get(key)))
 
 
 class ChangedError(TensorDataError):
-    """An object is not the one that was opened."""
+    """An object is not the object that was opened."""
 
 
 def changed(address: Address) -> ChangedError:
-    """What to raise where an object is not the one that was opened."""
+    """The error to raise if an object is not the object that was opened."""
     return ChangedError("the file has changed since it was read; run the command again", path=address)
 
 
 class Store:
     """An object that fsspec can read ranges of.
 
-    `verifies` says whether `read` notices by itself that it is another one by now. No method makes a request again.
+    `verifies` says whether `read` itself detects a replaced object. No method repeats a request.
     """
 
     verifies = False
@@ -67,7 +67,7 @@ class Store:
         self.path = path
 
     def open(self, first_bytes: int) -> tuple[Identity, bytes]:
-        """What is there now, and its first bytes, up to `first_bytes`, where they come with that."""
+        """What is there now, and its first bytes, up to `first_bytes`, if they come with the same request."""
         return self.look(), b""
 
     def look(self) -> Identity:
@@ -76,7 +76,7 @@ class Store:
         return self._identity(self.fs.info(self.path))
 
     def read(self, start: int, stop: int, identity: Identity) -> bytes:
-        """The bytes from `start` to `stop` of the object with that identity, fewer where no more are sent."""
+        """The bytes from `start` to `stop` of the object with that identity, fewer if no more are sent."""
         data: bytes = self.fs.cat_file(self.path, start=start, end=stop)
         return data
 
@@ -89,15 +89,15 @@ class Store:
         return Identity.of(nbytes, told)
 
     def error(self, message: str, *, is_passing: bool = False, wait_seconds: float = 0.0) -> RemoteError:
-        """What to raise where something is wrong with an answer."""
+        """The error to raise if an answer is wrong."""
         number = errno.EIO
         return RemoteError(number, message, str(self.address), is_passing=is_passing, wait_seconds=wait_seconds)
 
 
 class BufferedStore(Store):
-    """An object whose file in fsspec reads ranges as they are asked for.
+    """An object whose file in fsspec reads exactly the requested ranges.
 
-    That of S3 also has the server compare the ETag.
+    The file of S3 also makes the server compare the ETag.
     """
 
     def __init__(self, address: Address, fs: Any, path: str) -> None:
@@ -106,7 +106,7 @@ class BufferedStore(Store):
         self.verifies = address.scheme in ("s3", "s3a")
 
     def open(self, first_bytes: int) -> tuple[Identity, bytes]:
-        """What is there now; to open the file asks for it, too."""
+        """What is there now; the request that opens the file also shows this."""
         self.fs.invalidate_cache(self.path)
         self._file = self.fs.open(self.path, "rb", cache_type="none")
         return self._identity(self._file.details), b""
@@ -122,7 +122,7 @@ class BufferedStore(Store):
 
 
 class CachedStore(Store):
-    """An object that fsspec copies to this machine as a whole, such as that of `simplecache::s3://...`."""
+    """An object that fsspec copies to this machine as a whole, such as `simplecache::s3://...`."""
 
     def __init__(self, address: Address, fs: Any, path: str) -> None:
         super().__init__(address, fs, path)
@@ -138,7 +138,7 @@ class CachedStore(Store):
         return self._file
 
     def look(self) -> Identity:
-        """What the copy is: what becomes of the object does not matter any more."""
+        """The identity of the copy; later changes of the object do not matter."""
         return Identity(self._copy.nbytes, ())
 
     def read(self, start: int, stop: int, identity: Identity) -> bytes:
@@ -147,7 +147,7 @@ class CachedStore(Store):
 
 
 class WebStore(Store):
-    """A file on a web server, by requests of ranges; every answer says by its ETag or its time what it is part of."""
+    """A file on a web server, read by range requests; the ETag or the time in every answer identifies the file."""
 
     verifies = True
 
@@ -156,7 +156,7 @@ class WebStore(Store):
         self._whole: bytes | None = None  # of a server that sends no ranges
 
     def open(self, first_bytes: int) -> tuple[Identity, bytes]:
-        """What is there now, and its first bytes: one request tells both."""
+        """What is there now, and its first bytes: one request gives both."""
         self._whole = None
         return self._get(0, max(first_bytes, 1))
 
@@ -167,7 +167,7 @@ class WebStore(Store):
     def read(self, start: int, stop: int, identity: Identity) -> bytes:
         """The bytes of a range.
 
-        Raises: ChangedError if it is one of another file by now.
+        Raises: ChangedError if the file was replaced meanwhile.
         """
         if self._whole is not None:
             return self._whole[start:stop]
@@ -195,7 +195,7 @@ class WebStore(Store):
         session = await self.fs.set_session()
         async with session.get(self.fs.encode_url(self.path), headers=headers, timeout=limit, **options) as answer:
             nbytes = self._check(answer, start, stop)
-            if answer.status == 416:  # nothing can be sent of a file without bytes
+            if answer.status == 416:  # an empty file has no range to send
                 return Identity.of(nbytes or 0, _told(answer.headers)), b""
             if answer.status == 200:
                 self._whole = data = await self._take(answer, nbytes, WHOLE_BYTES)
@@ -205,9 +205,9 @@ class WebStore(Store):
             return Identity.of(nbytes, _told(answer.headers)), data
 
     def _check(self, answer: Any, start: int, stop: int) -> int | None:
-        """The size of the file that an answer tells; only one that can be used comes through.
+        """The size of the file, from an answer that can be used.
 
-        Raises: OSError for any other.
+        Raises: OSError for any other answer.
         """
         status, address = answer.status, str(self.address)
         if status in (404, 410):
@@ -272,7 +272,7 @@ class WebStore(Store):
 
 
 def _told(headers: Mapping[str, str]) -> dict[str, str]:
-    """What the headers of an answer tell of the file."""
+    """The values for the file in the headers of an answer."""
     return {"ETag": headers.get("ETag", ""), "LastModified": headers.get("Last-Modified", "")}
 
 
@@ -292,14 +292,14 @@ def filesystem_of(address: Address) -> tuple[Any, str]:
     except ImportError as error:
         message = f"addresses of {address.scheme}:// need a package that is not installed: {error}"
         raise MissingPackageError(message, error.name) from None
-    except Exception as error:  # whatever a filesystem makes of its options
+    except Exception as error:  # a filesystem can raise any error for its options
         message = f"this address, or an option for it, cannot be used: {address.redact(str(error))}"
         raise FormatError(message, path=address) from None
     return found
 
 
 def store_of(address: Address) -> Store:
-    """The object at an address; nothing is asked yet.
+    """The object at an address; no request is made yet.
 
     Raises: as `filesystem_of` does.
     """

@@ -1,4 +1,4 @@
-"""The end of a file is replaced where it is, in a way that can be undone until it is done.
+"""Replaces the end of a file in place; the change can be undone until it is complete.
 
 What will be overwritten is first copied to an undo file next to it. Then the file is cut, its new end written, and the
 undo file removed: so a file without an undo file is complete, and one with it can be put back as it was.
@@ -33,7 +33,7 @@ _HEADER = struct.Struct("<8sQ32s")  # magic, where the tail begins, SHA-256 of t
 
 
 class Undo(NamedTuple):
-    """What was at the end of a file: the bytes from `file_offset` on."""
+    """The old end of a file: the bytes from `file_offset` on."""
 
     file_offset: int
     tail: Source
@@ -45,11 +45,11 @@ def undo_path(path: Path) -> Path:
 
 
 def replace_tail(file: File, file_offset: int, plan: FilePlan, options: EngineOptions, end: bytes) -> None:
-    """The bytes of `file` from `file_offset` on are what the plan says, on the disk.
+    """Replace the bytes of `file` from `file_offset` on by those of the plan, on the disk.
 
-    The offsets of the plan are those of the file. No source of it may be in what is replaced. `end` is what the file
-    must still end with, for those who change files within the time that a clock tells apart. On any failure the file
-    is as it was; a process that ends in between leaves the undo file.
+    The offsets of the plan are those of the file. No source of the plan may be in the replaced bytes. The file must
+    still end with `end`: this detects changes that are too fast for the clock. On any failure, the file is restored; a
+    process that ends in between leaves the undo file.
 
     Raises: FileExistsError if there is an undo file; TensorDataError if the file is not the one that was opened,
     or was changed; BlockingIOError if another process is writing it; errors of reading and writing as they are.
@@ -81,7 +81,7 @@ def replace_tail(file: File, file_offset: int, plan: FilePlan, options: EngineOp
 
 
 def put_back(path: Path) -> None:
-    """The file at `path` is as its undo file says, and that one is gone."""
+    """Restore the file at `path` from its undo file, and remove the undo file."""
     undo = undo_path(path)
     saved = load_undo(undo)
     with closing(ExistingFile(path)) as target:
@@ -90,9 +90,9 @@ def put_back(path: Path) -> None:
 
 
 def before_update(source: FileSpan, path: Path) -> Concat | None:
-    """What the file was before its last update, if there is an undo file; nothing is written.
+    """The file as it was before its last update, if there is an undo file; nothing is written.
 
-    Raises: DecodeError if the undo file is damaged, or is not of this file.
+    Raises: DecodeError if the undo file is damaged, or belongs to another file.
     """
     try:
         saved = load_undo(undo_path(path))
@@ -104,7 +104,7 @@ def before_update(source: FileSpan, path: Path) -> Concat | None:
 
 
 def load_undo(path: Path) -> Undo:
-    """What an undo file holds.
+    """The content of an undo file.
 
     Raises: DecodeError if it is damaged.
     """

@@ -1,7 +1,7 @@
-"""What a plan comes to: pieces of a chunk at most, small neighbours joined into runs, and how each is carried out.
+"""Splits a plan into pieces of at most a chunk, joins small neighbours into runs, and carries each run out.
 
 A run is read into one buffer, digested and written with one call, or passes from file to file inside the kernel.
-Which worker does which task, and when, does not show in the result.
+The result does not depend on which worker does which task, and when.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from formats.tensordata.file import File
 
 JOIN_BYTES = 256 << 10  # sources below this size go through a buffer with their neighbours
-WHOLE_COPIES = 3  # what a transform of a whole holds: input, output, and the copy that is written
+WHOLE_COPIES = 3  # the copies in memory for a transform of a whole source: input, output, and the copy that is written
 
 
 class Target(Protocol):
     """Where bytes go; offsets are in bytes from its start."""
 
     def pwrite(self, offset: int, data: memoryview, /) -> None:
-        """Put `data` at `offset`; from any thread."""
+        """Put `data` at `offset`; any thread may call this."""
 
     def copy_range(self, file: File, source_offset: int, offset: int, nbytes: int, /) -> int:
-        """The number of bytes copied from a file without passing through here, 0 where that cannot be done."""
+        """The number of bytes that were copied from a file without a buffer here; 0 if that is not possible."""
 
 
 class Piece(NamedTuple):
@@ -52,7 +52,7 @@ class Piece(NamedTuple):
 
 
 class Task(NamedTuple):
-    """What one worker does in a row: runs, each of neighbouring pieces, that need some memory one at a time."""
+    """The work of one worker in sequence: runs of neighbouring pieces, which need some memory, one run at a time."""
 
     runs: list[list[Piece]]
     memory_bytes: int
@@ -63,7 +63,7 @@ def tasks_of(
 ) -> Iterator[Task]:
     """Everything to do: one task for each run, or for each write that a digest forces to be done in order.
 
-    Sources that are only digested come first, since one thread is busy with them for long.
+    Sources that are only digested come first, because one thread is busy with them for a long time.
     """
 
     def is_ordered(place: tuple[Target | None, PlacedWrite]) -> bool:
@@ -146,7 +146,7 @@ def _memory_bytes(run: list[Piece]) -> int:
 
 
 def carry_out(run: list[Piece], scratch: memoryview) -> None:
-    """The bytes of a run are where they belong, and digested."""
+    """Write the bytes of a run to their places, and digest them."""
     if len(run) == 1:
         piece = run[0]
         source = piece.source

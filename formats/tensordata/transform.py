@@ -1,4 +1,4 @@
-"""What can be done to tensor bytes on their way: pure functions from bytes to bytes, with names.
+"""Transforms of tensor bytes: named pure functions from bytes to bytes.
 
 Bytes are little-endian on both sides, whatever the machine. Element types are given by their numpy names;
 "bfloat16" is understood without `ml_dtypes`.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-BLOCK_BYTES = 1 << 20  # of input at a time, where a transform would else need scratch memory of many times its input
+BLOCK_BYTES = 1 << 20  # the input per step, if a transform would otherwise need many times its input as scratch memory
 STORAGE_NAMES = {"bfloat16": "uint16", "bool": "uint8"}  # numpy has no such type, or one that hides the bits
 
 
@@ -32,10 +32,10 @@ STORAGE_NAMES = {"bfloat16": "uint16", "bool": "uint8"}  # numpy has no such typ
 class Transform:
     """A named function of bytes.
 
-    Every `input_unit` bytes of input become `output_unit` bytes of output whatever is around them, so that ranges
-    can be transformed by themselves; both are 0 where only the whole can. `apply` is called by several threads; its
-    result supports the buffer protocol and is contiguous. It is a function of a module, or a `partial` of one, so that
-    sources can be pickled.
+    Every `input_unit` bytes of input become `output_unit` bytes of output, independent of other bytes, so that
+    ranges can be transformed separately. Both are 0 if only the whole can be transformed. Several threads call `apply`;
+    its result supports the buffer protocol and is contiguous. It is a function of a module, or a `partial` of one, so
+    that sources can be pickled.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Transform:
     apply: Callable[[Buffer], Any]
 
     def of(self, source: Source, nbytes: int | None = None) -> Transformed:
-        """The transformed `source`; its size in bytes must be given where it does not follow from the units."""
+        """The transformed `source`; its size in bytes must be given if it does not follow from the units."""
         if nbytes is None:
             assert self.output_unit, f"the size of {self.name} is not known from its input"
             nbytes = -(-source.nbytes * self.output_unit // self.input_unit)
@@ -66,7 +66,7 @@ class _Varints(Transform):
 
 @cache
 def cast(from_dtype: str, to_dtype: str) -> Transform:
-    """Elements converted to another type as numpy does it: rounded to nearest, too large becomes infinite."""
+    """Elements converted to another type as numpy does it: rounded to nearest; too large values become infinite."""
     return _elementwise("cast", from_dtype, to_dtype, _cast)
 
 
@@ -120,7 +120,7 @@ def unpack(data: Buffer, bits: int, count: int) -> Array:
 
 
 def range_of(source: Source, dtype: str) -> tuple[Any, Any]:
-    """The least and the greatest element, as Python numbers; not-a-number does not count, and nothing gives (0, 0).
+    """The least and the greatest element, as Python numbers; not-a-number is ignored, and no elements give (0, 0).
 
     Reads a block at a time.
     """
@@ -173,7 +173,7 @@ def _halves() -> Array:
 
 def _cast(array: Array, target: np.dtype[Any]) -> Array:
     if (array.dtype.name, target.name) == ("float16", "float32") and len(array) >= 1 << 16:
-        # Faster than the conversion, for numbers near zero eight times. There is nothing to clip, and nothing to check.
+        # Faster than the conversion, eight times for numbers near zero. No value must be clipped or checked.
         return _halves().take(array.view("<u2"), mode="clip")
     with np.errstate(over="ignore"):
         return array.astype(target)

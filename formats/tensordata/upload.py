@@ -1,8 +1,8 @@
-"""Carries out a plan whose files are at addresses: written here, uploaded by the store's own calls, seen when complete.
+"""Carries out a plan with addresses: files are written here and uploaded; the store shows them when they are complete.
 
-A model in several files goes up with its data first. Where it replaces another one, everything is uploaded under other
-names before, so that only copies within the store are left to do: the old model goes, the data take their places, the
-model takes its place. So no model is ever next to data that are not its own.
+The data files of a model are uploaded before the model. If the model replaces another one, all files are first uploaded
+under other names. Then only copies within the store remain: the old model is removed, the data take their places, and
+the model takes its place. So a model is never next to the data of another model.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from formats.tensordata.engine import EngineOptions
     from formats.tensordata.plan import WritePlan
 
-# Where an object that is being written is not seen before it is complete.
+# In these stores, an object is not visible before it is complete.
 WHOLE_AT_ONCE = frozenset(
     ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "wasb", "wasbs", "hf", "oss", "oci", "r2", "memory")
 )
-CREATES = frozenset(("s3", "s3a", "gs", "gcs"))  # where the store itself can refuse to replace an object
+CREATES = frozenset(("s3", "s3a", "gs", "gcs"))  # these stores can refuse to replace an object
 
 
 class _Upload(NamedTuple):
-    """A complete file of this machine, and where it goes."""
+    """A complete file on this machine, and its destination."""
 
     local: Path
     address: Address
@@ -53,7 +53,7 @@ class _Upload(NamedTuple):
         return attempt(self.address, look)
 
     def in_the_way(self) -> FileExistsError:
-        """What to raise where something is there."""
+        """The error to raise if something is there."""
         return FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.address))
 
     def check_free(self) -> None:
@@ -62,9 +62,9 @@ class _Upload(NamedTuple):
             raise self.in_the_way()
 
     def put(self, path: str, *, creates: bool = False) -> None:
-        """The file is at `path` of the store, complete.
+        """Put the complete file at `path` of the store.
 
-        Raises: FileExistsError if something is there that it would have to replace and may not.
+        Raises: FileExistsError if something is there that must not be replaced.
         """
         mode = {"mode": "create"} if creates and self.address.scheme in CREATES else {}
         try:
@@ -73,12 +73,12 @@ class _Upload(NamedTuple):
             raise self.in_the_way() from None
 
     def take(self, path: str) -> None:
-        """What is at `path` of the store is in its place; a store that only copies keeps it there, too."""
+        """Put the object at `path` of the store in its place; a store that can only copy also keeps it at `path`."""
         is_copied = self.address.protocols[0] in WHOLE_AT_ONCE
         attempt(self.address, lambda: (self.fs.cp_file if is_copied else self.fs.mv)(path, self.path))
 
     def remove(self, path: str) -> None:
-        """Nothing is at `path` of the store any more."""
+        """Remove the object at `path` of the store."""
 
         def remove() -> None:
             with suppress(FileNotFoundError):
@@ -88,9 +88,10 @@ class _Upload(NamedTuple):
 
 
 def upload(plan: WritePlan, options: EngineOptions) -> Result:
-    """What was done, when every file of the plan is at its address.
+    """Put every file of the plan at its address, and return what was done.
 
-    On a failure nothing of it is, or the error says what is. Of a `dry_run`, only what stands in the way is looked for.
+    After a failure, no file of the plan is there, or the error names those that are. A `dry_run` only checks what would
+    prevent the upload.
 
     Raises: FileExistsError if something is in the way and not to be overwritten; RemoteError and other OSErrors;
     what the engine raises.
@@ -113,7 +114,7 @@ def upload(plan: WritePlan, options: EngineOptions) -> Result:
 
 
 def _upload_of(folder: Path, path: Path, options: EngineOptions) -> _Upload:
-    """Where a file of a plan goes, by way of a file in a folder of this machine.
+    """The upload of a file of a plan, through a file in a folder of this machine.
 
     Raises: UnsupportedError if files cannot be written to.
     """
