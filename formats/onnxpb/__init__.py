@@ -115,9 +115,9 @@ FILE_NAME = Kind("True, False or the name of a file next to the model, without a
 INLINE = Flag(("--inline", "--no-external-data"), "Put all weights into DST itself.", value=False)
 SAFETENSORS = ".safetensors"
 ALIGNMENT, SAFETENSORS_ALIGNMENT = 64, 256  # of tensors in data files, in bytes
-BROWSER_LIMIT_BYTES = 1 << 31  # which a file for onnxruntime-web must not have
-BROWSER_FILE_BYTES = 1900 << 20  # the most in a file for browsers, if nothing else is asked for: less than 2 GB, too
-# What says how weights lie outside the model asks for them to be there.
+BROWSER_LIMIT_BYTES = 1 << 31  # a file for onnxruntime-web must not have this size
+BROWSER_FILE_BYTES = 1900 << 20  # the default limit of a file for browsers: also less than 2 GB
+# Options for the layout of external weights also ask for weights to be external.
 OUTSIDE: dict[str, Any] = {"implies": ("external_data", True)}
 
 
@@ -206,12 +206,12 @@ class OnnxOptions:
 
     @property
     def most_nbytes(self) -> int:
-        """The size in bytes that no data file has, unless one tensor alone is larger; 0 is no limit."""
+        """The limit for the size of a data file, in bytes, unless one tensor alone is larger; 0 is no limit."""
         return self.max_external_file_size or (0 if self.layout is None else BROWSER_FILE_BYTES)
 
     @property
     def aligned_to(self) -> int:
-        """What the offset of each tensor in a data file is a multiple of, in bytes."""
+        """The number of bytes of which the offset of each tensor in a data file is a multiple."""
         return self.alignment or (SAFETENSORS_ALIGNMENT if self.is_safetensors else ALIGNMENT)
 
 
@@ -250,7 +250,7 @@ def sniff(head: bytes, nbytes: int) -> Match:
 
 
 def read(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
-    """The model in `source`; its external data is looked for beside `path`."""
+    """The model in `source`; its external data is looked for next to `path`."""
     from formats.onnxpb.external import read_model
 
     return read_model(source, path, options)
@@ -264,7 +264,7 @@ def plan(model: Model, destination: Path, options: OnnxOptions) -> WritePlan:
 
 
 def checksums(source: Source, model: Model, original: Source | None) -> Iterator[Checksum]:
-    """The SHA-1 of data files, where tensors tell it."""
+    """The SHA-1 of data files, if tensors have it."""
     from formats.onnxpb.checksums import checksums_of
 
     return checksums_of(model)
@@ -330,7 +330,7 @@ def plan_encrypted(model: Model, destination: Path, options: CryptOptions) -> Wr
 
 
 def cautions_encrypted(source: Source, model: Model) -> Iterator[Loss]:
-    """For what in an encrypted model its key does not vouch."""
+    """A loss for each part of an encrypted model that its key does not protect."""
     from formats.onnxpb.crypt import cautions
 
     return cautions(source, model)
@@ -380,7 +380,7 @@ class TextOptions:
 
     @property
     def keeps_references(self) -> bool:
-        """Whether references to other files stay as they are, and so what the model says of these files."""
+        """Whether references to other files stay as they are, together with what the model says of these files."""
         return self.external_data is None
 
 
@@ -527,7 +527,7 @@ _MODULES = ("api", "encrypted", "external_data_helper", "loading", "proto", "sav
 _SUBMODULES = ("external_data_helper", "serialization", "unknown_fields")
 
 
-if not TYPE_CHECKING:  # a type checker shall see the names that there are, and no others
+if not TYPE_CHECKING:  # so that a type checker sees only the names that exist
 
     def __getattr__(name: str) -> Any:
         """A name of the drop-in API, imported now and found at once afterwards."""

@@ -5,8 +5,8 @@
     model = onnx.load("model.onnx")
     onnx.save(model, "copy.onnx", save_as_external_data=True, location="copy.data")
 
-They take and return the message classes of `formats.onnxpb`; wherever a message goes in, so does the object of the IR
-under it. No function changes a message that it is given.
+They accept and return the message classes of `formats.onnxpb`. A function that accepts a message also accepts the
+object of the IR under it. No function changes a message that it is given.
 
 Spec: the `onnx` package (1.23), `onnx.load`, `onnx.save` and their like; onnx-light for what that lacks.
 """
@@ -107,7 +107,7 @@ def _bytes(s: Text) -> bytes | bytearray | memoryview:
 
 
 def parse_file(message_class: type[M], path: str | os.PathLike[str], options: ParseOptions | None = None) -> M:
-    """The message of any class in a file; what concerns external data is done where it is a ModelProto.
+    """The message of any class in a file. External data are handled only for a ModelProto.
 
     Raises: as `load` does.
     """
@@ -139,7 +139,7 @@ def _parse_source(source: Source, path: Path | None, format: str | None, options
 
 
 def _source(f: Readable, options: ParseOptions) -> tuple[Source, Path | None]:
-    """What holds the message, and where, if it is a file."""
+    """The source that holds the message, and its path if it is a file."""
     if isinstance(f, (bytes, bytearray, memoryview)):
         in_place = options.no_copy and not isinstance(f, bytes)
         return Literal(memoryview(f).cast("B").toreadonly() if in_place else bytes(f)), None
@@ -152,7 +152,7 @@ def _source(f: Readable, options: ParseOptions) -> tuple[Source, Path | None]:
 
 
 def _form_to_read(source: Source, path: Path | None, format: str | None) -> Codec | ProtoSerializer:
-    """What reads a format, or what content or extension tell; text is told by its extension only, as in `onnx`."""
+    """The reader of a format, or of the content or extension. Only its extension identifies text, as in `onnx`."""
     if format is not None:
         return _form(format)
     extension = path.suffix.lower() if path else ""
@@ -178,12 +178,12 @@ def save(proto: Any, f: Writable, format: str | None = None, **options: Any) -> 
 
     `proto` is a message of ours or of `onnx`, or the bytes of one. `format` is "protobuf", "textproto", "json" or any
     other that `formats` writes, or a serializer's (`serialization.registry`); by default that of the extension, and
-    protobuf where it tells nothing. Unless external data are asked for, all weights are in the file, but for those that
-    `proto` has as external. Where such a tensor has raw data, they go to the file that it names, and replace it. A
-    reference stays as it is where it is true of the destination too; otherwise its data go along.
+    protobuf where it tells nothing. Unless the options ask for external data, all weights are in the file, except those
+    that are external in `proto`. If such a tensor has raw data, they go to the file that it names, and replace that
+    file. A reference stays as it is if it is also right at the destination; otherwise its data are copied there.
 
     Raises: FormatError if it cannot be written, TypeError for options that the format does not have; OSError where
-    the file cannot be written. Nothing was written then, and what was there is untouched.
+    the file cannot be written. Then nothing was written, and earlier files are unchanged.
     """
     _serialize(_message(proto), f, format, SerializeOptions(**options))
 
@@ -205,7 +205,7 @@ def serialize_file(
     options: SerializeOptions | None = None,
     location: str | None = None,
 ) -> None:
-    """A message of any class is in a file as protobuf; a model's large weights in `location`, where that is given.
+    """A message of any class is in a file as protobuf; a model's large weights are in `location`, if that is given.
 
     Raises: as `save` does.
     """
@@ -246,7 +246,7 @@ def _serialize(message: Any, f: Writable, format: str | None, options: Serialize
 
 
 def _write(plan: WritePlan, engine: EngineOptions) -> None:
-    """The files are there; those in folders below the model's, which are new, come first, and go if the rest fails."""
+    """The files are written. New files in folders below the model's come first; they are removed if the rest fails."""
     folder = plan.files[-1].path.parent
     below = [file for file in plan.files if file.path.parent != folder]
     written: list[Path] = []
@@ -262,7 +262,7 @@ def _write(plan: WritePlan, engine: EngineOptions) -> None:
 
 
 def _form_to_write(path: Path | None, format: str | None) -> Codec | ProtoSerializer:
-    """What writes a format, or what is in a file with that extension; protobuf where that tells nothing."""
+    """The writer of a format, or of the format with that extension; protobuf if the extension is unknown."""
     if format is not None:
         return _form(format)
     extension = path.suffix.lower() if path else ""

@@ -1,7 +1,7 @@
-"""Graphs whose external data are an `.onnxz` archive: how they are written, and how their archive is known again.
+"""Graphs whose external data are an `.onnxz` archive: how to write them, and how to recognise their archive.
 
-The archive must be the one, byte for byte of its directory, that the graph was linked to, and every reference must be
-one of its entries. So a graph is refused whose archive was replaced or changed, also where its offsets fit the new one.
+The directory of the archive must be equal, byte for byte, to the one that the graph was linked to. Every reference must
+be an entry of the archive. So a graph is refused if its archive was replaced or changed, even if its offsets still fit.
 
 Spec: docs/links.md.
 """
@@ -40,7 +40,7 @@ RELINK = "`formats convert ARCHIVE GRAPH --link --force` links the graph to the 
 
 
 def payloads_of(link: ArchiveLink, file: File) -> frozenset[tuple[int, int]]:
-    """The file offset and size of each entry of the archive that is open, where that is the one of the link.
+    """The file offset and size of each entry of the open archive, if it is the archive of the link.
 
     Raises: ExternalDataError if it is not.
     """
@@ -71,7 +71,7 @@ def checksums_of(model: Model) -> Iterator[Checksum]:
 
 
 def _directory_sha256(source: Source, entries: list[Entry]) -> str:
-    """Of the directory and the end records, in hexadecimal."""
+    """The digest of the directory and the end records, in hexadecimal."""
     return hashlib.sha256(source.read(entries[-1].end)).hexdigest()
 
 
@@ -81,7 +81,7 @@ def _directory_sha256(source: Source, entries: list[Entry]) -> str:
 def plan_model(model: Model, destination: Path, size_threshold: int) -> WritePlan:
     """How to write `model` to `destination`, its weights staying in the archive that they are in.
 
-    Those of less than `size_threshold` bytes are in the graph, where shape inference finds them.
+    Weights of less than `size_threshold` bytes are in the graph, so that shape inference finds them.
 
     Raises: EncodeError if they are in none, or where a reference from `destination` to it would not work.
     """
@@ -127,7 +127,7 @@ def _linked(model: Model, size_threshold: int) -> tuple[File, list[Entry], dict[
             known[span.file] = _entries(span.file)
             payloads[span.file] = {(entry.payload_offset, entry.nbytes) for entry in known[span.file][:-1]}
         if (span.file_offset, span.nbytes) in payloads[span.file]:
-            raw_source(tensor)  # raises where it is not what the type and the dims demand
+            raw_source(tensor)  # raises if the size does not fit the type and the dims
             _check_alignment(tensor, where, span)
             linked[id(tensor)] = span
             used[span.file] = None
@@ -141,7 +141,7 @@ def _linked(model: Model, size_threshold: int) -> tuple[File, list[Entry], dict[
 
 
 def _entries(file: File) -> list[Entry]:
-    """The entries of the archive in a file; none, where it is no archive."""
+    """The entries of the archive in a file; none if it is not an archive."""
     try:
         return read_entries(file.span())
     except DecodeError:
@@ -149,7 +149,7 @@ def _entries(file: File) -> list[Entry]:
 
 
 def _check_alignment(tensor: Tensor, where: str, span: FileSpan) -> None:
-    """Raises EncodeError where a program that maps the archive could not use the tensor in place."""
+    """Raises EncodeError if a program that maps the archive could not use the tensor in place."""
     unit = max(dtypes.BY_NUMBER[tensor.data_type or 0].bits // 8, 1)
     if span.file_offset % unit:
         raise EncodeError(
@@ -160,7 +160,7 @@ def _check_alignment(tensor: Tensor, where: str, span: FileSpan) -> None:
 
 
 def _check_place(archive: File, destination: Path) -> list[Loss]:
-    """What some programs do not take, where a graph at `destination` refers to the archive.
+    """What some programs do not accept if a graph at `destination` refers to the archive.
 
     Raises: EncodeError if hardly any does.
     """

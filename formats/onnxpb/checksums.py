@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def checksums_of(model: Model) -> Iterator[Checksum]:
-    """What each tensor says of the file that it is in, and the archive that the model is linked to of its entries."""
+    """The checksum that each tensor has for its file, and that the linked archive has for its entries."""
     yield from archive_links.checksums_of(model)
     for where, tensor in walk.external_tensors(model):
         told = next((entry.value or "" for entry in tensor.external_data if entry.key == "checksum"), None)

@@ -1,7 +1,7 @@
-"""The ciphers of encrypted models, by ranges: any part of a text by itself, and the tag of a whole in one pass.
+"""The ciphers of encrypted models, by ranges: any part of a text by itself, and the tag of the whole in one pass.
 
-GCM and ChaCha20-Poly1305 each combine a stream of key bytes that is addressed by a counter with a checksum under a
-key of the ciphertext. What comes in order goes through the library's own AES-GCM. Two things that it lacks are put
+GCM and ChaCha20-Poly1305 each have two parts: a stream of key bytes, addressed by a counter, and a checksum of the
+ciphertext under a key. Data that come in order go through the library's own AES-GCM. Two things that it lacks are put
 together here from its parts: a range of a text by itself, by the counter of its first block, and ChaCha20-Poly1305 of a
 text that is not in memory. This is the only module that imports `cryptography`.
 
@@ -35,7 +35,7 @@ CHACHA_FIRST_COUNTER = 1  # 0 makes the key of the tag
 
 
 class Stream(ABC):
-    """Key bytes that are combined with a text, which encrypts and decrypts alike."""
+    """Key bytes that are combined with a text. The same operation encrypts and decrypts."""
 
     __slots__ = ("_header", "_key", "_nonce")
 
@@ -85,8 +85,8 @@ class AesGcm(Stream):
 class AesGcmTag(Digester):
     """The tag of AES-GCM, from the ciphertext.
 
-    The library tells a tag only of what it encrypts itself, in order. So the ciphertext, which may have been made by
-    ranges, is turned into the text again and given to it.
+    The library gives a tag only for data that it encrypts itself, in order. The ciphertext may have been made by
+    ranges. So it is decrypted, and the library gets the text.
     """
 
     __slots__ = ("_library", "_stream")
@@ -181,7 +181,7 @@ def decrypt_cbc(key: bytes, previous: bytes, data: bytes | memoryview) -> bytes:
 def new_piece_check() -> Callable[[int, bytes], bytes]:
     """A checksum of numbered pieces of data, 16 bytes each, under a key that nobody knows.
 
-    It tells in this process whether a piece is what it was, also where somebody would like it not to.
+    It shows in this process whether a piece is unchanged, even if somebody changes pieces on purpose.
     """
     library = AESGCM(secrets.token_bytes(32))
     return lambda number, data: library.encrypt(number.to_bytes(12, "big"), b"", data)

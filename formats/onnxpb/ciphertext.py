@@ -1,6 +1,6 @@
-"""Texts and ciphertexts as sources: bytes that are encrypted or decrypted when somebody asks for them.
+"""Texts and ciphertexts as sources: bytes that are encrypted or decrypted when they are read.
 
-By which cipher, functions tell; how the parts of a file lie is in `crypt.py`. Offsets and sizes are in bytes.
+The caller passes functions for the cipher. `crypt.py` has the layout of a file. Offsets and sizes are in bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 CHECK_BYTES = 16
 CBC_BLOCK_BYTES = 16
-PIECE_BYTES = 1 << 16  # decrypted at a time: what the smallest read costs
+PIECE_BYTES = 1 << 16  # decrypted at a time, even for the smallest read
 
 
 class Computed(Source):
@@ -76,7 +76,7 @@ class Range(Computed):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StreamCiphertext(Computed):
-    """A text combined with a stream of key bytes, any range by itself; `combine` gets an offset and what is there."""
+    """A text combined with a stream of key bytes, any range by itself; `combine` gets an offset and the bytes there."""
 
     plaintext: Source
     combine: Callable[[int, memoryview], bytes]
@@ -103,8 +103,8 @@ class StreamCiphertext(Computed):
 class ChainedCiphertext(Computed):
     """A padded text in a mode where each block needs the one before it; `encrypt` gets that block, and whole blocks.
 
-    Meant to be read from the start on. The last block of every piece is remembered, so that reading can go on there
-    or start again; by one thread at a time.
+    It should be read from the start. The last block of every piece is remembered, so that reading can go on there
+    or start again. Only one thread at a time may read.
 
     Spec: RFC 5652, 6.3 (padding).
     """
@@ -148,7 +148,7 @@ class ChainedCiphertext(Computed):
 
 
 class Pieces:
-    """A ciphertext in pieces that must be the same whenever they are read.
+    """A ciphertext in pieces, which must be the same at every reading.
 
     It starts at `file_offset` of `source`; `lead_nbytes` of what precedes a piece in `source` come with it. `check`
     gives a checksum of `CHECK_BYTES` of a piece and its number.
@@ -167,7 +167,7 @@ class Pieces:
         self._checks = bytearray()
 
     def first_pass(self) -> Iterator[bytes]:
-        """All pieces in order; what they are now they must be from then on."""
+        """All pieces in order. From then on, they must stay as they are now."""
         for number in range(-(-self.nbytes // PIECE_BYTES)):
             piece = self._read(number)
             self._checks += self._check(number, piece)
@@ -176,7 +176,7 @@ class Pieces:
     def read(self, number: int) -> bytes:
         """One piece.
 
-        Raises: CryptError if it is not what it was in the first pass.
+        Raises: CryptError if it changed since the first pass.
         """
         piece = self._read(number)
         expected = self._checks[number * CHECK_BYTES : (number + 1) * CHECK_BYTES]
@@ -191,9 +191,9 @@ class Pieces:
 
 
 def read_ciphertext(source: Source, offset: int, nbytes: int) -> bytes:
-    """A range of a file that had it when it was opened.
+    """A range of a file, which was in the file when it was opened.
 
-    Raises: CryptError if it has it no more.
+    Raises: CryptError if the range cannot be read any more.
     """
     try:
         return source.read(offset, nbytes)

@@ -10,14 +10,14 @@ The key comes from a password and the salt; the text is a serialised ModelProto.
 
 Reading takes a pass over the file that checks the tag, in bounded memory, and remembers a checksum of every piece.
 From then on ranges are decrypted when somebody asks for them, after the pieces that they touch were checked again.
-So nothing is handed out that was not under the tag, also where the file is changed meanwhile, and the text of a large
-model is neither on disk nor in memory as a whole.
+So a reader gets only data that the tag covers, even if the file changes meanwhile. The whole text of a large model is
+neither on disk nor in memory.
 
-`ONNXCRY1` has no tag: a wrong key shows in the padding, or else in that the text is no ModelProto, but a change in the
-middle of a weight does not show at all. Worse, all variants derive the same key from a password and a salt. So whoever
-has an `ONNXCRY3` file and guesses 16 bytes of its text knows one block of AES under that key, which is enough to write
-an `ONNXCRY1` file for it with a text of their own. Therefore such a file is opened only where that is asked for by
-name. Write it only for readers that know nothing else. `docs/security.md` lists all ways from one variant to another.
+`ONNXCRY1` has no tag. With a wrong key, the padding is wrong or the text is not a ModelProto. But nothing shows a
+change in the middle of a weight. Worse, all variants derive the same key from a password and a salt. So whoever has an
+`ONNXCRY3` file and guesses 16 bytes of its text knows one block of AES under that key, which is enough to write an
+`ONNXCRY1` file for it with a text of their own. Therefore such a file is opened only if the caller asks for it by name.
+Write it only for readers that know nothing else. `docs/security.md` lists all ways from one variant to another.
 
 Spec: onnx-light, "Encrypted model I/O"; RFC 8018 (PBKDF2).
 """
@@ -74,7 +74,7 @@ class Variant(NamedTuple):
     title: str
     nonce_nbytes: int
     tag_nbytes: int
-    max_nbytes: int  # of the text; what a counter of 32 bits reaches
+    max_nbytes: int  # the largest text, limited by a counter of 32 bits
 
     @property
     def magic(self) -> bytes:
@@ -113,7 +113,7 @@ def read_model(source: Source, path: Path | None, options: ReadOptions) -> Model
 
 
 def cautions(source: Source, model: Model) -> Iterator[Loss]:
-    """For what in the encrypted model `source`, which was read as `model`, its key does not vouch."""
+    """A loss for each part of the encrypted model `source`, read as `model`, that its key does not protect."""
     if sniff_variant(source.read(0, len(CBC.magic))) is CBC:
         yield Loss("unauthenticated", "", f"{CBC.magic.decode()} files have no tag: {UNVOUCHED}", False)
     outside = [where for where, _ in walk.external_tensors(model)]
@@ -158,7 +158,7 @@ def encrypt(
 ) -> FilePlan:
     """How to write `text`, encrypted, to `path`: in one pass, in bounded memory.
 
-    Salt and nonce are random; to give them is for tests.
+    Salt and nonce are random. Only tests give them.
 
     Raises: CryptError if there is no such variant, or it cannot encrypt that much.
     """
@@ -184,9 +184,9 @@ def encrypt(
 
 
 def decrypt(source: Source, password: bytes, *, allow_encryption: int | None = None) -> Source:
-    """The text of the encrypted model `source`, once that was found intact; ranges are decrypted when asked for.
+    """The text of the encrypted model `source`, after a check that it is intact. Reading a range decrypts it.
 
-    Reads all of `source` once. A variant that cannot be found intact, 1, is opened only where `allow_encryption` is
+    Reads all of `source` once. Variant 1 cannot be checked. It is opened only if `allow_encryption` is
     its number.
 
     Raises: CryptError if the key is wrong, the file was changed or cut short, now or later, or its variant is not
@@ -241,7 +241,7 @@ def by_title(title: str) -> Variant:
 
 
 def check_variant(source: Source, wanted: Variant) -> None:
-    """Nothing, where the encrypted model `source` is of the variant that is wanted.
+    """Return nothing if the encrypted model `source` has the variant that the caller wants.
 
     Raises: CryptError if it is of another one, or none.
     """

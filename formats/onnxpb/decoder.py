@@ -59,15 +59,15 @@ MAX_MESSAGES = 1 << 24  # two bytes can ask for an object of 200, so their numbe
 WHOLE_BYTES = 1 << 24  # a source up to this size is read in one piece
 WINDOW_BYTES = 1 << 16  # of a larger one, only fields up to this size are
 HEAD_BYTES = 1 << 9  # as much as a tensor has in front of its weights
-FIELD_BYTES = 1 << 31  # what is neither message nor weights must fit into memory, and into any protobuf message
+FIELD_BYTES = 1 << 31  # other data than messages and weights must fit into memory, and into any protobuf message
 INLINE_BYTES = 1 << 10  # data this small is kept in memory: cheaper than a place in a file
-BULK_BYTES = 1 << 12  # a list this long is left undecoded: a shorter one is decoded in the time that it takes to ask
-MOVED_BYTES = 1 << 10  # a tensor this large is decoded: it is what is looked for in a list, and then all would be
+BULK_BYTES = 1 << 12  # a list this long is left undecoded; to decode a shorter one costs no more than the check
+MOVED_BYTES = 1 << 10  # a tensor this large is decoded: readers of a list look for it, and would decode the whole list
 TEMPLATE_BYTES = 1 << 9  # the rest of a node this small is looked up: in a large graph there was one like it
 MAX_TEMPLATES = 1 << 12
 
-# How the field data_location with the value EXTERNAL can begin, which whatever refers to other files has: in as few
-# bytes as possible, or with a tag or value in more than it needs.
+# How the field data_location with the value EXTERNAL can begin: in as few bytes as possible, or with a tag or value
+# that is longer than necessary. Every reference to another file has this field.
 _TAG = next(tag for tag, row in tables()["TensorProto"].by_tag.items() if row.name == "data_location")
 _EXTERNAL = [bytes(pair) for pair in ((_TAG, EXTERNAL), (_TAG, EXTERNAL | 0x80), (_TAG | 0x80, 0), (_TAG | 0x80, 0x80))]
 _ANY_EXTERNAL = re.compile(b"|".join(map(re.escape, _EXTERNAL)))
@@ -160,7 +160,7 @@ class FieldsInSource:
 
 
 class _Decoder:
-    """The source being decoded, and what was seen of it so far; `at_once` leaves nothing undecoded.
+    """The source that is decoded, and what was read of it so far. `at_once` leaves nothing undecoded.
 
     A message is the dict of its fields while it is decoded.
     """
@@ -174,7 +174,7 @@ class _Decoder:
         self.parts: dict[tuple[int, str], tuple[dict[str, Any], list[Any]]] = {}
 
     def excess(self, depth: int) -> LimitError:
-        """What to raise where there are too many messages, or one is too deep."""
+        """The error to raise if there are too many messages, or one is too deep."""
         if depth > self.max_depth:
             return LimitError(
                 f"messages are nested more than {self.max_depth} deep; `max_depth` allows up to {DEEPEST}"
@@ -196,7 +196,7 @@ class _Decoder:
         present += parts
 
     def join(self) -> None:
-        """What came in parts is whole."""
+        """Join the fields that came in parts."""
         for (_, name), (values, parts) in self.parts.items():
             values[name] = joined(parts) if isinstance(parts[0], Source) else b"".join(parts)
 
@@ -218,8 +218,8 @@ class _Decoder:
     ) -> None:
         """Merge the fields in the range `start` to `end` of the source into `values`, reading little of it.
 
-        A window, which begins as what was read already, moves over the range; fields that lie in it whole are decoded
-        there.
+        A window moves over the range. At first it has the bytes that were already read. A field that is wholly in the
+        window is decoded there.
         """
         if depth > self.max_depth:
             raise self.excess(depth)
@@ -296,7 +296,7 @@ class _Decoder:
         return self.source.read(position, nbytes)
 
     def group(self, position: int, end: int, tag: int, after: int) -> tuple[bytes, int]:
-        """The bytes from `position` of the source on, as few as hold the field there, and its end in them."""
+        """The bytes from `position` of the source on, just enough for the field there, and its end in these bytes."""
         nbytes = WINDOW_BYTES
         while True:
             nbytes = min(2 * nbytes, end - position)
@@ -313,9 +313,9 @@ class _Decoder:
     def undecoded(
         self, values: dict[str, Any], table: MessageTable, row: FieldRow, sizes: tuple[int, int], depth: int
     ) -> FieldsInSource | None:
-        """Where to leave elements of a field for later, if they are to be left.
+        """The list in which elements of a field are left for later; `None` if they are not left.
 
-        `sizes` are that of all and that of the largest, in bytes.
+        `sizes` are the size of all elements and that of the largest one, in bytes.
         """
         if self.at_once or row.action != BULK:
             return None
@@ -512,8 +512,8 @@ class _Decoder:
     ) -> int:
         """Append the nodes of a run of fields to `nodes` and return its end.
 
-        `place` says what is their tag, where the first one begins and stops, and what is the end of all fields. Of each
-        the names are read, and the rest is that of an equal one if there was one.
+        `place` has their tag, the start and end of the first one, and the end of all fields. The names of each node are
+        read. If an earlier node has an equal rest, that rest is used.
         """
         tag, begin, stop, end = place
         while True:
@@ -576,7 +576,7 @@ def _is_large(window: bytes) -> bool:
 
 
 def _locate(error: FormatError, values: dict[str, Any], row: FieldRow | None, file_offset: int) -> None:
-    """Tell the place of an error in a message with the fields `values`, in whose field of `row` it arose."""
+    """Add the place to an error. It arose in the field of `row` of a message with the fields `values`."""
     if error.file_offset is None:
         error.file_offset = file_offset
     if row:

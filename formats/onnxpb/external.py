@@ -61,9 +61,9 @@ def read_model(source: Source, path: Path | None, options: ReadOptions = READ_DE
 
 
 def locate_data(model: Model, path: Path | None, file: File | None = None, *, hard_links: bool = True) -> Model:
-    """The same model, of which every external tensor knows where its bytes are, for a model read from `path`.
+    """The same model, read from `path`, in which every external tensor knows where its bytes are.
 
-    `file` is what was opened there, where it was.
+    `file` is the file that was opened at `path`, if any.
 
     Raises: DecodeError if there is no graph; ExternalDataError if a place cannot be or may not be read.
     """
@@ -117,9 +117,9 @@ class Moving(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """The tensors of a model that go to data files, and the bytes, by `id`, of those that leave.
+    """The tensors of a model that go to data files, and, by `id`, the bytes of tensors that leave them.
 
-    What is in neither is written as it is.
+    Any other tensor is written as it is.
     """
 
     outside: list[Moving]
@@ -157,7 +157,7 @@ def weights_of(model: Model, options: OnnxOptions) -> Weights:
 
 
 class PlacedModel(NamedTuple):
-    """A model on its way to a file; of the tensors in `inside`, by their `id`, these bytes are the raw data."""
+    """A model that will be written to a file. `inside` has the raw data of tensors that go inside, by their `id`."""
 
     model: Model
     destination: Path
@@ -165,7 +165,7 @@ class PlacedModel(NamedTuple):
 
 
 def plan_files(models: Sequence[PlacedModel], data_files: Outside, losses: Sequence[Loss] = ()) -> WritePlan:
-    """How to write models to one folder, and the data files that they have, alone or in common.
+    """How to write models to one folder, with their own and their shared data files.
 
     Raises: EncodeError or ExternalDataError as `plan_model` does.
     """
@@ -222,7 +222,7 @@ def _goes_outside(tensor: Tensor, source: Source, options: OnnxOptions) -> bool:
 
 
 def _left_behind(tensor: Tensor, where: str, new_checksum: bool) -> Iterator[Loss]:
-    """What the references of a tensor tell of the old data file that does not hold for another one."""
+    """The entries in the reference of a tensor that are only true of the old data file."""
     keys = [entry.key or "" for entry in tensor.external_data]
     if "checksum" in keys and not new_checksum:
         detail = "the checksum of the old data file does not apply to the new one"
@@ -258,7 +258,7 @@ class DataFile:
         return 0
 
     def add(self, offset: int, source: Source) -> None:
-        """Append a source at that offset, which is that of the end or soon after it."""
+        """Append a source at that offset, which is at the end or soon after it."""
         if offset > self.nbytes:
             self.segments.append(_zeros(offset - self.nbytes))
         self.segments.append(source)
@@ -363,7 +363,7 @@ def _referring(tensor: Tensor, location: str, file_offset: int, nbytes: int, che
 
 
 def _with_checksums(file: FilePlan, nonce: str) -> FilePlan:
-    """The same plan, of which the bytes with a checksum in them are written when that is known."""
+    """The same plan. Bytes that contain a checksum are written when that checksum is known."""
     pattern = re.compile(rb"%b[0-9a-f]{%d}" % (nonce.encode(), INDEX_DIGITS))
 
     def render(data: bytes, digests: Mapping[str, bytes]) -> bytes:
@@ -380,7 +380,7 @@ def _with_checksums(file: FilePlan, nonce: str) -> FilePlan:
 
 
 def _names_by_tensor(labels: list[str], stem: str) -> list[str]:
-    """A file name for each tensor, unique also where case does not count."""
+    """A file name for each tensor, unique even if upper and lower case are the same."""
     names: dict[str, str] = {}
     for label in labels:
         plain = re.sub(r"[^A-Za-z0-9_.-]", "_", label)[:100]

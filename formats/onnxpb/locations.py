@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from formats.tensordata.address import Address
     from formats.tensordata.source import FileSpan
 
-ATTEMPTS = 40  # to open a data file to which links lead, as many as Linux follows in a path
+ATTEMPTS = 40  # the most links to follow to a data file, as many as Linux follows in a path
 KEPT_OPEN = 64  # data files held open at a time; a model with a file per tensor can have thousands
 
 _DRIVE = re.compile(r"[A-Za-z]:")
@@ -34,7 +34,7 @@ _IN_MEMORY = re.compile(r"_ORT_MEM_ADDR_|^\*/|^<.*>$")
 
 
 def check_location(location: str) -> None:
-    """Nothing, where `location` names a file in the model's directory or below.
+    """Return nothing if `location` names a file in the model's directory or below.
 
     Raises: ExternalDataError for an empty, absolute or in-memory location, a drive, or a way out by "..".
     """
@@ -51,8 +51,8 @@ class DataFiles:
     """The data files of one model, each opened once, and the ranges of them that are in use.
 
     Without `hard_links`, a file that has further names is refused: one of them may be outside, and not meant for
-    whoever wrote the model. `model_file` is what was opened at `model_path`, where it was. The archive of a `link` must
-    be the one that the model was linked to, and every tensor in it one of its entries.
+    whoever wrote the model. `model_file` is the file that was opened at `model_path`, if any. The archive of a `link`
+    must be the one that the model was linked to, and every tensor in it one of its entries.
     """
 
     def __init__(
@@ -111,19 +111,19 @@ class DataFiles:
         return span
 
     def _check_link(self, location: str, file: File) -> None:
-        """Raises ExternalDataError where the file should be the archive of the link, and is another one."""
+        """Raises ExternalDataError if the file should be the archive of the link, but is another file."""
         if self._link is not None and posixpath.normpath(location) == self._link.archive:
             from formats.onnxpb.archive_links import payloads_of
 
             self._payloads[file] = payloads_of(self._link, file)
 
     def _check_entry(self, file: File, offset: int, nbytes: int) -> None:
-        """Raises ExternalDataError where the file is the archive of the link, and the range none of its entries."""
+        """Raises ExternalDataError if the file is the archive of the link, but the range is not one of its entries."""
         if file in self._payloads and (offset, nbytes) not in self._payloads[file]:
             raise ExternalDataError(f"the bytes {offset} to {offset + nbytes} are not an entry of the archive")
 
     def open(self, location: str) -> File:
-        """The file at `location`, where policy allows it.
+        """The file at `location`, if policy allows it.
 
         A symbolic link may lead anywhere in the model's own directory, or in that of the file which the model's own
         path resolves to: the layout of the Hugging Face cache, where both are links into one folder of blobs.

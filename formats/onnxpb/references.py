@@ -23,9 +23,9 @@ _USUAL = frozenset(("dims", "data_type", "name", *STORAGE))
 
 
 def referring(tensor: Tensor, places: Mapping[str, str]) -> Tensor:
-    """What to encode in place of the tensor, so that its elements are external, where the entries `places` say.
+    """The tensor to encode instead, whose elements are external, at the place in the entries `places`.
 
-    Where it has no fields but the usual ones, that is a tensor of which all is in its `unknown_fields`.
+    If it has only the usual fields, the result is a tensor with everything in its `unknown_fields`.
     """
     values = vars(tensor)
     name = values.get("name")

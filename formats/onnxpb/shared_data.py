@@ -1,6 +1,6 @@
-"""Data files that are there before a model is written: those of others, and those that it leaves without a model.
+"""Data files that exist before a model is written: those of other models, and those that no model will use then.
 
-Whoever replaces one to which another model in the folder refers changes that model, too.
+If another model in the folder refers to a data file, replacing the file changes that model, too.
 
 Spec: onnx.proto, `TensorProto.external_data`.
 """
@@ -49,9 +49,9 @@ def check_shared_data(plan: WritePlan, overwrite: bool) -> list[Loss]:
 
 
 def left_behind(plan: WritePlan) -> Iterator[Loss]:
-    """A loss for each data file of a model that the plan replaces to which no model in the folder refers then.
+    """The plan replaces a model: a loss for each of its data files to which no model in the folder refers then.
 
-    Nobody removes it: programs elsewhere may need it.
+    The file is not removed: programs elsewhere may need it.
     """
     models = [file.path for file in plan.files[-plan.models :]]
     folder = models[-1].parent

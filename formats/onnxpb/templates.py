@@ -1,4 +1,4 @@
-"""Nodes that are decoded quickly: the names of its own come first, and the rest is like that of many others.
+"""Decodes nodes quickly: a node's own names come first, and the rest is equal to that of many other nodes.
 
 Without this, it takes 1.8 times as long to read 40,000 nodes, and 2.5 times to change and save them.
 
@@ -30,7 +30,7 @@ MOST_COPIES = 1 << 10  # that are made at once
 def names_in_front(values: dict[str, Any], data: bytes, position: int, end: int) -> int:
     """The position behind the names with which the node in `data[position:end]` begins; they are in `values`.
 
-    Whatever is unusual about a name is left to those who decode the rest.
+    If anything about a name is unusual, the caller decodes it with the rest.
     """
     inputs: list[str] = []
     outputs: list[str] = []
