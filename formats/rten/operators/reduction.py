@@ -51,7 +51,7 @@ def reduce_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
 
 
 def _of_each_element(op_type: str | None, context: Context, data: str) -> str:
-    """What a reduction makes of a single element."""
+    """The result of a reduction of a single element."""
     if op_type in (ReduceL1.name, ReduceL2.name):
         return context.op(elementwise.Abs, data)
     if op_type == ReduceSumSquare.name:
@@ -83,7 +83,7 @@ def reduction(node: Node, context: Context) -> list[Node] | None:
 def reduction_raised(node: Node, context: Context) -> list[Node]:
     """The axes are an input; where there already is one, RTen looks at nothing else.
 
-    Of what may be empty they are counted from the front, since onnxruntime does not reduce it along others.
+    If the data may be empty, axes are counted from the front: onnxruntime does not reduce along negative axes then.
     """
     axes, dims = get_ints(node, "axes"), context.dims(node.input[0])
     given = context.scope.ints(node.input[1]) if context.optional(1) else axes
@@ -106,10 +106,10 @@ _IN_32_BITS = widened((0,))
 
 
 def _or_of_nothing(own: Deviation | None) -> Deviation:
-    """A rule of a reduction, and what onnxruntime makes of tensors without elements."""
+    """A rule of a reduction, and the result of onnxruntime for tensors without elements."""
 
     def rule(node: Node, context: Context) -> str:
-        """What is left open of one reduction, or done by onnxruntime alone."""
+        """What ONNX does not define for one reduction, or what only onnxruntime does."""
         dims, axes = context.dims(node.input[0]), context.optional(1)
         held = context.scope.ints(axes) if axes else ()
         may_be_empty = dims is None or not all(isinstance(dim, int) and dim > 0 for dim in dims)
@@ -123,7 +123,7 @@ def _or_of_nothing(own: Deviation | None) -> Deviation:
 def _spec(
     name: str, *rewritings: Rewriting, since: Release = RELEASES[0], version: int = 18, **more: Any
 ) -> OperatorSpec:
-    """The spec of a reduction: what all have in common, its own rewritings, and fields that others lack."""
+    """The spec of a reduction: the common fields, its own rewritings, and its own fields."""
     unspecified = _or_of_nothing(more.pop("unspecified", None))
     return OperatorSpec(
         name,
@@ -277,7 +277,7 @@ def arg_extremum(node: Node, context: Context) -> list[Node] | None:
         return None
     data, axis = context.input(0), get_int(node, "axis")
     largest = int(node.op_type == ArgMax.name)
-    if is_last:  # which the ONNX loader cannot be asked for, and nothing else does unasked
+    if is_last:  # the ONNX loader has no option for this, and no other program does it by default
         data = slicing.flipped(context, data, context.int64_scalar(axis))
     found = context.op_outputs(TopK, [data, context.int64([1])], 2, axis=axis, largest=largest)[1]
     if is_last:

@@ -1,7 +1,7 @@
-"""Images resized and sampled: what RTen's kernel has a word for as it is, everything else written out.
+"""Images resized and sampled: RTen's kernel is used if it has an option for the case; all else is written out.
 
-With fixed sizes, any interpolation is a matrix along each axis: indices to gather where there is one element in each
-row, a product otherwise.
+With fixed sizes, any interpolation is a matrix along each axis. If each row has one element, the elements are gathered.
+Otherwise the data are multiplied with the matrix.
 
 Spec: ONNX, Operators.md, Resize.
 """
@@ -107,7 +107,7 @@ def _after(before: Dim, scale: float) -> Dim:
 
 
 def _axes(node: Node, context: Context) -> list[Axis] | None:
-    """What becomes of each axis, as far as it is known; `None` where not even their number is."""
+    """How each axis is resized, as far as it is known; `None` if the number of axes is unknown."""
     dims, scales, sizes = context.dims(context.input(0)), _scales(context), context.optional(3)
     roi = context.scope.numbers(context.optional(1)) if context.optional(1) else None
     factors = context.scope.numbers(scales) if scales else None
@@ -131,7 +131,7 @@ NATIVE_MODES = ("nearest", "linear")
 
 
 def _is_spoken(node: Node) -> bool:
-    """Whether RTen has words for the attributes."""
+    """Whether RTen has options for the attributes."""
     return (
         get_string(node, "coordinate_transformation_mode", "half_pixel") in NATIVE_COORDINATES
         and get_string(node, "mode", "nearest") in NATIVE_MODES
@@ -157,14 +157,14 @@ def _numbers_of(axis: Axis) -> list[float]:
 
 
 def _has_corners(axes: list[Axis]) -> bool:
-    """Whether RTen divides by no number of steps that is zero: of images it does so for axes that do not change too."""
+    """Whether RTen never divides by a number of steps that is zero. For images, unchanged axes count, too."""
     sizes = [axis.after for axis in axes[-NATIVE_AXES:]]
     is_line = len(axes) == NATIVE_RANK - 1 and axes[1].before in (None, axes[1].after)  # which it takes for a row
     return len(axes) > 1 and not is_line and all(map(_is_several, sizes))
 
 
 def _is_copy(axes: list[Axis]) -> bool:
-    """Whether no size changes, in which case runtimes move nothing."""
+    """Whether no size changes. Then runtimes move no elements."""
     return all(axis.before is not None and axis.before == axis.after for axis in axes)
 
 
@@ -199,7 +199,7 @@ def _element(context: Context, vector: str, place: int) -> str:
 
 
 def _line(context: Context, place: int, rank: int, axis: Axis, ratio: str) -> Line:
-    """One axis whose sizes are known only when the model runs; `ratio` is a scale that the sizes are rounded for."""
+    """One axis whose sizes only a run tells; `ratio` is a scale for which the sizes are rounded."""
     scales, sizes, region = _scales(context), context.optional(3), context.optional(1)
     before = _element(context, shape.sizes_of(context, context.input(0), place, place + 1), 0)
     if ratio or scales:
@@ -243,7 +243,7 @@ _CHOICES = ("axes", "keep_aspect_ratio_policy")
 
 
 def _of_all(context: Context, given: str, axes: list[int], others: list[str]) -> str:
-    """A vector with an element for each axis: those of some axes are given."""
+    """A vector with an element for each axis; the elements of some axes are given."""
     parts = list(others)
     for place, axis in enumerate(axes):
         parts[axis] = context.op(slicing.Slice, given, context.int64([place]), context.int64([place + 1]))
@@ -253,7 +253,7 @@ def _of_all(context: Context, given: str, axes: list[int], others: list[str]) ->
 def _of_one_ratio(
     node: Node, context: Context, axes: list[int], region: str, ends: list[tuple[float, float]]
 ) -> list[Node]:
-    """Some axes resized by one ratio, that of the axis that grows least or most; the ends are those of a region."""
+    """Some axes resized by one ratio: that of the axis that grows least or most. The ends are those of a region."""
     data, sizes = context.input(0), context.optional(3)
     dims, held = context.dims(data) or (None,) * len(ends), context.scope.ints(sizes)
 

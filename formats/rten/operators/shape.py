@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def shape_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
-    """One dim: how many axes are asked for."""
+    """One dim: the number of axes that the node reads."""
     dims = types[0].dims
     if dims is None:
         return [(None,)]
@@ -87,7 +87,7 @@ Identity = OperatorSpec(
 
 
 def _remaining_dim(source: Dims | None, target: Dims) -> Dim:
-    """The size that -1 stands for: everything of `source` that `target` does not name otherwise."""
+    """The size that -1 stands for: the product of `source`, divided by the other sizes of `target`."""
     if source is None:
         return None
     left, right = list(source), [dim for dim in target if dim != -1]
@@ -106,7 +106,7 @@ def _remaining_dim(source: Dims | None, target: Dims) -> Dim:
 
 
 def reshape_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
-    """The dims that the second input asks for, with 0 copied and -1 computed."""
+    """The dims that the second input gives, with 0 copied and -1 computed."""
     source, target = types[0].dims, scope.contents_of(node.input[1])
     if target is None:
         return [unknown_dims((types[1].dims or (None,))[0])]
@@ -133,7 +133,7 @@ Reshape = OperatorSpec(
 
 
 def flatten_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
-    """Two dims: the product before the axis and that from it on."""
+    """Two dims: the product before the axis, and the product from the axis on."""
     dims = types[0].dims
     if dims is None:
         return [(None, None)]
@@ -335,7 +335,7 @@ def depth_to_space_dims(node: Node, scope: Scope, types: list[ValueType]) -> lis
 
 
 def sizes_of(context: Context, data: str, start: int, end: int) -> str:
-    """Some of the dims of a value, as a vector that is constant where they are fixed."""
+    """Some of the dims of a value, as a vector. It is constant if they are fixed."""
     dims = context.dims(data)
     part = None if dims is None else dims[start:end]
     if part is not None and all(isinstance(size, int) for size in part):
@@ -344,7 +344,7 @@ def sizes_of(context: Context, data: str, start: int, end: int) -> str:
 
 
 def size_of(context: Context, data: str, start: int, end: int) -> str:
-    """The product of some of the dims of a value, a vector of one: -1 stands for none where another dim may be zero."""
+    """The product of some of the dims of a value, a vector of one. -1 is not used if another dim may be zero."""
     sizes = sizes_of(context, data, start, end)
     held = context.scope.ints(sizes) if context.scope.constant(sizes) is not None else None
     if held is not None:
@@ -361,7 +361,7 @@ def quotient(context: Context, sizes: str, divisor: int) -> str:
 
 
 def joined(context: Context, *parts: str) -> str:
-    """Vectors of sizes one after the other, a constant where all of them are."""
+    """Vectors of sizes, one after the other. The result is constant if all of them are."""
     held = [context.scope.ints(part) if context.scope.constant(part) is not None else None for part in parts]
     if all(numbers is not None for numbers in held):
         return context.int64(number for numbers in held for number in numbers or ())

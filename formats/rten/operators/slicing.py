@@ -31,7 +31,7 @@ def _slice_input(node: Node, scope: Scope, place: int) -> tuple[int, ...] | None
 
 
 def _sliced(data: Sequence[T], start: int, end: int, step: int) -> Sequence[T]:
-    """A part as ONNX slices it: backwards, what begins in front of the first element begins at it."""
+    """A part as ONNX slices it. A slice backwards that begins before the first element begins at the first element."""
     return data[max(start, -len(data)) if step < 0 and data else start : end : step]
 
 
@@ -193,7 +193,7 @@ def split_input(node: Node, context: Context) -> list[Node] | None:
 
 
 def _equal_parts(node: Node, context: Context, count: int) -> str:
-    """The sizes of so many parts, of which the last ones may be small or empty, where only the run tells of what."""
+    """The sizes of a number of parts, if only a run tells the total. The last parts may be small or empty."""
     total = context.op(
         indexing.Gather, context.op(shape.Shape, context.input(0)), context.int64_scalar(get_int(node, "axis")), axis=0
     )
@@ -273,7 +273,7 @@ def concat_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
 
 
 def concat_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
-    """The inputs, one after the other; unknown elements where an input's length is all that is known of it."""
+    """The inputs, one after the other; unknown elements if only the length of an input is known."""
     result: list[Dim] = []
     for name, entry in zip(node.input, types, strict=True):
         if entry.dims is None or len(entry.dims) != 1:
@@ -327,6 +327,6 @@ ReverseSequence = OperatorSpec(
 
 
 def flipped(context: Context, name: str, axis: str) -> str:
-    """The value with one axis backwards."""
+    """The value with one axis reversed."""
     last, beyond = context.int64([-1]), context.int64([-INT64_MAX])
     return context.op(Slice, name, last, beyond, shape.as_vector(context, context.cast(axis, INT64)), last)

@@ -29,7 +29,7 @@ RTEN_DOMAIN: Final = "rten"  # of the nodes of a model that was read from a .rte
 Rewriting: TypeAlias = "Callable[[Node, Context], list[Node] | None]"
 # `(node, context)`, of RTen's node with the inputs that ONNX wants: the nodes that compute the same in ONNX.
 Raising: TypeAlias = "Callable[[Node, Context], list[Node]]"
-# `(node, context)`: what RTen computes otherwise than ONNX says of the same node, in words; empty where nothing.
+# `(node, context)`: how RTen's results differ from what ONNX says of the same node, in words; empty if they do not.
 Deviation: TypeAlias = "Callable[[Node, Context], str]"
 # `(node, scope, types of the inputs)`: what is known of the outputs. See `rules.py`.
 DimsRule: TypeAlias = "Callable[[Node, Scope, list[ValueType]], Sequence[Dims | None]]"
@@ -42,10 +42,10 @@ BodyRule: TypeAlias = "Callable[[Node, list[ValueType]], list[ValueType]]"
 
 
 class FieldKind(Enum):
-    """How the value of an ONNX attribute and of a field of an attribute table become one another."""
+    """How to convert between the value of an ONNX attribute and that of a field of an attribute table."""
 
     INT = "INT"  # must fit the field
-    BOUND = "BOUND"  # an integer of which the nearest that fits means the same
+    BOUND = "BOUND"  # an integer; the nearest one that fits means the same
     BOOL = "BOOL"  # an ONNX integer
     FLOAT = "FLOAT"
     INTS = "INTS"
@@ -60,7 +60,7 @@ class Field(NamedTuple):
 
     name: str
     kind: FieldKind
-    default: Any = None  # what an absent attribute means, in ONNX terms; None leaves the field absent
+    default: Any = None  # the meaning of an absent attribute, in ONNX terms; None leaves the field absent
     attribute: str = ""  # where ONNX has another name
     choices: Mapping[Any, str | None] = {}  # ONNX value to enumerator; the first of several is what reading gives
     minimum: int = INT32_LIMITS[0]  # of an integer; 0 stands for an unsigned field
@@ -73,12 +73,12 @@ class Field(NamedTuple):
         return self.attribute or self.name
 
 
-ONES: Final = ((1,), (1, 1), (1, 1, 1))  # lists that say of each axis that nothing is asked for
+ONES: Final = ((1,), (1, 1), (1, 1, 1))  # lists with a value without effect for each axis
 ANY: Final = ("any",)  # an attribute that does not change what inference computes, or is implied by the inputs
 
 
 def axis_field(default: int | None) -> Field:
-    """The field of an axis; required where there is no default."""
+    """The field of an axis; required if there is no default."""
     return Field("axis", FieldKind.INT, default, required=default is None)
 
 
@@ -91,7 +91,7 @@ KEEP_DIMS: Final = Field("keep_dims", FieldKind.BOOL, 1, "keepdims")
 
 
 class Row(NamedTuple):
-    """How a .rten file holds an operator. `inputs` and `outputs` are the most that it takes, `None` without a limit."""
+    """How a .rten file holds an operator. `inputs` and `outputs` are the most that it accepts, `None`: no limit."""
 
     inputs: int | None
     outputs: int | None = 1
@@ -103,18 +103,18 @@ class Row(NamedTuple):
 
 
 class OnnxForm(NamedTuple):
-    """How RTen's ONNX loader reads an operator, where its row does not say so, and since when ONNX has that form.
+    """How RTen's ONNX loader reads an operator, if its row does not say so, and since when ONNX has that form.
 
-    An attribute that the loader does not read, or whose value it does not take, stops it.
+    The loader stops at an attribute that it does not read, and at a value that it does not accept.
 
     Spec: RTen, op_registry/onnx_registry.rs; ONNX, Changelog.md.
     """
 
     row: Row | None = None  # of an operator that only the ONNX loader has
     takes: Mapping[str, tuple[Any, ...]] = {}  # attributes without a field, and the values that it takes
-    inputs: Mapping[str, int] = {}  # attributes of older operator sets, and the places of the inputs that it makes them
-    defaults: Mapping[str, Any] = {}  # what an absent attribute means to it, where ONNX says something else
-    is_native: bool = False  # its kernel computes what ONNX Runtime's operator does, wherever it takes the node
+    inputs: Mapping[str, int] = {}  # attributes of older operator sets, and the places of the inputs that replace them
+    defaults: Mapping[str, Any] = {}  # the meaning of an absent attribute, if it differs from ONNX
+    is_native: bool = False  # its kernel computes the same as ONNX Runtime's operator for every node that it accepts
     ranks: Mapping[int, int] = {}  # the axes that inputs of a native operator must have
     lacks_outputs: tuple[int, ...] = ()  # places before the last output that it gives
     version: int = 13  # the operator set since which ONNX has what rewritings write, types included
@@ -125,11 +125,12 @@ PLAIN_FORM: Final = OnnxForm()
 
 
 class Signature(NamedTuple):
-    """Which element types the inputs have in ONNX, where RTen has but one type of integer.
+    """The element types that inputs have in ONNX, since RTen has only one type of integer.
 
-    `inputs` has a letter for each input, of which the last stands for all further ones; `output` is that of the first
-    output. An integer of RTen is INT32, INT64 or BOOL in ONNX. A letter stands for what an input takes of these; for
-    inputs that are no integers it says nothing. Capitals are types that several inputs and outputs of a node share.
+    `inputs` has a letter for each input; the last letter is for all further inputs. `output` is the letter of the first
+    output. An integer of RTen is INT32, INT64 or BOOL in ONNX. A letter stands for those types that an input accepts.
+    It says nothing of inputs that are not integers. A capital is a type that several inputs and outputs of a node
+    share.
 
         N  one type of numbers           A  the same, or BOOL        I  INT32 or INT64, shared by indices
         n  INT32 or INT64                i  INT32 or INT64           l  INT64
@@ -165,7 +166,7 @@ OF_FIRST: Final = (of_input(0),)
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class OperatorSpec:
-    """All that is known of one operator, in its newest form. It is a symbol too: there is one object an operator."""
+    """All that is known of one operator, in its newest form. It is a symbol, too: each operator has one object."""
 
     name: str = field(kw_only=False)
     row: Row | None = field(default=None, kw_only=False)  # how a .rten file holds it; `None`: no release of RTen has it
@@ -173,10 +174,10 @@ class OperatorSpec:
 
     # What is known of its outputs.
     dims: DimsRule | None = None
-    elements: tuple[ElementRule, ...] = OF_FIRST  # of each output; the last holds for all further ones
+    elements: tuple[ElementRule, ...] = OF_FIRST  # of each output; the last is for all further ones
     contents: ContentsRule | None = None  # what a small integer output holds
     range: RangeRule | None = None  # between which numbers the integers of its outputs are
-    is_bounding: bool = False  # what is known of one input bounds its output, whatever the others hold
+    is_bounding: bool = False  # one known input bounds its output, for all contents of the others
     body: BodyRule | None = None  # what the inputs of its subgraph are
     makes_sequence: bool = False
     sizes: tuple[int, ...] = ()  # the inputs that are dims, or numbers of elements
@@ -188,7 +189,7 @@ class OperatorSpec:
     older: tuple[Rewriting, ...] = ()
     rewritings: tuple[Rewriting, ...] = ()
     narrow: Rewriting | None = None
-    is_plain: bool = False  # nothing but attributes, types and the outputs that are wanted decides what becomes of it
+    is_plain: bool = False  # only its attributes, types and used outputs decide how it is rewritten
     faults: tuple[Fault, ...] = ()  # that its rewritings avoid, or that its deviation tells
     bounds: tuple[int, ...] = ()  # the inputs in which any large number means "no limit"
 
@@ -198,14 +199,14 @@ class OperatorSpec:
     signature: Signature = UNTYPED
     ranks: Mapping[int, int] = field(default_factory=dict)  # the axes that an input must have; RTen takes any number
     raised: Raising | None = None  # where ONNX writes the node otherwise
-    raised_version: int = 0  # the operator set that has the form that is written, where it is newer than others need
+    raised_version: int = 0  # the operator set with the written form, if newer than others need
     deviation: Deviation | None = None
     # On the way to RTen: what RTen computes otherwise of a node as we write it, on ties, NaN, signed zero, half steps.
     told: Deviation | None = None
-    unspecified: Deviation | None = None  # where ONNX leaves open what comes out, and RTen and onnxruntime differ
+    unspecified: Deviation | None = None  # if ONNX does not define the result, and RTen and onnxruntime differ
 
     def row_for(self, target: Target) -> Row | None:
-        """How the loader that is written for has the operator; `None` where one of the releases lacks it."""
+        """How the loader of the target has the operator; `None` if one of the releases lacks it."""
         row = self.onnx.row or self.row if target.is_onnx else self.row
         return row if row is not None and target.has(row) else None
 

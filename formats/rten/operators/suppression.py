@@ -40,18 +40,18 @@ if TYPE_CHECKING:
 
 
 class Span(NamedTuple):
-    """Where boxes begin and end along one axis."""
+    """The start and the end of boxes along one axis."""
 
     start: str
     end: str
 
     def length(self, context: Context) -> str:
-        """How long they are."""
+        """The lengths of the boxes."""
         return context.op(elementwise.Sub, self.end, self.start)
 
 
 class Candidates(NamedTuple):
-    """The boxes that one may be chosen of: those with a score that is high enough, and behind them one that is none."""
+    """The boxes to choose from: those with a high enough score, and after them one entry that is not a box."""
 
     corners: str  # images, boxes, 4
     scores: str
@@ -93,7 +93,7 @@ def _numbers(context: Context, corners: str, axis: int) -> tuple[str, ...]:
 
 
 def _spans(context: Context, numbers: Sequence[str], is_centred: bool) -> tuple[Span, Span]:
-    """The rows and the columns that boxes take up."""
+    """The rows and the columns that boxes cover."""
     if not is_centred:
         top, left, bottom, right = numbers
         rows, columns = (
@@ -115,7 +115,7 @@ def _area(context: Context, spans: tuple[Span, Span]) -> str:
 
 
 def _overlapping(context: Context, chosen: tuple[Span, Span], boxes: tuple[Span, Span], limit: str) -> str:
-    """Which boxes have more than a share of the area in common with the chosen one."""
+    """The boxes that share more than a given part of the area with the chosen box."""
     zero = context.scalar(0.0)
     common = []
     for one, other in zip(chosen, boxes, strict=True):
@@ -185,7 +185,7 @@ def non_max_suppression(node: Node, context: Context) -> list[Node] | None:
     given = _candidates(context)
     most = _scalar(context, context.input(2))
     overlap = _scalar(context, context.optional(3)) if context.optional(3) else context.scalar(0.0)
-    none = _scalar(context, shape.sizes_of(context, given.scores, 2, 3))  # the place of the box that is none
+    none = _scalar(context, shape.sizes_of(context, given.scores, 2, 3))  # the place of the entry that is not a box
     none = context.op(elementwise.Sub, none, context.int64_scalar(1))
     body = _body(node, context, given, (most, overlap), none)
     # RTen cannot collect what no step gives.

@@ -1,4 +1,4 @@
-"""The nodes of decision trees in arrays, as the operators of ONNX say them in one of two ways.
+"""The nodes of decision trees in arrays. The operators of ONNX have two ways to write such nodes.
 
 Spec: ONNX, Operators-ml.md, TreeEnsemble, TreeEnsembleClassifier and TreeEnsembleRegressor.
 """
@@ -27,7 +27,7 @@ MEMBER = len(MODES)
 
 @dataclass
 class Trees:
-    """The nodes of all trees, in arrays of one element each; those from `leaves` on are leaves."""
+    """The nodes of all trees, in arrays with one element for each node. Nodes from `leaves` on are leaves."""
 
     roots: NDArray[np.int64]
     features: NDArray[np.int64]
@@ -65,7 +65,7 @@ class Trees:
         return len(self.features) - self.leaves
 
     def table(self, count: int, empty: float = 0.0) -> NDArray[Any]:
-        """A row for each leaf, with what it has for each of `count` targets; `empty` where it has nothing.
+        """A row for each leaf, with its number for each of `count` targets; `empty` if it has no number.
 
         Raises: Refused if a leaf has several numbers for a target, which no exporter writes.
         """
@@ -79,7 +79,7 @@ class Trees:
         return found.reshape(self.leaf_count, count)
 
     def has_winners(self) -> bool:
-        """Whether each leaf has a number above zero, and none below: so what it lacks never is the largest."""
+        """Whether each leaf has a number above zero, and none below zero. So a missing number is never the largest."""
         import numpy
 
         wins = numpy.zeros(self.leaf_count, bool)
@@ -110,7 +110,7 @@ class Trees:
         return tree[self.leaves :]
 
     def by_target(self, count: int) -> Trees | None:
-        """The trees in turns for each of the targets, filled up with empty ones; `None` where a tree has several."""
+        """The trees, in turns for each target, filled up with empty trees; `None` if a tree has several targets."""
         import numpy
 
         tree = self.tree_of_leaf()[self.owners]
@@ -132,7 +132,7 @@ class Trees:
         return replace(self, roots=roots.reshape(-1), **arrays)
 
     def always_has(self, count: int) -> list[bool | None]:
-        """For each target, whether each sample gets a number for it, or none; `None` where it depends."""
+        """For each target, whether every sample gets a number for it, or no sample does; `None` if samples differ."""
         import numpy
 
         has = numpy.zeros((self.leaf_count, count), bool)
@@ -181,7 +181,7 @@ def numbered(node: Node, prefix: str) -> Trees:
     leaves = int(count - is_leaf.sum())
     pairs = zip(_ints(node, f"{prefix}_treeids").tolist(), _ints(node, f"{prefix}_nodeids").tolist(), strict=True)
     owners = numpy.asarray([place[pair] for pair in pairs], numpy.int64) - leaves
-    inside = owners >= 0  # what nodes have that are no leaves is not looked at
+    inside = owners >= 0  # numbers of nodes that are not leaves are ignored
     splits, weights = floats_of(node, "nodes_values"), floats_of(node, f"{prefix}_weights")
     if splits is None or weights is None:
         raise Refused("has no values or no weights")
@@ -205,7 +205,7 @@ def _array(node: Node, name: str) -> NDArray[Any]:
 def placed(node: Node) -> Trees:
     """The trees of a TreeEnsemble, whose nodes and leaves are in lists of their own.
 
-    A node that asks for members of a set becomes a chain of nodes, each of which asks for one.
+    A node that tests for members of a set becomes a chain of nodes. Each of them tests for one member.
     """
     import numpy
 

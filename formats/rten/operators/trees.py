@@ -1,7 +1,7 @@
 """Ensembles of decision trees as lookups in tables of their nodes, one level of all trees at a time.
 
-A sample has a place in each tree. A level looks up what the nodes at these places ask, and moves on to the child that
-the answer leads to; a leaf leads to itself. The numbers in the leaves are added up in the order of the trees, as ONNX
+A sample has a place in each tree. A level looks up the conditions of the nodes at these places, and moves on to the
+child for the answer; a leaf leads to itself. The numbers in the leaves are added up in the order of the trees, as ONNX
 Runtime does, so that scores are the same to the last bit, and no label differs.
 
 Spec: ONNX, Operators-ml.md, TreeEnsemble; what it leaves open is as ONNX Runtime computes it.
@@ -53,7 +53,7 @@ AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 
 @dataclass
 class Walk:
-    """The leaves that samples come to: one for each of the trees, in columns."""
+    """The leaves that samples reach: one for each of the trees, in columns."""
 
     context: Context
     trees: Trees
@@ -98,7 +98,7 @@ class Walk:
         return self.context.op(comparison.Equal, value, self.context.array(1, INT32))
 
     def leaves(self, data: str) -> str:
-        """The places of the leaves that samples come to, counted from the first leaf."""
+        """The places of the leaves that samples reach, counted from the first leaf."""
         import numpy
 
         context, trees = self.context, self.trees
@@ -125,7 +125,7 @@ class Walk:
         return context.op(elementwise.Sub, place, context.array(trees.leaves, INT32))
 
     def total(self, data: str, count: int, aggregate: str) -> str:
-        """What all trees say of each target: a row for each sample."""
+        """The results of all trees for each target: a row for each sample."""
         import numpy
 
         context, infinity = self.context, numpy.inf

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def raised_lists(node: Node, axes: int) -> dict[str, Any]:
-    """Strides, and pads where they count, which is not with SAME_UPPER; NOTSET is the default.
+    """Strides, and pads unless `auto_pad` is SAME_UPPER; NOTSET is the default.
 
-    They are there even if they are the default: RTen's loader of ONNX does not find out how many axes there are.
+    They are written even if they are the default: RTen's loader of ONNX does not find out the number of axes.
     """
     same = get_string(node, "auto_pad") == "SAME_UPPER"
     return {
@@ -41,7 +41,7 @@ VOLUME_AXES = 3
 
 
 class Window(NamedTuple):
-    """How a window moves over the spatial axes: one entry an axis, but pads, all begins before all ends."""
+    """How a window moves over the spatial axes: one entry for each axis. `pads` has all begins, then all ends."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
@@ -123,7 +123,7 @@ def same_pads(size: int, geometry: Window, axis: int) -> tuple[int, int]:
 
 
 def explicit_pads(context: Context, geometry: Window, data: str) -> tuple[int, ...] | None:
-    """The pads as numbers, or `None` where they are SAME_UPPER, which RTen has, for sizes that are unknown.
+    """The pads as numbers; `None` for SAME_UPPER, which RTen has, if sizes are unknown.
 
     Raises: Refused for SAME_LOWER of unknown sizes.
     """
@@ -153,7 +153,7 @@ def window_attributes(geometry: Window, pads: tuple[int, ...] | None) -> dict[st
 
 
 def differs(node: Node, attributes: dict[str, Any]) -> bool:
-    """Whether the node has other attributes, or leaves some out; `auto_pad` may be left out where it is NOTSET."""
+    """Whether the node has other attributes, or lacks some. `auto_pad` may be absent if it is NOTSET."""
     for name, value in attributes.items():
         found = find(node, name)
         if found is None:
@@ -174,11 +174,11 @@ def pool_size(size: int, geometry: Window, axis: int, *, ceil: bool = False) -> 
     if not ceil:
         return room // stride + 1
     count = -(-room // stride) + 1
-    return count - 1 if (count - 1) * stride >= size + begin else count  # no window only in the end padding
+    return count - 1 if (count - 1) * stride >= size + begin else count  # no window lies only in the end padding
 
 
 def rounding_pads(context: Context, geometry: Window, data: str, pads: tuple[int, ...]) -> tuple[int, ...]:
-    """The pads with which rounding down makes as many outputs as rounding up does without them."""
+    """The pads with which rounding down gives as many outputs as rounding up without these pads."""
     rank, ends = len(geometry.kernel), []
     for axis, (extent, stride) in enumerate(zip(geometry.kernel, geometry.strides, strict=True)):
         begin, end = pads[axis], pads[rank + axis]
