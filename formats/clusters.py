@@ -1,4 +1,4 @@
-"""Clusters that do conversions: the one module that knows of Dask."""
+"""Clusters that do conversions: the only module that uses Dask."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def dask_executor(address: str) -> Iterator[Executor]:
     """An executor whose jobs are done by the workers of a Dask cluster.
 
     `address` is that of the scheduler, such as tcp://10.0.0.1:8786, or the name of the file that it wrote with
-    `--scheduler-file`. Every job is done, whatever Dask has results of already.
+    `--scheduler-file`. Every job is done, even if Dask already has a result for it.
 
-    Raises: MissingPackageError if Dask is not installed; OptionError if that is no address; OSError if no
+    Raises: MissingPackageError if Dask is not installed; OptionError if `address` is not valid; OSError if no
     scheduler answers there.
     """
     with needed("distributed", "jobs on a Dask cluster"):

@@ -1,6 +1,6 @@
-"""What a codec of another package is made of, in one place that stays where it is; docs/codecs.md says how.
+"""The names that codecs of other packages need, in one stable module; docs/codecs.md explains their use.
 
-Every name is imported when it is first used, so that the door of a codec is light. Models and their parts, and the
+Every name is imported when it is first used, so that the import of a codec is fast. Models and their parts, and the
 errors, are in `formats` itself.
 """
 

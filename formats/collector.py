@@ -1,4 +1,4 @@
-"""The garbage collector's part in the time that a model takes."""
+"""Pauses the garbage collector, which would slow down work with models."""
 
 from __future__ import annotations
 

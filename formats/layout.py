@@ -1,4 +1,4 @@
-"""Where everything is in the files of a model, and a picture of it."""
+"""The layout of the files of a model, and a picture of it."""
 # ruff: noqa: A002 - `format` is the word that users know from `load`
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from formats.keywords import ReadKeywords
     from formats.tensordata.file import File
 
-MAX_PADDING_BYTES = 1 << 16  # what no alignment leaves over is called unused
+MAX_PADDING_BYTES = 1 << 16  # a gap that is too large for any alignment is called unused
 COLOURS = {  # of a kind of bytes; tensors alternate between two, so that one can be told from the next
     "header": ("#52616b", "headers"),
     "model": ("#e0a030", "model: graph and names"),
@@ -74,7 +74,7 @@ class FileLayout(NamedTuple):
 def layout(
     path: str | os.PathLike[str], *, format: str | None = None, **options: Unpack[ReadKeywords]
 ) -> tuple[FileLayout, ...]:
-    """What the files of a model consist of, the model file first; `options` are those of `load`.
+    """The regions of the files of a model, the model file first; `options` are those of `load`.
 
     Raises: FormatError if it cannot be read; OSError if a file cannot.
     """
@@ -120,7 +120,7 @@ def _regions(nbytes: int, parts: Iterable[Region], tensors: Iterable[Region]) ->
 
 
 def _filled(parts: Iterable[Region], nbytes: int) -> Iterator[Region]:
-    """The parts of a file of that size, with what is between them as padding."""
+    """The parts of a file of that size, with the gaps between them as padding."""
     position = 0
     for part in (*parts, Region(nbytes, 0, "padding", "")):
         if position < part.file_offset:
@@ -195,7 +195,7 @@ class _Drawing:
         self.y += 8
 
     def row(self, regions: Sequence[Region], start: int, step: int, label: str) -> None:
-        """The `step` bytes from `start` on as one bar, each region at least one pixel wide where there is room."""
+        """The `step` bytes from `start` on as one bar, each region at least one pixel wide if there is room."""
         scale = (WIDTH - MARGIN) / step
         self._elements.append(
             f'<text x="{MARGIN - 8}" y="{self.y + 17}" font-size="11" text-anchor="end" class="scale">{label}</text>'
@@ -259,5 +259,5 @@ class _Drawing:
 
 
 def _escaped(text: str) -> str:
-    """The text as XML can hold it, which has no place for most control characters."""
+    """The text for XML, which does not allow most control characters."""
     return escape("".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text))

@@ -1,4 +1,4 @@
-"""A graph that refers to the weights in an archive, so that programs which know nothing of archives can use these."""
+"""A graph that refers to the weights in an archive, so that programs without archive support can use them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def link(
     RTen accepts it only if the archive's name ends in `.data`. If the archive changes, link it again; our readers
     refuse the graph until then. `options` are those of `load`.
 
-    Raises: EncodeError if the archive is in another folder, a symbolic link, has no entries, or has a tensor at no
-    multiple of the size of its elements; others as `convert` does.
+    Raises: EncodeError if the archive is in another folder, a symbolic link, has no entries, or has a tensor
+    whose offset is not a multiple of the size of its elements; others as `convert` does.
     """
     return convert(archive, destination, to_format="onnx", link=True, overwrite=overwrite, fsync=fsync, **options)

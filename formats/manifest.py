@@ -1,7 +1,8 @@
-"""What was converted into what, a line of JSON for each job, so that a second run does only what is missing or changed.
+"""Records of conversions, a line of JSON for each job, so that a second run does only what is missing or changed.
 
-A line is written when a job is done, and one before it begins, so that a run that is killed leaves no doubt which files
-are its work. Equality is by content: the SHA-256 of every file. Of two lines about one destination, the last counts.
+A line is written before a job begins, and another one when it is done. So even after a run was killed, it is known
+which files are its work. Equality is by content: the SHA-256 of every file. Of two lines about one destination, the
+last counts.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ if TYPE_CHECKING:
 
     from formats.reports import ConversionReport
 
-CLOCK_SECONDS = 2.0  # by which the time of a file may be behind that of the clock
+CLOCK_SECONDS = 2.0  # the time of a file may be behind the clock by this much
 LOCK_SECONDS = 0.5  # to wait for a run that is about to end
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a line says of a job; `content` has the fields as JSON."""
+    """The line of a job; `content` has the fields as JSON."""
 
     content: Mapping[str, Any]
 
     @property
     def destination(self) -> str:
-        """The path to which the job writes, as it was given: by it a job is known again."""
+        """The path to which the job writes, as it was given; it identifies the job."""
         found = self.content["destination"]
         return str(found)
 
@@ -67,7 +68,7 @@ class Record:
         )
 
     def is_own_work(self, destination: Path) -> bool:
-        """Whether what is at the destination was written by the job, so that it may be replaced."""
+        """Whether the job wrote the file at the destination, so that it may be replaced."""
         if self.is_begun:
             return is_written_since(destination, self.content["begun"])
         files = self.content["destination_files"]
@@ -114,7 +115,7 @@ def _is_there(path: Path) -> bool:
 
 
 def stamps(paths: Iterable[Path]) -> dict[Path, object]:
-    """What tells that files were not changed, for a short time."""
+    """Values that show, for a short time, that files were not changed."""
     return {path: File.open(path) if is_address(path) else stamp(Path(os.path.realpath(path))) for path in paths}
 
 
@@ -203,12 +204,12 @@ def _files(paths: Iterable[Path]) -> list[dict[str, Any]]:
 class Manifest:
     """The file of a manifest, for the time of a run, in which no other process writes it.
 
-    In the end it has one line for each job, those of this run in their order and behind those of others. Where jobs are
-    `done_elsewhere`, one that was begun may still be done after a run was stopped, so that its line stays.
+    In the end it has one line for each job, those of this run in their order, after those of other runs. If jobs are
+    `done_elsewhere`, a job may still be completed after its run was stopped, so its line stays.
 
-    Of a dry run, it is only read.
+    A dry run only reads the file.
 
-    Raises: DecodeError if the file at `path` is no manifest; BlockingIOError if another run has it.
+    Raises: DecodeError if the file at `path` is not a manifest; BlockingIOError if another run uses it.
     """
 
     def __init__(self, path: Path, done_elsewhere: bool = False, *, dry_run: bool = False) -> None:
@@ -226,7 +227,7 @@ class Manifest:
         self._lock.__enter__()
         try:
             self.records = _read(self.path)
-            self._write()  # without what a run that was killed left half written
+            self._write()  # without the incomplete line of a killed run
             self._file = self.path.open("ab", buffering=0)
         except BaseException:
             self._lock.__exit__()
@@ -248,13 +249,13 @@ class Manifest:
             self._lock.__exit__()
 
     def begin(self, source: Path, destination: Path) -> None:
-        """Note that a job is about to begin; what is at its destination already is not its work."""
+        """Note that a job is about to begin; a file that is already at its destination is not its work."""
         if str(destination) not in self.records and not is_address(destination) and not os.path.lexists(destination):
             content = {"source": str(source), "destination": str(destination), "begun": time()}
             self._append(Record(content))
 
     def add(self, record: Record) -> None:
-        """Note what became of a job."""
+        """Note the result of a job."""
         if self.records.get(record.destination) is not record:
             self._append(record)
         self.records[record.destination] = self.records.pop(record.destination)
@@ -272,7 +273,7 @@ class Manifest:
             self._file.write(_line(record))
 
     def _write(self) -> None:
-        """The file has the records, each once; it is there as before or complete."""
+        """The file has the records, each once; it is unchanged or complete at any time."""
         data = b"".join(map(_line, self.records.values()))
         plan = WritePlan((FilePlan(self.path, len(data), (PlacedWrite(0, Literal(data)),) if data else ()),))
         execute(plan, EngineOptions(overwrite=True))

@@ -1,10 +1,10 @@
-"""A model is copied, moved or removed together with its data files.
+"""Copies, moves or removes a model together with its data files.
 
 A model in several files is moved by giving its data files a further name, writing the graph with the new names, and
-only then removing the old graph and the old names. So whatever happens in between, the old model is whole, or the new
-one, or both, and no weight is copied within a filesystem. A process that is killed in between leaves data files with
-two names, which `onnx` refuses to read: to move once more completes it, or where the old graph is gone already, to
-remove the old data files.
+only then removing the old graph and the old names. So at any time, the old model, the new model, or
+both are complete, and no weight is copied within a filesystem. A process that is killed in between leaves data files
+with two names, which `onnx` refuses to read. Then move the model again; if the old graph is already removed, remove the
+old data files.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Relocation:
 
     `written` are the new files, the model last; `removed` the removed files; `kept` the files that stay, each with the
     reason.
-    Of a `dry_run`, that is what would be done.
+    For a `dry_run`, this is what would be done.
     """
 
     source: Path
@@ -80,8 +80,8 @@ def copy_model(
 ) -> Relocation:
     """Copy the model at `src` with its data files to `dst`, a path or a folder.
 
-    Data files that are named after the model are renamed with it. Where one is there with the same bytes, as
-    that of models with common weights may be, it is used. With `overwrite`, the model at `dst` and its data files are
+    Data files that are named after the model are renamed with it. If a file with the same bytes is there, such as
+    a data file of models with common weights, it is used. With `overwrite`, the model at `dst` and its data files are
     replaced, but no other file. With `parents`, folders around `dst` are made. With `dry_run`, nothing is written.
 
     Raises: FormatError if the model cannot be read, or has the extension of another format at `dst`; OSError
@@ -108,7 +108,7 @@ def move_model(
     Raises: as `copy_model` does. If it raises, nothing was written or removed.
     """
     engine = EngineOptions(overwrite=overwrite, parents=parents, dry_run=dry_run, fsync=fsync)
-    with _lock(local_path_of(src), dry_run):  # nobody else moves or removes it between reading and removing
+    with _lock(local_path_of(src), dry_run):  # no other process moves or removes it between reading and removing
         return _relocate(local_path_of(src), _place(dst, local_path_of(src)), engine, moves=True)
 
 
@@ -210,9 +210,9 @@ def _check_destination(listed: ModelFiles, dst: Path, *, parents: bool) -> None:
 
 
 def _check_replaced(dst: Path, names: Collection[str], src: Path | None) -> set[Path]:
-    """The data files of the model at `dst`, where what is replaced belongs to it, or to `src` in the same folder.
+    """The data files of the model at `dst`; a replaced file must belong to it, or to `src` in the same folder.
 
-    Raises: FileExistsError for another file: a name in a model must not replace what its owner knows nothing of.
+    Raises: FileExistsError for another file: a name in a model must not replace an unrelated file.
     """
     own: set[Path] = set()
     left: set[Path] = set()
@@ -232,7 +232,7 @@ def _check_replaced(dst: Path, names: Collection[str], src: Path | None) -> set[
 
 
 def _refer(model: Model, names: Mapping[str, str]) -> None:
-    """The tensors of the model refer to data files by their new names."""
+    """Make the tensors of the model refer to data files by their new names."""
     for _, tensor in walk.external_tensors(model):
         for entry in tensor.external_data:
             if entry.key == "location":
@@ -306,7 +306,7 @@ def _remove(listed: ModelFiles, opened: OpenedFiles, dry_run: bool) -> tuple[Pat
 
 
 def _kept(files: Sequence[OwnFile]) -> Iterator[tuple[Path, str]]:
-    """What stays, and why."""
+    """The files that stay, and why."""
     for file in files:
         if file.stays:
             yield file.path, file.stays

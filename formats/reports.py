@@ -31,11 +31,11 @@ class ConversionReport:
     files: tuple[WrittenFile, ...]  # the model last
     seconds: float
     losses: tuple[Loss, ...] = ()
-    notes: tuple[Loss, ...] = ()  # what a lenient reader passed over
+    notes: tuple[Loss, ...] = ()  # the faults that a lenient reader accepted
     changes: tuple[Change, ...] = ()  # what was rewritten for a runtime
     source_files: tuple[Path, ...] = ()  # the model first
     dry_run: bool = False  # the files would be written, and were not
-    settings: Mapping[str, Any] | None = None  # what a program that loads the files must be told
+    settings: Mapping[str, Any] | None = None  # the settings that a program needs to load the files
 
     @property
     def nbytes(self) -> int:

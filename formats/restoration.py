@@ -1,4 +1,4 @@
-"""What processes left behind that were killed while they wrote a model is completed, undone or removed."""
+"""Completes, undoes or removes the files that killed processes left behind when they wrote a model."""
 
 from __future__ import annotations
 

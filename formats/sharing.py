@@ -1,7 +1,7 @@
-"""Models that have weights in common are written so that each of these lies once on the disk.
+"""Writes models with common weights so that each weight is only once on the disk.
 
-Which weights are equal is found by their bytes. What several models have lies in a data file for just these models, so
-that each model needs no file of which it does not use every tensor; what only one has lies in its own data file.
+Weights are equal if their bytes are equal. Weights of several models are in a data file for exactly these models, so
+that each model uses every tensor of its data files. Weights of only one model are in its own data file.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Sharing:
 
     @property
     def saved_nbytes(self) -> int:
-        """How many bytes less the new files have than the old ones; negative where these were smaller."""
+        """How many bytes less the new files have than the old ones; negative if the old ones were smaller."""
         return self.source_nbytes - self.nbytes
 
     @property
@@ -144,11 +144,11 @@ class Sharing:
 def share(
     models: Iterable[str | os.PathLike[str]], out: str | os.PathLike[str], **options: Unpack[ShareKeywords]
 ) -> Sharing:
-    """What was written: the models as `.onnx` files in the folder `out`, with equal weights stored once.
+    """Write the models as `.onnx` files in the folder `out`, with equal weights stored once; return what was written.
 
-    Weights are equal where their bytes are, whatever their names, types and shapes. Those that several models have lie
-    in a data file for exactly these models; all others in `NAME.onnx.data`. So a model goes alone, with the data files
-    that its graph names, and each of their tensors is its own. Tensors below `size_threshold` and strings stay in the
+    Weights are equal if their bytes are equal; names, types and shapes do not matter. Weights of several models are in
+    a data file for exactly these models; all others are in `NAME.onnx.data`. So a model needs only the data files that
+    its graph names, and uses all their tensors. Tensors below `size_threshold` and strings stay in the
     graphs.
 
     The models may be in any format and in different folders; those with the same file name get the names of their

@@ -1,4 +1,4 @@
-"""What the commands say of errors, for people and for programs. Nothing is printed here."""
+"""The texts of the commands for errors, for people and for programs. Nothing is printed here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from formats.options import Row
 
-# What loading a library says, and Python when an import finds no memory.
+# Messages of the loading of a library, and of Python if an import finds no memory.
 OUT_OF_MEMORY = ("failed to map segment", "annot allocate memory", "error return without exception set")
 NO_DIRECTORY = "no such directory"  # as the engine says it
 # An option as the library's errors write it: `name` or `name=value`.
@@ -24,9 +24,9 @@ KEYWORD = re.compile(r"`([a-z]\w*)(?:=([^`]*))?`")
 def describe(
     error: BaseException, rows: Mapping[str, Row] | None = None, typed: Mapping[str, str] | None = None
 ) -> list[str]:
-    """The error in words for people, in one line, or one more for each of its reasons.
+    """The error in words for people, in one line, and one further line for each of its reasons.
 
-    Options become flags, those `typed` before the ones of their `rows`.
+    Options become flags: the flag that was `typed`, or else a flag of its row in `rows`.
     """
     lines = error.lines() if isinstance(error, FormatError) else [_words(error, rows or {})]
     return [in_flags(line, rows or {}, typed or {}) for line in lines]
@@ -49,7 +49,7 @@ def _words(error: BaseException, rows: Mapping[str, Row]) -> str:
 
 
 def _limit(error: BaseException) -> str | None:
-    """Which limit of the system was reached, and what it is, where that is the reason for the error."""
+    """The limit of the system that was reached and its value, if that is the reason for the error."""
     words = str(error)
     code = getattr(error, "errno", None)
     if isinstance(error, MemoryError) or code == errno.ENOMEM or any(text in words for text in OUT_OF_MEMORY):
@@ -66,7 +66,7 @@ def _limit(error: BaseException) -> str | None:
 
 
 def _soft_limit(name: str, what: str, command: str) -> str:
-    """What the process may have of something, where the system tells."""
+    """The limit of the process for a resource, if the system reports it."""
     try:
         import resource
     except ImportError:  # as on Windows

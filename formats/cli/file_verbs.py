@@ -1,4 +1,4 @@
-"""The verbs for the files of models: what belongs together is listed, copied, moved, removed and shared."""
+"""The verbs for the files of models: they list, copy, move, remove and share files that belong together."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def move(request: Request) -> int:
 
 
 def remove(request: Request) -> int:
-    """Remove a model with its data files, and print what is gone."""
+    """Remove a model with its data files, and print what was removed."""
     from formats import relocation
 
     return _told(request, lambda given: relocation.remove_model(*request.arguments, **given), RemovalOptions)
@@ -89,7 +89,7 @@ def _told(request: Request, act: Callable[[dict[str, Any]], Relocation], options
 
 
 def share(request: Request) -> int:
-    """Write models so that equal weights lie once, and print what that saves."""
+    """Write models with equal weights stored once, and print what that saves."""
     from formats import job_list, sharing
     from formats.cli.looking_verbs import progress
     from formats.cli.report_lines import sharing_lines

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from formats.inspection import Inspection
 
 EXIT_WRONG = 1  # the file is not sound; the models differ
-EXIT_TROUBLE = 2  # they could not be compared, as `cmp` and `diff` have it
+EXIT_TROUBLE = 2  # they could not be compared; `cmp` and `diff` use the same code
 TENSORS_IN_TABLE = 20
 DIFFERENCES = 100
 PICTURES = (".svg", ".html")
@@ -121,7 +121,7 @@ class InspectOptions:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeQuestion:
-    """What `inspect` is asked about a runtime."""
+    """The question to `inspect` about a runtime."""
 
     runtime: str | None = option(None, RUNTIME, "Say whether RTen's own ONNX loader runs FILE, and what prevents it.")
 
@@ -221,9 +221,9 @@ def _is_several(request: Request) -> bool:
 
 
 def _look(request: Request, output: dict[str, Any], see: Callable[[Path], Seen], *, title: str) -> int:
-    """Look at each of the files that are meant, and tell what was found; the exit code is 1 where one is not well.
+    """Look at each file, and print what was found; the exit code is 1 if one has a fault.
 
-    Of several, one that cannot be read is told, too, and does not stop the others.
+    If one of several files cannot be read, this is printed, too, and does not stop the others.
     """
     from formats.arguments import path_of
 
@@ -265,7 +265,7 @@ def _look(request: Request, output: dict[str, Any], see: Callable[[Path], Seen],
 
 
 def _told(request: Request, output: dict[str, Any], file: Path, error: Exception) -> dict[str, Any]:
-    """The error as JSON, when people were told."""
+    """The error as JSON, after it was printed for people."""
     words = request.rows(), request.flags_as_typed()
     if output.get("debug"):
         say(printable(traceback_lines(error)), sys.stderr)
@@ -289,7 +289,7 @@ def diff(request: Request) -> int:
 
 @contextmanager
 def progress(*, wanted: bool) -> Iterator[Progress | None]:
-    """A bar, where it is wanted and somebody can see it."""
+    """A progress bar, if it is wanted and stderr is a terminal."""
     bar = Progress() if wanted and sys.stderr.isatty() else None
     try:
         yield bar
@@ -299,7 +299,7 @@ def progress(*, wanted: bool) -> Iterator[Progress | None]:
 
 
 def draw(file: Path, picture: Path, overwrite: bool, reading: dict[str, Any]) -> None:
-    """A picture of where everything is in the files of a model is written, as SVG or HTML."""
+    """Write a picture of the layout of the files of a model, as SVG or HTML."""
     from formats import layout
     from formats.tensordata.engine import EngineOptions, execute
     from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan

@@ -1,4 +1,4 @@
-"""The other programs called `convert`, for people who meet ours instead: ImageMagick's and Windows' own."""
+"""The other programs called `convert`, of ImageMagick and of Windows, for users who started ours by mistake."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PICTURES = frozenset(
 
 
 def advice(texts: Sequence[str]) -> str | None:
-    """What to say to these arguments, where they are clearly for another `convert`."""
+    """The advice for these arguments, if they are clearly for another `convert`."""
     if len(texts) > 1 and re.fullmatch("[A-Za-z]:", texts[0]) and any(text.lower() == "/fs:ntfs" for text in texts):
         return f"{OURS}, not that of Windows, which is %SystemRoot%\\System32\\convert.exe"
     files = [text for text in texts if not text.startswith("-") and Path(text).suffix]

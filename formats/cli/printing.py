@@ -1,4 +1,4 @@
-"""What is printed, and in which characters."""
+"""Prints texts, in characters that the terminal can show."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def say(text: str, stream: TextIO | None = None) -> None:
-    """Print `text`, at once; on stdout unless something else is said.
+    """Print `text` at once; on stdout by default.
 
-    Raises: BrokenPipeError if nobody reads on.
+    Raises: BrokenPipeError if the reader has closed the pipe.
     """
     try:
         print(text, file=stream, flush=True)
@@ -26,14 +26,14 @@ def say(text: str, stream: TextIO | None = None) -> None:
 
 
 def json_text(report: dict[str, Any]) -> str:
-    """What programs get to read."""
+    """The JSON text for programs."""
     import json  # which nobody else needs
 
     return json.dumps(report, indent=2)
 
 
 def printable(lines: Iterable[str]) -> str:
-    """The lines in characters that a terminal shows and does not act on; file and node names can have any."""
+    """The lines in characters that a terminal shows and does not obey; file and node names can have any characters."""
     encoding = getattr(sys.stdout, "encoding", None) or "ascii"
     shown = (
         "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in line)

@@ -1,4 +1,4 @@
-"""The commands as processes: what they do, say and answer to signals, and how they end."""
+"""The commands as processes: their work, their output, their reaction to signals, and their exit codes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def main(program: str) -> None:
 
 
 def run(program: str, texts: Sequence[str]) -> int:
-    """Do what the command `program` is asked for, report it, and give the exit code.
+    """Do the work of the command `program`, report it, and return the exit code.
 
     `convert` is the verb of that name; `formats` begins with a verb.
     """
@@ -62,7 +62,7 @@ def run(program: str, texts: Sequence[str]) -> int:
 
 
 class Outcome:
-    """What became of a command so far: how to report it, what was asked for as far as that is known, the exit code."""
+    """The state of a command: how to report it, the request as far as it is known, and the exit code."""
 
     def __init__(self, program: str, *, as_json: bool, debug: bool) -> None:
         self.program = program
@@ -78,7 +78,7 @@ def _verb(texts: Sequence[str]) -> Verb | None:
 
 
 def understood(texts: Sequence[str], verb: Verb) -> Request | None:
-    """What is asked for; formats of other packages are looked for only where it is not plain without them."""
+    """The request; formats of other packages are searched only if the request is not plain without them."""
     for of_all_packages in (False, True):
         groups = verb.groups(of_all_packages)
         typed = parse(texts, verb, groups)
@@ -88,7 +88,7 @@ def understood(texts: Sequence[str], verb: Verb) -> Request | None:
 
 
 def perform(verb: Verb, request: Request, outcome: Outcome) -> None:
-    """Do what is asked for."""
+    """Do what the user requested."""
     outcome.request = request
     outcome.failure = verb.failure
     outcome.code = verb.run(request)
@@ -113,7 +113,7 @@ def say_version(program: str) -> None:
 
 
 def expanded(texts: Sequence[str]) -> list[str]:
-    """The arguments with the names of files in place of patterns, on Windows, whose shells leave that to programs."""
+    """The arguments with the names of files in place of patterns, on Windows, where shells do not expand patterns."""
     if os.name != "nt":
         return [*texts]
     from glob import glob

@@ -9,7 +9,7 @@ PROGRESS_DELAY_SECONDS = 0.5
 
 
 class Progress:
-    """A bar on stderr, once the work has taken so long that somebody may wonder."""
+    """A bar on stderr, which appears only if the work takes long."""
 
     def __init__(self) -> None:
         self._started = perf_counter()
@@ -24,13 +24,13 @@ class Progress:
         self._bar.update(self._bar.task_ids[0], completed=done, total=total, refresh=True)
 
     def close(self) -> None:
-        """The bar is gone."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()
 
 
 class JobProgress(Progress):
-    """A bar for many conversions, that makes room for what is printed in the meantime."""
+    """A bar for many conversions, which can be hidden while other lines are printed."""
 
     def __call__(self, done: int, total: int) -> None:
         """Show that `done` of `total` conversions are done."""
@@ -40,7 +40,7 @@ class JobProgress(Progress):
             self._bar.update(self._bar.task_ids[0], completed=done, total=total, refresh=True)
 
     def hide(self) -> None:
-        """The bar is gone until more is done."""
+        """Hide the bar until more is done."""
         self.close()
         self._bar = None
 

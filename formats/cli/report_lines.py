@@ -1,4 +1,4 @@
-"""What the commands say of conversions and of models, as lines of text. Nothing is printed here."""
+"""The texts of the commands for conversions and models, as lines. Nothing is printed here."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from formats.sharing import DataFile, Sharing
     from formats.verification import Verification
 
-RATE_FROM_BYTES = 1_000_000  # below, a rate says more about the machine than about the conversion
+RATE_FROM_BYTES = 1_000_000  # for fewer bytes, a rate depends more on the machine than on the conversion
 COMPANIONS_IN_SUMMARY = 2
 LOSSES_IN_SUMMARY = 3
 CHANGES_IN_SUMMARY = 6
@@ -32,7 +32,7 @@ MAX_CELL = 48
 def summary(report: ConversionReport) -> list[str]:
     """A line on what was written, one on losses that matter, which `--strict` refuses, and one on the others.
 
-    Of a dry run, also a line for each file that would be written.
+    For a dry run, also a line for each file that would be written.
     """
     *companions, _ = report.files
     names = [file.path.name for file in companions]
@@ -71,9 +71,9 @@ def written_lines(files: Sequence[WrittenFile | DataFile]) -> Iterator[str]:
 
 
 def inspection_lines(seen: Inspection, tensors: int | str, *, lists_nodes: bool = False) -> Iterator[str]:
-    """What is in a model, with the `tensors` largest tensors, or those of which the names match a pattern.
+    """What is in a model, with the `tensors` largest tensors, or those whose names match a pattern.
 
-    Where there are nodes, they are counted, and listed if wanted.
+    If there are nodes, they are counted, and listed if wanted.
     """
     yield f"{seen.path}  {seen.format}, {in_units(seen.nbytes)}"
     facts = {
@@ -140,7 +140,7 @@ def _node_lines(seen: Inspection, lists_nodes: bool) -> Iterator[str]:
 
 
 def runtime_lines(found: RuntimeFindings) -> Iterator[str]:
-    """Whether a runtime runs a model, what stops it, and what would be rewritten, a line a reason."""
+    """Whether a runtime runs a model, what prevents that, and what would be rewritten, with a line for each reason."""
     count = len(found.changes)
     if found.runs:
         yield f"{found.name} runs the model unchanged"
@@ -196,7 +196,7 @@ def comparison_lines(result: Comparison) -> Iterator[str]:
 
 
 def _part(text: str) -> str:
-    """The text, on a terminal no more of it than shows what it is."""
+    """The text; on a terminal, only enough of it to identify it."""
     return text if terminal_width() is None else shortened(text, MAX_CELL)
 
 
@@ -221,7 +221,7 @@ def files_lines(found: ModelFiles) -> Iterator[str]:
 
 
 def relocation_lines(done: Relocation) -> Iterator[str]:
-    """What became of the files of a model, and what stays."""
+    """What was done with the files of a model, and which files stay."""
     *companions, last = [file.path for file in done.written] or [*reversed(done.removed)] or [done.source]
     data = f" + {len(companions)} data file{'s' * (len(companions) != 1)}" if companions else ""
     if done.destination is not None:
@@ -237,7 +237,7 @@ def relocation_lines(done: Relocation) -> Iterator[str]:
 
 
 def sharing_lines(done: Sharing) -> Iterator[str]:
-    """Which files the models have now, and what that saves."""
+    """The new files of the models, and the saved bytes."""
     for source, model in zip(done.sources, done.models, strict=True):
         data = [file.path.name for file in done.data_files if model in file.models]
         yield f"{'would write ' * done.dry_run}{source} -> {' + '.join((str(model), *data))}"

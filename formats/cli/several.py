@@ -1,4 +1,4 @@
-"""Commands with several sources: which files they mean, what is printed while they are converted, and in the end."""
+"""Commands with several sources: which files these are, and what is printed during and after the conversions."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class BatchOptions:
 def is_folder(text: str) -> bool:
     """Whether what was typed is a folder: one that exists, or ends like one; an address, if it has no extension.
 
-    A store has no folders that one could ask for, only objects whose names begin alike.
+    A store has no real folders, only objects whose names have a common beginning.
     """
     from formats.arguments import path_of
     from formats.tensordata.file import is_address
@@ -97,7 +97,7 @@ def is_folder(text: str) -> bool:
 
 
 def jobs_into(folder: Path, sources: Sequence[str], target: Codec, given: Mapping[str, Any]) -> list[Job]:
-    """The jobs for what was typed as sources, whose destinations are in `folder`."""
+    """The jobs for the typed sources, with destinations in `folder`."""
     from formats import job_list
 
     places = job_list.places_of(sources, folder, given.get("from_format"), given.get("storage_options"))
@@ -107,7 +107,7 @@ def jobs_into(folder: Path, sources: Sequence[str], target: Codec, given: Mappin
 def listed_jobs(folder: Path, file: Path, target: Codec) -> list[Job]:
     """The jobs for the files that a list names.
 
-    Raises: OSError if it cannot be read; OptionError if it is no text.
+    Raises: OSError if the list cannot be read; OptionError if it is not text.
     """
     from formats import job_list
 
@@ -121,7 +121,7 @@ def listed_jobs(folder: Path, file: Path, target: Codec) -> list[Job]:
 
 
 def run(request: Request, jobs: Sequence[Job], given: dict[str, Any], output: Mapping[str, Any]) -> int:
-    """Convert, print what becomes of each, and in the end of all; the exit code is 1 where one was not converted.
+    """Convert, print each result and a summary; the exit code is 1 if one file was not converted.
 
     Raises: OptionError for options that are for one model.
     """
@@ -153,7 +153,7 @@ def run(request: Request, jobs: Sequence[Job], given: dict[str, Any], output: Ma
 
 
 def _executor(dask: str | None) -> AbstractContextManager[Executor | None]:
-    """What does the jobs, if not processes of our own."""
+    """The executor for the jobs, if they do not run in our own processes."""
     if dask is None:
         return nullcontext()
     from formats import clusters
@@ -162,7 +162,7 @@ def _executor(dask: str | None) -> AbstractContextManager[Executor | None]:
 
 
 class Shown:
-    """What is printed while jobs are done: a bar where somebody can see it, and what became of each."""
+    """The output while jobs run: a progress bar if it can be seen, and the result of each job."""
 
     def __init__(self, request: Request, output: Mapping[str, Any], count: int) -> None:
         self._words = request.rows(), request.flags_as_typed()
@@ -191,7 +191,7 @@ class Shown:
             self._bar(self._done, self._count)
 
     def close(self) -> None:
-        """The bar is gone."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.close()
 

@@ -46,7 +46,7 @@ def groups(*options: type) -> Callable[[bool], Sequence[Group]]:
 
 
 def how_to_tell(request: Request) -> dict[str, Any]:
-    """The options that say how a verb tells what it did. Raises: OptionError if they exclude each other."""
+    """The options for the output of a verb. Raises: OptionError if they exclude each other."""
     output = request.of(OutputOptions)
     if output.get("quiet") and output.get("json"):
         raise OptionError("`quiet` and `json` exclude each other")
@@ -54,6 +54,6 @@ def how_to_tell(request: Request) -> dict[str, Any]:
 
 
 def tell(output: Mapping[str, Any], report: Report, lines: Callable[[], Iterable[str]]) -> None:
-    """What was done or found is printed as `output` says: not at all, as JSON, or in lines."""
+    """Print what was done or found as `output` says: not at all, as JSON, or in lines."""
     if not output.get("quiet"):
         show(report.to_json() if output.get("json") else lines())

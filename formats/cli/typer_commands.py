@@ -29,7 +29,7 @@ DESCRIPTION = "Convert, inspect, verify and compare models: .onnx, .onnxz and .r
 def run(
     program: str, texts: Sequence[str], verbs: Sequence[Verb], perform: Perform, say_version: Callable[[], None]
 ) -> None:
-    """Let typer parse the arguments of the command `program`; where that succeeds, `perform` gets what they ask for.
+    """Let typer parse the arguments of the command `program`; if that succeeds, `perform` gets the request.
 
     Raises: OptionError for a command line that typer does not understand, in its words.
     """
@@ -45,7 +45,7 @@ def run(
 
 
 def helper(program: str, texts: Sequence[str], verbs: Sequence[Verb]) -> str:
-    """The command that shows the help on what was asked for."""
+    """The command line that shows the help for what was typed."""
     known = texts[:1] if len(verbs) > 1 and texts and texts[0] in {verb.name for verb in verbs} else ()
     return " ".join((program, *known, "--help"))
 
@@ -124,7 +124,7 @@ def parameter(name: str, kind: Any, default: Any, info: Any) -> Parameter:
 
 
 def argument(metavar: str) -> Any:
-    """An argument, which may be left out as far as typer knows: it would not say well that one is missing."""
+    """An argument, which is optional for typer, because its own message about a missing argument is not clear."""
     return typer.Argument(metavar=metavar, show_default=False)
 
 

@@ -74,7 +74,9 @@ def convert(request: Request) -> int:
 
     *sources, dst = request.arguments
     output = how_to_tell(request)
-    to_format = request.of(ConversionOptions, EngineOptions).get("to_format")  # mistakes in the others come first, too
+    to_format = request.of(ConversionOptions, EngineOptions).get(
+        "to_format"
+    )  # mistakes in the other options are reported first, too
     if len(sources) > 1 or several.is_folder(dst) or (to_format and several.is_folder(sources[0])):
         return _convert_into(path_of(dst), sources, request, output)
     src, destination = path_of(sources[0]), path_of(dst)
@@ -102,7 +104,7 @@ def batch(request: Request) -> int:
 
 
 def _convert_into(folder: Path, sources: Sequence[str], request: Request, output: dict[str, Any]) -> int:
-    """Convert files into a folder, which is there then if it was not."""
+    """Convert files into a folder, which is made if it is missing."""
     from formats import registry
     from formats.choices import ConversionOptions
     from formats.job_list import folders_of
@@ -117,7 +119,7 @@ def _convert_into(folder: Path, sources: Sequence[str], request: Request, output
         jobs += several.listed_jobs(folder, names, target)
     dry_run, parents = given.get("dry_run", False), given.get("parents", False)
     if dry_run:
-        given["parents"] = True  # as if the folders were made that are not
+        given["parents"] = True  # as if the missing folders were made
     with folders_of(jobs, folder, parents=parents, dry_run=dry_run):
         return several.run(request, jobs, given, output)
 
@@ -135,7 +137,7 @@ def _given(request: Request, target: Codec) -> dict[str, Any]:
 
 
 def repair(request: Request) -> int:
-    """Complete or undo what was interrupted, and print what that was."""
+    """Complete or undo an interrupted write, and print what was done."""
     from formats import restoration
     from formats.cli.report_lines import repair_lines
 
