@@ -257,7 +257,7 @@ def read(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS
 
 
 def plan(model: Model, destination: Path, options: OnnxOptions) -> WritePlan:
-    """How to write `model` to `destination`, and its external data beside it."""
+    """How to write `model` to `destination`, and its external data next to it."""
     from formats.onnxpb.external import plan_model
 
     return plan_model(model, destination, options)
@@ -362,7 +362,7 @@ def _falsehood(value: Any) -> bool:
 class TextOptions:
     """How a model is written as text, in protobuf's text format or as JSON.
 
-    `external_data`: `None` keeps references to external data as they are, so that the data file must lie beside the
+    `external_data`: `None` keeps references to external data as they are, so that the data file must lie next to the
     text; `False` puts all weights into the text. `True` is not possible: write `.onnx` with external data first.
 
     Raises: OptionError for an invalid value.
@@ -405,7 +405,7 @@ def _is_field(name: bytes) -> bool:
 
 
 def read_text(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
-    """The model in the text `source`; its external data is looked for beside `path`."""
+    """The model in the text `source`; its external data is looked for next to `path`."""
     from formats.onnxpb import text, textfile
 
     return textfile.read_model(source, path, options, text.parse)
@@ -419,7 +419,7 @@ def plan_text(model: Model, destination: Path, options: TextOptions) -> WritePla
 
 
 def read_json(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
-    """The model in the JSON text `source`; its external data is looked for beside `path`."""
+    """The model in the JSON text `source`; its external data is looked for next to `path`."""
     from formats.onnxpb import jsontext, textfile
 
     return textfile.read_model(source, path, options, jsontext.parse)

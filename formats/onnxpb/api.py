@@ -182,7 +182,7 @@ def save(proto: Any, f: Writable, format: str | None = None, **options: Any) -> 
     that are external in `proto`. If such a tensor has raw data, they go to the file that it names, and replace that
     file. A reference stays as it is if it is also right at the destination; otherwise its data are copied there.
 
-    Raises: FormatError if it cannot be written, TypeError for options that the format does not have; OSError where
+    Raises: FormatError if it cannot be written, TypeError for options that the format does not have; OSError if
     the file cannot be written. Then nothing was written, and earlier files are unchanged.
     """
     _serialize(_message(proto), f, format, SerializeOptions(**options))

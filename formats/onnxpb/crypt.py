@@ -9,7 +9,7 @@
 The key comes from a password and the salt; the text is a serialised ModelProto.
 
 Reading takes a pass over the file that checks the tag, in bounded memory, and remembers a checksum of every piece.
-From then on ranges are decrypted when somebody asks for them, after the pieces that they touch were checked again.
+From then on ranges are decrypted when somebody reads them, after the pieces that they touch were checked again.
 So a reader gets only data that the tag covers, even if the file changes meanwhile. The whole text of a large model is
 neither on disk nor in memory.
 
@@ -100,7 +100,7 @@ BY_TITLE = {variant.title: variant for variant in VARIANTS.values()}
 
 
 def read_model(source: Source, path: Path | None, options: ReadOptions) -> Model:
-    """The model in the encrypted file `source`; its weights are decrypted when they are asked for.
+    """The model in the encrypted file `source`; its weights are decrypted when they are read.
 
     Raises: CryptError as `decrypt` does, and where there is no key; DecodeError if the text is not a model.
     """

@@ -39,7 +39,7 @@ def save_encrypted(
 
 
 def load_encrypted(f: str | os.PathLike[str], key: Key | str | bytes, *, encryption: str | None = None) -> ModelProto:
-    """The ModelProto in an encrypted file; its weights are decrypted when they are asked for.
+    """The ModelProto in an encrypted file; its weights are decrypted when they are read.
 
     The file may be of each kind that shows whether it was changed, or of the kind `encryption` only, where that is
     given: "AES-256-CBC" opens what cannot show it.

@@ -77,7 +77,7 @@ def locate_data(model: Model, path: Path | None, file: File | None = None, *, ha
 
 
 def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePlan:
-    """How to write `model` to `destination`, and its external data beside it.
+    """How to write `model` to `destination`, and its external data next to it.
 
     Raises: EncodeError or ExternalDataError if the data file cannot have the name that is asked for.
     """
@@ -204,7 +204,7 @@ def plan_files(models: Sequence[PlacedModel], data_files: Outside, losses: Seque
 
 
 def _source_to_place(tensor: Tensor, where: str, options: OnnxOptions) -> Source | None:
-    """The bytes of a tensor that may have to move, or `None` where it is written as it is."""
+    """The bytes of a tensor that may have to move, or `None` if it is written as it is."""
     external = tensor.data_location == EXTERNAL
     if not (external or (options.external_data and tensor.data_type != STRING)) or vars(tensor).get("string_data"):
         return None

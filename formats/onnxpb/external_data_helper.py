@@ -48,7 +48,7 @@ _FILE_NAME = re.compile('[^<>:;,?"*|/]+')
 
 
 class ExternalDataInfo:
-    """What the reference of a tensor says; `offset` and `length` are in bytes, and `None` where it does not tell.
+    """What the reference of a tensor says; `offset` and `length` are in bytes, and `None` if it does not tell.
 
     Raises: ValueError for an offset or a length that is not a number of bytes.
     """
@@ -84,7 +84,7 @@ def set_external_data(
     checksum: str | None = None,
     basepath: str | None = None,
 ) -> None:
-    """A tensor with raw data is marked as external: `save` writes them to `location`, beside the model.
+    """A tensor with raw data is marked as external: `save` writes them to `location`, next to the model.
 
     Raises: ValueError if it has no raw data.
     """

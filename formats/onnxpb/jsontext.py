@@ -115,7 +115,7 @@ class _Object(tuple[tuple[str, Any], ...]):
 def parse(text: str, message_class: type[T], max_depth: int = MAX_DEPTH) -> T:
     """The message that the JSON `text` describes.
 
-    Raises: DecodeError with line and column, or the dotted place, where the text is wrong.
+    Raises: DecodeError with line and column, or the dotted place, if the text is wrong.
     """
     if text.count("{") + text.count("[") > MAX_BRACKETS:
         raise LimitError(f"the text has more than {MAX_BRACKETS} objects and lists")

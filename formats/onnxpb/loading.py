@@ -81,7 +81,7 @@ class ParseOptions:
 
     @property
     def threads(self) -> int | None:
-        """How many threads read all weights now, or `None` where these stay in the file."""
+        """How many threads read all weights now, or `None` if these stay in the file."""
         return 1 if self.num_threads is None and self.file_load_mode == "IFSTREAM" else self.num_threads
 
 
@@ -166,7 +166,7 @@ def _skip(tensors: Tensors, threshold: int) -> None:
 
 
 def _limit(tensors: Tensors, limit: int) -> None:
-    """Nothing, where no tensor has more bytes than the limit.
+    """Return nothing if no tensor has more bytes than the limit.
 
     Raises: LimitError.
     """

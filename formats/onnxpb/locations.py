@@ -144,7 +144,7 @@ class DataFiles:
         return self.opened.setdefault((status.st_dev, status.st_ino), file)
 
     def _request(self, directory: Address, location: str) -> File:
-        """The file at `location` beside a model at an address: stores have no links, and the location no way out."""
+        """The file at `location` next to a model at an address: stores have no links, and the location no way out."""
         from formats.tensordata.remote import RemoteFile
 
         try:

@@ -1,8 +1,8 @@
 """Long lists of numbers and of short texts in attributes, such as the trees of an ensemble.
 
-Their elements are looked at many with a call, and left in the source until somebody reads them. Whatever is unusual
-about an element, or wrong with it, ends such a list: the decoder takes or refuses it, as it does in a short one. So
-nothing can be found wrong later in what was left.
+One call checks many of their elements. The elements stay in the source until somebody reads them. An unusual or wrong
+element ends such a list: the decoder accepts or refuses it, as in a short list. So no error can appear later in the
+elements that stayed.
 
 Spec: Protocol Buffers, "Encoding"; onnx.proto, `AttributeProto`.
 """
@@ -122,7 +122,7 @@ class LongList:
 
     @property
     def largest_nbytes(self) -> int:
-        """As much as no element exceeds."""
+        """A number of bytes that no element exceeds."""
         return LONGEST_BYTES
 
     @property

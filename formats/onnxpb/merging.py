@@ -22,7 +22,7 @@ T = TypeVar("T")
 def merge(target: Any, source: Any) -> None:
     """Every field set in `source` is set in `target`: repeated ones are appended, messages merged.
 
-    Nothing of `target` is also part of `source` then but what cannot change.
+    Afterwards, `target` and `source` share only parts that cannot change.
     """
     for field in DESCRIPTORS[source.message].fields:
         value = getattr(source, field.name)
@@ -51,7 +51,7 @@ def merge(target: Any, source: Any) -> None:
 
 
 def copied(message: T) -> T:
-    """A message equal to `message` that shares nothing with it but sources."""
+    """A message equal to `message` that shares only sources with it."""
     message_class: Any = type(message)
     shapes, new = _shapes(message_class), message_class()
     for name in shapes.values:
@@ -117,6 +117,6 @@ def _same_values(left: Any, right: Any, field: FieldDescriptor) -> bool:
 
 
 def _joined(first: Source | None, second: Source | None) -> Source | None:
-    """Two runs as one, without those that are empty; `None` where both are."""
+    """Two runs as one, without those that are empty; `None` if both are."""
     parts = [part for part in (first, second) if part is not None and part.nbytes]
     return parts[0] if len(parts) == 1 else Concat.of(*parts) if parts else None

@@ -64,7 +64,7 @@ class Parts:
             self._limit = max(2 * len(self._known), FEW)
 
     def forget(self, key: Any) -> None:
-        """What is known by `key` goes on by itself."""
+        """Forget the part that is known by `key`; it goes on by itself."""
         known = self._known.pop(key, None)
         part = None if known is None else known()
         if part is not None:
@@ -227,7 +227,7 @@ class ProtoMessage:
         merge(self._ir, ir)
 
     def _touch_parts(self, ir: Any) -> None:
-        """What is set in `ir` is set here too, where it is in use, so that it stays what is in use."""
+        """Parts in use are also set here if they are set in `ir`, so that they stay in use."""
         for field in self._fields() if self._parts else ():
             value = getattr(ir, field.name)
             if isinstance(field, Submessage) and value is not None:
@@ -325,7 +325,7 @@ class ProtoMessage:
         options: SerializeOptions | None = None,
         location: str | None = None,
     ) -> None:
-        """The message is in the file `path`, and its large tensors in the file `location` beside it, if that is given.
+        """The message is in the file `path`, and its large tensors in the file `location` next to it, if that is given.
 
         Raises: FormatError if it cannot be written; OSError if the file cannot.
         """

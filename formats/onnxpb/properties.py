@@ -76,7 +76,7 @@ class Scalar(Property):
 
 
 class Place(Property):
-    """Bytes that the IR holds as a source; they are read when they are asked for."""
+    """Bytes that the IR holds as a source. A program that reads the field reads them from the source."""
 
     __slots__ = ()
 

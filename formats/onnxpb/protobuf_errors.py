@@ -1,6 +1,6 @@
 """Errors that are also those of protobuf and of `onnx`, so that a program which catches theirs catches ours.
 
-Only where these packages are in use: whoever names their errors has imported them.
+Only if these packages are in use: a program that names their errors has imported them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def as_protobufs(error: FormatError, format: str = "onnx") -> None:  # noqa: A00
 
 @cache
 def _both(own: type[FormatError], theirs: type[Exception]) -> type[FormatError]:
-    """A class that is both; in a pickle its errors are ours alone."""
+    """A class that is both. In a pickle, its errors are only ours."""
 
     def reduce(self: FormatError) -> tuple[Any, ...]:
         return own, (self.message,), vars(self)

@@ -1,6 +1,6 @@
-"""Data files that are `.safetensors` files, too: their header, and where tensors lie behind it.
+"""Data files that are `.safetensors` files, too: their header, and the places of tensors after it.
 
-The format has no holes, so that what aligns a tensor is a tensor itself, `__pad_0` and so on.
+The format has no holes. So the padding that aligns a tensor is also a tensor: `__pad_0` and so on.
 
 Spec: safetensors (0.8), "Format" and `Dtype` in tensor.rs.
 """
@@ -79,7 +79,7 @@ def _elements_can_be_counted(dims: Iterable[int]) -> bool:
 
 
 def losses(staying: Iterable[Tensor]) -> Iterator[Loss]:
-    """What is told of the tensors that stay in the graph: how many there are of each type."""
+    """What is reported of the tensors that stay in the graph: how many there are of each type."""
     for name, number in sorted(Counter(dtypes.type_name(tensor.data_type) for tensor in staying).items()):
         tensors = "1 tensor stays" if number == 1 else f"{number} tensors stay"
         detail = f"{tensors} in the graph, since a .safetensors file cannot hold {name} of these dims"
@@ -150,7 +150,7 @@ class SafetensorsFile(DataFile):
 class SafetensorsFiles(Outside):
     """The `.safetensors` files of a model that is being laid out. Names in them are those of the tensors.
 
-    A name that several have gets a number behind it, also where they go to different files.
+    If several tensors have the same name, it gets a number at its end, even if they go to different files.
     """
 
     def __init__(self, options: OnnxOptions, moving: list[Moving]) -> None:

@@ -40,7 +40,7 @@ _INITIALISER = re.compile(r"(^|\.)initializer\[\d+\]$")
 class SerializeOptions:
     """How a model is written.
 
-    `save_as_external_data`: raw data of at least `size_threshold` bytes go to the file `location` beside the model
+    `save_as_external_data`: raw data of at least `size_threshold` bytes go to the file `location` next to the model
     (`<model file name>.data` by default), each at a multiple of `alignment` bytes, and to further ones where that
     file would exceed `max_external_file_size` bytes; or each to a file of its own, not `all_tensors_to_one_file`. Only
     those of initialisers do, unless `convert_attribute`. `num_threads` write (0 or less: as many as are useful);
@@ -61,7 +61,7 @@ class SerializeOptions:
 
 
 def plan_message(message: Any, path: Path, form: Codec | ProtoSerializer, options: SerializeOptions) -> WritePlan:
-    """How to write a message of any class to `path`, and the data of a model beside it.
+    """How to write a message of any class to `path`, and the data of a model next to it.
 
     Raises: TypeError for options that the format does not have; FormatError if it cannot hold the message.
     """
@@ -116,7 +116,7 @@ class Move(NamedTuple):
 
 
 def _plan_binary(model: Model, path: Path, options: SerializeOptions) -> WritePlan | None:
-    """How to write a model and the data that leave it, or `None` where it is written as it is."""
+    """How to write a model and the data that leave it, or `None` if it is written as it is."""
     moves = moves_of(model, path, options)
     if not moves:
         return None
@@ -137,7 +137,7 @@ def _plan_binary(model: Model, path: Path, options: SerializeOptions) -> WritePl
 
 
 def moves_of(model: Model, path: Path, options: SerializeOptions) -> list[Move]:
-    """The tensors whose bytes are written beside the model."""
+    """The tensors whose bytes are written next to the model."""
     moves: list[Move] = []
     staying: list[tuple[str, Tensor, str]] = []
     moves_out = options.save_as_external_data
@@ -193,7 +193,7 @@ def _holds(tensor: Tensor, location: str, path: Path) -> bool:
 
 
 def check_place(location: str, path: Path, *, with_model: bool = True) -> None:
-    """Nothing, where the file `location` may be written beside the model `path`: in its folder, or a new one below.
+    """Return nothing if the file `location` may be written next to the model `path`: in its folder, or a new one below.
 
     Raises: ExternalDataError for a location that leads elsewhere, by a link too, or is the model itself; and for a file
     in a folder below that exists, if it is written together with the model, since it cannot be replaced together.

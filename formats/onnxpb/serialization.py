@@ -136,7 +136,7 @@ class _Registry:
     def get(self, fmt: str) -> ProtoSerializer:
         """The serializer for a format.
 
-        Raises: UnknownFormatError, which is a ValueError here, where there is none; MissingPackageError if `onnx`
+        Raises: UnknownFormatError, which is a ValueError here, if there is none; MissingPackageError if `onnx`
         has it and is not installed.
         """
         found = self.registered(fmt) or self._own.get(fmt)

@@ -73,7 +73,7 @@ def _is_below(location: Path, folder: Path) -> bool:
 
 
 def referred(path: Path) -> set[str]:
-    """The data files beside a model to which it refers; none, where it cannot be read."""
+    """The data files next to a model to which it refers; none if it cannot be read."""
     try:
         model = decode(File.open(path).span(), Model)
         entries = [entry for _, tensor in walk.external_tensors(model) for entry in tensor.external_data]

@@ -1,4 +1,4 @@
-"""The short texts of large messages, as `repr` gives them in `onnx`: counts in the place of what is in lists.
+"""The short texts of large messages, as `repr` gives them in `onnx`: counts instead of the elements of lists.
 
 Spec: the `onnx` package (1.23), `onnx/__init__.py`.
 """

@@ -119,7 +119,7 @@ class Template(NamedTuple):
 
 
 def template_of(fields: dict[str, Any], data: bytes, table: MessageTable) -> Template | None:
-    """The template of nodes with such `fields`, which were decoded from `data`, or `None` where there can be none."""
+    """The template of nodes with such `fields`, which were decoded from `data`, or `None` if there can be none."""
     made: dict[str, Any] = {}
     lists: dict[str, list[_Element]] = {}
     for name, value in fields.items():

@@ -123,7 +123,7 @@ _CLOSING = {"{": "}", "<": ">"}
 def parse(text: str, message_class: type[T], max_depth: int = MAX_DEPTH) -> T:
     """The message that `text` describes.
 
-    Raises: DecodeError with line and column, and the dotted place, where the text is wrong.
+    Raises: DecodeError with line and column, and the dotted place, if the text is wrong.
     """
     parser = _Parser(text, max_depth)
     try:
@@ -305,8 +305,8 @@ _LETTERS = {"a": 7, "b": 8, "f": 12, "v": 11, "?": 63}
 def unescape(text: str) -> bytes:
     """What a string literal without its quotes stands for; characters stand for their UTF-8.
 
-    Python decodes the usual escapes, after pairs of backslashes and what is unusual became octal numbers: backslashes
-    that are left then start an escape each.
+    First, pairs of backslashes and unusual escapes become octal escapes. Then each backslash starts an escape, and
+    Python decodes these.
 
     Raises: ValueError saying which escape is wrong.
     """

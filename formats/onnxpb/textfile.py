@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def read_model(
     source: Source, path: Path | None, options: ReadOptions, parse: Callable[[str, type[Model], int], Model]
 ) -> Model:
-    """The model that `parse` finds in the text `source`; its external data are looked for beside `path`.
+    """The model that `parse` finds in the text `source`; its external data are looked for next to `path`.
 
     Raises: DecodeError if the text is wrong; ExternalDataError as for `.onnx` files.
     """

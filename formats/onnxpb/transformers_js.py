@@ -1,4 +1,4 @@
-"""How transformers.js finds the data files of a model: by names that follow from the model's, and their number.
+"""How transformers.js finds the data files of a model: by their number, and by names made from the model's name.
 
 Spec: @huggingface/transformers 4.3.1, src/utils/model-loader.js and src/utils/hub/constants.js.
 """
@@ -40,7 +40,7 @@ def settings(destination: Path, count: int) -> dict[str, Any]:
 
 
 def losses(files: Iterable[FilePlan]) -> Iterator[Loss]:
-    """What is told of files that no browser loads."""
+    """What is reported of files that no browser loads."""
     for file in files:
         if file.nbytes >= BROWSER_LIMIT_BYTES:
             detail = f"{file.path.name} has {file.nbytes} bytes, and browsers load files of less than 2 GiB"

@@ -75,7 +75,7 @@ def _value(data: bytes, begin: int, end: int, tag: int) -> int | bytes | Unknown
 
 
 def _without_end(data: bytes) -> bytes:
-    """The fields of a group, without the tag that ends it: the one varint at the end whose bytes before all go on."""
+    """The fields of a group, without the tag that ends it. This tag is the last varint in the data."""
     size = len(data) - 1
     while size and data[size - 1] >= 0x80:
         size -= 1

@@ -71,7 +71,7 @@ def plan_model(model: Model, destination: Path, options: RtenOptions) -> WritePl
 
 
 def _check_use(model: Model, options: RtenOptions) -> None:
-    """Raises OptionError where an option has no effect on this model."""
+    """Raises OptionError if an option has no effect on this model."""
     for name in ("exact", "rten_target"):
         if is_rten_form(model) and getattr(options, name):
             raise OptionError(f"`{name}` is for models in ONNX's operators; this one is in RTen's")
@@ -104,7 +104,7 @@ def _encode_graph(model: Model, options: RtenOptions) -> tuple[Encoder, Table]:
 
 
 def _check_refusals(model: Model, first: Iterable[Refusal], second: Iterable[Refusal]) -> None:
-    """Nothing, where there are none.
+    """Return nothing if there are none.
 
     Raises: RefusalError for all of `first`, and for those of `second` that are not about the same operators.
     """

@@ -36,7 +36,7 @@ RELEASES: Final[Sequence[Release]] = (RTEN_0_25, RTEN_0_26, RTEN_0_27)  # all th
 class Fault(NamedTuple):
     """What the runtime computes otherwise than ONNX says of an operator, or stops at: `detail` goes on after "RTen".
 
-    `until` is the first release without it, `None` where there is none yet.
+    `until` is the first release without it, `None` if there is none yet.
     """
 
     detail: str

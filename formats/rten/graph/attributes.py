@@ -62,13 +62,13 @@ def get_strings(node: Node, name: str) -> list[str]:
 
 
 def get_ints(node: Node, name: str) -> list[int] | None:
-    """A list of integers, or `None` where the attribute is absent."""
+    """A list of integers, or `None` if the attribute is absent."""
     attribute = find(node, name)
     return None if attribute is None else attribute.ints
 
 
 def get_floats(node: Node, name: str) -> list[float] | None:
-    """A list of numbers, or `None` where the attribute is absent."""
+    """A list of numbers, or `None` if the attribute is absent."""
     attribute = find(node, name)
     return None if attribute is None else attribute.floats
 

@@ -154,7 +154,7 @@ def _with_joined_heads(context: Context, value: str) -> str:
 
 
 def _unpacked(context: Context, packed: str, count: int) -> list[str]:
-    """Of five axes, the fourth of which tells the projections apart, each of them with all heads beside each other."""
+    """Of five axes, the fourth of which tells the projections apart, each of them with all heads next to each other."""
     values = []
     for place in range(count):
         value = context.op(indexing.Gather, packed, context.int64_scalar(place), axis=3)

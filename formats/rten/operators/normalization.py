@@ -60,7 +60,7 @@ def hardmax(node: Node, context: Context) -> list[Node] | None:
         count, depth = context.op(elementwise.Min, depth, one), context.op(elementwise.Max, depth, one)
     found = context.op_outputs(reduction.TopK, [data, count], 2, axis=axis)[1]
     values = context.array(numpy.array([0.0, 1.0]), context.elem_type(data) or FLOAT)
-    # The axis of one stays until there is the one of the depth beside it: ONNX has no OneHot of a scalar.
+    # The axis of one stays until there is the one of the depth next to it: ONNX has no OneHot of a scalar.
     inner = axis if axis < 0 else axis + 1
     marked = context.op(indexing.OneHot, found, depth, values, axis=inner)
     if isinstance(size, int):

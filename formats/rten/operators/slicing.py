@@ -135,7 +135,7 @@ _SIGNS = INT32_LIMITS[1], INT64_MAX
 def _within_limits(node: Node, context: Context) -> list[Node] | None:
     """The least integer of 32 bits stops RTen where it slices backwards, and the largest is a sign to onnxruntime.
 
-    The ones beside them are as far beyond any axis.
+    The ones next to them are as far beyond any axis.
     """
     inputs, steps = list(node.input), context.scope.ints(context.optional(4)) if context.optional(4) else None
     greatest = _LIMITS[1] if steps and min(steps) < 0 else INT64_MAX

@@ -97,7 +97,7 @@ def flat_window(node: Node, kernel: Sequence[int]) -> Window:
 
 
 def kernel_of(node: Node, weight: Dims | None) -> tuple[int, ...] | None:
-    """The kernel's spatial dims, from the attribute or from the weight; `None` where neither tells."""
+    """The kernel's spatial dims, from the attribute or from the weight; `None` if neither tells."""
     attribute = get_ints(node, "kernel_shape")
     if attribute:
         return tuple(attribute)
