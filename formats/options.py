@@ -35,10 +35,10 @@ ROW = "formats.options"  # where the metadata of a field has its row
 
 
 class Kind(NamedTuple):
-    """What the values of an option are.
+    """The kind of the values of an option.
 
-    `words` describe them, after "must be". `checked` gives the value as code uses it, and raises ValueError or
-    TypeError where it is none. `from_text` does the same with what was typed. `metavar` stands for the value in the
+    `words` describe them, after "must be". `checked` returns the value as code uses it, and raises ValueError or
+    TypeError if it is not valid. `from_text` does the same with what was typed. `metavar` stands for the value in the
     help; without one, an option is a switch. `keyword_type` is what the library takes, where that is more than the
     type of the field. A `secret` is not repeated in an error. What may be given `repeatedly` is a mapping, with
     `from_text` giving a key and a value.
@@ -58,8 +58,8 @@ class Kind(NamedTuple):
 class Flag(NamedTuple):
     """One way to give an option on the command line.
 
-    Without a `metavar` it takes no text and means `value`. One in brackets says that the text may be left out, and then
-    it means `value`, too.
+    Without a `metavar`, the flag accepts no text and means `value`. A `metavar` in brackets says that the text is
+    optional; without the text, the flag also means `value`.
     """
 
     names: tuple[str, ...]
@@ -98,7 +98,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class _Settings:
-    """What `option` was told, before the name of the field is known."""
+    """The arguments of `option`, before the name of the field is known."""
 
     kind: Kind
     help: str
@@ -172,7 +172,7 @@ def names_of(options: type) -> set[str]:
 
 
 def settle(options: Any) -> None:
-    """Every value of `options`, an object that is just being made, is of its kind.
+    """Check and convert every value of `options`, an object that is being made.
 
     Raises: OptionError.
     """

@@ -1,4 +1,4 @@
-"""The formats: what each is called, how it is recognised, and who reads and writes it."""
+"""The formats: their names, how they are recognised, and which codecs read and write them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 HEAD_BYTES = 4096
 ENTRY_POINTS = "formats.codecs"  # the group of entry points in which other packages name their codecs
-# The domains of operators that are no format's own; nobody is asked about them.
+# The domains of operators that are no format's own; no codec is searched for them.
 USUAL_DOMAINS = frozenset((None, "", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft"))
 MAX_DEPTH = 100  # messages within messages, the limit of the official parsers
 DEEPEST = 250  # what fits the interpreter's stack, at three calls for each message, and leaves room for the caller
@@ -88,12 +88,12 @@ class ReadOptions:
     """How a file is read, in any format that has such a choice.
 
     `max_depth`: how deep messages may lie within messages. `hard_links`: whether a file of external data may have
-    further names; some of them could be outside the model's directory. `key`: what opens an encrypted model; a file
-    that is not encrypted is refused then. `allow_encryption`: 1 also opens the variant of encrypted models which cannot
-    show whether it was changed or made up.
+    further names; some of them could be outside the model's directory. `key`: the key of an encrypted model; with it,
+    a file that is not encrypted is refused. `allow_encryption`: 1 also opens the variant of encrypted models which
+    cannot show whether it was changed or made up.
 
-    For addresses: `storage_options` are those of fsspec, and `retries` says how often a request is made again that
-    failed for a reason that may pass.
+    For addresses: `storage_options` are those of fsspec, and `retries` is how often a request is repeated that failed
+    for a temporary reason.
 
     Raises: OptionError for an invalid value.
     """
@@ -129,7 +129,7 @@ READ_DEFAULTS = ReadOptions()
 
 
 class Reader(Protocol):
-    """What gives the model in a whole file."""
+    """A function that returns the model in a whole file."""
 
     def __call__(self, source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS, /) -> Model:
         """The model in `source`, whose companion files are looked for next to `path`."""
@@ -150,7 +150,7 @@ class Region(NamedTuple):
 
 
 class Checksum(NamedTuple):
-    """What a model says of bytes that were not read so far: their digest, in hexadecimal."""
+    """A claim of a model about bytes that were not read so far: their digest, in hexadecimal."""
 
     where: str
     algorithm: str
@@ -159,14 +159,14 @@ class Checksum(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What of a model was rewritten for a runtime, and why."""
+    """A part of a model that was rewritten for a runtime, and the reason."""
 
     where: str  # a dotted place in the given model
     name: str  # of the node or tensor
-    operator: str  # with its domain, where that is not ONNX's own; empty for what is no node
+    operator: str  # with its domain, if that is not ONNX's own; empty if it is not a node
     became: tuple[str, ...]  # operators, each once
     reason: str  # for people
-    is_refused: bool  # the runtime does not load it as it is; else it computes something else than ONNX says
+    is_refused: bool  # the runtime does not load the original; if false, it computes other results than ONNX
 
 
 class Runnable(NamedTuple):
@@ -182,8 +182,8 @@ class Runnable(NamedTuple):
 class Runtime(NamedTuple):
     """A program that reads `.onnx` files.
 
-    `runnable` gives a model in ONNX's operators in a form that it runs. `reads_data_file` tells whether it takes
-    external data from a file of that name, and `data_alignment` is what it asks for there, in bytes.
+    `runnable` gives a model in ONNX's operators in a form that it runs. `reads_data_file` tells whether it accepts
+    external data from a file of that name. `data_alignment` is the alignment that it needs there, in bytes.
     """
 
     runnable: Callable[[Model], Runnable]
@@ -214,16 +214,16 @@ class Codec(NamedTuple):
     other can hold; `raise_model` gives such a model in ONNX's operators, with given types of inputs and outputs by
     name, and what is lost.
 
-    What only some formats have: `regions` are the parts that a file of the format consists of, where there are more
-    than tensors in a model. `checksums` are those that the model in a file tells; it gets the file, the model that
-    was read from it, and the file that the model was converted from, where that is known. `read_lenient` also takes
-    what `read` refuses although its meaning is clear, and tells what that was. `cautions` tell for what in a file that
-    was read nothing vouches, though its format should. A format that is `encrypted` wants a key, and a file with its
-    extension must be encrypted: otherwise whoever can replace the file could put one there that anybody can make.
-    `shared_data` tells which other models have other weights when a plan was carried out, or refuses it where nothing
-    may be overwritten, and which data files no model needs any more. `settled` gives what a file was before somebody
-    began to change it where it is and was interrupted, or the file as it is. `runtime` is that of the format where it
-    reads ONNX, too.
+    Only some formats have the following. `regions` gives the parts of a file of the format, if it has more parts than
+    the tensors. `checksums` gives the checksums that the model in a file contains; it gets the file, the model that was
+    read from it, and the file that the model was converted from, if that is known. `read_lenient` also accepts files
+    that `read` refuses although their meaning is clear, and reports these faults. `cautions` reports the parts of a
+    file that nothing verifies, although its format should. A format that is `encrypted` needs a key, and a file with
+    its extension must be encrypted: otherwise, an attacker could replace the file by one that was made without the key.
+    `shared_data` reports which other models get other weights through a plan, or refuses the plan if nothing may be
+    overwritten; it also reports the data files that no model needs any more. If a change of a file in place was
+    interrupted, `settled` gives the file as it was before; otherwise, it gives the file as it is. `runtime` is the
+    runtime of the format, if that reads ONNX, too.
     """
 
     name: str
@@ -254,7 +254,7 @@ def built_in() -> tuple[Codec, ...]:
 
 
 class Installed(NamedTuple):
-    """What installed packages offer: codecs, and why others of theirs cannot be used."""
+    """The codecs that installed packages offer, and the reasons why other codecs cannot be used."""
 
     codecs: tuple[Codec, ...]
     problems: tuple[str, ...]
@@ -262,7 +262,7 @@ class Installed(NamedTuple):
 
 @cache
 def installed() -> Installed:
-    """The codecs that installed packages offer under `formats.codecs`, by name; one that is broken is no error."""
+    """The codecs that installed packages offer under `formats.codecs`, by name; a broken codec is not an error."""
     from importlib.metadata import entry_points
 
     found = [_load(entry) for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name)]
@@ -277,7 +277,7 @@ def _load(entry: EntryPoint) -> Codec | str:
     label = f"the codec {entry.name!r} of the package {entry.dist.name if entry.dist else entry.value}"
     try:
         codec = entry.load()
-    except Exception as error:  # whatever the code of others does when it is imported
+    except Exception as error:  # code of other packages can raise any error when it is imported
         return f"{label} cannot be imported ({type(error).__name__}: {error})"
     if not isinstance(codec, Codec):
         return f"{label} is not a Codec, but a {type(codec).__name__}"
@@ -298,7 +298,7 @@ def is_marked_by_others(head: bytes, nbytes: int) -> bool:
 
 
 def of_domains(domains: Collection[str | None]) -> Codec | None:
-    """The codec in whose own operators a model with operators of these domains is."""
+    """The codec whose own operators include operators of these domains."""
     groups = (built_in, codecs) if {*domains} - USUAL_DOMAINS else (built_in,)
     return next((codec for group in groups for codec in group() if codec.domain and codec.domain in domains), None)
 
