@@ -115,9 +115,13 @@ def tensors(draw: st.DrawFn) -> Tensor:
 
 
 def seen(array: Any) -> tuple[Any, ...]:
-    """An array, so that not-a-numbers compare as they are; strings are the same whether they are bytes or text."""
+    """An array, so that not-a-numbers compare as they are; strings are the same whether they are bytes or text.
+
+    `onnx` makes arrays of fixed-width text first, which lose the zeros at the end of a string.
+    """
     if array.dtype == object:
-        return array.shape, [text.encode() if isinstance(text, str) else text for text in array.ravel().tolist()]
+        texts = (text.encode() if isinstance(text, str) else text for text in array.ravel().tolist())
+        return array.shape, [text.rstrip(b"\0") for text in texts]
     return array.shape, array.dtype, array.tobytes()
 
 
