@@ -18,6 +18,11 @@ ROOT = Path(__file__).parents[1]
 SHARED_MODELS = sorted((ROOT.parent / "shared" / "models").glob("*.onnx"))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Servers and clusters leave threads running, which no test of threads and processes must see: they come last."""
+    items.sort(key=lambda item: item.path.parent.name == "remote" or item.path.name == "test_clusters.py")
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test that asks for `shared_model` runs once for each of the shared models."""
     if "shared_model" in metafunc.fixturenames:
