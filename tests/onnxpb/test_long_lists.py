@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import struct
 import tracemalloc
+from collections import deque
 from pathlib import Path
 from typing import Any
 
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from onnx import helper
 from protos import Watched, encoded
 
 from formats import convert, inspect, load, save, verify
 from formats.errors import DecodeError, TensorDataError
-from formats.ir.model import Attribute, Graph
-from formats.ir.walk import movable_tensors
+from formats.ir.model import Attribute, Graph, Tensor
+from formats.ir.walk import movable_tensors, visit
 from formats.onnxpb import decoder, long_lists
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.long_lists import FLOAT, INT, PACKED_FLOATS, PACKED_INTS, STRING
@@ -88,7 +89,9 @@ def outcome(data: bytes, patch: pytest.MonkeyPatch, bulk: int, window: int | Non
         patch.setattr(decoder, "WINDOW_BYTES", window)
         patch.setattr(long_lists, "READ_BYTES", max(window, long_lists.LONGEST_BYTES))
     try:
-        return decode(source, Attribute)
+        attribute = decode(source, Attribute)
+        deque(visit(attribute, Tensor), 0)  # damage may look like messages, which are left in the file, too
+        return attribute
     except DecodeError as error:
         return str(error)
 
@@ -107,7 +110,12 @@ def test_lists_are_what_protobuf_reads(data: bytes) -> None:
             assert expected == onnx.AttributeProto.FromString(encoded(attribute))
 
 
+TENSOR = b"=\0\0R[" + b"=\0\0\0\0" * 8  # behind an unfinished field, what looks like the beginning of a tensor
+
+
 @settings(max_examples=150, deadline=None)
+@example(b"", b"\x95\0\0", TENSOR + b"\xa0\x01\x07:0" + bytes(46) + b"PC", False)
+@example(b"", b"\x95\0\0", TENSOR * 2 + b"=\0\0\0\0", False)
 @given(attribute_bytes, st.one_of(broken, st.binary(max_size=6)), attribute_bytes, st.booleans())
 def test_damaged_lists_have_the_same_verdict(before: bytes, damage: bytes, after: bytes, cut: bool) -> None:
     """A mistake in a list is told when the list is left as it is when it is decoded, and `onnx` refuses no other."""
@@ -117,7 +125,7 @@ def test_damaged_lists_have_the_same_verdict(before: bytes, damage: bytes, after
         for bulk, window in ((0, None), (30, None), (0, 8)):
             found = outcome(data, patch, bulk, window)
             assert isinstance(expected, str) == isinstance(found, str), (bulk, window, expected, found)
-            if not window:
+            if not window and not (isinstance(found, str) and "[" in f"{expected}{found}"):  # one that is in a message
                 assert expected == found
     try:
         onnx.AttributeProto.FromString(data)
