@@ -80,9 +80,7 @@ class Difference(NamedTuple):
     where: str  # a dotted place in the first model, or in the second where the first has none
     detail: str  # one sentence for people
     subject: str = ""  # the node, tensor, value or function that differs, in a few words
-    largest: float | None = (
-        None  # the largest difference of two elements, if they are numbers; inf if only one is not-a-number
-    )
+    largest: float | None = None  # the largest difference of two numbers in it; inf if only one is not-a-number
 
 
 @dataclass(frozen=True, slots=True)
