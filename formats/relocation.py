@@ -131,7 +131,7 @@ def remove_model(path: str | os.PathLike[str], *, all_data: bool = False, dry_ru
 
 
 def _lock(path: Path, dry_run: bool) -> AbstractContextManager[object]:
-    """The lock of a model that is there, which a dry run, where nothing is written, does without.
+    """The lock of a model that exists; a dry run writes nothing and needs no lock.
 
     Raises: FileNotFoundError if there is none.
     """
@@ -190,7 +190,7 @@ def _place(dst: str | os.PathLike[str], src: Path) -> Path:
 
 
 def _check_destination(listed: ModelFiles, dst: Path, *, parents: bool) -> None:
-    """Nothing, where the model may be at `dst`: it has an extension of its format there, and weights that can follow.
+    """Check that the model can be at `dst`: the extension is one of its format, and its weights can follow.
 
     Raises: UnsupportedError otherwise; FileExistsError if `dst` is the model itself; FileNotFoundError if its
     folder does not exist, without `parents`.

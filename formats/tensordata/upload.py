@@ -128,7 +128,7 @@ def _upload_of(folder: Path, path: Path, options: EngineOptions) -> _Upload:
 
 
 def _create(uploads: Sequence[_Upload], *, creates: bool, removes: bool) -> None:
-    """The files are in their places, the model last; where one fails, those before it are removed, if `removes`.
+    """Put the files in their places, the model last. If one fails, `removes` says to remove those before it.
 
     Raises: what the store raises, with what could not be removed.
     """
@@ -146,7 +146,7 @@ def _create(uploads: Sequence[_Upload], *, creates: bool, removes: bool) -> None
 
 
 def _put_whole(upload: _Upload, *, creates: bool) -> None:
-    """The file is in its place, and nobody saw it there before it was complete, where the store can do that."""
+    """Put the file in its place; if the store can do that, nobody sees it there before it is complete."""
     if upload.address.protocols[0] in WHOLE_AT_ONCE:
         upload.put(upload.path, creates=creates)
         return
@@ -163,7 +163,7 @@ def _put_whole(upload: _Upload, *, creates: bool) -> None:
 
 
 def _replace(uploads: Sequence[_Upload], there: Sequence[_Upload]) -> None:
-    """The new files are in their places, of which some were taken; the model goes first and comes last.
+    """Put the new files in their places, some of which have files: remove the old model first, put the new one last.
 
     Raises: what the store raises. As long as nothing was replaced, all is as it was; after that the error says under
     which names the new files are.
@@ -190,7 +190,7 @@ def _replace(uploads: Sequence[_Upload], there: Sequence[_Upload]) -> None:
 
 
 def _forget(hidden: Mapping[_Upload, str]) -> None:
-    """The hidden files are gone, as far as the store does that: nothing else depends on it."""
+    """Remove the hidden files; a failure does not matter, since nothing depends on them."""
     for upload, name in hidden.items():
         with suppress(OSError, FormatError):
             upload.remove(name)
@@ -203,7 +203,7 @@ def _hidden(upload: _Upload) -> str:
 
 
 def _take_back(done: Sequence[_Upload], error: BaseException) -> None:
-    """None of these files is there; the error tells of those that could not be removed."""
+    """Remove these files; the error names those that could not be removed."""
     left = []
     for upload in done:
         try:
@@ -215,7 +215,7 @@ def _take_back(done: Sequence[_Upload], error: BaseException) -> None:
 
 
 def _tell(error: BaseException, more: str) -> None:
-    """The error says more."""
+    """Add to the message of an error."""
     if isinstance(error, FormatError):
         error.message += f"; {more}"
     elif isinstance(error, OSError) and error.strerror:
