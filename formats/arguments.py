@@ -1,4 +1,4 @@
-"""The arguments that callers of the library give as a model, as its bytes or as its path."""
+"""The arguments that callers of the library give as a model, as its bytes, or as the place where it is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from formats.errors import OptionError
 from formats.ir.model import Model
+from formats.tensordata.file import is_address, is_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,7 +28,23 @@ class _HasGraphs(Protocol):
         """The graphs of the model."""
 
 
+class _Readable(Protocol):
+    """A binary file object that is open for reading, as a type checker sees it."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most `size` bytes; none at the end."""
+
+
+class _Writable(Protocol):
+    """A binary file object that is open for writing, as a type checker sees it."""
+
+    def write(self, data: memoryview, /) -> int | None:
+        """The number of bytes that were written."""
+
+
 AnyModel: TypeAlias = Model | _Message | _HasGraphs
+AnySource: TypeAlias = str | os.PathLike[str] | _Readable
+AnyDestination: TypeAlias = str | os.PathLike[str] | _Writable
 
 
 def model_of(model: Any) -> Model:
@@ -54,18 +72,17 @@ def buffer_of(data: Any) -> memoryview:
 def local_path_of(path: Any) -> Path:
     """The path of a model file of this system.
 
-    Raises: OptionError for an address; TypeError if the argument is not a path.
+    Raises: OptionError for an address or a stream; TypeError if the argument is not a path.
     """
     found = path_of(path)
-    if hasattr(found, "storage_options"):
-        from formats.errors import OptionError
-
-        raise OptionError(f"{found} is an address, and this works on files of this system only")
+    kind = "an address" if is_address(found) else "a stream" if is_stream(found) else None
+    if kind is not None:
+        raise OptionError(f"{found} is {kind}, and this works on files of this system only")
     return found
 
 
 def path_of(path: Any) -> Path:
-    """The path of a model file; for an address, or a `UPath` with one, an `Address`.
+    """The path of a model file: an `Address` for an address or a `UPath` with one, a `Stream` for a file object.
 
     Raises: TypeError if the argument is not a path.
     """
@@ -73,13 +90,19 @@ def path_of(path: Any) -> Path:
         from formats.tensordata import address
 
         return address.parse(path) if address.is_address(path) else Path(path)
-    if hasattr(path, "storage_options"):  # an address that was parsed, or an object of universal-pathlib
+    if is_address(path):  # an address that was parsed, or an object of universal-pathlib
         from formats.tensordata import address
 
         return path if isinstance(path, address.Address) else address.of_universal(path)
+    if is_stream(path):
+        return path
     if isinstance(path, (str, os.PathLike)):
         return Path(path)
+    if hasattr(path, "read") or hasattr(path, "write"):
+        from formats.tensordata import streams
+
+        return streams.of_object(path)
     hint = ""
-    if isinstance(path, (bytes, bytearray, memoryview)) or hasattr(path, "read"):
+    if isinstance(path, (bytes, bytearray, memoryview)):
         hint = "; use formats.loads to read a model from bytes, and formats.dumps to get the bytes of a model"
     raise TypeError(f"expected the path of a model file, got {type(path).__name__}{hint}")

@@ -30,6 +30,7 @@ from formats.ir.storage import with_raw_data, with_reference, without_data
 from formats.onnxpb.encoder import encode
 from formats.onnxpb.external import PROTOBUF_LIMIT_BYTES
 from formats.onnxpb.schema import MESSAGES
+from formats.tensordata.file import is_stream
 from formats.tensordata.plan import lay_out
 from formats.tensordata.source import FileSpan, Source
 
@@ -159,7 +160,7 @@ def onnxruntime_session(
     with needed("onnxruntime", "sessions"):
         import onnxruntime
 
-    if isinstance(model_or_path, (str, os.PathLike)):
+    if isinstance(model_or_path, (str, os.PathLike)) or hasattr(model_or_path, "read"):
         model_or_path = conversion.load(model_or_path)
     elif isinstance(model_or_path, (bytes, bytearray, memoryview)):
         model_or_path = conversion.loads(model_or_path)
@@ -214,7 +215,7 @@ class _Weights:
 
     def locate(self, file: File) -> str | None:
         """The path of a file relative to the folder, or `None` if the file is not below it or has changed."""
-        if not file.is_local:
+        if not file.is_local or is_stream(file.path):
             return None
         path = Path(os.path.realpath(file.path))
         self.folder = self.folder or path.parent

@@ -11,9 +11,11 @@ from formats.ir import dtypes
 from formats.options import SWITCH, made, names_of, option, pairs, rows_of, settle, unknown_options
 from formats.registry import FORMAT, READING, RUNTIME, ReadOptions
 from formats.tensordata.engine import EngineOptions
+from formats.tensordata.file import is_stream
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from formats.registry import Codec
 
@@ -120,6 +122,23 @@ def choose(target: Codec, options: object, given: Mapping[str, Any], *, reads: b
     if runtime.runtime is not None and isinstance(data_file := getattr(of_target, "external_data", None), str):
         registry.runtime(runtime.runtime).check_name(data_file)
     return Choice(engine, of_target, raising, runtime, made(ReadOptions, groups[4]))
+
+
+def in_one_file(
+    given: dict[str, Any], target: Codec, options: object, destination: Path | None = None
+) -> dict[str, Any]:
+    """The keywords; for bytes or a stream, which hold one file, weights go into it if no option says where.
+
+    Raises: OptionError for an option that only files have.
+    """
+    if destination is not None and not is_stream(destination):
+        return given
+    kind, names = ("bytes", ("overwrite", "dry_run", "fsync")) if destination is None else ("a stream", ("fsync",))
+    if of_files := [name for name in names if given.get(name)]:
+        raise OptionError(f"`{of_files[0]}` is for files; the model is written to {kind}")
+    if options is None and "external_data" in names_of(target.options) and not given.get("link"):
+        given.setdefault("external_data", False)
+    return given
 
 
 def _no_use(names: list[str], known: set[str], target: Codec) -> OptionError:

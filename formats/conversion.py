@@ -7,15 +7,16 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from formats import registry
 from formats.arguments import buffer_of, model_of, path_of
-from formats.choices import Choice, ConversionOptions, RaisingOptions, choose
+from formats.choices import Choice, ConversionOptions, RaisingOptions, choose, in_one_file
 from formats.collector import collector_paused
 from formats.errors import (
     DecodeError,
     EncodeError,
+    ExternalDataError,
     FormatError,
     OptionError,
     TruncatedError,
@@ -24,30 +25,27 @@ from formats.errors import (
 )
 from formats.ir import walk
 from formats.ir.archive_link import without_link
-from formats.options import made, names_of
+from formats.options import made
 from formats.registry import READ_DEFAULTS, ReadOptions
-from formats.reports import ConversionReport, WrittenFile
+from formats.reports import ConversionReport, WrittenFile, listed
 from formats.tensordata.engine import EngineOptions, execute, to_bytes
-from formats.tensordata.file import is_address, with_storage
+from formats.tensordata.file import is_address, is_stream, or_stream, with_storage
 from formats.tensordata.journal import read_steadily
 from formats.tensordata.source import Literal
 from formats.trust import check_key, permissions
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Iterator
 
     from typing_extensions import Unpack
 
-    from formats.arguments import AnyModel
+    from formats.arguments import AnyDestination, AnyModel, AnySource
     from formats.ir.model import Model
     from formats.keywords import ConvertKeywords, RaiseKeywords, ReadKeywords, WriteKeywords
     from formats.registry import Change, Codec
     from formats.tensordata.file import File
     from formats.tensordata.plan import Loss, WritePlan
     from formats.tensordata.source import Source
-
-LOSSES_IN_MESSAGE = 10
 
 
 class Opened(NamedTuple):
@@ -70,9 +68,11 @@ class Opened(NamedTuple):
 
 
 def load(
-    path: str | os.PathLike[str], *, format: str | None = None, lenient: bool = False, **options: Unpack[ReadKeywords]
+    path: AnySource, *, format: str | None = None, lenient: bool = False, **options: Unpack[ReadKeywords]
 ) -> Model:
     """Read the model in a file; its weights stay in the file until they are used.
+
+    `path` may also be a binary file object with a model that has no external data; it is read to its end.
 
     The content determines the format, or otherwise the extension, unless `format` names one. `lenient` accepts files
     with faults whose meaning is clear, such as an archive made with a zip tool. `options` are those of `ReadOptions`
@@ -104,7 +104,7 @@ def loads(data: bytes | bytearray | memoryview, *, format: str | None = None, **
 
 def save(
     model: AnyModel,
-    path: str | os.PathLike[str],
+    path: AnyDestination,
     *,
     format: str | None = None,
     strict: bool = False,
@@ -112,6 +112,8 @@ def save(
     **keywords: Unpack[WriteKeywords],
 ) -> ConversionReport:
     """Write the model to `path`, and its data files next to it; the model object is not changed.
+
+    `path` may also be a binary file object, which gets the bytes of the model, weights included, in one file.
 
     `model` may also be a message of `formats.onnxpb` or of `onnx`, or a model of `onnx_ir`. The extension determines
     the format unless `format` names one. Keywords are the options of the format (`OnnxOptions`, ...) and of the engine
@@ -124,9 +126,9 @@ def save(
     nothing was written.
     """
     started = perf_counter()
-    destination = path_of(path)
+    destination = or_stream(path_of(path))
     target = _target(destination, format)
-    chosen = choose(target, options, keywords)
+    chosen = choose(target, options, in_one_file({**keywords}, target, options, destination))
     destination = with_storage(destination, chosen.engine.storage_options, chosen.engine.retries)
     plan, changes = _plan(model_of(model), target, destination, chosen)
     plan = _write(plan, target, chosen.engine, strict)
@@ -139,12 +141,7 @@ def dumps(model: AnyModel, format: str, *, options: object = None, **keywords: U
     Raises: OptionError and FormatError as `save` does.
     """
     target = registry.by_name(format)
-    given: dict[str, Any] = {**keywords}
-    if of_files := [name for name in ("overwrite", "dry_run", "fsync") if given.get(name)]:
-        raise OptionError(f"`{of_files[0]}` is for files; these are bytes")
-    if options is None and "external_data" in names_of(target.options):
-        given.setdefault("external_data", False)
-    chosen = choose(target, options, given)
+    chosen = choose(target, options, in_one_file({**keywords}, target, options))
     plan, _ = _plan(model_of(model), target, Path("model").with_suffix(target.extensions[0]), chosen)
     if len(plan.files) > 1:
         raise EncodeError(f"these options make {len(plan.files)} files, but bytes can hold only one")
@@ -152,8 +149,8 @@ def dumps(model: AnyModel, format: str, *, options: object = None, **keywords: U
 
 
 def convert(
-    src: str | os.PathLike[str],
-    dst: str | os.PathLike[str],
+    src: AnySource,
+    dst: AnyDestination,
     *,
     from_format: str | None = None,
     to_format: str | None = None,
@@ -164,6 +161,8 @@ def convert(
 ) -> ConversionReport:
     """Convert the model in the file `src` to `dst`: `load` and `save` in one, without weights in memory.
 
+    Both may be binary file objects, as for `load` and `save`.
+
     Keywords and `options` are those of `load` and of `save`; `key` is for the file that is encrypted. With
     `overwrite=True`, `dst` may be an existing file, even `src` itself. With `dry_run=True`, nothing is written:
     the report says what would be written, and anything that would prevent it is raised.
@@ -171,10 +170,11 @@ def convert(
     Raises: as `load` and `save` do.
     """
     started = perf_counter()
-    path, destination = path_of(src), path_of(dst)
+    path, destination = or_stream(path_of(src)), or_stream(path_of(dst))
     target = _target(destination, to_format, "to_format")
     ConversionOptions(from_format, to_format, strict, lenient)
-    chosen = choose(target, options, keywords, reads=True)  # report a mistake before the model is read
+    given = in_one_file({**keywords}, target, options, destination)
+    chosen = choose(target, options, given, reads=True)  # report a mistake before the model is read
     path, destination = (
         with_storage(place, chosen.engine.storage_options, chosen.engine.retries) for place in (path, destination)
     )
@@ -242,7 +242,8 @@ def open_model(
 
     Raises: as `load` does.
     """
-    path = with_storage(path, options.storage_options, options.retries)
+    path = or_stream(with_storage(path, options.storage_options, options.retries))
+    beside = None if is_stream(path) else path
 
     def read(file: File) -> Opened:
         source: Source = file.span()
@@ -250,13 +251,17 @@ def open_model(
             codec = _codec(source, path, name, called)
             if key_is_for_it:
                 check_key(options, codec)
-            if codec.settled is not None and file.is_local:
-                source = codec.settled(source, path)
+            if codec.settled is not None and file.is_local and beside is not None:
+                source = codec.settled(source, beside)
             if lenient and codec.read_lenient is not None:
-                return Opened(codec, source, *codec.read_lenient(source, path, options))
-            return Opened(codec, source, codec.read(source, path, options))
+                return Opened(codec, source, *codec.read_lenient(source, beside, options))
+            return Opened(codec, source, codec.read(source, beside, options))
 
     with _located(path), collector_paused():
+        if is_stream(path):
+            opened = read(path.file())
+            _check_is_alone(opened.model)
+            return opened
         if is_address(path):
             from formats.tensordata import remote
 
@@ -267,6 +272,17 @@ def open_model(
             if not path.is_dir():  # but it is a data file
                 raise
             raise IsADirectoryError(error.errno, _folder(path), str(path)) from None
+
+
+def _check_is_alone(model: Model) -> None:
+    """Raises ExternalDataError if a model from a stream needs other files."""
+    for where, tensor in walk.external_tensors(model):
+        locations = [entry.value for entry in tensor.external_data if entry.key == "location"]
+        raise ExternalDataError(
+            f"the model has external data in {(locations or [''])[0]!r:.80}, and a stream has no folder for that; give "
+            "the path of the model",
+            where=where,
+        )
 
 
 def _folder(path: Path) -> str:
@@ -337,19 +353,13 @@ def _own_codec(model: Model) -> Codec | None:
 
 def _write(plan: WritePlan, target: Codec, engine: EngineOptions, strict: bool) -> WritePlan:
     """Carry out the plan, and return it; its losses include the effects on other models."""
-    if target.shared_data is not None and not is_address(plan.files[-1].path):
+    if target.shared_data is not None and not (is_address(last := plan.files[-1].path) or is_stream(last)):
         plan = plan._replace(losses=(*plan.losses, *target.shared_data(plan, engine.overwrite)))
     losses = tuple(loss for loss in plan.losses if loss.matters)
     if strict and losses:
-        raise UnsupportedError(f"`strict` refuses these losses: {_listed(losses)}")
+        raise UnsupportedError(f"`strict` refuses these losses: {listed(losses)}")
     execute(plan, engine)
     return plan
-
-
-def _listed(losses: tuple[Loss, ...]) -> str:
-    shown = "; ".join(f"{loss.where or 'model'}: {loss.detail}" for loss in losses[:LOSSES_IN_MESSAGE])
-    more = len(losses) - LOSSES_IN_MESSAGE
-    return f"{shown}; and {more} more" if more > 0 else shown
 
 
 def _report(

@@ -39,12 +39,12 @@ from formats.tensordata.source import Concat, Literal, Source
 from formats.trust import check_key
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import numpy as np
     from typing_extensions import Unpack
 
+    from formats.arguments import AnySource
     from formats.ir.dtypes import DataType
     from formats.ir.model import Model
     from formats.keywords import ReadKeywords
@@ -121,8 +121,8 @@ class Comparison:
 
 
 def compare(
-    first: str | os.PathLike[str],
-    second: str | os.PathLike[str],
+    first: AnySource,
+    second: AnySource,
     *,
     storage: bool = False,
     limit: int = 100,

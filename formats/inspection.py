@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
+    from formats.arguments import AnySource
     from formats.ir.model import Model, Tensor, ValueInfo
     from formats.keywords import ReadKeywords
     from formats.registry import Change
@@ -212,7 +212,7 @@ class Inspection:
 
 
 def inspect(
-    path: str | os.PathLike[str],
+    path: AnySource,
     *,
     format: str | None = None,  # noqa: A002 - as in `load`
     runtime: str | None = None,

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats import conversion, manifest
 from formats.arguments import path_of
-from formats.errors import FormatError
-from formats.tensordata.file import is_address
+from formats.errors import FormatError, OptionError
+from formats.tensordata.file import is_address, is_stream
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -97,12 +97,16 @@ class Task(NamedTuple):
 def job_of(given: Job | tuple[str | os.PathLike[str], str | os.PathLike[str]]) -> Job:
     """The job for what a caller gave: itself, or a source and a destination.
 
-    Raises: TypeError for anything else.
+    Raises: OptionError for a stream; TypeError for anything else.
     """
     if isinstance(given, Job):
-        return Job(path_of(given.source), path_of(given.destination), given.options)
-    source, destination = given
-    return Job(path_of(source), path_of(destination))
+        job = Job(path_of(given.source), path_of(given.destination), given.options)
+    else:
+        source, destination = given
+        job = Job(path_of(source), path_of(destination))
+    if found := [place for place in (job.source, job.destination) if is_stream(place)]:
+        raise OptionError(f"{found[0]} is a stream, which cannot be a job; `formats.convert` takes it")
+    return job
 
 
 def run(task: Task) -> JobResult:

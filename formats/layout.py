@@ -20,11 +20,11 @@ from formats.registry import ReadOptions, Region
 from formats.units import in_units
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Iterator, Sequence
 
     from typing_extensions import Unpack
 
+    from formats.arguments import AnySource
     from formats.keywords import ReadKeywords
     from formats.tensordata.file import File
 
@@ -71,9 +71,7 @@ class FileLayout(NamedTuple):
     inner_nbytes: int = 0
 
 
-def layout(
-    path: str | os.PathLike[str], *, format: str | None = None, **options: Unpack[ReadKeywords]
-) -> tuple[FileLayout, ...]:
+def layout(path: AnySource, *, format: str | None = None, **options: Unpack[ReadKeywords]) -> tuple[FileLayout, ...]:
     """The regions of the files of a model, the model file first; `options` are those of `load`.
 
     Raises: FormatError if it cannot be read; OSError if a file cannot.

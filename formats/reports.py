@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from formats.registry import Change
     from formats.tensordata.plan import Loss
 
+LOSSES_IN_MESSAGE = 10
+
 
 class WrittenFile(NamedTuple):
     """A file that was written."""
@@ -59,3 +61,10 @@ class ConversionReport:
             "changes": [{**change._asdict(), "became": list(change.became)} for change in self.changes],
             "settings": None if self.settings is None else dict(self.settings),
         }
+
+
+def listed(losses: tuple[Loss, ...]) -> str:
+    """The losses in one line; of many, the first."""
+    shown = "; ".join(f"{loss.where or 'model'}: {loss.detail}" for loss in losses[:LOSSES_IN_MESSAGE])
+    more = len(losses) - LOSSES_IN_MESSAGE
+    return f"{shown}; and {more} more" if more > 0 else shown

@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats import registry
-from formats.arguments import path_of
+from formats.arguments import local_path_of
 from formats.collector import collector_paused
 from formats.conversion import open_model, raise_model
 from formats.errors import OptionError
@@ -162,7 +162,7 @@ def share(
     """
     started = perf_counter()
     chosen, reading, engine = _options(options)
-    sources, folder = [path_of(path) for path in models], path_of(out)
+    sources, folder = [local_path_of(path) for path in models], local_path_of(out)
     if len(sources) < 2:
         raise OptionError("weights are shared between two models or more; `formats.convert` writes one")
     destinations = [folder / name for name in names_of_models(sources)]

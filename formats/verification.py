@@ -25,11 +25,11 @@ from formats.tensordata.plan import Digest, WritePlan
 from formats.tensordata.source import Transformed, place_of
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from typing_extensions import Unpack
 
+    from formats.arguments import AnySource
     from formats.ir.model import Model, Node, OperatorSetId, Tensor
     from formats.keywords import ReadKeywords
     from formats.registry import Checksum
@@ -81,11 +81,11 @@ class Verification:
 
 
 def verify(
-    path: str | os.PathLike[str],
+    path: AnySource,
     *,
     format: str | None = None,
     data: bool = False,
-    original: str | os.PathLike[str] | None = None,
+    original: AnySource | None = None,
     threads: int = 0,
     progress: Callable[[int, int], None] | None = None,
     **options: Unpack[ReadKeywords],
@@ -137,7 +137,7 @@ def verify(
     return Verification(path, codec.name, len(tensors), checked, read_bytes, tuple(errors), tuple(notes))
 
 
-def _original(path: str | os.PathLike[str], options: ReadOptions) -> File:
+def _original(path: AnySource, options: ReadOptions) -> File:
     """The file that a model was made from."""
     return File.open(with_storage(path_of(path), options.storage_options, options.retries))
 

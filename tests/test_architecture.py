@@ -162,6 +162,7 @@ LIGHT = {
     "formats.cli.report_lines",
     "formats.cli.several",
     "formats.cli.shared_options",
+    "formats.cli.streams",
     "formats.cli.typer_commands",
     "formats.cli.verbs",
     "formats.__main__",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -91,6 +92,14 @@ def folder(tiny_model: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
+def run_in_shell(line: str, folder: Path) -> None:
+    """A command line with pipes works, and so does each command in it."""
+    script = f'set -o pipefail; formats() {{ "{sys.executable}" -m formats "$@"; }}; {line}'
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(["bash", "-c", script], cwd=folder, env=environment, capture_output=True, check=False)
+    assert 0 == done.returncode, done.stderr
+
+
 def identify(block: Block) -> str:
     """The id of a test about a block."""
     return f"{block.document}:{block.line}"
@@ -100,7 +109,9 @@ def identify(block: Block) -> str:
 def test_commands_run(line: str, folder: Path, command: Python, python: Python) -> None:
     """Every command of a console block or of the help works; those that prepare a machine name what exists."""
     program, *arguments = shlex.split(line)
-    if program == "convert":
+    if {"|", "<", ">"} & {*arguments}:
+        run_in_shell(line, folder)
+    elif program == "convert":
         done = command(*arguments, "--force")
         assert (0, "") == (done.returncode, done.stderr)
     elif program == "formats":
@@ -141,7 +152,9 @@ def test_recipes_work(
             continue
         for line in commands([block]):
             program, *arguments = shlex.split(line)
-            if program == "mkdir":
+            if {"|", "<", ">"} & {*arguments}:
+                run_in_shell(line, folder)
+            elif program == "mkdir":
                 (folder / arguments[-1]).mkdir()
             elif program != "pip":
                 assert "formats" == program, f"no test knows what to do with {line!r}"

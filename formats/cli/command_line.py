@@ -63,10 +63,14 @@ class Typed(NamedTuple):
 
 
 class Request:
-    """What a command line asks a verb for; `ask` gives the value of an option that is to be typed."""
+    """What a command line asks a verb for; `ask` gives the value of an option that is to be typed.
+
+    If `stdout_is_taken`, a model goes there, and reports go to stderr.
+    """
 
     def __init__(self, typed: Typed, groups: Sequence[Group]) -> None:
         self.arguments = typed.arguments
+        self.stdout_is_taken = False
         self.ask: Callable[[], Any] = ask_key
         self._flags = typed.flags
         self._classes = [group.options for group in groups]

@@ -14,6 +14,7 @@ from formats.cli.error_text import describe, error_to_json, traceback_lines
 from formats.cli.printing import json_text, printable, say, show
 from formats.cli.progress_bar import Progress
 from formats.cli.shared_options import FileOptions, OutputOptions, groups, how_to_tell, tell
+from formats.cli.streams import STREAM, check_single, source_of
 from formats.errors import FormatError, OptionError
 from formats.options import SWITCH, Flag, Kind, count, option, settle
 from formats.registry import RUNTIME, ReadOptions
@@ -225,13 +226,12 @@ def _look(request: Request, output: dict[str, Any], see: Callable[[Path], Seen],
 
     If one of several files cannot be read, this is printed, too, and does not stop the others.
     """
-    from formats.arguments import path_of
-
     if not _is_several(request):
         (name,) = request.arguments
-        seen = see(path_of(name))
+        seen = see(source_of(name))
         tell(output if seen.ok else {**output, "quiet": False}, seen.report, seen.lines)
         return 0 if seen.ok else EXIT_WRONG
+    check_single(request.arguments)
     from formats import job_list
 
     entries: list[dict[str, Any]] = []
@@ -282,7 +282,9 @@ def diff(request: Request) -> int:
 
     output = how_to_tell(request)
     given = request.of(DiffOptions, ReadOptions)
-    result = difference.compare(*request.arguments, **given)
+    if request.arguments == [STREAM, STREAM]:
+        raise OptionError("stdin has one model, so only one of A and B can be -")
+    result = difference.compare(*map(source_of, request.arguments), **given)
     tell(output, result, lambda: comparison_lines(result))
     return 0 if result.equal else EXIT_WRONG
 
@@ -317,8 +319,8 @@ LOOKING_VERBS = (
         "inspect",
         """Print the content of the model FILE, without reading weights.
 
-        You can give several files, and folders with models. A file that cannot be read does not stop the others, but
-        gives exit code 1.
+        FILE can be - for stdin. You can give several files, and folders with models. A file that cannot be read does
+        not stop the others, but gives exit code 1.
         """,
         ("FILE...",),
         groups(FileOptions, RuntimeQuestion, InspectOptions, OutputOptions, ReadOptions),
@@ -329,7 +331,7 @@ LOOKING_VERBS = (
         """Check the integrity of the model FILE; the exit code is 1 if something is wrong.
 
         This checks the structure, names and operator sets, the size and place of every tensor, and with --data all
-        checksums. You can give several files, and folders with models.
+        checksums. FILE can be - for stdin. You can give several files, and folders with models.
         """,
         ("FILE...",),
         groups(FileOptions, VerifyOptions, OutputOptions, ReadOptions),
@@ -340,7 +342,7 @@ LOOKING_VERBS = (
         """Print how the models A and B differ; the exit code is 0 if they are equal and 1 if not.
 
         Their formats may differ: weights are compared by content. To compare a model with a .rten file, it is first
-        converted to that format. If the models cannot be compared, the exit code is 2.
+        converted to that format. One of them can be - for stdin. If the models cannot be compared, the exit code is 2.
         """,
         ("A", "B"),
         groups(DiffOptions, OutputOptions, ReadOptions),

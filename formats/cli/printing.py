@@ -42,11 +42,11 @@ def printable(lines: Iterable[str]) -> str:
     return "\n".join(shown).encode(encoding, "backslashreplace").decode(encoding)
 
 
-def show(report: dict[str, Any] | Iterable[str]) -> None:
-    """A report for programs is printed as JSON, one for people as lines that fit the terminal."""
+def show(report: dict[str, Any] | Iterable[str], stream: TextIO | None = None) -> None:
+    """A report for programs is printed as JSON, one for people as lines that fit the terminal; on stdout by default."""
     if isinstance(report, dict):
-        say(json_text(report))
+        say(json_text(report), stream)
         return
     from formats.cli.columns import fitted
 
-    say(printable(fitted(report)))
+    say(printable(fitted(report)), stream)

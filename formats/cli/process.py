@@ -13,6 +13,7 @@ from formats.cli import other_converts
 from formats.cli.command_line import Request, parse
 from formats.cli.error_text import describe, error_to_json, traceback_lines
 from formats.cli.printing import json_text, printable, say
+from formats.cli.streams import STREAM
 from formats.cli.verbs import VERBS
 from formats.collector import rest_at_exit
 from formats.errors import OptionError
@@ -45,7 +46,7 @@ def run(program: str, texts: Sequence[str]) -> int:
 
     `convert` is the verb of that name; `formats` begins with a verb.
     """
-    outcome = Outcome(program, as_json="--json" in texts, debug="--debug" in texts)
+    outcome = Outcome(program, texts)
     with reported_errors(outcome), stoppable():
         verb, rest = (VERBS[0], texts) if program == VERBS[0].name else (_verb(texts), texts[1:])
         if list(texts) == ["--version"]:
@@ -64,13 +65,19 @@ def run(program: str, texts: Sequence[str]) -> int:
 class Outcome:
     """The state of a command: how to report it, the request as far as it is known, and the exit code."""
 
-    def __init__(self, program: str, *, as_json: bool, debug: bool) -> None:
+    def __init__(self, program: str, texts: Sequence[str]) -> None:
         self.program = program
-        self.as_json = as_json
-        self.debug = debug
+        self.as_json = "--json" in texts
+        self.debug = "--debug" in texts
         self.request: Request | None = None
         self.failure = EXIT_FAILURE
         self.code = 0
+        self._may_write_to_stdout = STREAM in texts
+
+    @property
+    def stdout_is_taken(self) -> bool:
+        """Whether a model goes to stdout; without a request, whether it might."""
+        return self._may_write_to_stdout if self.request is None else self.request.stdout_is_taken
 
 
 def _verb(texts: Sequence[str]) -> Verb | None:
@@ -169,10 +176,12 @@ def reported_errors(outcome: Outcome) -> Iterator[None]:
         request = outcome.request
         words = (request.rows(), request.flags_as_typed()) if request else ({}, {})
         first, *reasons = describe(error, *words)
-        say(printable([f"{outcome.program}: error: {first}", *reasons]), sys.stderr)
+        if not (outcome.as_json and outcome.stdout_is_taken):  # then stderr has only the JSON
+            say(printable([f"{outcome.program}: error: {first}", *reasons]), sys.stderr)
         if outcome.as_json:
             with suppress(OSError):  # it may be what failed
-                say(json_text({"error": error_to_json(error, *words)}))
+                stream = sys.stderr if outcome.stdout_is_taken else None
+                say(json_text({"error": error_to_json(error, *words)}), stream)
         outcome.code = exit_code(error, outcome.failure)
 
 

@@ -13,6 +13,7 @@ from formats.registry import FORMAT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import TextIO
 
     from formats.cli.command_line import Request
 
@@ -53,7 +54,9 @@ def how_to_tell(request: Request) -> dict[str, Any]:
     return output
 
 
-def tell(output: Mapping[str, Any], report: Report, lines: Callable[[], Iterable[str]]) -> None:
-    """Print what was done or found as `output` says: not at all, as JSON, or in lines."""
+def tell(
+    output: Mapping[str, Any], report: Report, lines: Callable[[], Iterable[str]], stream: TextIO | None = None
+) -> None:
+    """Print what was done or found as `output` says: not at all, as JSON, or in lines; on stdout by default."""
     if not output.get("quiet"):
-        show(report.to_json() if output.get("json") else lines())
+        show(report.to_json() if output.get("json") else lines(), stream)

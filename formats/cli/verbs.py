@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from formats.cli import several
+from formats.cli import several, streams
 from formats.cli.command_line import Group, Verb, ask_key, flags_of
 from formats.cli.error_text import in_flags
 from formats.cli.file_verbs import FILE_VERBS
@@ -30,6 +31,7 @@ Examples:
   formats convert model.onnxz model.onnx --external-data
   formats convert model.onnx model.onnx --inline --force
   formats convert model.onnx model.rten --strict --json
+  formats convert - - --to onnxz < model.onnx > model.onnxz
 
 A SIZE is a number of bytes and may end in K, M or G (powers of 1024) or in KB, MB or GB (powers of 1000).
 """
@@ -73,13 +75,15 @@ def convert(request: Request) -> int:
     from formats.tensordata.engine import EngineOptions
 
     *sources, dst = request.arguments
+    request.stdout_is_taken = streams.is_stdout(dst)
     output = how_to_tell(request)
     to_format = request.of(ConversionOptions, EngineOptions).get(
         "to_format"
     )  # mistakes in the other options are reported first, too
     if len(sources) > 1 or several.is_folder(dst) or (to_format and several.is_folder(sources[0])):
+        streams.check_single(request.arguments)
         return _convert_into(path_of(dst), sources, request, output)
-    src, destination = path_of(sources[0]), path_of(dst)
+    src, destination = streams.source_of(sources[0]), streams.destination_of(dst)
     target = registry.for_writing(destination, "to_format") if to_format is None else registry.by_name(to_format)
     given = _given(request, target)
     if request.of(several.SeveralOptions).keys() & {"manifest", "dask"}:
@@ -89,7 +93,8 @@ def convert(request: Request) -> int:
     with progress(wanted=not output.get("quiet") and not output.get("json")) as shown:
         report = conversion.convert(src, destination, progress=shown, **given)
     rows = request.rows()
-    tell(output, report, lambda: (in_flags(line, rows, {}) for line in summary(report)))
+    stream = sys.stderr if request.stdout_is_taken else None
+    tell(output, report, lambda: (in_flags(line, rows, {}) for line in summary(report)), stream)
     return 0
 
 
@@ -100,6 +105,7 @@ def batch(request: Request) -> int:
         raise OptionError("`out` is missing: name the folder to write into")
     if not request.arguments and "list" not in given:
         raise OptionError("SOURCES are missing; name files, folders or patterns, or a `list`")
+    streams.check_single(request.arguments)
     return _convert_into(given["out"], request.arguments, request, how_to_tell(request))
 
 
@@ -169,7 +175,8 @@ VERBS = (
         """Convert the model SRC to DST.
 
         The content of SRC determines its format, and the extension of DST the format to write. Several models, and
-        models in folders, are converted into the folder DST; a failure does not stop the others.
+        models in folders, are converted into the folder DST; a failure does not stop the others. SRC can be - for
+        stdin, and DST - for stdout; then --to names the format, and reports go to stderr.
         """,
         ("SRC...", "DST"),
         convert_groups,

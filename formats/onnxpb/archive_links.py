@@ -21,7 +21,7 @@ from formats.onnxpb.encoder import encode
 from formats.onnxpb.references import referring
 from formats.onnxzip.reader import read_entries
 from formats.registry import Checksum
-from formats.tensordata.file import is_address
+from formats.tensordata.file import is_address, is_stream
 from formats.tensordata.plan import SMALL_BYTES, FilePlan, Loss, WritePlan, lay_out
 from formats.tensordata.source import FileSpan
 
@@ -165,6 +165,8 @@ def _check_place(archive: File, destination: Path) -> list[Loss]:
     Raises: EncodeError if hardly any does.
     """
     path = archive.path
+    if is_stream(path) or is_stream(destination):
+        raise EncodeError("`link` needs paths, not streams: the graph refers to the archive by its name")
     try:
         path.name.encode()
     except UnicodeEncodeError:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from formats.options import ANY, REMOTE, RETRIES, STORAGE, STORAGE_FLAG, SWITCH, count, option, settle, size
 from formats.tensordata.digest import new_digester
 from formats.tensordata.directory import made_folders
-from formats.tensordata.file import is_address
+from formats.tensordata.file import is_address, is_stream
 from formats.tensordata.further_name import FurtherName
 from formats.tensordata.osio import SYSTEM, Capabilities, processors
 from formats.tensordata.output import OutputFile, destination_of, follows_link
@@ -132,8 +132,8 @@ def execute(
     """
     options = options or EngineOptions()
     check_plan(plan)
-    if plan.files and is_address(plan.files[-1].path):
-        return _upload(plan, options)
+    if plan.files and (is_address(plan.files[-1].path) or is_stream(plan.files[-1].path)):
+        return _put_elsewhere(plan, options)
     if options.dry_run:
         return _rehearse(plan, options, renamed)
     paths = [*(file.path for file in renamed), *(file.path for file in plan.files)]
@@ -176,10 +176,15 @@ def execute(
     return Result(plan.nbytes, digests)
 
 
-def _upload(plan: WritePlan, options: EngineOptions) -> Result:
-    from formats.tensordata.upload import upload
+def _put_elsewhere(plan: WritePlan, options: EngineOptions) -> Result:
+    """Write a plan to a store or a stream."""
+    if is_address(plan.files[-1].path):
+        from formats.tensordata.upload import upload
 
-    return upload(plan, options)
+        return upload(plan, options)
+    from formats.tensordata.streams import send
+
+    return send(plan, _with_requests(options, source_files_of(plan)))
 
 
 def _rehearse(plan: WritePlan, options: EngineOptions, renamed: Sequence[Renamed]) -> Result:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -12,12 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from formats.tensordata.source import FileSpan
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
     from formats.tensordata.address import Address
     from formats.tensordata.osio import Capabilities
+    from formats.tensordata.streams import Stream
 
 ALL_PERMISSIONS = 0o777
 
@@ -25,6 +27,26 @@ ALL_PERMISSIONS = 0o777
 def is_address(path: object) -> TypeGuard[Address]:
     """Whether a path is an `Address`; the caller needs no import of that class."""
     return hasattr(path, "storage_options")
+
+
+def is_stream(path: object) -> TypeGuard[Stream]:
+    """Whether a path is a `Stream`; the caller needs no import of that class."""
+    return hasattr(path, "is_stream")
+
+
+def or_stream(path: Path) -> Path:
+    """The path, or its stream if it is a pipe, such as one made by `mkfifo`, or by `<(...)` of a shell."""
+    if is_address(path) or is_stream(path):
+        return path
+    try:
+        is_pipe = stat.S_ISFIFO(os.stat(path).st_mode)  # noqa: PTH116 - faster
+    except (OSError, ValueError):
+        return path
+    if not is_pipe:
+        return path
+    from formats.tensordata.streams import Stream
+
+    return Stream(str(path))
 
 
 def with_storage(path: Path, storage_options: Mapping[str, Any] | None, retries: int) -> Path:
@@ -50,7 +72,7 @@ class File:
 
     @staticmethod
     def open(path: str | os.PathLike[str], keep_open: bool = True, *, capabilities: Capabilities | None = None) -> File:
-        """The file at `path`, which may be an address.
+        """The file at `path`, which may be an address or a stream.
 
         Without `keep_open` no file descriptor is held: every access opens the file again and makes sure that it is
         still the same. That is for models with more files than a process may have open.
@@ -61,6 +83,8 @@ class File:
             from formats.tensordata.remote import RemoteFile
 
             return RemoteFile(path)
+        if is_stream(path):
+            return path.file()
         from formats.tensordata.osio import SYSTEM, LocalFile
 
         return LocalFile(Path(path), keep_open=keep_open, capabilities=capabilities or SYSTEM)

@@ -19,7 +19,7 @@ from time import sleep
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from formats.errors import DecodeError, FormatError, TensorDataError
-from formats.tensordata.file import File, is_address
+from formats.tensordata.file import File, is_address, is_stream
 from formats.tensordata.hidden import hidden_path, is_temporary
 from formats.tensordata.lock import is_locked
 from formats.tensordata.osio import SYSTEM, LocalFile
@@ -183,7 +183,7 @@ def boot() -> str:
 
 def is_interrupted(path: Path) -> bool:
     """Whether an interrupted write of the model at `path` left work to do."""
-    if is_address(path):  # nothing is visible there before it is complete
+    if is_address(path) or is_stream(path):  # nothing is visible there before it is complete
         return False
     places = dict.fromkeys((path, Path(os.path.realpath(path))))
     left = any(hidden_path(place, "undo").exists() or owner_of(place) is not None for place in places)

@@ -296,6 +296,18 @@ class OutputFile(_Writable):
         self._temporary = None
 
 
+class OpenedFile(_Writable):
+    """A file that its owner has opened, and will close; errors name `path`."""
+
+    __slots__ = ()
+
+    def __init__(self, path: Path, descriptor: int, nbytes: int) -> None:
+        super().__init__(path, SYSTEM)
+        self._descriptor = descriptor
+        with Located(self.path):
+            os.ftruncate(descriptor, nbytes)
+
+
 class ExistingFile(_Writable):
     """An existing file that is changed in place; the caller must make sure that the change can be undone."""
 
