@@ -74,9 +74,9 @@ def _check_use(model: Model, options: RtenOptions) -> None:
     """Raises OptionError if an option has no effect on this model."""
     for name in ("exact", "rten_target"):
         if is_rten_form(model) and getattr(options, name):
-            raise OptionError(f"`{name}` is for models in ONNX's operators; this one is in RTen's")
+            raise OptionError(f"`{name}` is for models with ONNX operators, but this one has those of RTen")
     if options.onnx_hash and (is_rten_form(model) or options.source_hash is None):
-        raise OptionError("`onnx_hash` is for conversions from .onnx: there is no such file here")
+        raise OptionError("`onnx_hash` is for conversions from .onnx, but the source is not an .onnx file")
 
 
 def _encode_graph(model: Model, options: RtenOptions) -> tuple[Encoder, Table]:
@@ -173,11 +173,11 @@ def read_model(source: Source) -> Model:
     table = read_table(_buffer(section), base=base)
     version = table["schema_version"]
     if version != SCHEMA_VERSION:
-        raise DecodeError(f"schema version {version} is not one that can be read, only {SCHEMA_VERSION} is")
+        raise DecodeError(f"cannot read version {version} of the schema, only {SCHEMA_VERSION}")
     try:
         graph = Decoder(section, tensors).decode(table["graph"])
     except RecursionError:
-        raise LimitError("graphs are nested too deep") from None
+        raise LimitError("graphs are nested too deeply") from None
     model = Model(opset_import=[OperatorSetId(domain=RTEN_DOMAIN, version=RTEN_VERSION)], graph=graph)
     metadata = table.get("metadata", {})
     for key in METADATA_KEYS:

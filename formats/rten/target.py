@@ -89,5 +89,5 @@ def parse_target(text: str) -> Target:
     Raises: EncodeError for a release that is not known.
     """
     if text not in TARGETS:
-        raise EncodeError(f"the release {text!r} of RTen is not known; there are {', '.join(TARGETS)}")
+        raise EncodeError(f"{text!r} is not a known release of RTen; the releases are {', '.join(TARGETS)}")
     return TARGETS[text]

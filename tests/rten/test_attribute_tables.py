@@ -111,15 +111,15 @@ def test_graphs():
 @pytest.mark.parametrize(
     ("op_type", "attributes", "reason"),
     [
-        ("Resize", {"mode": "cubic"}, "the attribute mode is 'cubic', and RTen has only 'nearest', 'linear'"),
+        ("Resize", {"mode": "cubic"}, "the attribute mode is 'cubic', but RTen supports only 'nearest', 'linear'"),
         ("Resize", {"antialias": 1}, "the attribute antialias = 1 has no counterpart in RTen"),
-        ("Conv", {"auto_pad": "SAME_LOWER"}, "the attribute auto_pad is 'SAME_LOWER', and RTen has only"),
+        ("Conv", {"auto_pad": "SAME_LOWER"}, "the attribute auto_pad is 'SAME_LOWER', but RTen supports only"),
         ("AveragePool", {"kernel_shape": [2, 2], "dilations": [2, 1]}, "dilations = (2, 1) has no counterpart"),
         ("MaxPool", {}, "the attribute kernel_shape is missing"),
-        ("Concat", {"axis": 1.5}, "the attribute axis is 1.5, of another type"),
-        ("Concat", {"axis": 1 << 40}, "the attribute axis is 1099511627776, outside of -2147483648 to 2147483647"),
-        ("Transpose", {"perm": [0, -1]}, "the attribute perm is (0, -1), outside of 0 to 4294967295"),
-        ("Cast", {"to": 9}, "the attribute to is 9, and RTen has only"),
+        ("Concat", {"axis": 1.5}, "the attribute axis is 1.5, which is not of the type"),
+        ("Concat", {"axis": 1 << 40}, "the attribute axis is 1099511627776, but must be from -2147483648 to"),
+        ("Transpose", {"perm": [0, -1]}, "the attribute perm is (0, -1), but must be from 0 to 4294967295"),
+        ("Cast", {"to": 9}, "the attribute to is 9, but RTen supports only"),
         ("LSTM", {"activations": ["Relu", "Tanh", "Tanh"]}, "activations = ('Relu', 'Tanh', 'Tanh')"),
         ("Attention", {"left_window_size": 3}, "left_window_size = 3"),
         ("CumSum", {"reverse": 1}, "the attribute reverse = True is ignored by RTen before 0.26"),
@@ -181,7 +181,7 @@ def test_unresolved_references_are_refused():
     problems = []
     node = Node(op_type="Softmax", attribute=[Attribute(name="axis", type=2, ref_attr_name="axis")])
     encode_attributes(HELD["Softmax"], node, lambda *_: {}, problems)
-    assert ["the attribute axis is '@axis', of another type than the operator's definition says"] == [
+    assert ["the attribute axis is '@axis', which is not of the type that the operator defines"] == [
         problem.reason for problem in problems
     ]
 

@@ -181,24 +181,28 @@ def test_optional_tables():
 
 
 BROKEN = [
-    ([value("x")], {"inputs": (1,)}, "graph.inputs lists node 1, which is no value of 1 nodes"),
-    ([operator("Abs", (), ())], {"outputs": (0,)}, "graph.outputs lists node 0, which is no value"),
+    ([value("x")], {"inputs": (1,)}, "graph.inputs lists node 1 of 1, which is not a value"),
+    ([operator("Abs", (), ())], {"outputs": (0,)}, "graph.outputs lists node 0, which is not a value"),
     ([value("x")], {"outputs": (0, 0)}, "graph.outputs lists a value twice"),
     ([value("x")], {"captures": (0,)}, "is 'x', which no outer graph has"),
-    ([value("x"), operator("Abs", (2,), ())], {}, "an operator has node 2 among its inputs, which is no value"),
-    ([value("x"), operator("Abs", (1,), ())], {}, "an operator has node 1 among its inputs, which is no value"),
-    ([value("x"), operator("Abs", (0,), (7,))], {}, "an operator has node 7 among its outputs, which is no value"),
+    ([value("x"), operator("Abs", (2,), ())], {}, "an operator has node 2 among its inputs, which is not a value"),
+    ([value("x"), operator("Abs", (1,), ())], {}, "an operator has node 1 among its inputs, which is not a value"),
+    ([value("x"), operator("Abs", (0,), (7,))], {}, "an operator has node 7 among its outputs, which is not a value"),
     ([value("x"), operator(200, (0,), ())], {}, "operator type 200 is unknown"),
     ([value("x"), operator("Softmax", (0,), ())], {}, "a Softmax operator needs a SoftmaxAttrs table"),
     ([value("x", dtype=9)], {"inputs": (0,)}, "a value has the unknown element type 9"),
     ([{"name": "n"}], {}, "a node is neither operator nor value nor constant"),
-    ([constant("w", dtype="Float32", data_offset=65)], {}, "needs 24 bytes of tensor data, 23 left"),
-    ([constant("w", dtype="Float32", data_offset=1 << 63)], {}, "needs 24 bytes of tensor data, 0 left"),
+    ([constant("w", dtype="Float32", data_offset=65)], {}, "needs 24 bytes of tensor data, but only 23 are left"),
+    ([constant("w", dtype="Float32", data_offset=1 << 63)], {}, "needs 24 bytes of tensor data, but only 0 are left"),
     ([constant("w", dtype=9, data_offset=0)], {}, "has no element type"),
     ([constant("w", data_offset=0)], {}, "has no element type"),
     ([constant("w", dtype="Float32")], {}, "the constant 'w' has no data"),
     ([constant("w", shape=(7,), data=("FloatData", {"data": Span(8, 24)}))], {}, "has 24 bytes for the shape"),
-    ([constant("w", shape=(1 << 32,) * 3, dtype="Int8", data_offset=0)], {}, "bytes of tensor data, 88 left"),
+    (
+        [constant("w", shape=(1 << 32,) * 3, dtype="Int8", data_offset=0)],
+        {},
+        "bytes of tensor data, but only 88 are left",
+    ),
 ]
 
 

@@ -325,11 +325,14 @@ def test_interface_types(make):
 
 
 REFUSED = [
-    (Node(op_type="Foo", domain="my", input=["x"], output=["y"]), "RTen has no such operator"),
-    (Node(op_type="Relu", domain="my", input=["x"], output=["y"]), "RTen has no such operator"),
-    (Node(op_type="ReduceLogSum", input=["x"], output=["y"]), f"RTen has no such operator before {RTEN_0_26}"),
-    (Node(op_type="Relu", input=["x", "x"], output=["y"]), "it has 2 inputs, and RTen takes 1"),
-    (Node(op_type="LayerNormalization", input=["x", "x"], output=["z", "y"]), "its output 1 is used"),
+    (Node(op_type="Foo", domain="my", input=["x"], output=["y"]), "RTen does not support this operator"),
+    (Node(op_type="Relu", domain="my", input=["x"], output=["y"]), "RTen does not support this operator"),
+    (
+        Node(op_type="ReduceLogSum", input=["x"], output=["y"]),
+        f"RTen before {RTEN_0_26} does not support this operator",
+    ),
+    (Node(op_type="Relu", input=["x", "x"], output=["y"]), "it has 2 inputs, but RTen accepts only 1"),
+    (Node(op_type="LayerNormalization", input=["x", "x"], output=["z", "y"]), "it uses output 1"),
     (Node(op_type="Concat", input=["x", "x"], output=["y"]), "the attribute axis is missing"),
 ]
 
@@ -364,7 +367,9 @@ def test_strings_are_refused(make):
     """A constant that cannot be converted is refused by name."""
     graph = make.graph([make.node("Identity", ["s"], ["y"])], outputs=["y"], constants=[make.tensor("s", ["a"], "U1")])
     encoder, _ = encode(make.model(graph))
-    assert ["RTen has no constants like 's': its element type is STRING"] == [r.reason for r in encoder.refusals]
+    assert ["RTen does not support the constant 's': its element type is STRING"] == [
+        r.reason for r in encoder.refusals
+    ]
 
 
 @pytest.mark.parametrize(

@@ -72,13 +72,13 @@ STUMP = {
     "n_targets": 1,
 }
 REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
-    "dictionaries": ("ZipMap", {"classlabels_int64s": [0, 1]}, "makes dictionaries, of which RTen has none"),
-    "words": ("LabelEncoder", {"keys_strings": ["a"], "values_int64s": [1]}, "has strings, of which RTen has none"),
-    "labels": ("LinearClassifier", {**LINEAR, "classlabels_strings": ["a", "b"]}, "has labels that are strings"),
-    "scores": ("LinearRegressor", {**LINEAR, "post_transform": "LOGISTIC"}, "has one score and post_transform"),
+    "dictionaries": ("ZipMap", {"classlabels_int64s": [0, 1]}, "outputs dictionaries, which RTen does not support"),
+    "words": ("LabelEncoder", {"keys_strings": ["a"], "values_int64s": [1]}, "uses strings, which RTen does not"),
+    "labels": ("LinearClassifier", {**LINEAR, "classlabels_strings": ["a", "b"]}, "outputs strings as labels"),
+    "scores": ("LinearRegressor", {**LINEAR, "post_transform": "LOGISTIC"}, "has post_transform"),
     "lost": ("TreeEnsembleRegressor", {**STUMP, "nodes_truenodeids": [7, 0, 0]}, "is not well formed"),
     "circle": ("TreeEnsembleRegressor", {**STUMP, "nodes_modes": ["BRANCH_LEQ"] * 2 + ["LEAF"],
-                                         "nodes_falsenodeids": [1, 0, 0]}, "has trees of more than 256 levels"),
+                                         "nodes_falsenodeids": [1, 0, 0]}, "has trees with more than 256 levels"),
     "twice": ("TreeEnsembleRegressor", {**STUMP, "n_targets": 2, "target_nodeids": [1, 1]}, "has leaves with several"),
 }  # fmt: skip
 

@@ -254,7 +254,7 @@ def test_recursion_is_refused() -> None:
     """A function that leads to itself has no end."""
     there = function("There", "x", [local("Back", "x")])
     back = function("Back", "x", [local("There", "x")])
-    assert ["it is a function that calls itself, or others more than 64 deep"] == reasons(
+    assert ["it is a function that calls itself, or whose calls are nested more than 64 deep"] == reasons(
         our(calling([local("There", "x")], there, back))
     )
 
@@ -265,7 +265,7 @@ def test_multiplying_functions_are_refused() -> None:
     for number in range(1, 40):
         name = f"F{number - 1}"
         functions.append(function(f"F{number}", "x", [local(name, "x", "t"), local(name, "t")]))
-    assert ["it is a function that makes 1e+12 nodes, of which RTen loads 500000 in all"] == reasons(
+    assert ["it is a function that becomes 1e+12 nodes, but RTen loads at most 500000"] == reasons(
         our(calling([local("F39", "x")], *functions))
     )
 
@@ -391,7 +391,9 @@ def test_deep_nesting_is_refused() -> None:
     for _ in range(MAX_NESTING + 1):
         inner = [node("If", "c", "y", then_branch=body([], inner, ["y"]), else_branch=flat)]
     case = Case("deep", 13, inner, {"x": floats(2), "c": np.asarray(True)})
-    assert {f"it is nested in more than {MAX_NESTING} graphs, which RTen does not load"} == set(reasons(case.model()))
+    assert {f"it is nested in more than {MAX_NESTING} graphs, and RTen does not load that"} == set(
+        reasons(case.model())
+    )
 
 
 # Refusals
@@ -408,8 +410,8 @@ def test_all_refusals_are_collected() -> None:
     case = Case("refused", 17, nodes, {"x": floats(4), "a": np.asarray(0)})
     found = legalize(case.model()).refusals
     assert [
-        ("Unique", "", 17, "graph.node[0]", "it is an operator that RTen does not support", ""),
-        ("Relu", "elsewhere", 1, "graph.node[1]", "it is an operator that RTen does not support", ""),
+        ("Unique", "", 17, "graph.node[0]", "it is not supported by RTen", ""),
+        ("Relu", "elsewhere", 1, "graph.node[1]", "it is not supported by RTen", ""),
         ("Cast", "", 17, "graph.node[2]", "it casts to STRING, which RTen does not support", ""),
         (
             "CumSum",
@@ -442,8 +444,8 @@ def test_all_refusals_are_collected() -> None:
         (one("reverse", 10, "ReverseSequence", {"x": floats(2, 2, 2), "n": int64(1, 2)}, batch_axis=0, time_axis=2),
          "time axis 2"),
         (one("same_lower", 11, "AveragePool", {"x": floats(1, 1, 4)}, kernel_shape=[3], strides=[2],
-             auto_pad="SAME_LOWER", SYMBOLIC=True), "SAME_LOWER for unknown sizes"),
-        (one("few_inputs", 13, "CumSum", {"x": floats(2)}), "lacks its input 1"),
+             auto_pad="SAME_LOWER", SYMBOLIC=True), "SAME_LOWER, but the sizes are unknown"),
+        (one("few_inputs", 13, "CumSum", {"x": floats(2)}), "lacks input 1"),
     ],
     ids=lambda value: value.name if isinstance(value, Case) else "",
 )  # fmt: skip
@@ -456,7 +458,7 @@ def test_refusals(case: Case, words: str) -> None:
 def test_newer_operator_sets_are_refused() -> None:
     """An operator set that nobody knew when this was written may mean other things by the same words."""
     proto = calling([node("Neg", "x")], version=999)
-    assert ["the model is of operator set 999, newer than 28, the newest that is known"] == reasons(our(proto))
+    assert ["the model uses operator set 999, but the newest known one is 28"] == reasons(our(proto))
 
 
 # Hostile models

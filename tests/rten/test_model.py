@@ -154,9 +154,9 @@ def test_documentation_is_found_everywhere(make):
     add_unheld(losses, make.model(graph), ())
     inner = 'graph.node[2].attribute["{}"].g.node[0]'.format
     places = ["graph", "graph.node[0]", 'graph.node[1].attribute["alpha"]', inner("then_branch")]
-    assert [
-        ("doc_string", "graph", f"RTen has no place for documentation ({', '.join(places)} and 2 more)", False)
-    ] == [*losses.lines()]
+    assert [("doc_string", "graph", f"RTen does not store documentation ({', '.join(places)} and 2 more)", False)] == [
+        *losses.lines()
+    ]
 
 
 def test_documentation_of_nodes_that_are_alike(make):
@@ -170,11 +170,11 @@ def test_documentation_of_nodes_that_are_alike(make):
     losses = CODEC.plan(formats.loads(data), PATH, RtenOptions()).losses
     documented = [f'graph.node[{i}].attribute["alpha"]' for i in (2, 3)]
     assert [
-        ("doc_string", documented[0], f"RTen has no place for documentation ({', '.join(documented)})"),
+        ("doc_string", documented[0], f"RTen does not store documentation ({', '.join(documented)})"),
         (
             "metadata",
             "graph.node[4]",
-            "RTen has no place for metadata of graphs, nodes and tensors (graph.node[4], graph.node[5])",
+            "RTen does not store metadata of graphs, nodes and tensors (graph.node[4], graph.node[5])",
         ),
     ] == [(loss.kind, loss.where, loss.detail) for loss in losses if loss.kind in ("doc_string", "metadata")]
 
@@ -187,8 +187,8 @@ def test_the_precision_of_casts_is_a_loss(make):
     ]
     losses = CODEC.plan(make.model(make.graph(nodes, ["x"], [make.value("y", 6)])), PATH, RtenOptions()).losses
     assert [
-        ("precision", "graph.node[0]", "casts to FLOAT16 are casts to FLOAT (graph.node[0], graph.node[1])", True),
-        ("precision", "graph.node[2]", "casts to DOUBLE are casts to FLOAT (graph.node[2])", True),
+        ("precision", "graph.node[0]", "casts to FLOAT16 become casts to FLOAT (graph.node[0], graph.node[1])", True),
+        ("precision", "graph.node[2]", "casts to DOUBLE become casts to FLOAT (graph.node[2])", True),
     ] == [loss for loss in losses if loss.detail.startswith("casts")]
 
 
@@ -247,7 +247,7 @@ def test_schema_version(model):
     table = read(written(model, rten_version=1))
     data = b"".join(build({"schema_version": 2, "graph": {"nodes": []}}))
     assert 1 == table["schema_version"]
-    with pytest.raises(DecodeError, match="schema version 2 is not one that can be read"):
+    with pytest.raises(DecodeError, match="cannot read version 2 of the schema"):
         reread(data)
 
 

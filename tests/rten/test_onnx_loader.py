@@ -78,7 +78,7 @@ def test_attributes(spec, stops):
     release = max(RELEASES)
     row = spec.row_for(KNOWN[release])
     if row is None:
-        pytest.skip(f"RTen {release} has no such operator")
+        pytest.skip(f"RTen {release} does not support the operator")
     inputs = 1 if row.inputs != 0 else 0
     required = {field.onnx_name: value_of(field) for field in row.fields if field.required}
     assert "" == stops(release, spec, inputs, required)

@@ -188,8 +188,8 @@ def test_pinned_types_need_no_casts(make):
 @pytest.mark.parametrize(
     ("pins", "message"),
     [
-        ({"z": "int64"}, "no input or output is called 'z'; there are x, y$"),
-        ({"x": "int65"}, "'x' cannot be pinned to 'int65'; there are float32, uint8"),
+        ({"z": "int64"}, "no input or output is called 'z'; the names are x, y$"),
+        ({"x": "int65"}, "'x' cannot be pinned to 'int65'; the types are float32, uint8"),
         ({"x": "string"}, "'x' cannot be pinned to 'string'"),
         ({"x": "float32"}, "graph.input.0.: 'x' is INT32 and cannot be pinned to FLOAT"),
         ({"y": "uint8"}, "graph.output.0.: 'y' is INT32 and cannot be pinned to UINT8"),
@@ -237,7 +237,7 @@ def test_inputs_without_type_are_known_by_their_use(make):
     assert {"c": 2, "l": 1, "s": 2, "m": 1} == {
         name: kind.sequence_type.elem_type.tensor_type.elem_type for name, kind in kinds.items() if kind.sequence_type
     }
-    assert ["inputs of which nothing is known are taken for float32 (d, l)"] == [
+    assert ["inputs of unknown type are taken to be float32 (d, l)"] == [
         loss.detail for loss in lost if loss.kind == "assumed_type"
     ]
 
@@ -397,14 +397,14 @@ def test_versions_are_the_oldest_that_suffice(make, op_type, attributes, version
 @pytest.mark.parametrize(
     ("op_type", "count", "attributes", "detail"),
     [
-        ("Cast", 1, {"to": INT32}, "Cast: floats outside of the integers' range"),
-        ("Sign", 1, {}, "Sign: the sign of zero is one"),
-        ("Softplus", 1, {}, "Softplus: numbers above 88"),
-        ("NonMaxSuppression", 2, {}, "NonMaxSuppression: boxes of different classes"),
-        ("ReduceSum", 1, {"noop_with_empty_axes": 1}, "ReduceSum: what RTen does without axes"),
-        ("LSTM", 5, {"hidden_size": 1}, "LSTM: RTen does not look at the lengths"),
+        ("Cast", 1, {"to": INT32}, "Cast: floats outside the integers' range"),
+        ("Sign", 1, {}, "Sign: RTen returns 1 or -1 for zero"),
+        ("Softplus", 1, {}, "Softplus: RTen returns infinity"),
+        ("NonMaxSuppression", 2, {}, "NonMaxSuppression: RTen lets boxes of different classes"),
+        ("ReduceSum", 1, {"noop_with_empty_axes": 1}, "ReduceSum: RTen's result without axes"),
+        ("LSTM", 5, {"hidden_size": 1}, "LSTM: RTen ignores the lengths"),
         ("ConvInteger", 2, {"pads": [0, 1]}, "ConvInteger: RTen does not pad with the zero point"),
-        ("MatMul", 2, {}, "MatMul: several matrices times a vector"),
+        ("MatMul", 2, {}, "MatMul: RTen keeps an axis of size one"),
     ],
 )
 def test_deviations_are_losses(make, op_type, count, attributes, detail):

@@ -248,7 +248,7 @@ def test_results_are_those_of_onnxruntime(name, runtime, tmp_path):
 REFUSED = {
     "axis_twice": ("g (float[2,3] x) => (float y) <int64[2] a = {1, -3}> { y = Unsqueeze(x, a) }", "an axis twice"),
     "window_too_large": ("g (float[1,1,2,2] x) => (float y) { y = MaxPool<kernel_shape=[3, 3]>(x) }",
-                         "larger than its data of 2"),
+                         "the padded data has only 2"),
     "axis_beyond": ("g (float[2,3] x) => (float y) <int64[1] a = {2}> { y = ReduceMax(x, a) }", "axes"),
 }  # fmt: skip
 
@@ -357,7 +357,7 @@ RANGES = {
     "filled": ("""g (int64[1] x) => (int64[N] y)
         { y = ConstantOfShape<value: tensor = int64[1] {9223372036854775807}>(x) }""", ["ConstantOfShape"]),
     "constant_given_out": ("""g (int64[1] x) => (int64[1] y, int64[1] k) <int64[1] k = {-9223372036854775808}>
-        { y = Identity(x) }""", ["numbers of INT64 leave the 32 bits that RTen has (k)"]),
+        { y = Identity(x) }""", ["INT64 values exceed the 32 bits that RTen uses (k)"]),
     "end_of_slices": ("""g (float[4] x) => (float[N] y) <int64[1] s = {1}, int64[1] e = {9223372036854775807}>
         { y = Slice(x, s, e) }""", []),
     "positions": ("g (bool[N] x) => (int64[N] y) <int64 a = {0}> { c = Cast<to=7>(x) y = CumSum(c, a) }", []),

@@ -465,7 +465,7 @@ def test_report(tmp_path):
     )
     assert "graph.node[1]" == second["where"]
     assert "Tanh" in first["became"]
-    assert "no such operator" in first["reason"]
+    assert "does not support this operator" in first["reason"]
     done = commands.run("formats", "convert", path, tmp_path / "o.onnx", "--runtime", "rten")
     assert "rewritten for the runtime: Mish x 2" in done.stdout
 

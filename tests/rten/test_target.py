@@ -55,7 +55,9 @@ def test_targets_are_parsed(release) -> None:
 @pytest.mark.parametrize("text", ["0.24", "0.27.0", "", "newest", "1"])
 def test_unknown_releases_are_refused(text) -> None:
     """The error lists the releases that there are."""
-    with pytest.raises(EncodeError, match=rf"{re.escape(repr(text))} of RTen is not known; there are 0\.25, 0\.26"):
+    with pytest.raises(
+        EncodeError, match=rf"{re.escape(repr(text))} is not a known release of RTen; the releases are 0\.25, 0\.26"
+    ):
         parse_target(text)
 
 
@@ -165,5 +167,5 @@ def test_a_model_in_operators_of_rten_is_for_no_release(option, tmp_path) -> Non
     model = ONNX.read(Literal(BY_NAME["cum_sum_exclusive"].proto().SerializeToString()), None)
     path = tmp_path / "m.rten"
     path.write_bytes(to_bytes(CODEC.plan(model, path, RtenOptions())))
-    with pytest.raises(OptionError, match=f"`{next(iter(option))}` is for models in ONNX's operators"):
+    with pytest.raises(OptionError, match=f"`{next(iter(option))}` is for models with ONNX operators"):
         CODEC.plan(CODEC.read(Literal(path.read_bytes()), path), path, RtenOptions(**option))

@@ -116,7 +116,7 @@ class Context:
         """
         operator = spec_of(self.node)
         if operator is None:
-            raise Refused("is an operator that is not known")
+            raise Refused("is not a known operator")
         return operator
 
     def input(self, place: int) -> str:
@@ -126,7 +126,7 @@ class Context:
         """
         name = self.optional(place)
         if not name:
-            raise Refused(f"lacks its input {place}")
+            raise Refused(f"lacks input {place}")
         return name
 
     def optional(self, place: int) -> str:
@@ -169,7 +169,7 @@ class Context:
         sizes = () if dims is None else tuple(dim for dim in dims[first:] if isinstance(dim, int))
         if dims is None or len(sizes) != len(dims[first:]):
             shown = "unknown" if dims is None else str(list(dims))
-            raise Refused(f"needs fixed dims for {name!r}, which are {shown}", "fix the sizes of the model's inputs")
+            raise Refused(f"needs fixed dims for {name!r}, but they are {shown}", "fix the sizes of the model's inputs")
         return sizes
 
     def static_ints(self, name: str) -> tuple[int, ...]:
@@ -228,7 +228,7 @@ class Context:
         Raises: Refused if it has more elements than any sensible model needs.
         """
         if prod(dims) > MAX_ELEMENTS:
-            raise Refused(f"needs a constant of dims {list(dims)}, more than {MAX_ELEMENTS} elements")
+            raise Refused(f"needs a constant of dims {list(dims)}, which has more than {MAX_ELEMENTS} elements")
 
     # Results.
 
@@ -284,7 +284,7 @@ class Context:
         outputs = self.node.output
         for place in range(len(values), len(outputs)):
             if self.wanted(place):
-                raise Refused(f"has an output {place} that RTen cannot compute", "drop that output")
+                raise Refused(f"has output {place}, which RTen cannot compute", "drop that output")
         renamed: dict[str, str] = {}
         produced = {name for node in self.emitted for name in node.output}
         for value, output in zip(values, outputs, strict=False):

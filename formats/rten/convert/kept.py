@@ -62,7 +62,8 @@ class Kept:
         if len(made) != 1 or is_older or _form(made[0]) != _form(node):
             self.note_needs(made)
         stops = [problem.reason for problem in problems(node, self._target)]
-        because = [*stops, *(rewriting.text for rewriting in applied if rewriting.text), "RTen does not take its form"]
+        texts = (rewriting.text for rewriting in applied if rewriting.text)
+        because = [*stops, *texts, "RTen does not support this form"]
         became = tuple(dict.fromkeys(new.op_type or "" for new in made))
         self.changes.append(Change(where, label(node), _operator(node), became, because[0], bool(stops)))
         return made
@@ -124,7 +125,7 @@ class Kept:
             raise Refused(found[0].reason, found[0].remedy)
         number = self._missing_output(node, spec)
         if number is not None:
-            raise Refused(f"has an output {number} that is used, and RTen does not give it")
+            raise Refused(f"uses output {number}, which RTen does not compute")
         return node
 
 

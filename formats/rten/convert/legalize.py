@@ -79,7 +79,7 @@ def legalize(model: Model, exact: bool = False, target: Target = ALL_RELEASES) -
         target = target._replace(version=target.version or version)
     legalizer = _Legalizer(model, exact, target, version)
     if version > NEWEST_KNOWN:
-        reason = f"the model is of operator set {version}, newer than {NEWEST_KNOWN}, the newest that is known"
+        reason = f"the model uses operator set {version}, but the newest known one is {NEWEST_KNOWN}"
         legalizer.refusals.append(Refusal("", "", None, "opset_import", reason, "convert the model to an older one"))
     graph = model.graph or Graph()
     if (model.ir_version or 0) < FIRST_IR_WITH_DEFAULTS:
@@ -285,7 +285,7 @@ class _Legalizer:
         """Add a node that is legal as it is, and infer what its outputs are."""
         spec = spec_of(node) if self.kept else None if domain else SPECS.get(node.op_type or "")
         if spec is None or spec.row_for(self._target) is None:
-            raise Refused("is an operator that RTen does not support")
+            raise Refused("is not supported by RTen")
         if self.kept is not None:
             node = self.kept.readable(node, spec)
         scope = place.surroundings.scope
@@ -296,7 +296,7 @@ class _Legalizer:
                 self._computed.setdefault(elem_type, name)
             if name in scope.exceeding and not place.surroundings.is_shape(name):
                 kind = type_name(elem_type)
-                self._note("range", f"numbers of {kind} may leave the 32 bits that RTen has", place, matters=True)
+                self._note("range", f"{kind} values may exceed the 32 bits that RTen uses", place, matters=True)
             if elem_type in NOT_NUMBERS:
                 raise Refused(f"computes {type_name(elem_type)}, which RTen does not support")
         return node
@@ -340,10 +340,10 @@ class _Legalizer:
         if not place.is_inlined:
             size = expanded_size(key, self._functions, self._sizes, MAX_CALLS)
             if isinf(size):
-                raise Refused(f"is a function that calls itself, or others more than {MAX_CALLS} deep")
+                raise Refused(f"is a function that calls itself, or whose calls are nested more than {MAX_CALLS} deep")
             self._room -= size
             if self._room < 0:
-                raise Refused(f"is a function that makes {size:.1g} nodes, of which RTen loads {MAX_NODES} in all")
+                raise Refused(f"is a function that becomes {size:.1g} nodes, but RTen loads at most {MAX_NODES}")
         versions = dict(place.versions)
         versions.update((entry.domain or "", entry.version or 1) for entry in function.opset_import)
         versions[""] = versions.pop("ai.onnx", versions.get("", NEWEST))
@@ -356,7 +356,7 @@ class _Legalizer:
         if all(attribute.g is None for attribute in node.attribute):
             return node
         if place.surroundings.depth >= MAX_NESTING:
-            raise Refused(f"is nested in more than {MAX_NESTING} graphs, which RTen does not load")
+            raise Refused(f"is nested in more than {MAX_NESTING} graphs, and RTen does not load that")
         input_types = _body_types(node, place.surroundings.scope)
         attributes: list[Attribute] = []
         for attribute in node.attribute:

@@ -59,26 +59,26 @@ def add_unheld(losses: Losses, model: Model, held_keys: Iterable[str]) -> None:
     note = partial(losses.add, matters=False)
     for field in ("producer_name", "producer_version", "domain", "model_version"):
         if getattr(model, field):
-            note("producer", "RTen does not say who made a model", field)
+            note("producer", "RTen does not store who made a model", field)
     held = set(held_keys)
     for entry in model.metadata_props:
         if entry.key not in held:
-            losses.add("metadata", "RTen has no place for these metadata", "metadata_props", entry.key)
+            losses.add("metadata", "RTen does not store these metadata", "metadata_props", entry.key)
     for where, message in _around(model):
         if getattr(message, "doc_string", None):
-            note("doc_string", "RTen has no place for documentation", where)
+            note("doc_string", "RTen does not store documentation", where)
         if where and getattr(message, "metadata_props", None):
-            note("metadata", "RTen has no place for metadata of graphs, nodes and tensors", where)
+            note("metadata", "RTen does not store metadata of graphs, nodes and tensors", where)
         if isinstance(message, Graph):
             _add_graph(note, message, where)
         if isinstance(message, Node):
             if message.device_configurations:
-                note("device_configuration", "RTen does not spread models over devices", where)
+                note("device_configuration", "RTen does not distribute models over devices", where)
             elem_type = get_int(message, "to") if message.op_type == casting.Cast.name else 0
             if elem_type != FLOAT and HOLDERS.get(elem_type) is RTEN_FLOAT:
-                losses.add("precision", f"casts to {type_name(elem_type)} are casts to FLOAT", where, message.name)
+                losses.add("precision", f"casts to {type_name(elem_type)} become casts to FLOAT", where, message.name)
     if model.training_info:
-        losses.add("training_info", "RTen does not train", "training_info")
+        losses.add("training_info", "RTen does not train models", "training_info")
 
 
 def add_outputs(losses: Losses, graph: Graph, scope: Scope, where: str) -> None:
@@ -87,7 +87,7 @@ def add_outputs(losses: Losses, graph: Graph, scope: Scope, where: str) -> None:
         name = value.name or ""
         tensor = scope.constant(name)
         if tensor is not None and not scope.fits(name):
-            detail = f"numbers of {type_name(tensor.data_type)} leave the 32 bits that RTen has"
+            detail = f"{type_name(tensor.data_type)} values exceed the 32 bits that RTen uses"
             losses.add("range", detail, f"{where}.output[{index}]", name)
 
 
@@ -126,12 +126,12 @@ def _may_say_more(message: Any) -> bool:
 
 def _add_graph(note: Callable[..., None], graph: Graph, where: str) -> None:
     if graph.quantization_annotation:
-        note("quantization_annotation", "RTen has no place for quantisation annotations", where)
+        note("quantization_annotation", "RTen does not store quantisation annotations", where)
     for field in ("input", "output", "value_info"):
         values: list[ValueInfo] = getattr(graph, field)
         for index, value in enumerate(values):
             place = f"{where}.{field}[{index}]"
             if value.doc_string:
-                note("doc_string", "RTen has no place for documentation", place, value.name)
+                note("doc_string", "RTen does not store documentation", place, value.name)
             if value.metadata_props:
-                note("metadata", "RTen has no place for metadata of graphs, nodes and tensors", place, value.name)
+                note("metadata", "RTen does not store metadata of graphs, nodes and tensors", place, value.name)

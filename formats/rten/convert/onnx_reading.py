@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from formats.rten.operators.spec import OperatorSpec, Row
     from formats.rten.target import Target
 
-LACKING: Final = "RTen has no such operator"
+LACKING: Final = "RTen does not support this operator"
 # Lists of a window: the entries for an axis of the kernel, and what they are where the list is left out.
 WINDOW_LISTS: Final = {"strides": (1, 1), "dilations": (1, 1), "pads": (2, 0), "output_padding": (1, 0)}
 POOLS: Final = (pooling.AveragePool, pooling.MaxPool)
@@ -37,7 +37,7 @@ def problems(node: Node, target: Target) -> list[Problem]:
         node = _with_attributes(node, moved)
     encode_fields(row, spec.onnx.takes, node, lambda name, graph: {}, found, target=target)
     if row.inputs is not None and inputs > row.inputs:
-        found.append(Problem(f"it has {inputs} inputs, and RTen takes {row.inputs}"))
+        found.append(Problem(f"it has {inputs} inputs, but RTen accepts only {row.inputs}"))
     return found
 
 

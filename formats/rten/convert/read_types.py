@@ -48,7 +48,7 @@ def in_read_types(graph: Graph, kinds: Collection[int | None], losses: Losses) -
 def _change(before: Type | None, after: Type | None) -> tuple[str, str] | None:
     """The names of a type and of the type that replaced it, if the two differ."""
     if before is not None and before.optional_type is not None:
-        return "optional", "what they may hold"
+        return "optional", "plain values"
     words = element_type(before), element_type(after)
     return None if words[0] == words[1] else (type_name(words[0]), type_name(words[1]))
 

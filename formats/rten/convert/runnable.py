@@ -61,7 +61,7 @@ def runnable(model: Model) -> Runnable:
     if version > given:
         least = max(ir for opset, ir in IR_VERSIONS.items() if opset <= version)
         made = replace(made, ir_version=max(made.ir_version or 0, least))
-        detail = f"the model is of operator set {version}, before of {given}: what is rewritten needs its {needed[1]}"
+        detail = f"rewritten nodes need {needed[1]} of operator set {version}; the model had {given}"
         losses.add("opset_version", detail, "opset_import", "ai.onnx", matters=False)
     kinds = {found.elem_type for types in legalized.types.values() for found in types.values()}
     _note_clamped(made.graph or Graph(), losses)
@@ -118,7 +118,7 @@ def _changes(model: Model, legalized: Legalized) -> Iterator[Change]:
                 yield Change(place, tensor.name or "", "", (type_name(READ_AS[kind]),), reason, True)
         for index, value in enumerate(graph.input):
             if has_unknown_dims(value.type):
-                reason = "RTen takes all sizes that have no name, or are called '?', for the same size"
+                reason = "RTen takes all dims that have no name, or are called '?', to be equal"
                 yield Change(f"{where}.input[{index}]", value.name or "", "", (), reason, False)
         for index, sparse in enumerate(graph.sparse_initializer):
             name = (sparse.values.name if sparse.values else "") or ""

@@ -134,7 +134,7 @@ class _Builder:
             self._chunks.append(bytes(padding))
             end += padding
         if end > MAX_NBYTES:
-            raise EncodeError(f"the model takes more than {MAX_NBYTES} bytes; version 2 can keep its weights outside")
+            raise EncodeError(f"version 1 holds at most {MAX_NBYTES} bytes; write version 2")
         self._nbytes = end
         return end
 
@@ -148,12 +148,10 @@ class _Builder:
         """The position of a table, now written; `depth` counts the tables around it."""
         self._tables_left -= 1
         if self._tables_left < 0:
-            each = "each operator takes 2 or 3, its results 2 each, a constant 3"
-            raise EncodeError(
-                f"RTen reads at most {MAX_TABLES} tables, and {each}: the graph is too large for this format"
-            )
+            each = "an operator takes 2 or 3, each result 2, a constant 3"
+            raise EncodeError(f"the graph is too large: RTen reads at most {MAX_TABLES} tables ({each})")
         if depth >= MAX_DEPTH:
-            raise EncodeError(f"RTen reads at most {MAX_DEPTH} tables within tables, which is 14 graphs within graphs")
+            raise EncodeError("graphs are nested too deeply: RTen reads at most 14 levels")
         return self._written(name, table, depth + 1)
 
     def _filled(self, name: str, filled: Filled, depth: int) -> int:

@@ -158,7 +158,7 @@ class _Reader:
     def _need(self, position: int, nbytes: int, what: str) -> None:
         left = self._nbytes - position
         if nbytes > left:
-            message = f"needed {nbytes} bytes for {what}, the buffer has {max(left, 0)} from there on"
+            message = f"needed {nbytes} bytes for {what}, but the buffer has only {max(left, 0)} there"
             raise self._error(TruncatedError, position, message)
 
     def _table(self, name: str, at: int, offset: int, depth: int) -> Table:
@@ -206,7 +206,7 @@ class _Reader:
         self._need(vtable, 4, "a vtable")
         vtable_nbytes, nbytes = struct.unpack_from("<2H", self._data, vtable)
         if vtable_nbytes < 4 or vtable_nbytes % 2 or nbytes < 4:
-            message = f"found a vtable of {vtable_nbytes} bytes for tables of {nbytes}, expected 4 or more, and even"
+            message = f"found a vtable of {vtable_nbytes} bytes for tables of {nbytes}, expected even sizes >= 4"
             raise self._error(WireError, vtable, message)
         self._need(vtable, vtable_nbytes, "a vtable")
         self._visits_left -= vtable_nbytes
@@ -217,11 +217,11 @@ class _Reader:
             if slot.number in places:
                 self._check_place(name, slot, vtable, nbytes, places[slot.number])
             if slot.kind == "union" and (slot.number in places) != (slot.number - 1 in places):
-                raise self._error(WireError, vtable, f"{name}.{slot.name} has a tag without a value or the reverse")
+                raise self._error(WireError, vtable, f"{name}.{slot.name} has only one of tag and value")
             if slot.number in places and slot.kind != "tag":
                 layout.steps.append(self._step(slot, places))
             elif slot.required:
-                raise self._error(DecodeError, vtable, f"a {name} has no {slot.name}, and is not valid without")
+                raise self._error(DecodeError, vtable, f"a {name} has no {slot.name}, but needs one")
             elif slot.default is not None:
                 is_enum = slot.kind == "enum"
                 layout.defaults[slot.name] = _members(slot.element)[slot.default] if is_enum else slot.default
@@ -261,7 +261,7 @@ class _Reader:
         tag = self._data[at + tag_distance]
         members = UNIONS[union]
         if not 1 <= tag <= len(members):
-            message = f"found member {tag} of the union {union}, of which this reader knows 1 to {len(members)}"
+            message = f"found member {tag} of the union {union}; this reader knows 1 to {len(members)}"
             raise self._error(DecodeError, at + tag_distance, message)
         return members[tag - 1], self._table(members[tag - 1], at, offset, depth)
 

@@ -48,15 +48,15 @@ def decode_header(data: bytes | memoryview, file_nbytes: int) -> Header:
     if magic != MAGIC:
         raise DecodeError(f"the file begins with {magic!r}, expected {MAGIC!r}", file_offset=0)
     if version != VERSION:
-        raise DecodeError(f"file version {version} is not one that can be read, only {VERSION} is", file_offset=4)
+        raise DecodeError(f"cannot read version {version} of the format, only {VERSION}", file_offset=4)
     if not HEADER_NBYTES <= model_offset <= file_nbytes:
         raise LimitError(f"the model starts at byte {model_offset} of a file of {file_nbytes}", file_offset=8)
     if model_nbytes > file_nbytes - model_offset:
         left = file_nbytes - model_offset
-        raise LimitError(f"the model needs {model_nbytes} bytes, the file has {left} from there on", file_offset=16)
+        raise LimitError(f"the model needs {model_nbytes} bytes, but the file has only {left} there", file_offset=16)
     if not HEADER_NBYTES <= tensor_data_offset <= file_nbytes:
         raise LimitError(
-            f"the tensor data start at byte {tensor_data_offset} of a file of {file_nbytes}", file_offset=24
+            f"the tensor data starts at byte {tensor_data_offset} of a file of {file_nbytes}", file_offset=24
         )
     return Header(model_offset, model_nbytes, tensor_data_offset, version)
 

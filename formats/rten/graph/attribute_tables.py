@@ -156,7 +156,7 @@ def _encode_field(field: Field, attribute: Attribute | None, encode_graph: Calla
     attribute_type = _attribute_type(field)
     value = attribute_value(attribute if attribute.type else replace(attribute, type=attribute_type))
     if attribute.ref_attr_name or attribute.type not in (None, 0, attribute_type):
-        raise _UnfitError(f"is {_said(value)}, of another type than the operator's definition says")
+        raise _UnfitError(f"is {_said(value)}, which is not of the type that the operator defines")
     if value is None:
         raise _UnfitError("has no value")
     if field.kind is FieldKind.GRAPH:
@@ -180,13 +180,13 @@ def _encode_value(field: Field, value: Any) -> Any:
         return clamp_int32(value)
     if field.kind is FieldKind.CHOICE:
         if value not in field.choices:
-            raise _UnfitError(f"is {_said(value)}, and RTen has only {', '.join(map(_said, field.choices))}")
+            raise _UnfitError(f"is {_said(value)}, but RTen supports only {', '.join(map(_said, field.choices))}")
         return field.choices[value]
     if field.kind in (FieldKind.INT, FieldKind.INTS):
         highest = INT32_LIMITS[1] if field.minimum else UINT32_MAX
         for number in value if field.kind is FieldKind.INTS else (value,):
             if not field.minimum <= number <= highest:
-                raise _UnfitError(f"is {_said(value)}, outside of {field.minimum} to {highest}")
+                raise _UnfitError(f"is {_said(value)}, but must be from {field.minimum} to {highest}")
     return value
 
 
@@ -195,7 +195,7 @@ def _encode_scalar(tensor: Tensor) -> tuple[str, Table]:
     element = HOLDERS.get(tensor.data_type or 0)
     array = tensor.numpy() if element in (RTEN_FLOAT, RTEN_INT32) else None
     if array is None or array.size != 1:
-        raise _UnfitError("is no single float, integer or bool")
+        raise _UnfitError("is not a single float, integer or bool")
     if element == RTEN_FLOAT:
         return "FloatScalar", {"value": float(array.reshape(()))}
     number = int(array.reshape(()))

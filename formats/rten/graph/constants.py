@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 INLINE_ELEMENTS = 16  # constants up to this size are in the model section, where shapes are read
 ALIGNMENT = 64
-NEAREST = "what does not fit becomes the nearest that does"  # of integers that are clamped
+NEAREST = "a value that does not fit becomes the nearest one that does"  # of integers that are clamped
 MAX_DENSE_BYTES = 1 << 30  # of a sparse tensor, which is made dense in memory
 
 

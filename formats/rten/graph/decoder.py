@@ -93,7 +93,7 @@ class Decoder:
         """The ids that a graph lists, each once."""
         for number in ids:
             if number >= len(scope.kinds) or scope.kinds[number][0] == "OperatorNode":
-                raise DecodeError(f"graph.{field} lists node {number}, which is no value of {len(scope.kinds)} nodes")
+                raise DecodeError(f"graph.{field} lists node {number} of {len(scope.kinds)}, which is not a value")
         if len(set(ids)) < len(ids):
             raise DecodeError(f"graph.{field} lists a value twice")
         return tuple(ids)
@@ -147,7 +147,7 @@ class Decoder:
         names = []
         for number in ids:
             if number >= len(scope.kinds) or (number >= 0 and scope.kinds[number][0] == "OperatorNode"):
-                raise DecodeError(f"an operator has node {number} among its {field}, which is no value")
+                raise DecodeError(f"an operator has node {number} among its {field}, which is not a value")
             names.append(scope.names[number] if number >= 0 else "")
         while names and not names[-1]:
             names.pop()
@@ -160,7 +160,7 @@ class Decoder:
         if offset is not None:
             element = BY_CONSTANT_TYPE.get(table.get("dtype", ""))
             if element is None:
-                raise DecodeError(f"the constant {name!r} is outside the model section and has no element type")
+                raise DecodeError(f"the constant {name!r} is outside the model section, but has no element type")
             source = self._external(name, offset, count(dims) * element.nbytes)
             return Tensor(name=name, dims=list(dims), data_type=element.number, raw_data=source)
         if "data" not in table:
@@ -174,10 +174,10 @@ class Decoder:
     def _external(self, name: str, offset: int, nbytes: int) -> Source:
         """The elements at an offset in bytes from the start of the tensor section."""
         if self._tensors is None:
-            raise DecodeError(f"the constant {name!r} is in a tensor section, and version 1 files have none")
+            raise DecodeError(f"the constant {name!r} is in a tensor section, but version 1 files have none")
         left = max(self._tensors.nbytes - offset, 0)
         if nbytes > left or offset > self._tensors.nbytes:
-            raise TruncatedError(f"the constant {name!r} needs {nbytes} bytes of tensor data, {left} left")
+            raise TruncatedError(f"the constant {name!r} needs {nbytes} bytes of tensor data, but only {left} are left")
         return self._tensors.slice(offset, nbytes)
 
     def _span(self, span: Span) -> Source:

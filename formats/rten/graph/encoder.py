@@ -127,7 +127,7 @@ class Encoder:
             told = types.get(name)
             nodes.add(name, self._value(told, with_shape=self._with_shapes) if told else untyped)
         if types and not self._with_shapes:
-            detail = "RTen reads fewer tables than the shapes of all values would need: only those of inputs are kept"
+            detail = "the shapes of all values would need more tables than RTen reads, so only those of inputs are kept"
             self.losses.add("shape", detail, f"{where}.value_info", matters=False)
         visible = local | (outer or frozenset())
         for node in operators:
@@ -169,7 +169,7 @@ class Encoder:
         try:
             constant = convert(tensor)
         except EncodeError as error:
-            self.refusals.append(Refusal("", "", None, where, f"RTen has no constants like {name!r}: {error}"))
+            self.refusals.append(Refusal("", "", None, where, f"RTen does not support the constant {name!r}: {error}"))
             return _form("ConstantNode", {"shape": ()}), ()
         source, element = constant.source, constant.element
         if constant.change:
@@ -225,7 +225,7 @@ class Encoder:
         """Append the operator for a node."""
         spec = SPECS.get(node.op_type or "") if node.domain in DOMAINS else None
         if spec is None or spec.row is None:
-            self._refuse(node, where, "RTen has no such operator")
+            self._refuse(node, where, "RTen does not support this operator")
             return
         inputs = _ids(node.input, nodes.ids)
         outputs = _ids(self._used_outputs(node, spec.row, uses), nodes.ids)
@@ -245,7 +245,7 @@ class Encoder:
     ) -> Form:
         """The form of the nodes that share the attributes of one and have as many inputs and outputs."""
         if self._target is not None and not self._target.has(row):
-            self._refuse(node, where, f"RTen has no such operator before {row.since}")
+            self._refuse(node, where, f"RTen before {row.since} does not support this operator")
         problems: list[Problem] = []
 
         def subgraph(name: str, graph: Graph) -> Table:
@@ -255,9 +255,9 @@ class Encoder:
         for problem in problems:
             self._refuse(node, where, problem.reason, problem.remedy)
         if row.inputs is not None and inputs > row.inputs and not self._native:
-            self._refuse(node, where, f"it has {inputs} inputs, and RTen takes {row.inputs}")
+            self._refuse(node, where, f"it has {inputs} inputs, but RTen accepts only {row.inputs}")
         if row.outputs is not None and outputs > row.outputs:
-            self._refuse(node, where, f"its output {row.outputs} is used, and RTen gives only those before it")
+            self._refuse(node, where, f"it uses output {row.outputs}, but RTen computes only those before it")
         table: Table = {"type": spec.name, "inputs": Gap(0), "outputs": Gap(1)}
         if attrs is not None:
             table["attrs"] = attrs
@@ -278,7 +278,7 @@ class Encoder:
             return None
         name = self._names.new(node.name)
         if name != node.name:
-            detail = "operators may not share names, with values neither"
+            detail = "the name was not unique among the operators and values"
             self.losses.add("renamed", detail, _node_place(node, where), node.name, matters=False)
         return name
 

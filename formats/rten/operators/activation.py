@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def relu(node: Node, context: Context) -> list[Node] | None:
-    """Of integers, and of NaN where that has to stay, the larger of the number and zero."""
+    """RTen's Relu is only for floats, and returns zero for NaN."""
     data = context.input(0)
     if not context.is_integer(data) and not context.exact:
         return None
@@ -35,7 +35,7 @@ Relu = OperatorSpec(
     older=(dropped("consumed_inputs"),),
     rewritings=(relu,),
     is_plain=True,
-    told=of_floats("of NaN, RTen makes zero"),
+    told=of_floats("RTen returns zero for NaN"),
     range=ranges.clipped_below,
 )
 LeakyRelu = OperatorSpec(
@@ -48,7 +48,7 @@ LeakyRelu = OperatorSpec(
 
 
 def prelu_slope(node: Node, context: Context) -> list[Node] | None:
-    """Before operator set 7, a vector of slopes had one entry a channel."""
+    """Before operator set 7, a vector of slopes had one entry for each channel."""
     if context.version >= 7:
         return None
     data, slope = context.input(0), context.input(1)
@@ -61,7 +61,7 @@ def prelu_slope(node: Node, context: Context) -> list[Node] | None:
 
 
 def prelu(node: Node, context: Context) -> list[Node] | None:
-    """Of integers, and where slopes have more elements than the data, the product where the number is negative."""
+    """RTen's PRelu is only for floats, and for slopes with no more elements than the data."""
     data, slope = context.input(0), context.input(1)
     dims = [context.dims(name) for name in (data, slope)]
     is_spread = dims[0] is not None and dims[1] is not None and broadcast_dims(*dims) != dims[0]
@@ -77,7 +77,7 @@ PRelu = OperatorSpec(
 
 
 def thresholded_relu(node: Node, context: Context) -> list[Node] | None:
-    """The number where it is above the threshold, zero elsewhere."""
+    """Write it as x where it is above the threshold, and zero elsewhere."""
     data = context.input(0)
     above = context.op(comparison.Greater, data, context.scalar(get_float(node, "alpha", 1.0), like=data))
     return context.replace(context.op(comparison.Where, above, data, context.scalar(0, like=data)))
@@ -94,7 +94,7 @@ Elu = OperatorSpec(
 
 
 def celu(node: Node, context: Context) -> list[Node] | None:
-    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
+    """Write it as max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
     data = context.input(0)
     alpha, zero = context.scalar(get_float(node, "alpha", 1.0), like=data), context.scalar(0, like=data)
     grown = context.op(
@@ -110,7 +110,7 @@ Celu = OperatorSpec("Celu", dims=same, rewritings=(celu,))
 
 
 def selu(node: Node, context: Context) -> list[Node] | None:
-    """A scaled Elu; operator set 1 had shorter defaults."""
+    """Write it as a scaled Elu; operator set 1 had defaults with fewer digits."""
     alpha, gamma = (1.6732, 1.0507) if context.version < 6 else (1.67326319217681884765625, 1.05070102214813232421875)
     elu = context.op(Elu, context.input(0), alpha=get_float(node, "alpha", alpha))
     return context.replace(context.op(elementwise.Mul, elu, context.scalar(get_float(node, "gamma", gamma), like=elu)))
@@ -129,7 +129,7 @@ HardSwish = OperatorSpec("HardSwish", Row(1), dims=same, is_plain=True, onnx=Onn
 
 
 _MAX_CURVED = 64  # beyond, Softplus(x) is x in 24 bits
-_OVERFLOW = Fault("makes infinity of numbers above 88")
+_OVERFLOW = Fault("returns infinity for numbers above 88")
 
 
 def _is_curved(context: Context, data: str) -> bool:
@@ -139,7 +139,7 @@ def _is_curved(context: Context, data: str) -> bool:
 
 
 def softplus(node: Node, context: Context) -> list[Node] | None:
-    """RTen's overflows, so it gets no more than what it can do, and the number itself is taken beyond.
+    """RTen's Softplus overflows, so large numbers are returned unchanged.
 
     Near zero it is exact to 1e-7, as a sum. Exact to seven digits is max(x, 0) + ln(1 + t) with t = exp(-|x|), where
     ln(1 + t) is 2 artanh(t / (2 + t)).
@@ -161,7 +161,7 @@ def softplus(node: Node, context: Context) -> list[Node] | None:
 
 
 def _softplus_deviation(node: Node, context: Context) -> str:
-    return "" if _is_curved(context, node.input[0]) else "numbers above 88 become infinite in RTen"
+    return "" if _is_curved(context, node.input[0]) else "RTen returns infinity for numbers above 88"
 
 
 Softplus = OperatorSpec(
@@ -170,7 +170,7 @@ Softplus = OperatorSpec(
 
 
 def softsign(node: Node, context: Context) -> list[Node] | None:
-    """The quotient x / (1 + |x|)."""
+    """Write it as x / (1 + abs(x))."""
     if context.has(Softsign):
         return None
     data = context.input(0)
@@ -182,7 +182,7 @@ Softsign = OperatorSpec("Softsign", dims=same, rewritings=(softsign,), onnx=Onnx
 
 
 def mish(node: Node, context: Context) -> list[Node] | None:
-    """The product x * tanh(softplus(x))."""
+    """Write it as x * tanh(softplus(x))."""
     data = context.input(0)
     return context.replace(context.op(elementwise.Mul, data, context.op(elementwise.Tanh, context.op(Softplus, data))))
 
@@ -191,7 +191,7 @@ Mish = OperatorSpec("Mish", dims=same, rewritings=(mish,))
 
 
 def shrink(node: Node, context: Context) -> list[Node] | None:
-    """Nearer to zero by the bias outside of the band around it, zero inside."""
+    """Write it as x - bias above lambd, x + bias below -lambd, and zero between."""
     data, band, shift = context.input(0), get_float(node, "lambd", 0.5), get_float(node, "bias")
     elem_type = context.elem_type(data)
     if elem_type is not None and elem_type not in FLOATS and not (band.is_integer() and shift.is_integer()):
@@ -221,7 +221,7 @@ def times_sigmoid(context: Context, data: str, alpha: float) -> str:
 
 
 def swish(node: Node, context: Context) -> list[Node] | None:
-    """The product x * sigmoid(alpha * x)."""
+    """Write it as x * sigmoid(alpha * x)."""
     if context.has(Swish):
         return None
     return context.replace(times_sigmoid(context, context.input(0), get_float(node, "alpha", 1.0)))
@@ -236,7 +236,7 @@ Swish = OperatorSpec(
 
 
 def swiglu(node: Node, context: Context) -> list[Node] | None:
-    """Swish of the first input, times the second."""
+    """Write it as Swish of the first input, times the second."""
     gate = times_sigmoid(context, context.input(0), get_float(node, "alpha", 1.0))
     return context.replace(context.op(elementwise.Mul, gate, context.input(1)))
 

@@ -195,7 +195,7 @@ def _written_out(node: Node, context: Context) -> list[Node]:
 
 
 def attention(node: Node, context: Context) -> list[Node] | None:
-    """RTen does not give the products of queries and keys, and has no windows; a mask is as long as the keys."""
+    """RTen's Attention has no query-key output and no windows, and needs a mask as long as the keys."""
     if context.wanted(3):
         return _written_out(node, context)
     mask, keys, past = context.optional(3), context.input(1), context.optional(4)
@@ -275,7 +275,7 @@ Attention = OperatorSpec(
     dims=attention_dims,
     rewritings=(attention,),
     raised=attention_raised,
-    unspecified=of_floats("what a mask hides is multiplied by zero, by which NaN and infinities spread"),
+    unspecified=of_floats("masked values are multiplied by zero, which spreads NaN and infinities"),
     raised_version=24,
     onnx=OnnxForm(takes={"qk_matmul_output_mode": ANY, "softmax_precision": ANY}, version=24),
 )

@@ -41,7 +41,7 @@ def _floor_quotient(context: Context, number: str, divisor: str) -> str:
 
 
 def bit_shift(node: Node, context: Context) -> list[Node] | None:
-    """Shifting is multiplying with, or dividing by, a power of two; more places than there are do what all do.
+    """Write it as a product with, or a quotient by, a power of two.
 
     It is done in two steps, since two to the power of 32 does not fit in 32 bits.
     """
@@ -49,7 +49,7 @@ def bit_shift(node: Node, context: Context) -> list[Node] | None:
     elem_type = context.elem_type(data)
     is_left = get_string(node, "direction") == "LEFT"
     if elem_type is None or elem_type not in INTS | BYTES or (is_left and elem_type in PARTLY_HELD):
-        raise Refused(f"shifts {context.describe(data)}, of which RTen cannot hold every value")
+        raise Refused(f"shifts {context.describe(data)}, but RTen cannot store all of its values")
     number, places = context.cast(data, INT32), context.cast(amount, INT32)
     all_places = int32(context, min(width(elem_type), 32 if is_left else 31))
     too_far = context.op(comparison.Less, places, int32(context, 0))
@@ -84,12 +84,12 @@ LEAST = -(1 << 31)  # only the sign bit of 32 bits
 
 
 def bitwise(node: Node, context: Context) -> list[Node] | None:
-    """The bits that both numbers have come from the bits of each, and what either has from what both have."""
+    """Write it with sums and products of single bits."""
     elem_type = context.elem_type(context.input(0))
     if elem_type is None or elem_type not in INTS | BYTES:
-        raise Refused(f"works on the bits of {context.describe(context.input(0))}")
+        raise Refused(f"works on the bits of {context.describe(context.input(0))}, which RTen does not support")
     if not all(context.scope.fits(context.input(place)) for place in (0, 1)):
-        context.tell("of numbers that need more than 32 bits, RTen has only the lower ones")
+        context.tell("RTen uses only the lower 32 bits of numbers")
     one, other = (context.cast(context.input(place), INT32) for place in (0, 1))
     number = _shared_bits(context, one, other, min(width(elem_type), 31))
     if width(elem_type) >= 32:
@@ -115,11 +115,11 @@ BitwiseXor = OperatorSpec("BitwiseXor", dims=broadcast, elements=(of_any_input,)
 
 
 def bitwise_not(node: Node, context: Context) -> list[Node] | None:
-    """All bits of a number flipped are what is left of the number of which all bits are set."""
+    """Write it as a subtraction from the number whose bits are all set."""
     data = context.input(0)
     elem_type = context.elem_type(data)
     if elem_type is None or elem_type not in INTS | BYTES or elem_type in (UINT32, UINT64):
-        raise Refused(f"flips the bits of {context.describe(data)}, of which RTen cannot hold every value")
+        raise Refused(f"flips the bits of {context.describe(data)}, but RTen cannot store all of its values")
     ones = context.scalar(limits(elem_type)[1] if elem_type in UNSIGNED else -1, like=data)
     return context.replace(context.op(elementwise.Sub, ones, data))
 

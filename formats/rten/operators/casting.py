@@ -58,7 +58,7 @@ def cast_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | No
 
 
 def cast_to_name(node: Node, context: Context) -> list[Node] | None:
-    """Before operator set 6, the type was given by its name."""
+    """Before operator set 6, the attribute was the name of the type."""
     target = find(node, "to")
     if target is None or target.s is None:
         return None
@@ -92,7 +92,7 @@ def _fits(source: int | None, target: int) -> bool:
 
 
 def cast(node: Node, context: Context) -> list[Node] | None:
-    """RTen has no truth values, so that a cast to BOOL is a comparison with zero, and cuts off only at eight bits.
+    """RTen has no BOOL, so that Cast becomes a comparison with zero, and wraps only to eight bits.
 
     For others, the bits are cut off before the cast. The cast then is from DOUBLE: all its numbers count as fitting.
     """
@@ -108,12 +108,13 @@ def cast(node: Node, context: Context) -> list[Node] | None:
     if target == BOOL:
         return _truth(context, data, source)
     if target in (UINT32, UINT64) and _may_be_negative(context, data):
-        raise Refused(f"casts {type_name(source)}, which may be negative, to {type_name(target)}, held as INT32")
+        detail = f"casts {type_name(source)}, which may be negative, to {type_name(target)}"
+        raise Refused(f"{detail}, which RTen stores as INT32")
     if target in FLOATS or width(target) not in (2, 4, 16) or source in (None, DOUBLE) or _fits(source, target):
         return None
     low, high = limits(target)
     if source in FLOATS and not Interval(*INT32_LIMITS).holds(context.scope.range_of(data)):
-        context.tell("floats beyond 32 bits become the nearest integer of these first, and any in onnxruntime")
+        context.tell("floats beyond 32 bits first become the nearest 32-bit integer; onnxruntime may differ")
     number, offset = bits.remainder(context, context.cast(data, INT32), high - low + 1), bits.int32(context, -low)
     if low:
         number = context.op(
@@ -126,7 +127,7 @@ def cast(node: Node, context: Context) -> list[Node] | None:
 
 def _cast_deviation(node: Node, context: Context) -> str:
     if context.elem_type(node.input[0]) == FLOAT and get_int(node, "to") != FLOAT:
-        return "floats outside of the integers' range become the nearest integer in RTen, in ONNX they may be any"
+        return "floats outside the integers' range become the nearest integer in RTen; ONNX does not define the result"
     return ""
 
 
@@ -137,7 +138,7 @@ def _unspecified(node: Node, context: Context) -> str:
         return ""
     if Interval(*limits(target)).holds(context.scope.range_of(node.input[0])):
         return ""
-    return "floats outside of the integers' range become the nearest integer in RTen, and any in onnxruntime"
+    return "floats outside the integers' range become the nearest integer in RTen, and any integer in onnxruntime"
 
 
 Cast = OperatorSpec(
@@ -167,10 +168,10 @@ Cast = OperatorSpec(
 
 
 def cast_like(node: Node, context: Context) -> list[Node] | None:
-    """The type of another value is known before the model runs."""
+    """Write it as a Cast to the type of the other input."""
     target = context.elem_type(context.input(1))
     if target is None:
-        raise Refused("casts to a type that is unknown", "infer the model's types first")
+        raise Refused("casts to an unknown type", "infer the model's types first")
     if context.target.is_onnx and target in READ_TYPES and target != BOOL:
         return None
     return context.replace(context.op(Cast, context.input(0), to=target))
@@ -192,7 +193,7 @@ SAME_BITS: Final = frozenset((FLOAT, INT32, INT8, UINT8))  # the types that RTen
 
 
 def bit_cast(node: Node, context: Context) -> list[Node] | None:
-    """A constant with its bits as another type; of integers of up to 16 bits, the cast that wraps."""
+    """Write it as a constant of another type or, for integers of up to 16 bits, as a Cast."""
     data, target = context.input(0), get_int(node, "to")
     tensor, source = context.scope.constant(data), context.elem_type(data)
     if target == source:
@@ -200,14 +201,14 @@ def bit_cast(node: Node, context: Context) -> list[Node] | None:
     if context.has(BitCast) and {source, target} <= SAME_BITS:
         return None
     if source not in BY_NUMBER or target not in BY_NUMBER or BY_NUMBER[source].bits != BY_NUMBER[target].bits:
-        raise Refused(f"casts the bits of {context.describe(data)} to {type_name(target)}")
+        raise Refused(f"reinterprets {context.describe(data)} as {type_name(target)}, whose size differs or is unknown")
     if tensor is not None:
         name = context.names.new(f"{data}/bits")
         held = from_numpy(tensor.numpy().view(numpy_dtype(target)), name)
         return context.replace(context.op(shape.Identity, context.constants.add_tensor(held)))
     if {source, target} <= (INTS | BYTES) - PARTLY_HELD - {INT32}:
         return context.replace(context.op(Cast, data, to=target))
-    raise Refused("reads 32 or 64 bits as those of another type when the model runs, which RTen cannot do")
+    raise Refused("reinterprets 32 or 64 bits when the model runs, which RTen cannot do")
 
 
 BitCast = OperatorSpec(

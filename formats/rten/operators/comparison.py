@@ -56,7 +56,7 @@ Not = OperatorSpec("Not", Row(1), signature=Signature("b"), dims=same, elements=
 
 
 def is_inf(node: Node, context: Context) -> list[Node] | None:
-    """One sign of infinity only is a comparison; neither is never true."""
+    """RTen's IsInf detects both infinities; a single one is a comparison."""
     positive, negative = get_int(node, "detect_positive", 1), get_int(node, "detect_negative", 1)
     if positive and negative:
         return None

@@ -42,7 +42,7 @@ def _plus(context: Context, value: str, place: int) -> str:
 
 
 def bias_gelu(node: Node, context: Context) -> list[Node] | None:
-    """Gelu of a sum."""
+    """Write it as Gelu of a sum."""
     return context.replace(context.op(activation.Gelu, context.op(elementwise.Add, context.input(0), context.input(1))))
 
 
@@ -65,7 +65,7 @@ SKIP_EPSILON = 1e-12  # the default of normalisations that add before
 
 
 def distances(node: Node, context: Context) -> list[Node] | None:
-    """Of each row of the first matrix to each row of the second one."""
+    """Write it as norms of the differences between all rows."""
     rows = context.op(shape.Unsqueeze, context.input(0), context.int64([1]))
     apart = context.op(elementwise.Sub, rows, context.op(shape.Unsqueeze, context.input(1), context.int64([0])))
     square = context.op(reduction.ReduceSumSquare, apart, context.int64([2]), keepdims=0)
@@ -77,9 +77,9 @@ CDist = OperatorSpec("CDist", domain=MICROSOFT, rewritings=(distances,))
 
 
 def embed_layer_normalization(node: Node, context: Context) -> list[Node] | None:
-    """The normal form of the sum of looked up words, positions and segments, which is the last output."""
+    """Write it as LayerNormalization of the sum of three Gathers."""
     if context.wanted(1) and context.optional(7):
-        raise Refused("wants the number of words that the mask leaves")
+        raise Refused("outputs the number of unmasked words, which RTen cannot compute")
     tokens, segments, places = context.input(0), context.optional(1), context.optional(8)
     total = context.op(indexing.Gather, context.input(2), tokens, axis=0)
     positions = context.input(3)
@@ -102,7 +102,7 @@ EmbedLayerNormalization = OperatorSpec(
 
 
 def expand_dims(node: Node, context: Context) -> list[Node] | None:
-    """One more axis, whose place is a scalar."""
+    """Write it as Unsqueeze."""
     axes = context.op(shape.Reshape, context.cast(context.input(1), INT64), context.int64([1]))
     return context.replace(context.op(shape.Unsqueeze, context.input(0), axes))
 
@@ -111,7 +111,7 @@ ExpandDims = OperatorSpec("ExpandDims", domain=MICROSOFT, rewritings=(expand_dim
 
 
 def fast_gelu(node: Node, context: Context) -> list[Node] | None:
-    """Gelu by the hyperbolic tangent, of a sum if there is a bias."""
+    """Write it as Gelu with approximate="tanh", after an Add if there is a bias."""
     return context.replace(context.op(activation.Gelu, _plus(context, context.input(0), 1), approximate="tanh"))
 
 
@@ -145,7 +145,7 @@ def _activated(node: Node, context: Context, value: str, given: list[float]) -> 
 
 
 def fused_conv(node: Node, context: Context) -> list[Node] | None:
-    """A convolution, a sum and an activation."""
+    """Write it as Conv, Add and the activation."""
     inputs = [name for name in node.input[:3] if name]
     result = _plus(context, context.copy(inputs, convolution.Conv, ("activation", "activation_params")), 3)
     return context.replace(_activated(node, context, result, list(get_floats(node, "activation_params") or ())))
@@ -155,7 +155,7 @@ FusedConv = OperatorSpec("FusedConv", domain=MICROSOFT, rewritings=(fused_conv,)
 
 
 def fused_gemm(node: Node, context: Context) -> list[Node] | None:
-    """A product of matrices and an activation."""
+    """Write it as Gemm and the activation."""
     names = ("activation_alpha", "activation_beta", "activation_gamma")
     result = context.copy(list(node.input), matrix.Gemm, ("activation", *names))
     given = [get_float(node, name) for name in names if find(node, name) is not None]
@@ -166,9 +166,9 @@ FusedGemm = OperatorSpec("FusedGemm", domain=MICROSOFT, rewritings=(fused_gemm,)
 
 
 def fused_mat_mul(node: Node, context: Context) -> list[Node] | None:
-    """A scaled product of matrices that may be transposed."""
+    """Write it as MatMul of transposed inputs, times alpha."""
     if get_int(node, "transBatchA") or get_int(node, "transBatchB"):
-        raise Refused("moves axes of the stack (transBatchA, transBatchB)")
+        raise Refused("transposes batch axes (transBatchA, transBatchB), which cannot be converted")
     operands = []
     for place, flag in enumerate(("transA", "transB")):
         name = context.input(place)
@@ -185,7 +185,7 @@ FusedMatMul = OperatorSpec("FusedMatMul", domain=MICROSOFT, rewritings=(fused_ma
 
 
 def gelu(node: Node, context: Context) -> list[Node] | None:
-    """Gelu by the error function."""
+    """Write it as the standard Gelu."""
     return context.replace(context.op(activation.Gelu, context.input(0)))
 
 
@@ -210,13 +210,13 @@ def _block_zeros(context: Context, zeros: str, rows: int, blocks: int, bits: int
 
 
 def mat_mul_n_bits(node: Node, context: Context) -> list[Node] | None:
-    """A weight of four or eight bits, multiplied out in blocks as its bytes have it: low bits first."""
+    """Write it as DequantizeLinear of blocks and MatMul."""
     data, packed, scales, zeros = context.input(0), context.input(1), context.input(2), context.optional(3)
     rows, columns, block = get_int(node, "N"), get_int(node, "K"), get_int(node, "block_size")
     tensor = context.scope.constant(packed)
     bits = get_int(node, "bits", 4)
     if bits not in PACKED or tensor is None or context.optional(4):
-        raise Refused("has a weight of other than four or eight bits, or one that is no constant, or groups")
+        raise Refused("has groups (g_idx), or a weight that is not a constant of four or eight bits")
     blocks = -(-columns // block)
     context.check_size(rows, blocks)
     name = context.names.new(f"{packed}/unpacked")
@@ -260,7 +260,7 @@ def channels_first(context: Context, value: str, rank: int) -> str:
 
 
 def nhwc_max_pool(node: Node, context: Context) -> list[Node] | None:
-    """A pool of data whose channels are last."""
+    """Write it as MaxPool between Transposes."""
     rank = context.known_rank(context.input(0))
     pooled = context.copy([channels_first(context, context.input(0), rank)], pooling.MaxPool)
     return context.replace(channels_last(context, pooled, rank))
@@ -270,7 +270,7 @@ NhwcMaxPool = OperatorSpec("NhwcMaxPool", domain=MICROSOFT, rewritings=(nhwc_max
 
 
 def quick_gelu(node: Node, context: Context) -> list[Node] | None:
-    """The product x * sigmoid(alpha * x)."""
+    """Write it as x * sigmoid(alpha * x)."""
     return context.replace(activation.times_sigmoid(context, context.input(0), get_float(node, "alpha", 1.702)))
 
 
@@ -283,12 +283,12 @@ QuickGelu = OperatorSpec(
 
 
 def rotary_embedding(node: Node, context: Context) -> list[Node] | None:
-    """The standard operator has its inputs in another order."""
+    """Write it as the standard RotaryEmbedding, whose inputs have another order."""
     data, places, cosine, sine = (context.input(place) for place in range(4))
     if context.rank(places) != 2:
-        raise Refused("has positions that are not given for each word", "expand position_ids to two axes")
+        raise Refused("has no position for each word", "expand position_ids to two axes")
     if get_float(node, "scale", 1.0) != 1 or get_int(node, "is_packed_batching"):
-        raise Refused("scales, or packs samples of different lengths")
+        raise Refused("uses scale or packed batching, which cannot be converted")
     heads, size = get_int(node, "num_heads"), get_int(node, "rotary_embedding_dim")
     if not heads and context.rank(data) == 3:
         width, half = context.static_dims(data, 2)[0], context.static_dims(cosine)[1]
@@ -328,12 +328,12 @@ _SKIP_FIELDS = (Field("epsilon", FieldKind.FLOAT, required=True),)
 
 def _with_sum(node: Node, context: Context, normal: str, total: str) -> list[Node]:
     if context.wanted(1) or context.wanted(2):
-        raise Refused("wants the mean or the deviation")
+        raise Refused("outputs the mean or the standard deviation, which cannot be converted")
     return context.replace(normal, "", "", total)
 
 
 def skip_layer_normalization(node: Node, context: Context) -> list[Node] | None:
-    """The normal form of a sum, which is the last output."""
+    """Write it as LayerNormalization of a sum, which is the last output."""
     total = _plus(context, context.op(elementwise.Add, context.input(0), context.input(1)), 4)
     epsilon = get_float(node, "epsilon", SKIP_EPSILON)
     normal = context.op(normalization.LayerNormalization, total, context.input(2), context.optional(3), epsilon=epsilon)
@@ -349,7 +349,7 @@ SkipLayerNormalization = OperatorSpec(
 
 
 def skip_simplified_layer_normalization(node: Node, context: Context) -> list[Node] | None:
-    """As above, by the root mean square."""
+    """Write it as RMSNormalization of a sum, which is the last output."""
     total = _plus(context, context.op(elementwise.Add, context.input(0), context.input(1)), 3)
     normal = normalization.root_mean_square(context, total, [-1], get_float(node, "epsilon", SKIP_EPSILON))
     return _with_sum(node, context, context.op(elementwise.Mul, normal, context.input(2)), total)

@@ -54,7 +54,7 @@ def _penalty(node: Node, context: Context, mask: str, batch: str, length: str) -
     elif rank in (2, 3):
         shown = context.op(casting.Cast, mask, to=BOOL)
     else:
-        raise Refused("has a mask that is not given for each key, nor a length for each sample", "use one of two axes")
+        raise Refused("has a mask that is not given per key or per sample", "use a mask of two axes")
     hidden = context.scalar(get_float(node, "mask_filter_value", UNMASKED))
     penalty = context.op(comparison.Where, shown, context.scalar(0.0), hidden)
     return context.op(shape.Unsqueeze, penalty, context.int64([1] if rank == 3 else [1, 2]))
@@ -108,11 +108,11 @@ def _to_itself(
 ) -> list[Node]:
     """Attention of a value to itself, whose three projections are beside each other."""
     if get_int(node, "do_rotary"):
-        raise Refused("turns by positions")
+        raise Refused("uses rotary positions (do_rotary), which cannot be converted")
     operands = list(context.op_outputs(slicing.Split, [product, context.int64(sizes)], 3, axis=-1))
     cache = [context.op(indexing.Gather, past, context.int64_scalar(place), axis=0) for place in (0, 1)] if past else []
     if context.wanted(1) and not past:
-        raise Refused("wants the present keys and values without those of the past")
+        raise Refused("outputs the present keys and values without a past, which cannot be converted")
     result, *present = _attended(node, context, operands, cache, mask, bias)
     if not present:
         return context.replace(result)
@@ -121,7 +121,7 @@ def _to_itself(
 
 
 def self_attention(node: Node, context: Context) -> list[Node] | None:
-    """Attention of a value to itself, with one matrix for the three projections."""
+    """Write it as self-attention, with one matrix for the three projections."""
     product = context.op(matrix.MatMul, context.input(0), context.input(1))
     if context.optional(2):
         product = context.op(elementwise.Add, product, context.input(2))
@@ -134,7 +134,7 @@ Attention = OperatorSpec(attention.Attention.name, domain=MICROSOFT, rewritings=
 
 
 def quantized_attention(node: Node, context: Context) -> list[Node] | None:
-    """The same with a product of quantised matrices."""
+    """Write it as Attention after a product of quantised matrices."""
     zeros = context.optional(6), context.optional(7)
     product = context.cast(context.op(matrix.MatMulInteger, context.input(0), context.input(1), *zeros), FLOAT)
     scale = context.op(elementwise.Mul, context.input(3), context.input(4))
@@ -173,15 +173,15 @@ def _projections(context: Context) -> list[str]:
         moved = [context.op(shape.Transpose, context.input(place), perm=[0, 2, 1, 3]) for place in (1, 2)]
         return [context.input(0), *(_with_joined_heads(context, name) for name in moved)]
     if ranks != [3, 3, 3]:
-        raise Refused("has inputs of unknown rank, or of a rank that is none of its forms")
+        raise Refused("has inputs whose ranks are unknown or not supported")
     return [context.input(place) for place in range(3)]
 
 
 def multi_head_attention(node: Node, context: Context) -> list[Node] | None:
-    """Attention between three projections, with the mask as something to add."""
+    """Write it as Attention of three projections, with an additive mask."""
     operands = _projections(context)
     if any(context.optional(place) for place in (8, 9)) or context.wanted(3):
-        raise Refused("uses a cache that is filled in place, or wants the products of queries and keys")
+        raise Refused("fills a cache in place or outputs query-key products, which cannot be converted")
     if context.optional(3):
         widths = [context.static_dims(name, 2)[0] for name in operands]
         biases = context.op_outputs(slicing.Split, [context.input(3), context.int64(widths)], 3, axis=0)
@@ -287,9 +287,9 @@ def _unseen(node: Node, context: Context, places: Places, keys: str) -> str:
 
 
 def group_query_attention(node: Node, context: Context) -> list[Node] | None:
-    """Attention in which several heads of the query share one of the keys and values; the past is kept in order."""
+    """Write it as Attention in which several query heads share a head of keys and values."""
     if any(context.optional(place) for place in (12, 13)):
-        raise Refused("keeps the past quantised")
+        raise Refused("has a quantised past, which cannot be converted")
     heads, groups = get_int(node, "num_heads"), get_int(node, "kv_num_heads")
     operands, size = _grouped_operands(node, context, heads, groups)
     places = _places(context)
@@ -341,7 +341,7 @@ def group_query_attention(node: Node, context: Context) -> list[Node] | None:
 
 
 def _whole_past(node: Node, context: Context) -> str:
-    return "RTen takes all of the past for keys, however many of them seqlens_k counts"
+    return "RTen uses the whole past as keys, even if seqlens_k is smaller"
 
 
 GroupQueryAttention = OperatorSpec(

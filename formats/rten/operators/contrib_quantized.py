@@ -42,7 +42,7 @@ def _scaled(
 
 
 def dynamic_quantize_mat_mul(node: Node, context: Context) -> list[Node] | None:
-    """The first matrix is quantised by what is in it."""
+    """Write it as DynamicQuantizeLinear, MatMulInteger and a scale."""
     data, scale, zero = context.op_outputs(quantization.DynamicQuantizeLinear, [context.input(0)], 3)
     return _scaled(context, data, context.input(1), (scale, context.input(2)), (zero, context.optional(3)), 4)
 
@@ -51,7 +51,7 @@ DynamicQuantizeMatMul = OperatorSpec("DynamicQuantizeMatMul", domain=MICROSOFT, 
 
 
 def mat_mul_integer_to_float(node: Node, context: Context) -> list[Node] | None:
-    """A product of quantised matrices as a float."""
+    """Write it as MatMulInteger and a scale."""
     scales, zeros = (context.input(2), context.input(3)), (context.optional(4), context.optional(5))
     return _scaled(context, context.input(0), context.input(1), scales, zeros, 6)
 
@@ -74,7 +74,7 @@ def _quantized(context: Context, value: str, place: int) -> list[Node]:
 
 
 def gemm(node: Node, context: Context) -> list[Node] | None:
-    """The bias has the unit of the product; the result is a float where it has no scale."""
+    """Write it as a Gemm of integers, whose result is a float if it has no scale."""
     columns = 0 if get_int(node, "transB") else 1
     inputs = [_operand(context, 0), _operand(context, 3, columns)]
     alpha = get_float(node, "alpha", 1.0)
@@ -119,13 +119,13 @@ QLinearAveragePool = OperatorSpec("QLinearAveragePool", domain=MICROSOFT, rewrit
 
 
 def concat(node: Node, context: Context) -> list[Node] | None:
-    """The inputs come in threes, after the parameters of the result."""
+    """Write it as Concat of floats, quantised again; each input has a scale and a zero point."""
     parts = [_operand(context, place) for place in range(2, len(node.input), 3)]
     return _quantized(context, context.op(slicing.Concat, *parts, axis=get_int(node, "axis")), 0)
 
 
 def convolution_(node: Node, context: Context) -> list[Node] | None:
-    """The standard operator, whose channels may be last."""
+    """Write it as the standard QLinearConv, between Transposes if channels are last."""
     inputs = list(node.input)
     if not get_int(node, "channels_last"):
         return context.replace(context.copy(inputs, quantization.QLinearConv, ("channels_last",)))
@@ -148,9 +148,9 @@ QLinearSigmoid = OperatorSpec("QLinearSigmoid", domain=MICROSOFT, rewritings=(un
 
 
 def softmax(node: Node, context: Context) -> list[Node] | None:
-    """Of the last axis, or in the form that the operator set given by an attribute has."""
+    """Write it as Softmax of floats, quantised again."""
     if get_int(node, "opset") < 13 and get_int(node, "axis", -1) not in (-1, (context.rank(context.input(0)) or 0) - 1):
-        raise Refused("sees a matrix, as before operator set 13")
+        raise Refused("flattens its input to a matrix (an opset before 13), which cannot be converted")
     return unary(normalization.Softmax, "opset")(node, context)
 
 
@@ -158,7 +158,7 @@ QLinearSoftmax = OperatorSpec("QLinearSoftmax", domain=MICROSOFT, rewritings=(so
 
 
 def where(node: Node, context: Context) -> list[Node] | None:
-    """A choice between two tensors."""
+    """Write it as Where of floats, quantised again."""
     chosen = context.op(comparison.Where, context.input(0), _operand(context, 1), _operand(context, 4))
     return _quantized(context, chosen, 7)
 
@@ -167,13 +167,13 @@ QLinearWhere = OperatorSpec("QLinearWhere", domain=MICROSOFT, rewritings=(where,
 
 
 def gather_block_quantized(node: Node, context: Context) -> list[Node] | None:
-    """Rows of a quantised matrix, which are multiplied out after they were looked up."""
+    """Write it as Gather and DequantizeLinear."""
     data, places, scales, zeros = context.input(0), context.input(1), context.input(2), context.optional(3)
     tensor, bits, block = context.scope.constant(data), get_int(node, "bits", 4), get_int(node, "block_size", 128)
     if tensor is None or len(tensor.dims) != 2 or get_int(node, "gather_axis") or bits not in (4, 8):
-        raise Refused("looks up what is no constant matrix of four or eight bits, or no rows of it")
+        raise Refused("does not look up rows of a constant matrix of four or eight bits")
     if get_int(node, "quantize_axis", 1) not in (1, -1) or (bits == 4 and tensor.data_type == UINT8 and zeros):
-        raise Refused("is quantised along its columns, or has packed zero points")
+        raise Refused("is quantised by columns or has packed zero points, which cannot be converted")
     if bits == 4 and tensor.data_type == UINT8:
         rows, columns = tensor.dims
         whole = replace(tensor, name=context.names.new(f"{data}/unpacked"), data_type=UINT4, dims=[rows, 2 * columns])

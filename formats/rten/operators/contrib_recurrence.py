@@ -115,7 +115,7 @@ def _outputs(direction: recurrent_loop.Direction, projected: str) -> list[str]:
 
 
 def dynamic_quantize_lstm(node: Node, context: Context) -> list[Node] | None:
-    """A loop whose products are of integers: the input is quantised as a whole, the state in each step."""
+    """Write it as a loop with integer products that quantises the state in each step."""
     hidden = context.static_dims(context.input(2))[1]
     counted, results = _counted(context), []
     for direction in recurrent_loop.directions_of(node, context, recurrent_loop.LSTM_CELL, hidden):

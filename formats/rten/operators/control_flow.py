@@ -87,7 +87,7 @@ def _has_steps(context: Context) -> bool:
 
 
 def loop(node: Node, context: Context) -> list[Node] | None:
-    """RTen cannot collect the results of no steps: where there may be none, a loop is run only if there are some."""
+    """RTen's Loop fails if it collects outputs and runs no steps, so an If guards it."""
     import numpy
 
     attribute, states = find(node, "body"), node.input[2:]
@@ -185,7 +185,7 @@ def _collected(node: Node, context: Context, results: list[str]) -> list[str]:
 
 
 def scan(node: Node, context: Context) -> list[Node] | None:
-    """A loop whose body takes its slices itself."""
+    """Write it as a Loop whose body slices its inputs."""
     attribute = find(node, "body")
     if attribute is None or attribute.g is None:
         raise Refused("has no body")
@@ -194,7 +194,7 @@ def scan(node: Node, context: Context) -> list[Node] | None:
     body, scanned = attribute.g, get_int(node, "num_scan_inputs")
     count = len(node.input) - scanned
     if not 0 <= count < len(node.input) == len(body.input):
-        raise Refused(f"scans {scanned} of {len(node.input)} inputs, and its body has {len(body.input)}")
+        raise Refused(f"has {len(node.input)} inputs, of which it scans {scanned}, but its body has {len(body.input)}")
     states, data = node.input[:count], node.input[count:]
     axes = get_ints(node, "scan_input_axes") or [0] * scanned
     backwards = get_ints(node, "scan_input_directions") or [0] * scanned

@@ -61,17 +61,17 @@ MAX_PLANES = 64  # the most planes of a kernel; each plane is a convolution of i
 
 
 def conv_of_volumes(node: Node, context: Context) -> list[Node] | None:
-    """The sum over the planes of the kernel, each applied to every plane of the data that it meets."""
+    """RTen has no three-dimensional Conv, so it becomes a sum over the planes of the kernel."""
     data, weight, bias = context.input(0), context.input(1), context.optional(2)
     kernel = kernel_shape(node, context)
     if len(kernel) != VOLUME_AXES:
         return None
     if kernel[0] > MAX_PLANES:
-        raise Refused(f"has a kernel of {kernel[0]} planes, more than {MAX_PLANES}")
+        raise Refused(f"has a kernel of {kernel[0]} planes; at most {MAX_PLANES} can be converted")
     geometry = window(node, kernel)
     pads = explicit_pads(context, geometry, data)
     if pads is None:
-        raise Refused("pads by SAME_UPPER for unknown sizes", "fix the sizes of the model's inputs")
+        raise Refused("pads by SAME_UPPER, but the sizes are unknown", "fix the sizes of the model's inputs")
     if pads[0] or pads[VOLUME_AXES]:
         data = context.op(padding.Pad, data, context.int64([0, 0, pads[0], 0, 0, 0, 0, pads[VOLUME_AXES], 0, 0]))
     planes = context.op(shape.Transpose, data, perm=[0, 2, 1, 3, 4])  # batch, depth, channels, rows, columns
@@ -96,7 +96,7 @@ def conv_of_volumes(node: Node, context: Context) -> list[Node] | None:
 
 
 def conv(node: Node, context: Context) -> list[Node] | None:
-    """RTen's defaults are for two axes, so every list is written."""
+    """RTen's defaults are for two spatial axes, so all lists are written."""
     geometry = flat_window(node, kernel_shape(node, context))
     pads = explicit_pads(context, geometry, context.input(0))
     attributes = {**window_attributes(geometry, pads), "dilations": geometry.dilations}
@@ -123,7 +123,7 @@ def _weights_told(node: Node, context: Context) -> str:
         return ""
     data = weight.source().read()
     is_finite = all(map(isfinite, unpack(f"<{len(data) // 4}f", data)))
-    return "" if is_finite else "padding is left out, which NaN and infinities among the weights would make NaN"
+    return "" if is_finite else "the sum omits padding, which is NaN if a weight is NaN or infinite"
 
 
 Conv = OperatorSpec(
@@ -183,12 +183,12 @@ def _of_each_sample(node: Node, context: Context) -> list[Node] | None:
 
 
 def conv_integer(node: Node, context: Context) -> list[Node] | None:
-    """The data are padded before, with the zero point."""
+    """RTen does not pad with the zero point, so a Pad comes first."""
     if changed := matrix.with_scalar_zeros(node, context) or conv(node, context):
         return changed
     data, zero, pads = context.input(0), context.optional(2), get_ints(node, "pads") or ()
     if find(node, "pads") is None:
-        raise Refused("pads by SAME_UPPER for unknown sizes", "fix the sizes of the model's inputs")
+        raise Refused("pads by SAME_UPPER, but the sizes are unknown", "fix the sizes of the model's inputs")
     if not any(pads):
         return _of_each_sample(node, context)
     rank = len(pads) // 2
@@ -264,7 +264,7 @@ def _transposed_pads(
         else:
             total = padding[axis] + extent - stride  # for any size, it is multiplied by the stride
         if total < 0:
-            raise Refused("asks for an output larger than its window reaches", "add output_padding")
+            raise Refused("has an output_shape larger than its windows cover", "add output_padding")
         small, large = total // 2, total - total // 2
         begins.append(small if geometry.auto_pad == "SAME_UPPER" else large)
         ends.append(large if geometry.auto_pad == "SAME_UPPER" else small)
@@ -291,7 +291,7 @@ _SHARED_BIAS = Fault("adds the bias of the first group to all groups", until=RTE
 
 
 def conv_transpose(node: Node, context: Context) -> list[Node] | None:
-    """RTen takes no output shape; dilations are put into the weight, and the bias of groups is added behind."""
+    """RTen does not read output_shape, and older releases compute dilations and groups incorrectly."""
     data, weight, bias = context.input(0), context.input(1), context.optional(2)
     geometry = flat_window(node, kernel_shape(node, context))
     rank = len(geometry.kernel)
@@ -333,7 +333,7 @@ ConvTranspose = OperatorSpec(
 
 
 def causal_conv_with_state(node: Node, context: Context) -> list[Node] | None:
-    """A convolution of each channel over what was before and what is new; the end of both is the next state."""
+    """Write it as Conv over the state and the new data, whose end is the next state."""
     data, weight, bias, state = context.input(0), context.input(1), context.optional(2), context.optional(3)
     channels, _, kernel = context.static_dims(weight)
     if state:
@@ -355,14 +355,14 @@ CausalConvWithState = OperatorSpec(
 
 
 def col2im(node: Node, context: Context) -> list[Node] | None:
-    """Patches added up where they overlap: a transposed convolution with kernels of a single one."""
+    """Write it as ConvTranspose with kernels that are zero except for a single one."""
     import numpy
 
     data = context.input(0)
     image, block = context.static_ints(context.input(1)), context.static_ints(context.input(2))
     rank, volume = len(block), prod(block)
     if not 1 <= rank <= 2:
-        raise Refused(f"puts together images of {rank} axes, where there is a form for two at most")
+        raise Refused(f"has images of {rank} axes; at most two can be converted")
     channels = context.static_dims(data, 1)[0] // volume
     context.check_size(channels, volume, volume)
     dilations = tuple(get_ints(node, "dilations") or (1,) * rank)

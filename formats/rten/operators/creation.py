@@ -55,11 +55,11 @@ def _filled_range(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     return Interval(int(array), int(array)) if array is not None and array.dtype.kind in "iub" else ranges.UNBOUNDED
 
 
-_RANK_OF_INPUT = Fault("takes the rank of sizes that it does not know for that of the tensor", until=RTEN_0_26)
+_RANK_OF_INPUT = Fault("mistakes the rank of unknown sizes for that of the tensor", until=RTEN_0_26)
 
 
 def constant_of_shape(node: Node, context: Context) -> list[Node] | None:
-    """RTen fills with floats and 32-bit integers; where a release misjudges the rank, a number is spread instead."""
+    """RTen fills only with floats and 32-bit integers, and older releases may mistake the rank."""
     import numpy
 
     attribute = find(node, "value")
@@ -159,7 +159,7 @@ def _count(context: Context, start: str, limit: str, delta: str) -> str:
 
 
 def arange(node: Node, context: Context) -> list[Node] | None:
-    """RTen adds up floats until it is at the limit, ONNX says beforehand how many there are.
+    """RTen's Range of floats adds up its steps, and can have one element too many.
 
     They are added up then, as RTen and onnxruntime do, whatever the rounding.
     """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
 
-_FORWARDS = Fault("sums forwards and inclusively only", until=RTEN_0_26)
+_FORWARDS = Fault("sums only forwards and inclusively", until=RTEN_0_26)
 
 
 def _moved_on(context: Context, data: str, axis: int) -> str:
@@ -28,7 +28,7 @@ def _moved_on(context: Context, data: str, axis: int) -> str:
 
 
 def cum_sum(node: Node, context: Context) -> list[Node] | None:
-    """Where the sum only goes forwards and includes: the data are reversed before and after, or moved on by one."""
+    """Older releases sum only forwards and inclusively, so data are reversed or shifted."""
     data, axis = context.input(0), context.input(1)
     reverse, exclusive = get_int(node, "reverse"), get_int(node, "exclusive")
     if not (reverse or exclusive) or not context.target.deviates(_FORWARDS):
@@ -60,13 +60,13 @@ MAX_STEPS = 1024  # the longest product that is written out
 
 
 def cumulative_product(node: Node, context: Context) -> list[Node] | None:
-    """Slices multiplied one after the other, for an axis of known length."""
+    """Write it as products of slices, for an axis of known length."""
     data = context.input(0)
     rank = context.known_rank(data)
     axis = normalize(context.static_ints(context.input(1))[0], rank)
     length = context.static_dims(data)[axis]
     if length > MAX_STEPS:
-        raise Refused(f"multiplies {length} elements, more than {MAX_STEPS}")
+        raise Refused(f"multiplies {length} elements; at most {MAX_STEPS} can be converted")
     order = range(length - 1, -1, -1) if get_int(node, "reverse") else range(length)
     slices = {place: context.op(indexing.Gather, data, context.int64([place]), axis=axis) for place in order}
     if not length:

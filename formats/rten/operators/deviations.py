@@ -24,5 +24,5 @@ def of_floats(sentence: str) -> Deviation:
     return rule
 
 
-SPREAD: Final = "it is written as products with zeros, by which NaN and infinities spread"
-NAN_ORDER: Final = of_floats("of numbers with NaN among them, RTen and onnxruntime may take another one")
+SPREAD: Final = "it becomes products with zeros, which spread NaN and infinities"
+NAN_ORDER: Final = of_floats("if there are NaNs, RTen and onnxruntime may choose different numbers")

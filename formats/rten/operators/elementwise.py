@@ -34,7 +34,7 @@ def with_axes(name: str, other: str, context: Context) -> str:
 
 
 def of_neutral_element(node: Node, context: Context) -> list[Node] | None:
-    """RTen leaves out a node that adds zero or multiplies with one, and with it the axes that only that number has."""
+    """RTen omits a node that adds zero or multiplies with one, and loses the axes of that operand."""
     inputs = list(node.input)
     for place, other in ((0, 1), (1, 0)):
         rank, dims = context.rank(inputs[place]), context.dims(inputs[other])
@@ -47,7 +47,7 @@ def of_neutral_element(node: Node, context: Context) -> list[Node] | None:
 
 
 def short_bias(node: Node, context: Context) -> list[Node] | None:
-    """RTen takes a constant vector that is added to a product for a number for each column, and stops if it is none.
+    """RTen fails if a constant vector added to a product does not have one number for each column.
 
     So one element becomes a scalar, and a vector that is added to columns of one element a row.
     """
@@ -66,7 +66,7 @@ def short_bias(node: Node, context: Context) -> list[Node] | None:
 
 
 def of_known_floats(node: Node, context: Context) -> list[Node] | None:
-    """Two floats that RTen may know become one that it does not: the largest of a number and itself is that number."""
+    """RTen computes floats that it knows before the run as integers, so an operand is hidden behind Max."""
     first, second = context.input(0), context.input(1)
     is_quotient = node.op_type == Div.name  # of which no range tells that integers would do
     if not (is_quotient or context.scope.knows_numbers((first, second))) or context.is_integer(first):
@@ -148,7 +148,7 @@ def _divide(a: int, b: int) -> int:
 
 
 def of_one_element(node: Node, context: Context) -> list[Node] | None:
-    """RTen gives the dims of the left operand where the right one has one element, even if that has more axes."""
+    """If the right operand has one element, RTen returns the dims of the left one, even if the right has more axes."""
     left, right = context.input(0), context.input(1)
     rank, dims = context.rank(left), context.dims(right)
     if (left, right) in context.scope.expanded or dims == ():
@@ -212,7 +212,7 @@ Mod = OperatorSpec(
 
 
 def pow_(node: Node, context: Context) -> list[Node] | None:
-    """RTen raises floats to powers of floats only, and no integers of eight bits."""
+    """RTen's Pow needs floats as exponents of floats, and has no 8-bit integers."""
     base, exponent = context.input(0), context.input(1)
     if context.is_integer(exponent) and not context.is_integer(base):
         return context.changed([base, context.cast(exponent, context.elem_type(base) or FLOAT)])
@@ -315,7 +315,7 @@ Neg = OperatorSpec(
 
 
 def sign(node: Node, context: Context) -> list[Node] | None:
-    """RTen gives a float zero the sign of its sign bit; zero is neither greater nor less than zero."""
+    """RTen's Sign returns 1 or -1 for zero, so it becomes comparisons with zero."""
     data = context.input(0)
     if not context.exact or context.is_integer(data):
         return None
@@ -326,7 +326,7 @@ def sign(node: Node, context: Context) -> list[Node] | None:
 
 
 def _sign_deviation(node: Node, context: Context) -> str:
-    return "the sign of zero is one in RTen" if context.elem_type(node.input[0]) == FLOAT else ""
+    return "RTen returns 1 or -1 for zero" if context.elem_type(node.input[0]) == FLOAT else ""
 
 
 Sign = OperatorSpec(
@@ -354,7 +354,7 @@ MAX_FLOAT = 3.4028234663852886e38  # the largest of 32 bits
 
 
 def clip_bounds(node: Node, context: Context) -> list[Node] | None:
-    """Before operator set 11, the bounds were float attributes, and from 6 on finite by default."""
+    """Before operator set 11, the bounds were attributes, finite by default since 6."""
     is_finite = 6 <= context.version < 11 and context.elem_type(context.input(0)) == FLOAT
     if find(node, "min") is None and find(node, "max") is None and not is_finite:
         return dropped("consumed_inputs")(node, context)
@@ -367,7 +367,7 @@ def clip_bounds(node: Node, context: Context) -> list[Node] | None:
 
 
 def clip(node: Node, context: Context) -> list[Node] | None:
-    """RTen puts NaN within the bounds, too; where it has to stay, the least of the greatest."""
+    """RTen's Clip does not return NaN for NaN, so it becomes Max and Min."""
     data, low, high = context.input(0), context.optional(1), context.optional(2)
     if not context.exact or context.is_integer(data):
         return None
@@ -383,7 +383,7 @@ Clip = OperatorSpec(
     dims=same,
     older=(clip_bounds,),
     rewritings=(clip,),
-    told=of_floats("of NaN, RTen makes a number within the bounds"),
+    told=of_floats("RTen returns a number within the bounds for NaN"),
     narrow=widened((0, 1, 2)),
     range=ranges.clipped,
     onnx=OnnxForm(inputs={"min": 1, "max": 2}),
@@ -397,7 +397,7 @@ Atan = OperatorSpec("Atan", Row(1), dims=same)
 Sinh = OperatorSpec("Sinh", Row(1), dims=same)
 Cosh = OperatorSpec("Cosh", Row(1), dims=same)
 Tanh = OperatorSpec("Tanh", Row(1), dims=same, older=(dropped("consumed_inputs"),), is_plain=True)
-_SQUARED: Final = of_floats("of numbers whose square is infinite, RTen may make infinity")
+_SQUARED: Final = of_floats("RTen may return infinity for numbers whose square is infinite")
 Asinh = OperatorSpec("Asinh", Row(1), dims=same, told=_SQUARED)
 Acosh = OperatorSpec("Acosh", Row(1), dims=same, told=_SQUARED)
 Atanh = OperatorSpec("Atanh", Row(1), dims=same)

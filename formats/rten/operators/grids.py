@@ -163,7 +163,7 @@ def grid_sample_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[D
 
 
 def grid_sample_mode(node: Node, context: Context) -> list[Node] | None:
-    """Before operator set 20, the modes had the names of two-dimensional interpolation."""
+    """Before operator set 20, modes had the names of two-dimensional interpolation."""
     renamed = {"bilinear": "linear", "bicubic": "cubic"}.get(get_string(node, "mode", "linear"))
     return context.changed(mode=renamed) if renamed else None
 
@@ -200,7 +200,7 @@ def _places(context: Context, grid: str, image: Image, *, aligned: bool) -> list
 
 
 def grid_sample(node: Node, context: Context) -> list[Node] | None:
-    """RTen samples images, between pixels, and takes zeros outside; anything else is gathered."""
+    """RTen's GridSample is only for images, linear mode and zeros outside; other forms become Gathers."""
     data, grid = context.input(0), context.input(1)
     mode, padding = get_string(node, "mode", "linear"), get_string(node, "padding_mode", "zeros")
     rank, dims = context.rank(data), context.dims(data)
@@ -247,7 +247,7 @@ GridSample = OperatorSpec(
     dims=grid_sample_dims,
     older=(grid_sample_mode,),
     rewritings=(grid_sample,),
-    unspecified=of_floats("of coordinates that are NaN or infinite, RTen and onnxruntime may make different numbers"),
+    unspecified=of_floats("for NaN or infinite coordinates, RTen and onnxruntime may return different numbers"),
     onnx=OnnxForm(
         takes={"mode": ("linear", "bilinear"), "padding_mode": ("zeros",)}, version=16, versions={"mode": 20}
     ),
@@ -295,7 +295,7 @@ def _positions(context: Context, sizes: Sequence[str], dims: str, elem_type: int
 
 
 def affine_grid(node: Node, context: Context) -> list[Node] | None:
-    """All positions of the output, transformed by each matrix."""
+    """Write it as MatMul of the output's positions with each matrix."""
     theta, size, aligned = context.input(0), context.input(1), bool(get_int(node, "align_corners"))
     held, dims, elem_type = context.scope.ints(size), context.dims(theta), context.elem_type(theta) or FLOAT
     if held is not None:
@@ -327,11 +327,11 @@ def _counted(context: Context, size: str, step: int, axis: int) -> str:
 
 
 def deform_conv(node: Node, context: Context) -> list[Node]:
-    """The pixels under each part of the window, which is out of shape, gathered and multiplied with its weights."""
+    """Write it as a Gather of the pixels under each part of the window, times the weights."""
     data, weight, offset = (context.input(place) for place in range(3))
     filters, per_group, *kernel = context.static_dims(weight)
     if len(kernel) != 2:
-        raise Refused(f"has {len(kernel)} spatial axes, where it is written out for two")
+        raise Refused(f"has {len(kernel)} spatial axes; only two can be converted")
     groups, offset_groups = get_int(node, "group", 1), get_int(node, "offset_group", 1)
     dilations, strides = (get_ints(node, name) or [1, 1] for name in ("dilations", "strides"))
     pads, parts = get_ints(node, "pads") or [0] * 4, prod(kernel)

@@ -82,7 +82,7 @@ def one_hot_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims 
 
 
 def one_hot(node: Node, context: Context) -> list[Node] | None:
-    """RTen wants integers for the indices and the depth."""
+    """RTen's OneHot needs integers as indices and depth."""
     inputs = [
         name if context.elem_type(name) in (None, INT32, INT64) else context.op(casting.Cast, name, to=INT64)
         for name in (context.input(0), context.input(1))
@@ -111,7 +111,7 @@ def non_zero_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims
 
 
 def non_zero(node: Node, context: Context) -> list[Node] | None:
-    """Of a scalar, RTen gives no row at all: it is seen as a vector of one element."""
+    """RTen returns no row for a scalar, so it becomes a vector of one element."""
     data = context.input(0)
     if context.rank(data) != 0:
         return None
@@ -119,7 +119,7 @@ def non_zero(node: Node, context: Context) -> list[Node] | None:
 
 
 def _non_zero_deviation(node: Node, context: Context) -> str:
-    return "RTen gives no row for a scalar" if context.dims(node.input[0]) == () else ""
+    return "RTen returns no row for a scalar" if context.dims(node.input[0]) == () else ""
 
 
 NonZero = OperatorSpec(
@@ -135,7 +135,7 @@ NonZero = OperatorSpec(
 
 
 def compress(node: Node, context: Context) -> list[Node] | None:
-    """The positions of true conditions, gathered."""
+    """Write it as a Gather of the positions whose condition is true."""
     data, condition = context.input(0), context.input(1)
     axis = get_int(node, "axis")
     if find(node, "axis") is None:
@@ -145,7 +145,7 @@ def compress(node: Node, context: Context) -> list[Node] | None:
 
 
 Compress = OperatorSpec("Compress", dims=unknown, rewritings=(compress,), range=ranges.of(0))
-_NO_BYTES = Fault("stops at integers of eight bits", until=RTEN_0_27)
+_NO_BYTES = Fault("does not support 8-bit integers", until=RTEN_0_27)
 
 Trilu = OperatorSpec(
     "Trilu",

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
 
-AS_INTEGERS: Final = Fault("computes with integers of 32 bits where it knows, before the model runs, whole floats")
+AS_INTEGERS: Final = Fault("computes whole floats as 32-bit integers if it knows them before the model runs")
 
 
 def may_be_known(name: str, context: Context) -> bool:

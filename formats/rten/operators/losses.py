@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def negative_log_likelihood(node: Node, context: Context) -> list[Node] | None:
-    """The weighted log-likelihood of each target, without those to be ignored, put together as asked for."""
+    """Write it as the sum or mean of the weighted log-likelihoods of the targets."""
     data, target, weight = context.input(0), context.input(1), context.optional(2)
     factors, second_axis = "", context.int64([1])
     counted = ignored = ""
@@ -53,7 +53,7 @@ NegativeLogLikelihoodLoss = OperatorSpec(
 
 
 def softmax_cross_entropy(node: Node, context: Context) -> list[Node] | None:
-    """The loss of the logarithm of Softmax, which is the second output."""
+    """Write it as NegativeLogLikelihoodLoss of LogSoftmax, which is the second output."""
     scores = context.op(normalization.LogSoftmax, context.input(0), axis=1)
     loss = context.copy([scores, *node.input[1:]], NegativeLogLikelihoodLoss)
     return context.replace(loss, scores)

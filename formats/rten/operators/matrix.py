@@ -30,7 +30,7 @@ def matmul_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
     return [None if batch is None else batch + a[-2:-1] + (b[-1:] if len(b) > 1 else ())]
 
 
-_LONE_COLUMN = Fault("leaves an axis of one where several matrices are multiplied with a vector")
+_LONE_COLUMN = Fault("keeps an axis of size one when it multiplies several matrices with a vector")
 
 
 def _by_anything(context: Context, a: str, b: str) -> list[Node]:
@@ -68,12 +68,12 @@ def by_vector(node: Node, context: Context) -> list[Node] | None:
 
 
 def mat_mul(node: Node, context: Context) -> list[Node] | None:
-    """RTen multiplies matrices of floats; of integers, products are added up without rounding."""
+    """RTen's MatMul is only for floats, so integers become products and sums."""
     a, b = context.input(0), context.input(1)
     if not context.is_integer(a):
         return by_vector(node, context)
     if not context.known_rank(a) or not context.known_rank(b):
-        raise Refused("multiplies scalars")
+        raise Refused("multiplies scalars, which MatMul does not define")
     rows, columns = context.known_rank(a) > 1, context.known_rank(b) > 1
     last = context.int64([-1])
     left = context.op(shape.Unsqueeze, a, last)  # ..., m, k, 1
@@ -88,7 +88,7 @@ def mat_mul(node: Node, context: Context) -> list[Node] | None:
 
 def _product_deviation(node: Node, context: Context) -> str:
     if context.rank(node.input[1]) == 1 and context.rank(node.input[0]) not in (1, 2):
-        return "several matrices times a vector keep an axis of one in RTen"
+        return "RTen keeps an axis of size one when it multiplies several matrices with a vector"
     return ""
 
 
@@ -122,7 +122,7 @@ def _zero_point(context: Context, name: str, place: int) -> str:
 
 
 def mat_mul_integer(node: Node, context: Context) -> list[Node] | None:
-    """Zero points of one element are scalars to RTen; where it is not known whether they are, there is one for each."""
+    """RTen needs scalars as single zero points; if the size is unknown, there is one for each row or column."""
     zeros = [_zero_point(context, context.optional(2 + place), place) for place in (0, 1)]
     if zeros != [context.optional(2), context.optional(3)]:
         return context.changed([*node.input[:2], *zeros])
@@ -148,14 +148,14 @@ def gemm_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | N
 
 
 def gemm(node: Node, context: Context) -> list[Node] | None:
-    """Of integers, the product and the sum apart."""
+    """RTen's Gemm is only for floats, so integers need a MatMul and an Add."""
     a, b, c = context.input(0), context.input(1), context.optional(2)
     if not context.is_integer(a):
         return None
     for name in ("alpha", "beta"):
         attribute = find(node, name)
         if attribute is not None and attribute.f != 1:
-            raise Refused(f"scales integers by {name} = {attribute.f}")
+            raise Refused(f"scales integers ({name} = {attribute.f}), which cannot be converted")
     left = context.op(shape.Transpose, a, perm=[1, 0]) if get_int(node, "transA") else a
     right = context.op(shape.Transpose, b, perm=[1, 0]) if get_int(node, "transB") else b
     product = context.op(MatMul, left, right)
@@ -200,9 +200,9 @@ def einsum_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
 
 
 def einsum(node: Node, context: Context) -> list[Node] | None:
-    """RTen sums products of floats."""
+    """RTen's Einsum is only for floats."""
     if any(context.is_integer(name) for name in node.input):
-        raise Refused("multiplies integers, where RTen takes floats", "cast the inputs to FLOAT")
+        raise Refused("multiplies integers, but RTen supports only floats", "cast the inputs to FLOAT")
     return None
 
 
@@ -218,7 +218,7 @@ Einsum = OperatorSpec(
 
 
 def determinant(node: Node, context: Context) -> list[Node] | None:
-    """Matrices of up to three rows, by the rule of Sarrus."""
+    """Write it by the rule of Sarrus, for matrices of up to three rows."""
     data = context.input(0)
     order = context.static_dims(data, context.known_rank(data) - 2)[0]
 
@@ -239,7 +239,7 @@ def determinant(node: Node, context: Context) -> list[Node] | None:
     if order == 2:
         return context.replace(minor((0, 1), (0, 1)))
     if order != 3:
-        raise Refused(f"takes determinants of {order} rows, where there are formulas for three at most")
+        raise Refused(f"computes determinants of {order} rows; at most three can be converted")
     first, second, third = (
         context.op(elementwise.Mul, element(0, column), minor((1, 2), others))
         for column, others in enumerate(((1, 2), (0, 2), (0, 1)))

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
 
-_STRINGS = "has strings, of which RTen has none"
-_STRINGS_REMEDY = "train with numbers in their place"
+_STRINGS = "uses strings, which RTen does not support"
+_STRINGS_REMEDY = "train with numbers instead"
 
 
 def _of_features(node: Node, context: Context, name: str) -> str:
@@ -44,12 +44,12 @@ def _of_features(node: Node, context: Context, name: str) -> str:
     rank = context.known_rank(context.input(0))
     features = context.static_dims(context.input(0), min(rank - 1, 1))[0]
     if len(values) != features:
-        raise Refused(f"has {len(values)} numbers in {name!r}, and {features} features")
+        raise Refused(f"has {len(values)} numbers in {name!r} for {features} features")
     return context.op(shape.Reshape, context.array(values), context.int64([-1] + [1] * max(rank - 2, 0)))
 
 
 def scaler(node: Node, context: Context) -> list[Node] | None:
-    """The product (x - offset) * scale."""
+    """Write it as (x - offset) * scale."""
     data = context.cast(context.input(0), FLOAT)
     shifted = context.op(elementwise.Sub, data, _of_features(node, context, "offset"))
     return context.replace(context.op(elementwise.Mul, shifted, _of_features(node, context, "scale")))
@@ -59,7 +59,7 @@ Scaler = OperatorSpec("Scaler", domain=MACHINE_LEARNING, rewritings=(scaler,))
 
 
 def normalizer(node: Node, context: Context) -> list[Node] | None:
-    """Each sample divided by its largest number, or its norm of one or two, where that is not zero."""
+    """Write it as a division of each sample by its norm, if that is not zero."""
     data = context.cast(context.input(0), FLOAT)
     reductions = {"MAX": reduction.ReduceMax, "L1": reduction.ReduceL1, "L2": reduction.ReduceL2}
     name = get_string(node, "norm", "MAX")
@@ -76,7 +76,7 @@ Normalizer = OperatorSpec("Normalizer", domain=MACHINE_LEARNING, rewritings=(nor
 
 
 def binarizer(node: Node, context: Context) -> list[Node] | None:
-    """One where a number exceeds the threshold, else zero."""
+    """Write it as a comparison with the threshold."""
     data = context.input(0)
     limit = context.array(get_float(node, "threshold"), context.elem_type(data) or FLOAT)
     return context.replace(context.cast(context.op(comparison.Greater, data, limit), context.elem_type(data) or FLOAT))
@@ -86,7 +86,7 @@ Binarizer = OperatorSpec("Binarizer", domain=MACHINE_LEARNING, rewritings=(binar
 
 
 def array_feature_extractor(node: Node, context: Context) -> list[Node] | None:
-    """Some columns; of a vector, a row of them."""
+    """Write it as a Gather of columns."""
     data = context.input(0)
     if context.known_rank(data) == 1:
         data = context.op(shape.Unsqueeze, data, context.int64([0]))
@@ -100,7 +100,7 @@ ArrayFeatureExtractor = OperatorSpec(
 
 
 def imputer(node: Node, context: Context) -> list[Node] | None:
-    """A number for each feature in the place of one that stands for "missing"."""
+    """Write it as Where the number that means "missing" is found."""
     data = context.input(0)
     elem_type = context.elem_type(data) or FLOAT
     is_float = find(node, "imputed_value_floats") is not None
@@ -110,7 +110,7 @@ def imputer(node: Node, context: Context) -> list[Node] | None:
         features = context.static_dims(data, min(rank - 1, 1))[0]
         values = values if features == len(values) else values[:1]  # as ONNX Runtime takes them
     if not values:
-        raise Refused("has no values to put in the place of others")
+        raise Refused("has no values to impute")
     fill = context.array(values, elem_type)
     if rank > 2 and len(values) > 1:
         fill = context.op(shape.Reshape, fill, context.int64([-1] + [1] * (rank - 2)))
@@ -126,7 +126,7 @@ Imputer = OperatorSpec("Imputer", domain=MACHINE_LEARNING, rewritings=(imputer,)
 
 
 def feature_vectorizer(node: Node, context: Context) -> list[Node] | None:
-    """The inputs beside each other, each with as many columns as is said of it."""
+    """Write it as Concat of the inputs, each cut or padded to its number of columns."""
     parts = []
     for place, width in enumerate(get_ints(node, "inputdimensions") or ()):
         data = context.cast(context.input(place), FLOAT)
@@ -143,7 +143,7 @@ def feature_vectorizer(node: Node, context: Context) -> list[Node] | None:
             matrix_ = context.op(padding.Pad, matrix_, context.int64([0, 0, 0, width - columns]))
         parts.append(matrix_)
     if len(parts) != len(node.input):
-        raise Refused(f"has {len(node.input)} inputs, and inputdimensions for {len(parts)}")
+        raise Refused(f"has {len(node.input)} inputs, but inputdimensions for {len(parts)}")
     return context.replace(context.op(slicing.Concat, *parts, axis=1))
 
 
@@ -164,7 +164,7 @@ def _places(context: Context, data: str, keys: Sequence[Any], elem_type: int) ->
 
 
 def one_hot_encoder(node: Node, context: Context) -> list[Node] | None:
-    """A one in the place of the category, and zeros; all zeros for what is none."""
+    """Write it as comparisons with the categories."""
     categories = get_ints(node, "cats_int64s")
     if categories is None:
         raise Refused(_STRINGS, _STRINGS_REMEDY)
@@ -193,7 +193,7 @@ def _table(node: Node, context: Context, what: str) -> tuple[list[Any], int]:
 
 
 def label_encoder(node: Node, context: Context) -> list[Node] | None:
-    """The value that belongs to a key; of equal keys, to the first."""
+    """Write it as a lookup in a table of keys; the first of equal keys counts."""
     keys, key_type = _table(node, context, "keys")
     values, value_type = _table(node, context, "values")
     default: Any = get_int(node, "default_int64", -1) if value_type == INT64 else get_float(node, "default_float", -0.0)
@@ -213,10 +213,10 @@ LabelEncoder = OperatorSpec("LabelEncoder", domain=MACHINE_LEARNING, rewritings=
 
 
 def zip_map(node: Node, context: Context) -> list[Node] | None:
-    """There is none."""
+    """Refuse it: RTen has no dictionaries."""
     raise Refused(
-        "makes dictionaries, of which RTen has none",
-        "export without it, with skl2onnx by options={'zipmap': False}, or make its input an output",
+        "outputs dictionaries, which RTen does not support",
+        "export without it (skl2onnx: options={'zipmap': False}), or make its input an output",
     )
 
 
@@ -262,8 +262,8 @@ def post_transform(context: Context, scores: str, name: str, count: int) -> str:
         return scores
     if count == 1 and name != "PROBIT":
         raise Refused(
-            f"has one score and post_transform = {name!r}, which ONNX Runtime does not apply to one",
-            "set it to NONE, or add a node behind it",
+            f"has post_transform = {name!r}, which ONNX Runtime does not apply to a single score",
+            "set it to NONE, or add a node after it",
         )
     if name == "LOGISTIC":
         return context.op(activation.Sigmoid, scores)
@@ -281,7 +281,7 @@ def samples(context: Context, elem_type: int = FLOAT) -> str:
     data = context.cast(context.input(0), elem_type)
     rank = context.known_rank(data)
     if rank not in (1, 2):
-        raise Refused(f"has samples of {rank - 1} axes", "flatten them")
+        raise Refused(f"has samples with {rank - 1} axes; at most one can be converted", "flatten them")
     return data if rank == 2 else context.op(shape.Unsqueeze, data, context.int64([0]))
 
 
@@ -300,7 +300,7 @@ def _linear(node: Node, context: Context, targets: int) -> str:
 
 
 def linear_regressor(node: Node, context: Context) -> list[Node] | None:
-    """A sum of products."""
+    """Write it as Gemm."""
     targets = get_int(node, "targets", 1)
     scores = _linear(node, context, targets)
     return context.replace(post_transform(context, scores, get_string(node, "post_transform"), targets))
@@ -313,7 +313,8 @@ def int_labels(node: Node, context: Context, name: str) -> list[int]:
     """The labels of classes; of strings, their places where nobody wants the labels themselves."""
     strings = get_strings(node, "classlabels_strings")
     if strings and context.wanted(0):
-        raise Refused("has labels that are strings, of which RTen has none", "train with numbers, or drop that output")
+        reason = "outputs strings as labels, which RTen does not support"
+        raise Refused(reason, "train with numbers, or drop that output")
     return list(range(len(strings))) if strings else list(get_ints(node, name) or ())
 
 
@@ -336,7 +337,7 @@ def label_above(context: Context, scores: str, limit: float, labels: Sequence[in
 
 
 def linear_classifier(node: Node, context: Context) -> list[Node] | None:
-    """The label of the largest sum of products, and the sums; one sum can stand for two classes."""
+    """Write it as Gemm, and ArgMax for the label."""
     labels = int_labels(node, context, "classlabels_ints")
     count, name = len(get_floats(node, "intercepts") or ()), get_string(node, "post_transform")
     scores = _linear(node, context, count)
@@ -348,7 +349,7 @@ def linear_classifier(node: Node, context: Context) -> list[Node] | None:
     if len(labels) != 2:
         return context.replace(label, post_transform(context, scores, name, count))
     if name == "PROBIT":
-        raise Refused("has a post_transform that is not defined for one score of two classes")
+        raise Refused("has a post_transform that is not defined for two classes with one score")
     if name == "LOGISTIC":
         scores = context.op(slicing.Concat, context.op(elementwise.Neg, scores), scores, axis=1)
         return context.replace(label, context.op(activation.Sigmoid, scores))

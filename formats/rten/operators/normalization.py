@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def flattened(node: Node, context: Context) -> list[Node] | None:
-    """Before operator set 13, Softmax and its kin saw a matrix: everything from `axis` on is one row."""
+    """Before operator set 13, Softmax flattened its input to a matrix, with a row for all axes from `axis` on."""
     if context.version >= 13:
         return None
     data, axis = context.input(0), get_int(node, "axis", 1)
@@ -40,7 +40,7 @@ LogSoftmax = OperatorSpec(
 
 
 def hardmax(node: Node, context: Context) -> list[Node] | None:
-    """One at the first of the largest elements, zero elsewhere."""
+    """Write it as one at the first of the largest elements, zero elsewhere."""
     import numpy
 
     data, axis = context.input(0), get_int(node, "axis", -1)
@@ -73,7 +73,7 @@ _EPSILON = Field("epsilon", FieldKind.FLOAT, 1e-5)
 
 
 def old_batch_normalization(node: Node, context: Context) -> list[Node] | None:
-    """Attributes of training and of a form that normalised every element on its own, in operator sets 1 to 7."""
+    """Operator sets 1 to 7 had attributes for training and for normalising each element by itself."""
     if context.version < 7 and not get_int(node, "is_test"):
         raise Refused("is in its training form (is_test = 0)", "set is_test to 1")
     if context.version < 9 and not get_int(node, "spatial", 1):
@@ -82,14 +82,14 @@ def old_batch_normalization(node: Node, context: Context) -> list[Node] | None:
 
 
 def batch_normalization(node: Node, context: Context) -> list[Node] | None:
-    """Only inference: statistics are given, not computed."""
+    """Only inference is supported: statistics are inputs and not computed."""
     if get_int(node, "training_mode"):
         raise Refused("is in its training form (training_mode = 1)", "export the model for inference")
     return of_nothing(node, context)
 
 
 def of_nothing(node: Node, context: Context) -> list[Node] | None:
-    """RTen stops at a batch or instances of no elements, which stay as they are."""
+    """RTen fails for a batch or instances without elements, so these stay unchanged."""
     data = context.input(0)
     return context.replace(context.op(shape.Identity, data)) if 0 in (context.dims(data) or ()) else None
 
@@ -101,7 +101,7 @@ BatchNormalization = OperatorSpec(
     older=(old_batch_normalization,),
     rewritings=(batch_normalization,),
     is_plain=True,
-    unspecified=of_floats("of infinities, NaN may be made by RTen only or by onnxruntime only, by the order of sums"),
+    unspecified=of_floats("with infinities, the order of sums decides whether RTen and onnxruntime return NaN"),
     onnx=OnnxForm(takes={"momentum": ANY, "training_mode": (0,), "spatial": (1,)}),
 )
 InstanceNormalization = OperatorSpec(
@@ -120,7 +120,7 @@ def trailing_axes(node: Node, context: Context, data: str) -> list[int]:
 
 
 def layer_normalization(node: Node, context: Context) -> list[Node] | None:
-    """RTen has the first output; where the mean or the deviation is wanted, everything is computed step by step."""
+    """RTen computes only the first output; the mean and the standard deviation need single steps."""
     if not context.wanted(1) and not context.wanted(2):
         return None
     data, scale, bias = context.input(0), context.input(1), context.optional(2)
@@ -147,7 +147,7 @@ LayerNormalization = OperatorSpec(
 
 
 def group_normalization(node: Node, context: Context) -> list[Node] | None:
-    """Each group is an instance of its own; the scale and bias were one a group before operator set 21."""
+    """Write it as InstanceNormalization of groups; before operator set 21, scale and bias were per group."""
     import numpy
 
     data, scale, bias = (context.input(place) for place in range(3))
@@ -185,7 +185,7 @@ def root_mean_square(context: Context, data: str, axes: list[int], epsilon: floa
 
 
 def rms_normalization(node: Node, context: Context) -> list[Node] | None:
-    """The data by their root mean square, times the scale, in the form that RTen fuses."""
+    """Write it as x / sqrt(mean(x * x) + epsilon) * scale, in the form that RTen fuses."""
     if context.has(RMSNormalization):
         return None
     data = context.input(0)
@@ -202,7 +202,7 @@ RMSNormalization = OperatorSpec(
 
 
 def simplified_layer_normalization(node: Node, context: Context) -> list[Node] | None:
-    """The root mean square only."""
+    """Write it as RMSNormalization."""
     if context.has(context.operator):
         return None
     data = context.input(0)
@@ -220,7 +220,7 @@ SimplifiedLayerNormalization = OperatorSpec(
 
 
 def lp_normalization(node: Node, context: Context) -> list[Node] | None:
-    """The data divided by their norm, and zero where that is zero, for releases that lack the operator."""
+    """Older releases have no LpNormalization, so it becomes a division by the norm."""
     if context.has(LpNormalization):
         return None
     data = context.input(0)
@@ -240,7 +240,7 @@ LpNormalization = OperatorSpec(
 
 
 def mean_variance_normalization(node: Node, context: Context) -> list[Node] | None:
-    """The data less their mean, by their standard deviation; the published function adds 1e-9 to that."""
+    """Write it as (x - mean) / (deviation + 1e-9), as its function in ONNX does."""
     data = context.input(0)
     axes = context.int64([0, 2, 3] if find(node, "axes") is None else get_ints(node, "axes") or ())
     mean = context.op(reduction.ReduceMean, data, axes, keepdims=1)
@@ -260,7 +260,7 @@ MeanVarianceNormalization = OperatorSpec(
 
 
 def lrn(node: Node, context: Context) -> list[Node] | None:
-    """Each element by a power of the mean square of its neighbours in other channels: a pool along the channels."""
+    """Write it with an AveragePool of squares along the channels."""
     data, size = context.input(0), get_int(node, "size", 1)
     batch, channels = shape.sizes_of(context, data, 0, 1), shape.sizes_of(context, data, 1, 2)
     places = shape.size_of(context, data, 2, context.known_rank(data))

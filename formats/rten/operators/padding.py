@@ -40,7 +40,7 @@ def pad_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | No
 
 
 def pad_inputs(node: Node, context: Context) -> list[Node] | None:
-    """Before operator set 11, the pads and the value were attributes, in operator set 1 by another name."""
+    """Before operator set 11, pads and value were attributes, with another name in operator set 1."""
     pads = get_ints(node, "pads") or get_ints(node, "paddings")
     if pads is None:
         return None
@@ -104,7 +104,7 @@ def _gathered(context: Context, data: str, pads: str, mode: str) -> str:
     return data
 
 
-_NO_CUTTING = Fault("stops at negative pads", until=RTEN_0_26)
+_NO_CUTTING = Fault("does not support negative pads", until=RTEN_0_26)
 
 
 def _pad_by_computed(node: Node, context: Context, data: str, mode: str) -> list[Node] | None:
@@ -129,7 +129,7 @@ def _pad_by_computed(node: Node, context: Context, data: str, mode: str) -> list
 
 
 def pad(node: Node, context: Context) -> list[Node] | None:
-    """Negative pads are slices; RTen takes no axes, and fills from the data only along the last two."""
+    """RTen's Pad has no axes, and older releases no negative pads; other modes work only on the last two axes."""
     data, mode = context.input(0), get_string(node, "mode", "constant")
     if context.optional(3):
         return _pad_all_axes(node, context, data)

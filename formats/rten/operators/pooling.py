@@ -83,16 +83,16 @@ def _ones(context: Context, data: str) -> str:
 
 
 def dilated_pool(node: Node, context: Context) -> list[Node] | None:
-    """The maximum or mean of the elements of each window."""
+    """RTen's pools have no dilations, so it becomes the maximum or mean of slices."""
     data = context.input(0)
     geometry = window(node, get_ints(node, "kernel_shape") or ())
     if all(dilation == 1 for dilation in geometry.dilations) or context.is_integer(data):
         return None
     if sum(geometry.kernel) > MAX_TAPS:
-        raise Refused(f"has a window with gaps that would make {sum(geometry.kernel)} slices, more than {MAX_TAPS}")
+        raise Refused(f"has a dilated window of {sum(geometry.kernel)} slices; at most {MAX_TAPS} can be converted")
     pads = asked = explicit_pads(context, geometry, data)
     if pads is None or asked is None:
-        raise Refused("pads by SAME_UPPER for unknown sizes", "fix the sizes of the model's inputs")
+        raise Refused("pads by SAME_UPPER, but the sizes are unknown", "fix the sizes of the model's inputs")
     if get_int(node, "ceil_mode"):
         pads = rounding_pads(context, geometry, data, pads)
     if node.op_type == MaxPool.name:
@@ -109,7 +109,7 @@ def dilated_pool(node: Node, context: Context) -> list[Node] | None:
 
 
 def pool_of_volumes(node: Node, context: Context) -> list[Node] | None:
-    """Planes first, then across them."""
+    """RTen has no three-dimensional pools, so it pools planes first, then across them."""
     data = context.input(0)
     geometry = window(node, get_ints(node, "kernel_shape") or ())
     if len(geometry.kernel) != VOLUME_AXES:
@@ -140,17 +140,17 @@ def _pool_rounded_up(node: Node, context: Context, geometry: Window, pads: tuple
     return context.changed([data], without=gone, pads=pads)
 
 
-_CEIL = Fault("makes too many or too few outputs in ceil mode, or stops", until=RTEN_0_26)
+_CEIL = Fault("returns too many or too few outputs in ceil mode, or fails", until=RTEN_0_26)
 
 
 def pool(node: Node, context: Context) -> list[Node] | None:
-    """Where ceil mode is wrong, rounding down with more padding at the end is exact."""
+    """Older releases have errors in ceil mode, so it becomes more padding at the end."""
     data = context.input(0)
     if context.is_integer(data):
         pooled = context.copy([context.cast(data, FLOAT)])
         return context.replace(context.cast(pooled, context.elem_type(data) or INT32))
     if context.wanted(1):
-        raise Refused("wants the indices of the largest elements, which RTen does not give")
+        raise Refused("outputs the indices of the largest elements, which RTen does not compute")
     geometry = flat_window(node, get_ints(node, "kernel_shape") or ())
     pads = explicit_pads(context, geometry, data)
     if get_int(node, "ceil_mode"):
@@ -174,7 +174,7 @@ def _check_room(context: Context, geometry: Window, data: str, pads: tuple[int, 
         assert pads is not None
         room = size + pads[axis] + pads[rank + axis] if isinstance(size, int) else None
         if room is not None and room < geometry.extent(axis):
-            raise Refused(f"has a window of {geometry.extent(axis)}, larger than its data of {room} with padding")
+            raise Refused(f"has a window of {geometry.extent(axis)}, but the padded data has only {room}")
 
 
 AveragePool = OperatorSpec(
@@ -197,7 +197,7 @@ AveragePool = OperatorSpec(
     is_plain=True,
     onnx=OnnxForm(takes={"dilations": ONES}),
 )
-_LEAST = of_floats("of NaN or negative infinity alone, RTen's largest is that, onnxruntime's may be another number")
+_LEAST = of_floats("if all numbers are NaN or -inf, RTen returns that, and onnxruntime may return another number")
 MaxPool = OperatorSpec(
     "MaxPool",
     Row(
@@ -223,7 +223,7 @@ MaxPool = OperatorSpec(
 
 
 def lp_pool(node: Node, context: Context) -> list[Node] | None:
-    """The mean of powers over a window, padding counted as zeros, times the window's size, and the root of that."""
+    """Write it as the root of an AveragePool of powers, times the window's size."""
     data, power = context.input(0), reduction.power_of(node)
     geometry = flat_window(node, get_ints(node, "kernel_shape") or ())
     pads = explicit_pads(context, geometry, data)
@@ -254,7 +254,7 @@ GlobalMaxPool = OperatorSpec("GlobalMaxPool", Row(1), dims=global_pool_dims, uns
 
 
 def global_lp_pool(node: Node, context: Context) -> list[Node] | None:
-    """The norm over all spatial axes."""
+    """Write it as a norm over all spatial axes."""
     data = context.input(0)
     return context.replace(
         reduction.norm(context, data, list(range(2, context.known_rank(data))), reduction.power_of(node))
@@ -265,7 +265,7 @@ GlobalLpPool = OperatorSpec("GlobalLpPool", dims=global_pool_dims, rewritings=(g
 
 
 def max_unpool(node: Node, context: Context) -> list[Node] | None:
-    """Each element goes where its index in the flat output says, zeros elsewhere."""
+    """Write it as a scatter of the elements to their indices in the flat output."""
     import numpy
 
     data, indices = context.input(0), context.input(1)

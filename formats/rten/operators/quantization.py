@@ -62,8 +62,8 @@ def per_tensor(context: Context, name: str) -> str:
     return context.constants.add_tensor(replace(tensor, name=context.names.new(f"{name}/scalar"), dims=[]))
 
 
-_LONE_SCALE = Fault("stops where a scalar scale has no zero point", until=RTEN_0_26)
-_SHORT_AXIS = Fault("takes a scale of one element for one of an axis", until=RTEN_0_26)
+_LONE_SCALE = Fault("fails if a scalar scale has no zero point", until=RTEN_0_26)
+_SHORT_AXIS = Fault("takes a scale of one element to be per-axis", until=RTEN_0_26)
 
 
 def _along_axis(node: Node, context: Context, name: str) -> str:
@@ -145,7 +145,7 @@ def _divided_out(node: Node, context: Context, target: int) -> list[Node]:
 
 
 def _steps_told(node: Node, context: Context) -> str:
-    return "halfway between two steps, RTen may take the other one"
+    return "halfway between two steps, RTen may choose the other one"
 
 
 def _with_zero_point(node: Node, context: Context, scale: str, target: int) -> list[Node]:
@@ -163,11 +163,11 @@ def _with_zero_point(node: Node, context: Context, scale: str, target: int) -> l
 
 
 def quantize_linear(node: Node, context: Context) -> list[Node] | None:
-    """The type of the result is said by the zero point and by the attribute, which RTen's inference reads."""
+    """RTen needs the result's type in both the zero point and the attribute."""
     data, zero = context.input(0), context.optional(2)
     target = context.elem_type(zero) if zero else get_int(node, "output_dtype") or UINT8
     if target not in QUANTIZED | OTHERS:
-        raise Refused(f"quantises to {type_name(target)}, where RTen has integers only")
+        raise Refused(f"quantises to {type_name(target)}, but RTen supports only integers")
     if target in OTHERS or get_int(node, "block_size") or context.exact:
         return _divided_out(node, context, target)
     if context.is_integer(data):
@@ -237,7 +237,7 @@ def _multiplied_out(node: Node, context: Context) -> list[Node]:
 
 
 def dequantize_linear(node: Node, context: Context) -> list[Node] | None:
-    """Blocks are multiplied out; otherwise RTen has the operator."""
+    """RTen's DequantizeLinear has no blocks, so these become products."""
     elem_type = context.elem_type(context.input(0))
     if get_int(node, "block_size") or elem_type in FLOATS or _is_small_float(elem_type):
         return _multiplied_out(node, context)
@@ -323,7 +323,7 @@ def dequantized(context: Context, data: str, scale: str, zero: str, axis: int = 
 
 
 def q_linear_conv(node: Node, context: Context) -> list[Node] | None:
-    """Data and weight as floats, convolved with the bias in the unit of their product, and quantised again."""
+    """Write it as Conv of floats, quantised again."""
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (context.input(place) for place in range(8))
     inputs = [dequantized(context, x, x_scale, x_zero), dequantized(context, w, w_scale, w_zero, axis=0)]
     if context.optional(8):
@@ -336,7 +336,7 @@ QLinearConv = OperatorSpec("QLinearConv", dims=unknown, elements=(of_input(7),),
 
 
 def q_linear_matmul(node: Node, context: Context) -> list[Node] | None:
-    """Both operands as floats, multiplied, and quantised again."""
+    """Write it as MatMul of floats, quantised again."""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = (context.input(place) for place in range(8))
     left = dequantized(context, a, a_scale, a_zero, axis=-2)
     right = dequantized(context, b, b_scale, b_zero, axis=-1)

@@ -104,7 +104,7 @@ RandomUniformLike = OperatorSpec(
 
 
 def bernoulli(node: Node, context: Context) -> list[Node] | None:
-    """True where a random number is below the probability."""
+    """Write it as a comparison of random numbers with the probabilities."""
     data = context.input(0)
     seed = get_float(node, "seed") if find(node, "seed") is not None else None
     elem_type = context.elem_type(data) or FLOAT
@@ -133,7 +133,7 @@ Multinomial = OperatorSpec(
 
 
 def dropout(node: Node, context: Context) -> list[Node] | None:
-    """In inference nothing is dropped, and the mask is all true; random numbers need a feature that RTen may lack."""
+    """In inference, Dropout returns its input and a mask of all true."""
     import numpy
 
     data, ratio, training = context.input(0), context.optional(1), context.optional(2)

@@ -78,7 +78,7 @@ def _hidden_size(node: Node, context: Context) -> int:
     dims = context.dims(context.input(2))
     size = dims[-1] if dims else get_int(node, "hidden_size")
     if not isinstance(size, int) or not size:
-        raise Refused("has a hidden size that is unknown", "set the attribute hidden_size")
+        raise Refused("has an unknown hidden size", "set the attribute hidden_size")
     return size
 
 
@@ -115,12 +115,12 @@ def _weights_told(node: Node, context: Context) -> str:
         dims = context.dims(name)
         is_large = prod(dim for dim in dims or () if isinstance(dim, int)) > MAX_WEIGHTS
         if context.scope.constant(name) is None or (not is_large and None in context.scope.range_of(name)):
-            return "a state of zero times infinity is NaN in RTen, and may be left out in onnxruntime"
+            return "zero states times infinity are NaN in RTen, but onnxruntime may skip the product"
     return ""
 
 
 def recurrent(node: Node, context: Context) -> list[Node] | None:
-    """The layer as it is, with its axes moved, or as a loop."""
+    """RTen's layers support only some forms; others become a loop."""
     if get_int(node, "layout"):
         return _with_time_first(node, context)
     if _all_steps_count(context):
@@ -161,7 +161,7 @@ def recurrence_raised(node: Node, context: Context) -> list[Node]:
 
 
 def _recurrence_deviation(node: Node, context: Context) -> str:
-    return "RTen does not look at the lengths of sequences, which are left out" if context.optional(4) else ""
+    return "RTen ignores the lengths of sequences, so they are dropped" if context.optional(4) else ""
 
 
 GRU = OperatorSpec(

@@ -60,14 +60,14 @@ def _of_each_element(op_type: str | None, context: Context, data: str) -> str:
 
 
 def reduction(node: Node, context: Context) -> list[Node] | None:
-    """RTen's optimiser misreads a reduction of no axes: that is a function of each element, and written so."""
+    """RTen's optimiser misreads a reduction of no axes, so it becomes a function of each element."""
     if changed := shape.vector_axes(node, context):
         return changed
     axes = context.optional(1)
     held = context.scope.ints(axes) if axes else ()
     rank = context.rank(context.input(0))
     if held and rank is not None and not all(-rank <= axis < rank for axis in held):
-        raise Refused(f"reduces axes {list(held)} of a value of {rank} axes")
+        raise Refused(f"reduces axes {list(held)} of a value that has {rank} axes")
     flag = find(node, "noop_with_empty_axes")
     if held is None:
         return None
@@ -98,7 +98,7 @@ def reduction_raised(node: Node, context: Context) -> list[Node]:
 def _reduction_deviation(node: Node, context: Context) -> str:
     axes = context.optional(1)
     if get_int(node, "noop_with_empty_axes") and (not axes or context.dims(axes) in (None, (0,))):
-        return "what RTen does without axes depends on its optimiser"
+        return "RTen's result without axes depends on its optimiser"
     return ""
 
 
@@ -114,7 +114,7 @@ def _or_of_nothing(own: Deviation | None) -> Deviation:
         held = context.scope.ints(axes) if axes else ()
         may_be_empty = dims is None or not all(isinstance(dim, int) and dim > 0 for dim in dims)
         is_left = may_be_empty and (held is None or min(held, default=0) < 0)
-        left = "where there are no elements, onnxruntime does not reduce axes that are counted from the back"
+        left = "if there are no elements, onnxruntime does not reduce negative axes"
         return "; ".join(filter(None, [own(node, context) if own else "", left if is_left else ""]))
 
     return rule
@@ -144,14 +144,14 @@ ReduceSum = _spec("ReduceSum", version=13, narrow=_IN_32_BITS, range=ranges.tota
 
 
 def reduce_mean(node: Node, context: Context) -> list[Node] | None:
-    """Of integers, the sum divided by the number of elements that went into it."""
+    """RTen's ReduceMean is only for floats, so integers become a sum and a division."""
     data = context.input(0)
     if not context.is_integer(data):
         return None
     if context.elem_type(data) == INT32:
         types = [context.scope.type_of(name) if name else UNKNOWN for name in node.input]
         if not Interval(*INT32_LIMITS).holds(ranges.totals(node, context.scope, types)):
-            context.tell("sums beyond 32 bits wrap before they are divided, where onnxruntime may have more")
+            context.tell("sums beyond 32 bits wrap before the division, while onnxruntime may use more bits")
     total = context.op(ReduceSum, *node.input, keepdims=get_int(node, "keepdims", 1))
     results = context.op(elementwise.Max, context.op(shape.Size, total), context.int64_scalar(1))
     count = context.op(elementwise.Div, context.op(shape.Size, data), results)
@@ -168,7 +168,7 @@ def _mean_of_nothing(node: Node, context: Context) -> str:
         dims = tuple(dims[axis] for axis in held)
     if dims is not None and all(isinstance(dim, int) and dim > 0 for dim in dims):
         return ""
-    return "the mean of nothing is NaN in RTen, and zero in onnxruntime"
+    return "the mean of no elements is NaN in RTen, and zero in onnxruntime"
 
 
 ReduceMean = _spec("ReduceMean", reduce_mean, narrow=_IN_32_BITS, range=ranges.of(0), unspecified=_mean_of_nothing)
@@ -188,7 +188,7 @@ def _wrapped_product(node: Node, context: Context) -> str:
     held = Interval(*INT32_LIMITS).holds(ranges.elements_multiplied(node, context.scope, types))
     if held or types[0].elem_type != INT32:
         return ""
-    return "products beyond 32 bits wrap in RTen, where onnxruntime may give the greatest number"
+    return "products beyond 32 bits wrap in RTen, while onnxruntime may return the greatest number"
 
 
 ReduceProd = _spec(
@@ -201,7 +201,7 @@ ReduceProd = _spec(
 
 
 def reduce_extremum(node: Node, context: Context) -> list[Node] | None:
-    """Of no truth value at all, the extremum is a truth value too, and no extreme integer."""
+    """RTen has no BOOL, so the extreme of no elements needs a comparison."""
     data = context.input(0)
     if context.elem_type(data) != BOOL:
         return None
@@ -219,10 +219,10 @@ ReduceL1 = _spec("ReduceL1", narrow=_IN_32_BITS, range=ranges.absolute_totals)
 
 
 def float_reduction(node: Node, context: Context) -> list[Node] | None:
-    """Of integers, what runtimes compute in floats is not certain."""
+    """RTen reduces only floats here, and runtimes round integers differently."""
     data = context.input(0)
     if context.is_integer(data):
-        raise Refused(f"reduces {context.describe(data)}, where RTen takes floats", "cast the input to FLOAT")
+        raise Refused(f"reduces {context.describe(data)}, but RTen supports only floats", "cast the input to FLOAT")
     return None
 
 
@@ -231,7 +231,7 @@ ReduceSumSquare = _spec("ReduceSumSquare", narrow=_IN_32_BITS, range=ranges.squa
 
 
 def reduce_log_sum(node: Node, context: Context) -> list[Node] | None:
-    """The logarithm of the sum, for releases that lack the operator."""
+    """Older releases have no ReduceLogSum, so it becomes Log of ReduceSum."""
     float_reduction(node, context)
     if context.has(ReduceLogSum):
         return None
@@ -243,7 +243,7 @@ ReduceLogSum = _spec("ReduceLogSum", reduce_log_sum, since=RTEN_0_26)
 
 
 def reduce_log_sum_exp(node: Node, context: Context) -> list[Node] | None:
-    """The logarithm of the sum of exponentials, with the largest taken out so that none overflows."""
+    """Write it as Log, ReduceSum and Exp after subtracting the largest number, so nothing overflows."""
     float_reduction(node, context)
     if context.has(ReduceLogSumExp):
         return None
@@ -269,7 +269,7 @@ MANY_NUMBERS = 1 << 16  # different ones, of which a few elements hardly are equ
 
 
 def arg_extremum(node: Node, context: Context) -> list[Node] | None:
-    """RTen gives the last of equal extrema; TopK gives the first, and is taken where equal ones are to be expected."""
+    """RTen returns the last of equal extremes, so it becomes TopK, which returns the first, if ties are likely."""
     is_last = get_int(node, "select_last_index")
     least, greatest = context.scope.range_of(context.input(0))
     are_few = least is not None and greatest is not None and greatest - least <= MANY_NUMBERS
@@ -289,7 +289,7 @@ def arg_extremum(node: Node, context: Context) -> list[Node] | None:
 
 
 def _arg_told(node: Node, context: Context) -> str:
-    return "of equal extrema, RTen takes the last" if not get_int(node, "select_last_index") else ""
+    return "RTen returns the last of equal extremes" if not get_int(node, "select_last_index") else ""
 
 
 def arg_extreme_raised(node: Node, context: Context) -> list[Node]:
@@ -392,7 +392,7 @@ TopK = OperatorSpec(
 def norm(context: Context, data: str, axes: list[int], power: int) -> str:
     """The L1 or L2 norm over some axes, which stay as 1."""
     if power not in (1, 2):
-        raise Refused(f"has p = {power}, where RTen has norms of 1 and 2")
+        raise Refused(f"has p = {power}, but RTen supports only 1 and 2")
     return context.op(ReduceL1 if power == 1 else ReduceL2, data, context.int64(axes), keepdims=1)
 
 

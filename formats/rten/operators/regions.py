@@ -74,10 +74,10 @@ def _column(context: Context, value: str, axis: int) -> str:
 
 
 def roi_align(node: Node, context: Context) -> list[Node] | None:
-    """The mean, or the largest, of the shares that the pixels around each sample have in it."""
+    """Write it as the mean or maximum of interpolated samples."""
     data, ratio = context.input(0), get_int(node, "sampling_ratio")
     if not 0 < ratio <= MAX_RATIO:
-        raise Refused(f"has sampling_ratio = {ratio}, and a fixed number of samples is 1 to {MAX_RATIO}")
+        raise Refused(f"has sampling_ratio = {ratio}, but only 1 to {MAX_RATIO} can be converted")
     mode = get_string(node, "mode", "avg")
     known = get_string(node, "coordinate_transformation_mode", "half_pixel" if context.version >= 16 else "")
     rows, columns = get_int(node, "output_height", 1), get_int(node, "output_width", 1)
@@ -136,7 +136,7 @@ def _cut_or_padded(context: Context, data: str, axes: list[int], rank: int) -> l
 
 
 def center_crop_pad(node: Node, context: Context) -> list[Node] | None:
-    """Each axis is cut or filled with zeros, evenly on both sides, to the size asked for."""
+    """Write it as Slice and Pad, evenly on both sides of each axis."""
     data = context.input(0)
     rank, asked = context.known_rank(data), context.scope.ints(context.input(1))
     given = get_ints(node, "axes")

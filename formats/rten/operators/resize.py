@@ -75,7 +75,7 @@ def resize_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
 
 
 def resize_10(node: Node, context: Context) -> list[Node] | None:
-    """In operator set 10, Resize had no choices; its nearest neighbour is above when shrinking, as runtimes do."""
+    """In operator set 10, Resize had no attributes for coordinates and rounding."""
     if context.version >= 11:
         return None
     scales = context.input(1)
@@ -143,8 +143,8 @@ NATIVE_RANK = 4
 NATIVE_AXES = 2  # that may change, counted from the back
 
 
-_RATIO = Fault("computes with the ratio of the sizes where ONNX computes with the scale that is given", until=RTEN_0_26)
-_ONE_CORNER = Fault("divides by zero for align_corners and a single output", until=RTEN_0_26)
+_RATIO = Fault("uses the ratio of the sizes instead of the given scale", until=RTEN_0_26)
+_ONE_CORNER = Fault("divides by zero for align_corners with a single output", until=RTEN_0_26)
 
 
 def _is_several(size: Dim) -> bool:
@@ -323,11 +323,11 @@ def _with_all_axes(node: Node, context: Context) -> list[Node]:
 
 
 def resize(node: Node, context: Context) -> list[Node] | None:
-    """The native operator where its kernel computes what ONNX asks for."""
+    """RTen's Resize computes only some forms as ONNX defines; others become MatMul or Gather."""
     data = context.input(0)
     if context.is_integer(data):
         if context.elem_type(data) not in BYTES or get_string(node, "mode", "nearest") != "nearest":
-            raise Refused(f"resizes {context.describe(data)}, where RTen takes floats", "cast the input to FLOAT")
+            raise Refused(f"resizes {context.describe(data)}, but RTen supports only floats", "cast the input to FLOAT")
         widened = context.copy([context.cast(data, FLOAT), *node.input[1:]])
         return context.replace(context.cast(widened, context.elem_type(data) or INT32))
     if get_ints(node, "axes") is not None or get_string(node, "keep_aspect_ratio_policy", "stretch") != "stretch":
@@ -347,7 +347,7 @@ def _resize_deviation(node: Node, context: Context) -> str:
     return (_ONE_CORNER if is_aligned else _RATIO).sentence
 
 
-_BESIDE_INFINITY = of_floats("beside infinity, RTen's interpolation may be NaN where onnxruntime's is infinite")
+_BESIDE_INFINITY = of_floats("next to an infinity, RTen's interpolation may be NaN where onnxruntime's is infinite")
 
 
 def _resize_told(node: Node, context: Context) -> str:
@@ -404,7 +404,7 @@ Resize = OperatorSpec(
 
 
 def upsample(node: Node, context: Context) -> list[Node] | None:
-    """Upsample is Resize without its choices; the scales were attributes before operator set 9."""
+    """Write it as Resize; before operator set 9, the scales were attributes."""
     import numpy
 
     data, scales = context.input(0), context.optional(1)

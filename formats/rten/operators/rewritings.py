@@ -30,7 +30,7 @@ def promoted(**places: int) -> Rewriting:
     """A rewriting that turns integer attributes into inputs, at the given places."""
 
     def rewriting(node: Node, context: Context) -> list[Node] | None:
-        """What was an attribute is an input."""
+        """In newer operator sets, the attribute is an input."""
         found = {name: place for name, place in places.items() if find(node, name) is not None}
         if not found:
             return None
@@ -47,14 +47,14 @@ def dropped(*names: str) -> Rewriting:
     """A rewriting that removes attributes that mean nothing to inference."""
 
     def rewriting(node: Node, context: Context) -> list[Node] | None:
-        """An attribute means nothing to inference."""
+        """The attribute has no effect in inference."""
         return context.changed(without=names) if any(find(node, name) for name in names) else None
 
     return rewriting
 
 
 def broadcast_by_attribute(node: Node, context: Context) -> list[Node] | None:
-    """Before operator set 7, `broadcast` allowed it and `axis` said where the second input begins."""
+    """Before operator set 7, the attributes broadcast and axis said how to broadcast."""
     names = ("axis", "broadcast", "consumed_inputs")
     if context.version >= 7 or not any(find(node, name) for name in names):
         return None
@@ -82,7 +82,7 @@ def widened(
     """
 
     def rewriting(node: Node, context: Context) -> list[Node] | None:
-        """RTen computes with integers of 32 bits, which do not wrap where fewer bits do, and not all with fewer."""
+        """RTen computes short integers in 32 bits, so results must be wrapped."""
         places = [place for place in inputs or range(len(node.input)) if context.optional(place)]
         elem_type = next((number for place in places if (number := context.elem_type(node.input[place]))), None)
         if elem_type is None or elem_type not in narrow or (fault and not context.target.deviates(fault)):

@@ -51,7 +51,7 @@ def _coordinates(context: Context, indices: str, data: str, axis: int, rank: int
 
 
 def scatter_elements(node: Node, context: Context) -> list[Node] | None:
-    """RTen writes to wrong lanes where the indices are shorter than the data along the last axis but the written one.
+    """RTen writes to wrong places if the indices are shorter than the data along the last other axis.
 
     So it does where other axes hold more than one lane: there, each element is written at its coordinates.
     """
@@ -74,7 +74,7 @@ _WRAPPING: Final = BYTES | {BOOL, INT16, UINT16}
 
 
 def wrapped(node: Node, context: Context) -> list[Node] | None:
-    """Sums and products of short integers are cut to their bits, those of truth values to one."""
+    """RTen adds and multiplies in 32 bits, so short integers and BOOL are wrapped afterwards."""
     narrow = _WRAPPING if get_string(node, "reduction") in ("add", "mul") else frozenset()
     return widened((0, 2), narrow=narrow)(node, context)
 
@@ -105,11 +105,11 @@ ScatterElements = OperatorSpec(
     range=ranges.accumulated,
     onnx=OnnxForm(versions={"reduction": 18}),
 )
-_NOT_CONTIGUOUS = Fault("panics where the data are a part cut out of another value", until=RTEN_0_27, since=RTEN_0_26)
+_NOT_CONTIGUOUS = Fault("fails if the data is a slice of another value", until=RTEN_0_27, since=RTEN_0_26)
 
 
 def scatter_nd(node: Node, context: Context) -> list[Node] | None:
-    """Data that are computed are reshaped to their own dims, which makes them contiguous."""
+    """RTen fails for data that are not contiguous, so they are reshaped to their own dims."""
     data = context.input(0)
     is_constant = context.scope.constant(data) is not None
     if is_constant or not context.target.deviates(_NOT_CONTIGUOUS) or context.scope.is_safe(_NOT_CONTIGUOUS, data):
@@ -135,7 +135,7 @@ ScatterND = OperatorSpec(
 
 
 def tensor_scatter(node: Node, context: Context) -> list[Node] | None:
-    """Each sample's update is written at its own place along one axis: indices for ScatterElements."""
+    """Write it as ScatterElements with the indices of each sample's update."""
     cache, update, places = context.input(0), context.input(1), context.optional(2)
     rank = context.known_rank(cache)
     axis = normalize(get_int(node, "axis", -2), rank)

@@ -67,7 +67,7 @@ SequenceErase = OperatorSpec(
 
 
 def insert(node: Node, context: Context) -> list[Node] | None:
-    """RTen counts a negative place from the end that there will be, ONNX from the end that there is."""
+    """RTen counts a negative position from the end after the insertion, ONNX from the end before it."""
     sequence, place = context.input(0), context.optional(2)
     held = context.scope.ints(place) if place else None
     if not place or context.scope.is_natural(place) or (held is not None and held[0] >= 0):
@@ -125,17 +125,17 @@ def concat_from_sequence_dims(node: Node, scope: Scope, types: list[ValueType]) 
     return [(*dims[:axis], None, *dims[axis if is_new else axis + 1 :])]
 
 
-_OLD_AXES = Fault("counts a new axis by the axes that there were before", until=RTEN_0_26)
+_OLD_AXES = Fault("counts a negative new axis from the rank before it is added", until=RTEN_0_26)
 
 
 def concat(node: Node, context: Context) -> list[Node] | None:
-    """A new axis comes before one that there is; where it would be the last, it is moved there.
+    """Older releases miscount a new axis, so it is moved into place afterwards.
 
     Of scalars there is no axis: a loop puts them together.
     """
     sequence, axis = context.input(0), get_int(node, "axis")
     if context.elem_type(sequence) in BYTES:
-        raise Refused(f"joins a sequence of {context.describe(sequence)}, where RTen takes wider types")
+        raise Refused(f"joins a sequence of {context.describe(sequence)}, but RTen supports only wider types")
     rank = context.rank(sequence)
     if not get_int(node, "new_axis") or not context.target.deviates(_OLD_AXES):
         return None
@@ -186,14 +186,14 @@ ConcatFromSequence = OperatorSpec(
 
 
 def sequence_map(node: Node, context: Context) -> list[Node] | None:
-    """A loop over the tensors of sequences, that adds to others."""
+    """Write it as a Loop over the tensors of the sequences."""
     attribute = find(node, "body")
     if attribute is None or attribute.g is None:
         raise Refused("has no body")
     body, count = attribute.g, context.op(SequenceLength, context.input(0))
     kinds = [declared_type(value.type).elem_type if value.type else None for value in body.output]
     if not all(kinds):
-        raise Refused("makes sequences of an unknown type", "infer the model's types first")
+        raise Refused("makes a sequence of an unknown type", "infer the model's types first")
     empty = [context.op(SequenceEmpty, dtype=kind) for kind in kinds]
     inner = context.nested()
     iteration, condition, goes_on, *states = (
@@ -234,7 +234,7 @@ SequenceMap = OperatorSpec("SequenceMap", dims=unknown, elements=(), rewritings=
 
 
 def optional_value(node: Node, context: Context) -> list[Node] | None:
-    """A value that is there is itself."""
+    """RTen has no optional values, so the value stands for itself."""
     return context.replace(context.op(shape.Identity, context.input(0)))
 
 
@@ -243,9 +243,9 @@ OptionalGetElement = OperatorSpec("OptionalGetElement", dims=unknown, elements=(
 
 
 def optional_has_element(node: Node, context: Context) -> list[Node] | None:
-    """A value is there where an input is given: RTen has no values that may be absent."""
+    """RTen has no optional values, so a value is present if its input is given."""
     if context.scope.is_optional(context.optional(0)):
-        raise Refused("asks whether an input of the model is there", "make it a tensor")
+        raise Refused("tests whether an input of the model is present", "make it a tensor")
     return context.replace(context.array(bool(context.optional(0)), BOOL))
 
 

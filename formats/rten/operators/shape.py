@@ -171,7 +171,7 @@ def as_vector(context: Context, name: str) -> str:
 
 
 def vector_axes(node: Node, context: Context) -> list[Node] | None:
-    """RTen wants the axes as a vector, where runtimes also take a scalar."""
+    """RTen needs the axes as a vector; other runtimes also accept a scalar."""
     axes = context.optional(1)
     if not axes or context.rank(axes) != 0:
         return None
@@ -206,12 +206,12 @@ def unsqueeze_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dim
 
 
 def unsqueeze(node: Node, context: Context) -> list[Node] | None:
-    """Axes have to be different, whatever sign they have."""
+    """Axes must be different after negative ones are counted from the end."""
     axes, rank = context.scope.ints(context.input(1)), context.rank(context.input(0))
     if axes is not None and rank is not None:
         places = {normalize(axis, rank + len(axes)) for axis in axes}
         if len(places) < len(axes):
-            raise Refused(f"inserts an axis twice, by axes {list(axes)}")
+            raise Refused(f"inserts the same axis twice: axes {list(axes)}")
     return vector_axes(node, context)
 
 
@@ -257,7 +257,7 @@ def expand_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
 
 
 def expand(node: Node, context: Context) -> list[Node] | None:
-    """A size of -1, which some runtimes take as "leave it", is written as 1.
+    """Some runtimes read a size of -1 as "keep it", so it is written as 1.
 
     RTen stops where it does not know sizes that are fewer than the data has axes: ones are put before those.
     """
@@ -297,7 +297,7 @@ def tile_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | N
 
 
 def tile_axis(node: Node, context: Context) -> list[Node] | None:
-    """Before operator set 6, one axis was tiled, and both its number and the repeats were inputs."""
+    """Before operator set 6, Tile had one axis, and the axis and the repeats were inputs."""
     if context.version >= 6:
         return None
     data, tiles, axis = (context.input(place) for place in range(3))
@@ -309,7 +309,7 @@ def tile_axis(node: Node, context: Context) -> list[Node] | None:
     return context.changed([data, context.int64(repeats)])
 
 
-_NO_BYTES = Fault("stops at integers of eight bits", until=RTEN_0_27)
+_NO_BYTES = Fault("does not support 8-bit integers", until=RTEN_0_27)
 
 Tile = OperatorSpec(
     "Tile",
@@ -369,7 +369,7 @@ def joined(context: Context, *parts: str) -> str:
 
 
 def depth_to_space(node: Node, context: Context) -> list[Node] | None:
-    """RTen has it for floats; other types are reshaped."""
+    """RTen's DepthToSpace is only for floats; other types become Reshape and Transpose."""
     data, block = context.input(0), get_int(node, "blocksize", 1)
     if not context.is_integer(data):
         return None
@@ -404,7 +404,7 @@ DepthToSpace = OperatorSpec(
 
 
 def space_to_depth(node: Node, context: Context) -> list[Node] | None:
-    """Blocks of rows and columns become channels."""
+    """Write it as Reshape and Transpose."""
     data, block = context.input(0), get_int(node, "blocksize", 1)
     batch, channels = sizes_of(context, data, 0, 1), sizes_of(context, data, 1, 2)
     rows, columns = (quotient(context, sizes_of(context, data, axis, axis + 1), block) for axis in (2, 3))

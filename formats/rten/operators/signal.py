@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def dft_axis(node: Node, context: Context) -> list[Node] | None:
-    """Before operator set 20, the axis was an attribute, 1 unless given."""
+    """Before operator set 20, the axis was an attribute, 1 by default."""
     if context.version >= 20:
         return None
     axis = context.int64_scalar(get_int(node, "axis", 1))
@@ -72,7 +72,7 @@ HannWindow = OperatorSpec("HannWindow", dims=unknown, elements=(), rewritings=(c
 
 
 def mel_weight_matrix(node: Node, context: Context) -> list[Node] | None:
-    """A constant, where all that it depends on is known: of each triangle, how high it is at each frequency.
+    """Write it as a constant, if all of its inputs are known.
 
     Spec: ONNX, Operators.md, MelWeightMatrix.
     """
@@ -89,7 +89,7 @@ def mel_weight_matrix(node: Node, context: Context) -> list[Node] | None:
     left, centre, right = points[:-2], points[1:-1], points[2:]
     place = numpy.arange(length // 2 + 1)[:, None]
     if bins < 1 or length < 1 or (points < 0).any() or (points > length // 2).any():
-        raise Refused("has triangles that are not within the frequencies that there are")
+        raise Refused("has triangles outside the range of frequencies")
     with numpy.errstate(divide="ignore", invalid="ignore"):
         rising, falling = (place - left) / (centre - left), (right - place) / (right - centre)
     matrix = numpy.where((left <= place) & (place <= centre), rising, 0.0)

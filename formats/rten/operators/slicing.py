@@ -73,7 +73,7 @@ def slice_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | N
 
 
 def slice_(node: Node, context: Context) -> list[Node] | None:
-    """RTen takes the steps for the axes where the axes are left out, and wants a start for each axis there."""
+    """RTen reads steps as axes if these are omitted, and then needs a start for each axis."""
     if context.optional(3):
         return _within_limits(node, context) or _backwards(node, context)
     starts, rank = context.dims(context.input(1)), context.rank(context.input(0))
@@ -94,7 +94,7 @@ def _like_starts(context: Context, numbers: Iterable[int]) -> str:
     return context.array(list(numbers), INT32 if context.elem_type(context.input(1)) == INT32 else INT64)
 
 
-_IN_FRONT = Fault("stops where a slice backwards begins in front of the first element, which in ONNX is at it")
+_IN_FRONT = Fault("fails if a backward slice starts before the first element")
 
 
 def _backwards(node: Node, context: Context) -> list[Node] | None:
@@ -142,14 +142,14 @@ def _within_limits(node: Node, context: Context) -> list[Node] | None:
     for place in (1, 2):
         held = context.scope.ints(inputs[place])
         if place == 2 and any(end in _SIGNS and step < 0 for end, step in zip(held or (), steps or (), strict=False)):
-            context.tell("backwards to the largest integer there is nothing; onnxruntime takes all to the front")
+            context.tell("RTen returns nothing for a backward slice to the largest integer, onnxruntime all elements")
         if held is not None and (min(held, default=0) < _LIMITS[0] or max(held, default=0) > greatest):
             inputs[place] = _like_starts(context, (min(max(number, _LIMITS[0]), greatest) for number in held))
     return context.changed(inputs) if inputs != list(node.input) else None
 
 
 def _slice_deviation(node: Node, context: Context) -> str:
-    return "RTen may take steps without axes for axes" if context.optional(4) and not context.optional(3) else ""
+    return "RTen may read steps as axes if there are none" if context.optional(4) and not context.optional(3) else ""
 
 
 Slice = OperatorSpec(
@@ -182,7 +182,7 @@ def split_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | 
 
 
 def split_input(node: Node, context: Context) -> list[Node] | None:
-    """In operator set 1, the sizes were an input of the type of the data."""
+    """In operator set 1, the sizes were an input with the type of the data."""
     sizes = context.optional(1)
     if context.version >= 2 or not sizes or context.elem_type(sizes) == INT64:
         return promoted(split=1)(node, context)
@@ -211,12 +211,12 @@ NUMBERED = 18  # the operator set since which a Split says how many parts it mak
 
 
 def split(node: Node, context: Context) -> list[Node] | None:
-    """Equal parts are written as their sizes, since RTen makes fewer where the last ones would be empty or small."""
+    """RTen makes fewer parts if the last ones would be small or empty, so their sizes are written."""
     data, count = context.input(0), get_int(node, "num_outputs") or len(node.output)
     if context.optional(1):
         return context.changed(without=("num_outputs",)) if find(node, "num_outputs") is not None else None
     if count != len(node.output):
-        raise Refused(f"makes {count} parts and has {len(node.output)} outputs")
+        raise Refused(f"makes {count} parts, but has {len(node.output)} outputs")
     dims = context.dims(data)
     axis = normalize(get_int(node, "axis"), len(dims)) if dims is not None else 0
     size = dims[axis] if dims is not None else None
@@ -288,7 +288,7 @@ def concat_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | 
 
 
 def concat_axis(node: Node, context: Context) -> list[Node] | None:
-    """Before operator set 4, the axis was 1 unless given."""
+    """Before operator set 4, the axis was 1 by default."""
     return context.changed(axis=1) if context.version < 4 and find(node, "axis") is None else None
 
 
@@ -309,10 +309,10 @@ Concat = OperatorSpec(
 
 
 def reverse_sequence(node: Node, context: Context) -> list[Node] | None:
-    """RTen wants batch and time to be the first two axes, in either order."""
+    """RTen needs batch and time as the first two axes, in either order."""
     batch, time = get_int(node, "batch_axis", 1), get_int(node, "time_axis")
     if {batch, time} != {0, 1}:
-        raise Refused(f"has batch axis {batch} and time axis {time}, where RTen takes 0 and 1 in some order")
+        raise Refused(f"has batch axis {batch} and time axis {time}, but RTen supports only 0 and 1")
     return None
 
 

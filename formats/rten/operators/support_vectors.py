@@ -43,11 +43,11 @@ def _kernels(node: Node, context: Context, count: int) -> str:
 
 
 def regressor(node: Node, context: Context) -> list[Node] | None:
-    """The sum of kernels with their coefficients; of one class, its sign."""
+    """Write it as a sum of kernels times coefficients; for one class, as its sign."""
     import numpy
 
     if get_string(node, "post_transform", "NONE") != "NONE":
-        raise Refused("has a post_transform, which ONNX Runtime does not apply", "set it to NONE")
+        raise Refused("has a post_transform, which ONNX Runtime ignores", "set it to NONE")
     count = get_int(node, "n_supports")
     kernels = _kernels(node, context, count) if count else ml.samples(context)
     coefficients = numpy.asarray(get_floats(node, "coefficients") or (), numpy.float32).reshape(-1, 1)
@@ -63,14 +63,14 @@ SVMRegressor = OperatorSpec("SVMRegressor", domain=MACHINE_LEARNING, rewritings=
 
 
 def classifier(node: Node, context: Context) -> list[Node] | None:
-    """Each two classes are told apart by a sum of kernels; the label is that of the class that wins most often."""
+    """Write it as kernels for each pair of classes; the class that wins most often is the label."""
     import numpy
 
     labels, supports = ml.int_labels(node, context, "classlabels_ints"), get_ints(node, "vectors_per_class") or []
     if get_floats(node, "prob_a"):
-        raise Refused("has probabilities, which are found by steps that end earlier or later", "train without them")
+        raise Refused("computes probabilities in a way that ONNX does not define", "train without them")
     if len(labels) < 2 or len(supports) != len(labels) or get_string(node, "post_transform", "NONE") != "NONE":
-        raise Refused("has no support vectors for each class, or a post_transform")
+        raise Refused("has a post_transform, or does not list support vectors for each class")
     count, classes = sum(supports), len(labels)
     given = numpy.asarray(get_floats(node, "coefficients") or (), numpy.float32).reshape(classes - 1, count)
     owners = numpy.repeat(numpy.arange(classes), supports)

@@ -177,7 +177,7 @@ def _body(node: Node, context: Context, given: Candidates, limits: tuple[str, st
 
 
 def non_max_suppression(node: Node, context: Context) -> list[Node] | None:
-    """RTen keeps one class a box, lets boxes of different images compete, and measures overlap in its own way."""
+    """RTen keeps one class for each box, lets boxes of different images compete, and computes overlap differently."""
     import numpy
 
     if not context.optional(2):
@@ -208,7 +208,7 @@ def non_max_suppression_dims(node: Node, scope: Scope, types: list[ValueType]) -
 
 
 def _suppression_deviation(node: Node, context: Context) -> str:
-    return "boxes of different classes compete in RTen, their overlap is another, and the result is sorted by score"
+    return "RTen lets boxes of different classes compete, computes overlap differently, and sorts the result by score"
 
 
 NonMaxSuppression = OperatorSpec(

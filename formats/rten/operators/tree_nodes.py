@@ -51,13 +51,13 @@ class Trees:
         count = len(self.features)
         for column in (self.roots, self.true, self.false):
             if column.size and not 0 <= column.min() <= column.max() < count:
-                raise Refused("has nodes that lead to one that there is not")
+                raise Refused("has tree nodes with children that do not exist")
         places, self.depth = numpy.unique(self.roots), 0
         while (places := places[places < self.leaves]).size:
             places = numpy.unique(numpy.concatenate((self.true[places], self.false[places])))
             self.depth += 1
             if self.depth > MAX_DEPTH:
-                raise Refused(f"has trees of more than {MAX_DEPTH} levels")
+                raise Refused(f"has trees with more than {MAX_DEPTH} levels")
 
     @property
     def leaf_count(self) -> int:
@@ -73,7 +73,7 @@ class Trees:
 
         places = self.owners * count + self.targets
         if len(numpy.unique(places)) < len(places) or not (self.targets >= 0).all() or (self.targets >= count).any():
-            raise Refused("has leaves with several numbers for a target, or for one that there is not")
+            raise Refused("has leaves with several numbers for a target, or with an unknown target")
         found = numpy.full(self.leaf_count * count, empty, self.weights.dtype)
         found[places] = self.weights
         return found.reshape(self.leaf_count, count)
@@ -104,7 +104,7 @@ class Trees:
         while (places := places[places < self.leaves]).size:
             for children in (self.true[places], self.false[places]):
                 if ((tree[children] != -1) & (tree[children] != tree[places])).any():
-                    raise Refused("has leaves that several trees share")
+                    raise Refused("has trees that share leaves")
                 tree[children] = tree[places]
             places = numpy.unique(numpy.concatenate((self.true[places], self.false[places])))
         return tree[self.leaves :]
@@ -225,7 +225,7 @@ def placed(node: Node) -> Trees:
             continue
         values = _until_nan(members)
         if not values:
-            raise Refused("asks for members of an empty set")
+            raise Refused("tests membership of an empty set")
         last, modes[place], splits[place] = place, MODES.index("BRANCH_EQ"), values[0]
         other = false[place]
         for value in values[1:]:

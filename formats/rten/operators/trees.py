@@ -171,7 +171,7 @@ def _regressed(walk: Walk, data: str, count: int, aggregate: str, base: Sequence
     context = walk.context
     present = walk.trees.always_has(count)
     if base and None in present:
-        raise Refused("has base values, and targets for which only some leaves have a number")
+        raise Refused("has base values and targets that only some leaves have numbers for")
     scores = walk.total(data, count, aggregate)
     if len(base) == count:  # of others, ONNX does not say what they are for
         scores = _with_base(walk, scores, [number if has else 0.0 for number, has in zip(base, present, strict=True)])
@@ -179,7 +179,7 @@ def _regressed(walk: Walk, data: str, count: int, aggregate: str, base: Sequence
 
 
 def regressor(node: Node, context: Context) -> list[Node] | None:
-    """The sums of what the leaves have, a column for each target."""
+    """Write it as lookups in tables of tree nodes, summed for each target."""
     trees = numbered(node, "target")
     walk, data = _walk(node, context, trees)
     base, name = floats_of(node, "base_values"), get_string(node, "aggregate_function", "SUM")
@@ -194,7 +194,7 @@ TreeEnsembleRegressor = OperatorSpec("TreeEnsembleRegressor", domain=MACHINE_LEA
 
 
 def ensemble(node: Node, context: Context) -> list[Node] | None:
-    """The sums of what the leaves have, a column for each target."""
+    """Write it as lookups in tables of tree nodes, summed for each target."""
     walk, data = _walk(node, context, placed(node))
     numbers = get_int(node, "aggregate_function", 1), get_int(node, "post_transform")
     if not (0 <= numbers[0] < len(AGGREGATES) and 0 <= numbers[1] < len(POST_TRANSFORMS)):
@@ -202,8 +202,8 @@ def ensemble(node: Node, context: Context) -> list[Node] | None:
     aggregate, post_transform = AGGREGATES[numbers[0]], POST_TRANSFORMS[numbers[1]]
     if post_transform in ("SOFTMAX", "LOGISTIC"):
         raise Refused(
-            f"has post_transform = {numbers[1]}, which is {post_transform} in ONNX and another one in ONNX Runtime",
-            "add a node Softmax or Sigmoid behind it",
+            f"has post_transform = {numbers[1]}, which is {post_transform} in ONNX, but another one in ONNX Runtime",
+            "add a Softmax or Sigmoid node after it",
         )
     return context.replace(_regressed(walk, data, get_int(node, "n_targets"), aggregate, [], post_transform))
 
@@ -215,7 +215,7 @@ def _one_score(walk: Walk, score: str, post_transform: str, is_positive: bool) -
     """The scores of two classes, of which the trees have one."""
     context = walk.context
     if post_transform == "PROBIT":
-        raise Refused("has a post_transform that is not defined for one score of two classes")
+        raise Refused("has a post_transform that is not defined for two classes with one score")
     if post_transform == "LOGISTIC" or not is_positive:
         other = context.op(elementwise.Neg, score)
     else:
@@ -229,7 +229,7 @@ def _two_classes(walk: Walk, data: str, base: list[float], labels: list[int], po
     context, trees = walk.context, walk.trees
     has_first, has_second = trees.always_has(2)
     if has_first is None or has_second is None:
-        raise Refused("has two classes, and only some leaves have a number for both")
+        raise Refused("has two classes, but only some leaves have numbers for both")
     is_positive = bool((trees.weights >= 0).all())
     is_single = len(set(trees.targets.tolist())) == 1
     total = walk.total(data, 2, "SUM")
@@ -249,18 +249,18 @@ def _two_classes(walk: Walk, data: str, base: list[float], labels: list[int], po
 
 
 def classifier(node: Node, context: Context) -> list[Node] | None:
-    """The label of the class with the largest sum, and the sums."""
+    """Write it as lookups in tables of tree nodes, and ArgMax for the label."""
     labels, trees = ml.int_labels(node, context, "classlabels_int64s"), numbered(node, "class")
     walk, data = _walk(node, context, trees)
     base_values, post_transform = floats_of(node, "base_values"), get_string(node, "post_transform")
     base, count = [] if base_values is None else base_values.tolist(), len(labels)
     if count < 2 or len(base) not in (0, 1, count) or (count > 2 and len(base) == 1):
-        raise Refused(f"has {count} classes and {len(base)} base values")
+        raise Refused(f"has {count} classes, but {len(base)} base values")
     if count == 2:
         label, scores = _two_classes(walk, data, base, labels, post_transform)
         return context.replace(label, context.cast(scores, FLOAT))
     if not base and set(trees.always_has(count)) != {True} and not trees.has_winners():
-        raise Refused("has classes for which only some leaves have a number")
+        raise Refused("has classes that only some leaves have numbers for")
     scores = _with_base(walk, walk.total(data, count, "SUM"), base)
     label = ml.label_of_largest(context, scores, labels)
     return context.replace(label, context.cast(ml.post_transform(context, scores, post_transform, count), FLOAT))

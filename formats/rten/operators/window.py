@@ -89,10 +89,10 @@ def flat_window(node: Node, kernel: Sequence[int]) -> Window:
     """
     geometry = window(node, kernel)
     if not 1 <= len(kernel) <= 2:
-        raise Refused(f"has {len(kernel)} spatial axes, where RTen has one or two")
+        raise Refused(f"has {len(kernel)} spatial axes, but RTen supports only one or two")
     lengths = {len(kernel), len(geometry.strides), len(geometry.dilations), len(geometry.pads) / 2}
     if len(lengths) > 1:
-        raise Refused(f"has strides, dilations or pads that do not fit its kernel of {list(kernel)}")
+        raise Refused(f"has strides, dilations or pads that do not match its kernel of {list(kernel)}")
     return geometry
 
 
@@ -141,7 +141,7 @@ def explicit_pads(context: Context, geometry: Window, data: str) -> tuple[int, .
         if not isinstance(size, int):
             if geometry.auto_pad == "SAME_UPPER":
                 return None
-            raise Refused("pads by SAME_LOWER for unknown sizes", "fix the sizes of the model's inputs")
+            raise Refused("pads by SAME_LOWER, but the sizes are unknown", "fix the sizes of the model's inputs")
         pairs.append(same_pads(size, geometry, axis))
     return (*(begin for begin, _ in pairs), *(end for _, end in pairs))
 

@@ -227,7 +227,7 @@ class GraphRaiser:
         is_sequence = output == "S" or (output == "A" and first)
         for place, (given, name) in enumerate(zip(node.output, made.output, strict=False)):
             if name in self._scope.exceeding and not self._shapes.has(given):
-                detail = f"{node.op_type}: numbers beyond 32 bits wrap in RTen, and are right in ONNX"
+                detail = f"{node.op_type}: numbers beyond 32 bits wrap in RTen, but are right in ONNX"
                 self._shared.losses.add("deviation", detail, where, given, matters=False)
             if given:
                 elem_type = self._scope.type_of(name).elem_type or FLOAT

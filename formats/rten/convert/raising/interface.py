@@ -33,7 +33,7 @@ class Interface:
                 self._places.setdefault(value.name or "", f"graph.{field}[{index}]")
         for name in self._pins:
             if name not in self._places:
-                raise EncodeError(f"no input or output is called {name!r}; there are {', '.join(self._places)}")
+                raise EncodeError(f"no input or output is called {name!r}; the names are {', '.join(self._places)}")
 
     def is_output(self, name: str) -> bool:
         """Whether a value is an output of the model."""
@@ -49,7 +49,7 @@ class Interface:
         if name in self._pins:
             elem_type = HOLDERS[self._pins[name]].number
         elif elem_type is None:
-            detail = "inputs of which nothing is known are taken for float32"
+            detail = "inputs of unknown type are taken to be float32"
             self._losses.add("assumed_type", detail, self._places[name], name)
         return ValueKind(elem_type or FLOAT, is_sequence)
 
@@ -66,7 +66,7 @@ class Interface:
         held, pinned, place = HOLDERS[kind.elem_type].number, self._pins.get(name), self._places[name]
         if pinned is None:
             if held == INT32:
-                detail = "integers of 32 bits may have been of 64 bits, bool or others; `pin` gives them these types"
+                detail = "32-bit integers may have been INT64, BOOL or another type; `pin` restores it"
                 self._losses.add("forgotten", detail, place, name, matters=False)
             return held
         if HOLDERS[pinned].number != held or (kind.is_sequence and pinned != held):
@@ -81,4 +81,4 @@ def _number(text: str, name: str) -> int:
         if row.number in HOLDERS and text.lower() in (row.name.lower(), row.numpy_name):
             return row.number
     known = ", ".join(row.numpy_name for row in DATA_TYPES if row.number in HOLDERS)
-    raise EncodeError(f"{name!r} cannot be pinned to {text!r}; there are {known}")
+    raise EncodeError(f"{name!r} cannot be pinned to {text!r}; the types are {known}")

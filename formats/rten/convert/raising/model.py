@@ -49,7 +49,7 @@ def raise_model(model: Model, pin_types: Mapping[str, str] | None = None) -> Rai
     losses = Losses()
     graph = model.graph or Graph()
     version = max((_version(node) for _, node in nodes(model)), default=VERSION)
-    detail = "a .rten file does not say of which operator set the model was"
+    detail = "a .rten file does not say which operator set the model used"
     losses.add("forgotten", detail, "opset_import", f"now {version}", matters=False)
     interface = Interface(graph, pin_types or {}, losses)
     surroundings = Surroundings(ValueNames(*_names(model)), Names(), losses, version)
