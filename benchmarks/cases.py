@@ -193,6 +193,17 @@ CONVERSIONS = (
     ),
 )
 
+COMPARING = (
+    case(
+        "diff",
+        "two .onnx of 1 GiB: compare",
+        INLINE,
+        python("diff_weights", "cmp", changed=False),
+        python("diff_weights", "formats", work(1.2, "cmp"), PEAK, tool="formats, equal", changed=False),
+        python("diff_weights", "formats", PEAK, tool="formats, all different", changed=True),
+    ),
+)
+
 LOADING_AND_SAVING = (
     case(
         "load",
@@ -460,6 +471,7 @@ LARGE_CASES = (
 KINDS_OF_WORK = {
     "Convert 1 GiB of weights": CONVERSIONS,
     "Convert weights of types that RTen lacks": OTHER_TYPES,
+    "Compare 1 GiB of weights": COMPARING,
     "Load and save 1 GiB of weights": LOADING_AND_SAVING,
     "A graph of 40,000 nodes": LARGE_GRAPHS,
     "A graph of 400,000 nodes": LARGEST_GRAPH,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.arguments import path_of
 from formats.conversion import open_model
+from formats.element_difference import compare_elements
 from formats.errors import FormatError, LimitError
 from formats.ir import dtypes
 from formats.ir.archive_link import without_link
@@ -41,18 +42,15 @@ from formats.trust import check_key
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    import numpy as np
     from typing_extensions import Unpack
 
     from formats.arguments import AnySource
-    from formats.ir.dtypes import DataType
     from formats.ir.model import Model
     from formats.keywords import ReadKeywords
     from formats.registry import Codec
     from formats.tensordata.plan import FilePlan
 
 MAX_TEXT = 60
-BLOCK_BYTES = 3 << 18  # bytes that are compared at a time: a whole number of elements of any size
 # The fields that identify an entry of a list, so that a new entry at the front does not make all entries different.
 _KEYS: dict[type[Any], Callable[[Any], Any]] = {
     Attribute: lambda entry: entry.name,
@@ -266,7 +264,7 @@ class _Walk:
             if mine != theirs and (mine or theirs):
                 yield _change(f"{where}.{name}", name, mine, theirs)
         if (first.dims, first.data_type) == (second.dims, second.data_type):
-            detail, largest = _compare_elements(first, second)
+            detail, largest = compare_elements(first, second)
             if detail:
                 yield Difference("weights", where, detail, largest=largest)
         if self.storage:
@@ -289,68 +287,6 @@ def _change(where: str, field: str, first: Any, second: Any) -> Difference:
 def _about(subject: str, inner: Iterable[Difference]) -> Iterator[Difference]:
     """The differences; those without a subject get `subject`."""
     return (difference if difference.subject else difference._replace(subject=subject) for difference in inner)
-
-
-def _compare_elements(first: Tensor, second: Tensor) -> tuple[str, float | None]:
-    """How the elements of two tensors of one type and shape differ, "" where they don't, and by how much at most."""
-    if first.string_data or second.string_data:
-        return "" if first.string_data == second.string_data else "the strings differ", None
-    mine, theirs = _elements(first), _elements(second)
-    if isinstance(mine, str) or isinstance(theirs, str):  # what is wrong with them
-        wrong = mine if isinstance(mine, str) else theirs
-        return "" if mine == theirs else f"one has elements that cannot be read: {wrong}", None
-    if mine == theirs:
-        return "", None
-    return _describe_elements(mine, theirs, dtypes.BY_NUMBER[first.data_type or 0], dtypes.count(first.dims))
-
-
-def _elements(tensor: Tensor) -> Source | str:
-    """The elements in raw form, or why there are none."""
-    try:
-        return tensor.source()
-    except FormatError as error:
-        return error.message
-
-
-def _describe_elements(first: Source, second: Source, row: DataType, elements: int) -> tuple[str, float]:
-    """Where two sources of the same size differ, in how many elements, and by how much at most."""
-    import numpy
-
-    unit = row.bits // 8 or 1
-    count, place, largest = 0, -1, 0.0
-    for start in range(0, first.nbytes, BLOCK_BYTES):
-        size = min(BLOCK_BYTES, first.nbytes - start)
-        mine, theirs = (numpy.frombuffer(side.read(start, size), numpy.uint8) for side in (first, second))
-        unlike = (mine != theirs).reshape(-1, unit).any(axis=1)
-        if not unlike.any():
-            continue
-        if place < 0:
-            place = start // unit + int(unlike.argmax())
-        count += int(unlike.sum())
-        chosen = slice(None) if row.bits == 6 else numpy.repeat(unlike, unit)  # of which four are in three bytes
-        largest = max(largest, _largest_difference(mine[chosen], theirs[chosen], row))
-    detail = f"{count} of {elements} elements differ, the first is element {place}"
-    if row.bits < 8:
-        detail = f"{count} of {first.nbytes} bytes of packed elements differ, the first is byte {place}"
-    return f"{detail}; the largest difference is {largest:.6g}", largest
-
-
-def _largest_difference(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any], row: DataType) -> float:
-    """The largest difference of elements in raw form; infinite if it is so for two, or only one is not-a-number."""
-    import numpy
-
-    from formats.tensordata.transform import unpack
-
-    sides = []
-    for side in (first, second):
-        raw = unpack(side.tobytes(), row.bits, len(side) * 8 // row.bits) if row.bits < 8 else side
-        array = raw.view(dtypes.numpy_dtype(row.number))
-        sides.append(array.astype("complex128" if array.dtype.kind == "c" else "float64"))
-    with numpy.errstate(invalid="ignore", over="ignore"):
-        apart = numpy.abs(sides[0] - sides[1])
-    same = (sides[0] == sides[1]) | (numpy.isnan(sides[0]) & numpy.isnan(sides[1]))
-    apart[same] = 0.0
-    return float(numpy.where(numpy.isnan(apart), inf, apart).max(initial=0.0))
 
 
 def _by_key(entries: Sequence[Any], key: Callable[[Any], Any] | None) -> dict[Any, Any] | None:

@@ -106,7 +106,11 @@ ALLOWED = {
         "formats.conversion",
         "formats.inspection",
     ),
-    "formats.difference": (*FOUNDATION, "formats.arguments", "formats.registry", "formats.conversion", "formats.trust"),
+    "formats.difference": (
+        *(*FOUNDATION, "formats.arguments", "formats.registry", "formats.conversion", "formats.trust"),
+        "formats.element_difference",
+    ),
+    "formats.element_difference": FOUNDATION,
     "formats.adoption": (*FOUNDATION, "formats.onnxpb", "formats.extras"),
     "formats.arguments": ("formats.adoption", "formats.errors", "formats.ir", "formats.tensordata"),
     "formats.bridge": (*FOUNDATION, "formats.onnxpb", "formats.conversion", "formats.extras"),

@@ -6,6 +6,7 @@ import copy
 import json
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,6 +35,7 @@ from formats.difference import compare, differences
 from formats.errors import FormatError
 from formats.ir.dtypes import DATA_TYPES, DataType, numpy_dtype
 from formats.onnxpb.decoder import FieldsInSource
+from formats.tensordata.source import Literal
 
 
 def model() -> Model:
@@ -153,6 +155,30 @@ def test_elements_that_differ_are_counted() -> None:
     set_weight(second)
     (difference,) = differences(model(), second)
     assert difference.detail.startswith("1 of 6 elements differ, the first is element 3; the largest difference is ")
+
+
+@pytest.mark.parametrize("density", [0.001, 0.5, 1.0])
+@pytest.mark.parametrize("row", [row for row in DATA_TYPES if row.bits >= 8], ids=lambda row: row.name)
+def test_any_elements_that_differ_are_counted(row: DataType, density: float) -> None:
+    """Of random bytes, few or many different: the number, the first and the largest are those of the whole arrays."""
+    rng = np.random.default_rng(row.number)
+    dtype, count = numpy_dtype(row.number), 10_007
+    unit = row.bits // 8
+    first = rng.integers(0, 2 if row.name == "BOOL" else 256, (count, unit), np.uint8)
+    second = first.copy()
+    second[rng.random(count) < density, 0] ^= 1
+    unlike = (first != second).any(axis=1)
+    tensors = [Tensor(dims=[count], data_type=row.number, raw_data=Literal(each.tobytes())) for each in (first, second)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (difference,) = differences(*tensors)
+    with np.errstate(invalid="ignore", over="ignore"):
+        numbers = [each.reshape(-1).view(dtype).astype("complex128") for each in (first, second)]
+        apart = np.abs(numbers[0] - numbers[1])
+        same = (numbers[0] == numbers[1]) | (np.isnan(numbers[0]) & np.isnan(numbers[1]))
+    expected = float(np.where(np.isnan(apart), np.inf, apart)[~same].max(initial=0.0))
+    found = f"{unlike.sum()} of {count} elements differ, the first is element {unlike.argmax()}; "
+    assert difference.detail == f"{found}the largest difference is {expected:.6g}"
 
 
 @pytest.mark.parametrize("row", [row for row in DATA_TYPES if row.bits], ids=lambda row: row.name)

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from formats.tensordata.file import File
     from formats.tensordata.transform import Transform
 
-COMPARE_CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 20
+COMPARE_BYTES = 1 << 18  # of each of two sources at a time: both stay in a second-level cache
+SMALL_COMPARE_BYTES = 1 << 14  # two buffers for less would take longer than the comparison
 GAP_BYTES = 4096  # the largest gap between two ranges of a file that are read in one step
 READ_BYTES = 1 << 20  # the largest read for several small sources
 FAR_GAP_BYTES, FAR_READ_BYTES = 1 << 16, 8 << 20  # the same, if each request takes long
@@ -77,7 +79,7 @@ class Source:
         self.readinto(offset, memoryview(buffer))
         return bytes(buffer)
 
-    def chunks(self, chunk_bytes: int = COMPARE_CHUNK_BYTES) -> Iterator[bytes]:
+    def chunks(self, chunk_bytes: int = CHUNK_BYTES) -> Iterator[bytes]:
         """All the bytes in order, a piece at a time."""
         for offset in range(0, self.nbytes, chunk_bytes):
             yield self.read(offset, min(chunk_bytes, self.nbytes - offset))
@@ -87,9 +89,7 @@ class Source:
             return True
         if not isinstance(other, Source):
             return NotImplemented
-        return self.nbytes == other.nbytes and all(
-            mine == theirs for mine, theirs in zip(self.chunks(), other.chunks(), strict=True)
-        )
+        return self.nbytes == other.nbytes and _have_same_bytes(self, other)
 
     def __hash__(self) -> int:
         return hash(self.nbytes)
@@ -103,6 +103,24 @@ class Source:
     def _check_range(self, offset: int, nbytes: int) -> None:
         if offset < 0 or nbytes < 0 or offset + nbytes > self.nbytes:
             raise TruncatedError(f"needed {nbytes} bytes at offset {offset} of {self.nbytes} bytes of data")
+
+
+def _have_same_bytes(first: Source, second: Source) -> bool:
+    """Whether two sources of one size have the same bytes.
+
+    They are read into the same memory again and again: the system must provide new memory page by page.
+    """
+    if first.nbytes <= SMALL_COMPARE_BYTES:
+        return first.read() == second.read()
+    mine, theirs = bytearray(COMPARE_BYTES), bytearray(COMPARE_BYTES)
+    for offset in range(0, first.nbytes, COMPARE_BYTES):
+        if first.nbytes - offset < COMPARE_BYTES:
+            del mine[first.nbytes - offset :], theirs[first.nbytes - offset :]
+        first.readinto(offset, memoryview(mine))
+        second.readinto(offset, memoryview(theirs))
+        if mine != theirs:
+            return False
+    return True
 
 
 @dataclass(frozen=True, slots=True, eq=False)

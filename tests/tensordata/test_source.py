@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import random
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from formats.errors import TensorDataError, TruncatedError
 from formats.tensordata.file import File
 from formats.tensordata.osio import LocalFile
-from formats.tensordata.source import Concat, FileSpan, Literal, Source, Transformed, contents, place_of
+from formats.tensordata.source import COMPARE_BYTES, Concat, FileSpan, Literal, Source, Transformed, contents, place_of
 from formats.tensordata.transform import Transform, cast, varints
 
 DATA = bytes(range(120))
@@ -89,6 +90,21 @@ def test_equality_is_that_of_the_bytes(file: File) -> None:
         assert source != Literal(DATA[:-1] + b"x")
         assert source != Literal(DATA[:-1])
         assert source != DATA
+
+
+@pytest.mark.parametrize("nbytes", [COMPARE_BYTES - 1, COMPARE_BYTES, 2 * COMPARE_BYTES + 5])
+def test_equality_of_long_sources(nbytes: int, tmp_path: Path) -> None:
+    """Long sources are equal only if each byte is, at the start and at the end of what is compared at a time, too."""
+    data = random.Random(nbytes).randbytes(nbytes)
+    (tmp_path / "weights").write_bytes(data)
+    span = FileSpan(File.open(tmp_path / "weights"), 0, nbytes)
+    halves = Concat.of(Literal(data[: nbytes // 2]), Transform("same", 1, 1, bytes).of(Literal(data[nbytes // 2 :])))
+    assert span == Literal(data) == halves == span
+    for place in {0, COMPARE_BYTES - 1, COMPARE_BYTES, nbytes - 1}:
+        if place < nbytes:
+            other = Literal(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+            assert span != other
+            assert other != halves
 
 
 def test_same_place_is_equal_without_reading(tmp_path: Path) -> None:
