@@ -440,7 +440,6 @@ def test_all_refusals_are_collected() -> None:
         (one("sign", 13, "Cast", {"x": np.array([-1], np.int8)}, to=13), "INT8, which may be negative, to UINT64"),
         (one("wide_shift", 11, "BitShift", {"x": np.array([1], np.uint64)}, "x x", direction="LEFT"), "UINT64"),
         (one("wide_not", 18, "BitwiseNot", {"x": np.array([1], np.uint32)}), "UINT32"),
-        (one("scales", 10, "Resize", {"x": floats(1, 1, 4, 4), "s": float32(1, 1, 2, 2)}), "has scales that are known"),
         (one("reverse", 10, "ReverseSequence", {"x": floats(2, 2, 2), "n": int64(1, 2)}, batch_axis=0, time_axis=2),
          "time axis 2"),
         (one("same_lower", 11, "AveragePool", {"x": floats(1, 1, 4)}, kernel_shape=[3], strides=[2],

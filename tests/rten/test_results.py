@@ -209,8 +209,36 @@ CASES = {
                                  {"x": F([[1], [-1], [-2]]), "s": F([[1, 3]])}),
     "softmax_of_nothing": ("g (float[3,0] x) => (float[3,0] y) { y = LogSoftmax<axis=0>(x) }",
                            {"x": np.zeros((3, 0), F)}),
+    "indices_between_integers": ("""g (float[5] x) => (float[A,B] y) <float d = {3}, float[2] v = {0, 1}>
+        { y = OneHot(x, d, v) }""", {"x": F([0.5, 2, -0.5, -1, 1.75])}),
+    "variance_of_large_numbers": ("g (float[1,1,1,4] x) => (float[A,B,C,D] y) { y = MeanVarianceNormalization(x) }",
+                                  {"x": F([1000, 1000.01, 1000.5, 1001]).reshape(1, 1, 1, 4)}),
+    **{
+        f"local_responses_of_no_{name}": ("g (float[N,C,H,W] x) => (float[A,B,D,E] y) { y = LRN<size=3>(x) }",
+                                          {"x": np.zeros(dims, F)})
+        for name, dims in {"rows": (1, 2, 0, 4), "channels": (1, 0, 3, 4)}.items()
+    },
+    "mean_of_padding_alone": ("""g (float[1,1,H] x) => (float[A,B,C] y)
+        { y = AveragePool<kernel_shape=[2], pads=[1, 1], dilations=[2]>(x) }""", {"x": F([[[7]]])}),
+    "first_axis_by_sizes_of_the_run": ("""g (float[A,B,C] x, int64[3] s) => (float[D,E,G] y)
+        { y = Resize<mode="nearest">(x, "", "", s) }""",
+                                       {"x": np.arange(12, dtype=F).reshape(3, 4, 1), "s": np.array([2, 6, 2])}),
+    "scale_that_keeps_the_size": ("""g (float[1,1,H,1] x) => (float[A,B,C,D] y) <float[4] s = {1, 1, 1.25, 1}>
+        { y = Resize<mode="nearest">(x, "", s) }""", {"x": np.arange(3, dtype=F).reshape(1, 1, 3, 1)}),
+    "scale_that_changes_the_size": ("""g (float[1,1,H,1] x) => (float[A,B,C,D] y) <float[4] s = {1, 1, 1.25, 1}>
+        { y = Resize<mode="linear">(x, "", s) }""", {"x": np.arange(6, dtype=F).reshape(1, 1, 6, 1)}),
+    "old_scales_of_the_run": ("g (float[1,1,H,W] x, float[4] s) => (float[A,B,C,D] y) { y = Resize(x, s) }",
+                              {"x": np.arange(20, dtype=F).reshape(1, 1, 4, 5), "s": F([1, 1, 1.5, 0.6])}),
+    "old_scales_both_ways": ("""g (float[1,1,4,5] x) => (float[A,B,C,D] y) <float[4] s = {1, 1, 0.6, 1.5}>
+        { y = Resize(x, s) }""", {"x": np.arange(20, dtype=F).reshape(1, 1, 4, 5)}),
 }  # fmt: skip
 OLD = {
+    "variance_of_large_numbers": 13,
+    "local_responses_of_no_rows": 13,
+    "local_responses_of_no_channels": 13,
+    "mean_of_padding_alone": 19,
+    "old_scales_of_the_run": 10,
+    "old_scales_both_ways": 10,
     "softmax_of_nothing": 11,
     "hardmax_of_a_vector": 13,
     "old_bounds": 10,
@@ -243,6 +271,34 @@ def test_results_are_those_of_onnxruntime(name, runtime, tmp_path):
     kinds = {value.name: value.type.tensor_type.elem_type for value in raised.graph.input}
     given = {key: held(feeds[key]).astype(onnx.helper.tensor_dtype_to_np_dtype(kind)) for key, kind in kinds.items()}
     assert not difference(results, run_in_onnxruntime(raised, given))
+
+
+QUANTIZED = "<float a = {0.25}, uint8 b = {5}, float c = {%s}, %s d = {%s}, float e = {0.5}, uint8 f = {5}%s>"
+EXACT = {
+    "product": (f"""g (uint8[N] x) => (uint8[N] y) {QUANTIZED % ("0.5", "uint8", "0", ", uint8 w = {3}")}
+        {{ y = com.microsoft.QLinearMul(x, a, b, w, c, d, e, f) }}""", np.arange(256, dtype=U)),
+    "matrices": (f"""g (uint8[N,2] x) => (uint8[N,2] y)
+        {QUANTIZED % ("0.5", "int8", "1", ", int8[2,2] w = {3, 5, -7, 9}")}
+        {{ y = QLinearMatMul(x, a, b, w, c, d, e, f) }}""", np.arange(64, dtype=U).reshape(32, 2)),
+    "convolution": (f"""g (uint8[N,1,2,3] x) => (uint8[N,2,1,2] y)
+        {QUANTIZED.replace("float c", "float[2] c") % ("0.5, 0.75", "int8[2]", "0, 0",
+                                                       ", int8[2,1,2,2] w = {3, 5, -7, 9, 1, 0, 2, 1}")}
+        {{ k = Constant<value = int32[2] {{1, -3}}>() y = QLinearConv(x, a, b, w, c, d, e, f, k) }}""",
+                    np.arange(96, dtype=U).reshape(16, 1, 2, 3)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_exact_forms_take_half_steps_as_onnxruntime_does(name, runtime, tmp_path):
+    """With `exact`, integers are multiplied, and a result between two steps is the one that onnxruntime takes."""
+    text, x = EXACT[name]
+    model = _model(text, 18)
+    model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    source, target = tmp_path / "m.onnx", tmp_path / "m.rten"
+    source.write_bytes(model.SerializeToString())
+    report = formats.convert(source, target, exact=True)
+    assert not difference(run_in_onnxruntime(model, {"x": x}), runtime.run(target, {"x": x}))
+    assert not [loss for loss in report.losses if loss.kind == "deviation"]
 
 
 REFUSED = {
@@ -301,6 +357,9 @@ TOLD = {
     "Resize": """g (float[1, 1, H, 1] x) => (float[1, 1, K, 1] y) <float[4] s = {1, 1, 1.5, 1}> {
         y = Resize<mode="linear">(x, "", s) }""",
     "QuantizeLinear": "g (float[2] x) => (uint8[2] y) <float s = {0.3}, uint8 z = {0}> { y = QuantizeLinear(x, s, z) }",
+    "AveragePool": "g (float[1, 1, N] x) => (float[1, 1, M] y) { y = AveragePool<kernel_shape=[2]>(x) }",
+    "MeanVarianceNormalization": """g (float[1, 1, 2, 1] x) => (float[1, 1, 2, 1] y)
+        { y = MeanVarianceNormalization(x) }""",
     "DynamicQuantizeLinear": "g (float[2] x) => (uint8[2] y, float s, uint8 z) { y, s, z = DynamicQuantizeLinear(x) }",
 }
 
@@ -320,6 +379,7 @@ NOT_TOLD = {
     "mean": "g (float[2, N] x) => (float[N] y) <int64[1] a = {0}> { y = ReduceMean<keepdims=0>(x, a) }",
     "sum": "g (float[2, N] x) => (float[2] y) <int64[1] a = {1}> { y = ReduceSum<keepdims=0>(x, a) }",
     "cast": "g (int64[2] x) => (int32[2] y) { a = Cast<to=1>(x) y = Cast<to=6>(a) }",
+    "pool": "g (float[1, 1, N] x) => (float[1, 1, M] y) { y = AveragePool<kernel_shape=[2], pads=[0, 1]>(x) }",
     "product": "g (uint8[2] x) => (int32 y) { a = Cast<to=6>(x) y = ReduceProd<keepdims=0>(a) }",
     "resize": """g (float[1, 1, H, 1] x) => (float[1, 1, K, 1] y) <float[4] s = {1, 1, 2, 1}> {
         y = Resize<mode="nearest">(x, "", s) }""",

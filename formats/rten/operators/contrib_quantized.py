@@ -68,6 +68,7 @@ def _operand(context: Context, place: int, axis: int = 1) -> str:
 
 def _quantized(context: Context, value: str, place: int) -> list[Node]:
     """The nodes whose result is `value`, quantised with the scale and zero point from input `place` on."""
+    quantization.tell_if_exact(context)
     return context.replace(
         context.op(quantization.QuantizeLinear, value, context.input(place), context.optional(place + 1))
     )
@@ -141,7 +142,24 @@ QLinearGlobalAveragePool = OperatorSpec(
     "QLinearGlobalAveragePool", domain=MICROSOFT, rewritings=(unary(pooling.GlobalAveragePool),)
 )
 QLinearLeakyRelu = OperatorSpec("QLinearLeakyRelu", domain=MICROSOFT, rewritings=(unary(activation.LeakyRelu),))
-QLinearMul = OperatorSpec("QLinearMul", domain=MICROSOFT, rewritings=(binary(elementwise.Mul),))
+
+
+def multiply(node: Node, context: Context) -> list[Node] | None:
+    """Write it as Mul of floats. The exact form multiplies integers, adds the zero point and then rounds, as onnxruntime does."""
+    if not context.exact:
+        return binary(elementwise.Mul)(node, context)
+    numbers = []
+    for place in (0, 3):
+        value, zero = context.cast(context.input(place), FLOAT), context.optional(place + 2)
+        numbers.append(context.op(elementwise.Sub, value, context.cast(zero, FLOAT)) if zero else value)
+    factor = quantization.scale_of_product(context, context.input(1), context.input(4), context.input(6))
+    result = context.op(elementwise.Mul, context.op(elementwise.Mul, *numbers), factor)
+    if zero := context.optional(7):
+        result = context.op(elementwise.Add, result, context.cast(zero, FLOAT))
+    return context.replace(quantization.rounded_to(context, result, context.elem_type(context.input(0)) or UINT8))
+
+
+QLinearMul = OperatorSpec("QLinearMul", domain=MICROSOFT, rewritings=(multiply,))
 
 
 QLinearSigmoid = OperatorSpec("QLinearSigmoid", domain=MICROSOFT, rewritings=(unary(activation.Sigmoid),))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from formats.ir.dtypes import FLOAT
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_int, get_ints
-from formats.rten.operators import comparison, elementwise, indexing, pooling, reduction, shape
+from formats.rten.operators import comparison, elementwise, indexing, padding, pooling, reduction, shape, slicing
 from formats.rten.operators.deviations import of_floats
 from formats.rten.operators.rewritings import dropped
 from formats.rten.operators.rules import same, unknown
@@ -240,18 +240,19 @@ LpNormalization = OperatorSpec(
 
 
 def mean_variance_normalization(node: Node, context: Context) -> list[Node] | None:
-    """Write it as (x - mean) / (deviation + 1e-9), as its function in ONNX does."""
+    """Write it as (x - mean) / (deviation + 1e-9), as its function in ONNX does.
+
+    The variance is the mean of squared differences. ONNX's function subtracts two means, which is the same without
+    rounding, but loses all digits if the mean is large.
+    """
     data = context.input(0)
     axes = context.int64([0, 2, 3] if find(node, "axes") is None else get_ints(node, "axes") or ())
-    mean = context.op(reduction.ReduceMean, data, axes, keepdims=1)
-    squared = context.op(elementwise.Mul, mean, mean)
-    variance = context.op(
-        elementwise.Sub,
-        context.op(reduction.ReduceMean, context.op(elementwise.Mul, data, data), axes, keepdims=1),
-        squared,
-    )
+    centred = context.op(elementwise.Sub, data, context.op(reduction.ReduceMean, data, axes, keepdims=1))
+    squares = context.op(elementwise.Mul, centred, centred)
+    variance = context.op(reduction.ReduceMean, squares, axes, keepdims=1)
     deviation = context.op(elementwise.Add, context.op(elementwise.Sqrt, variance), context.scalar(1e-9, like=data))
-    return context.replace(context.op(elementwise.Div, context.op(elementwise.Sub, data, mean), deviation))
+    context.tell("if all numbers are equal, onnxruntime returns NaN, but ONNX and RTen return zero")
+    return context.replace(context.op(elementwise.Div, centred, deviation))
 
 
 MeanVarianceNormalization = OperatorSpec(
@@ -262,13 +263,15 @@ MeanVarianceNormalization = OperatorSpec(
 def lrn(node: Node, context: Context) -> list[Node] | None:
     """Write it with an AveragePool of squares along the channels."""
     data, size = context.input(0), get_int(node, "size", 1)
-    batch, channels = shape.sizes_of(context, data, 0, 1), shape.sizes_of(context, data, 1, 2)
-    places = shape.size_of(context, data, 2, context.known_rank(data))
+    rank, dims = context.known_rank(data), context.dims(data) or ()
+    squares = context.op(elementwise.Mul, data, data)
+    may_be_empty = not all(isinstance(dim, int) and dim > 0 for dim in dims[1:])
+    if may_be_empty:  # RTen stops where a window does not fit, so each axis is one longer
+        squares = context.op(padding.Pad, squares, context.int64([0] * (rank + 1) + [1] * (rank - 1)))
+    batch, channels = shape.sizes_of(context, squares, 0, 1), shape.sizes_of(context, squares, 1, 2)
+    places = shape.size_of(context, squares, 2, rank)
     plane = context.op(
-        shape.Reshape,
-        context.op(elementwise.Mul, data, data),
-        shape.joined(context, batch, context.int64([1]), channels, places),
-        allowzero=1,
+        shape.Reshape, squares, shape.joined(context, batch, context.int64([1]), channels, places), allowzero=1
     )
     before = (size - 1) // 2
     mean = context.op(
@@ -279,7 +282,11 @@ def lrn(node: Node, context: Context) -> list[Node] | None:
         strides=[1, 1],
         count_include_pad=1,
     )
-    whole = context.op(shape.Reshape, mean, context.op(shape.Shape, data), allowzero=1)
+    whole = context.op(shape.Reshape, mean, context.op(shape.Shape, squares), allowzero=1)
+    if may_be_empty:
+        axes = range(1, rank)
+        ends = shape.sizes_of(context, data, 1, rank)
+        whole = context.op(slicing.Slice, whole, context.int64([0 for _ in axes]), ends, context.int64(axes))
     scaled = context.op(elementwise.Mul, whole, context.scalar(get_float(node, "alpha", 1e-4), like=data))
     shifted = context.op(elementwise.Add, scaled, context.scalar(get_float(node, "bias", 1.0), like=data))
     divisor = context.op(elementwise.Pow, shifted, context.scalar(get_float(node, "beta", 0.75), like=data))

@@ -105,6 +105,7 @@ def dilated_pool(node: Node, context: Context) -> list[Node] | None:
     ones = _padded(context, _ones(context, data), counted, 1.0)
     rest = tuple(pad - done for pad, done in zip(pads, counted, strict=True))
     count = _taken(context, elementwise.Sum, _padded(context, ones, rest, 0.0), geometry)
+    count = context.op(elementwise.Max, count, context.scalar(1, like=data))  # the mean of padding alone is zero
     return context.replace(context.op(elementwise.Div, total, count))
 
 
@@ -177,6 +178,19 @@ def _check_room(context: Context, geometry: Window, data: str, pads: tuple[int, 
             raise Refused(f"has a window of {geometry.extent(axis)}, but the padded data has only {room}")
 
 
+def _of_little(node: Node, context: Context) -> str:
+    """Report what runtimes do if the data are smaller than the window, if only the run can tell their size."""
+    geometry, dims = window(node, get_ints(node, "kernel_shape") or ()), context.dims(node.input[0])
+    rank = len(geometry.kernel)
+    if geometry.auto_pad.startswith("SAME"):
+        return ""
+    for axis in range(rank):
+        is_known = dims is not None and isinstance(dims[2 + axis], int)
+        if not is_known and 1 + geometry.pads[axis] + geometry.pads[rank + axis] < geometry.extent(axis):
+            return "if the data are smaller than the window, onnxruntime returns few or no elements, and RTen stops"
+    return ""
+
+
 AveragePool = OperatorSpec(
     "AveragePool",
     Row(
@@ -195,9 +209,16 @@ AveragePool = OperatorSpec(
     faults=(_CEIL,),
     raised=window_raised,
     is_plain=True,
+    unspecified=_of_little,
     onnx=OnnxForm(takes={"dilations": ONES}),
 )
 _LEAST = of_floats("if all numbers are NaN or -inf, RTen returns that, and onnxruntime may return another number")
+
+
+def _max_told(node: Node, context: Context) -> str:
+    return "; ".join(filter(None, [_LEAST(node, context), _of_little(node, context)]))
+
+
 MaxPool = OperatorSpec(
     "MaxPool",
     Row(
@@ -217,7 +238,7 @@ MaxPool = OperatorSpec(
     faults=(_CEIL,),
     raised=window_raised,
     is_plain=True,
-    unspecified=_LEAST,
+    unspecified=_max_told,
     onnx=OnnxForm(takes={"dilations": ONES, "storage_order": (0,)}),
 )
 

@@ -144,8 +144,17 @@ def _divided_out(node: Node, context: Context, target: int) -> list[Node]:
     return context.replace(context.op(casting.Cast, context.op(elementwise.Clip, numbers, *bounds), to=target))
 
 
+_HALF_STEPS: Final = "halfway between two steps, RTen may choose the other one"
+
+
 def _steps_told(node: Node, context: Context) -> str:
-    return "halfway between two steps, RTen may choose the other one"
+    return _HALF_STEPS
+
+
+def tell_if_exact(context: Context) -> None:
+    """Report half steps if an operator has no exact form. Otherwise, the new nodes report them."""
+    if context.exact:
+        context.tell(_HALF_STEPS)
 
 
 def _with_zero_point(node: Node, context: Context, scale: str, target: int) -> list[Node]:
@@ -322,9 +331,43 @@ def dequantized(context: Context, data: str, scale: str, zero: str, axis: int = 
     return context.op(DequantizeLinear, data, scale, zero, axis=axis)
 
 
+def scale_of_product(context: Context, first: str, second: str, result: str) -> str:
+    """Return the factor between a product of quantised numbers and the quantised result, rounded as runtimes do."""
+    import numpy
+
+    held = [context.scope.numbers(name) for name in (first, second, result)]
+    if None in held:
+        return context.op(elementwise.Div, context.op(elementwise.Mul, first, second), result)
+    a, b, c = (numpy.array(numbers, numpy.float32) for numbers in held)
+    ratios = a * b / c
+    return context.array(ratios if ratios.size > 1 else ratios.reshape(()))
+
+
+def rounded_to(context: Context, numbers: str, target: int) -> str:
+    """Round floats to the nearest integers, halves to even ones, and clamp them to a quantised type."""
+    bounds = (context.scalar(limit) for limit in limits(target))
+    return context.cast(context.op(elementwise.Clip, context.op(elementwise.Round, numbers), *bounds), target)
+
+
+def _from_integers(context: Context, total: str, factor: str, zero: str) -> list[Node]:
+    """Scale and round a sum of products of integers, and then add the zero point, as onnxruntime does."""
+    scaled = context.op(elementwise.Round, context.op(elementwise.Mul, context.cast(total, FLOAT), factor))
+    shifted = context.op(elementwise.Add, scaled, context.cast(zero, FLOAT))
+    return context.replace(rounded_to(context, shifted, context.elem_type(zero) or UINT8))
+
+
 def q_linear_conv(node: Node, context: Context) -> list[Node] | None:
-    """Write it as Conv of floats, quantised again."""
+    """Write it as Conv of floats, quantised again. The exact form is ConvInteger."""
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (context.input(place) for place in range(8))
+    if context.exact:
+        trailing = context.int64(range(1, context.known_rank(w) - 1))
+        total = context.copy([x, w, x_zero, w_zero], convolution.ConvInteger)
+        if bias := context.optional(8):
+            total = context.op(elementwise.Add, total, context.op(shape.Unsqueeze, bias, trailing))
+        factor = scale_of_product(context, x_scale, w_scale, y_scale)
+        if context.rank(factor) != 0:
+            factor = context.op(shape.Unsqueeze, factor, trailing)
+        return _from_integers(context, total, factor, y_zero)
     inputs = [dequantized(context, x, x_scale, x_zero), dequantized(context, w, w_scale, w_zero, axis=0)]
     if context.optional(8):
         unit = context.op(elementwise.Mul, x_scale, w_scale)
@@ -336,8 +379,12 @@ QLinearConv = OperatorSpec("QLinearConv", dims=unknown, elements=(of_input(7),),
 
 
 def q_linear_matmul(node: Node, context: Context) -> list[Node] | None:
-    """Write it as MatMul of floats, quantised again."""
+    """Write it as MatMul of floats, quantised again. The exact form is MatMulInteger."""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = (context.input(place) for place in range(8))
+    if context.exact and context.rank(a_scale) == 0:
+        total = context.op(matrix.MatMulInteger, a, b, a_zero, b_zero)
+        return _from_integers(context, total, scale_of_product(context, a_scale, b_scale, y_scale), y_zero)
+    tell_if_exact(context)
     left = dequantized(context, a, a_scale, a_zero, axis=-2)
     right = dequantized(context, b, b_scale, b_zero, axis=-1)
     return context.replace(context.op(QuantizeLinear, context.op(matrix.MatMul, left, right), y_scale, y_zero))

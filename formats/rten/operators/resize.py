@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from formats.ir.dtypes import FLOAT, INT32, numpy_dtype
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_ints, get_string
-from formats.rten.operators import elementwise, indexing, reduction, shape, slicing
+from formats.rten.operators import comparison, elementwise, indexing, reduction, shape, slicing
 from formats.rten.operators.deviations import of_floats
 from formats.rten.operators.interpolation import Axis
 from formats.rten.operators.rules import normalize, unknown
@@ -78,20 +78,19 @@ def resize_10(node: Node, context: Context) -> list[Node] | None:
     """In operator set 10, Resize had no attributes for coordinates and rounding."""
     if context.version >= 11:
         return None
-    scales = context.input(1)
+    data, scales = context.input(0), context.input(1)
     factors = context.scope.numbers(scales)
-    if factors is None:
-        if get_string(node, "mode", "nearest") == "nearest":
-            raise Refused("has scales that are known only when the model runs", "make them constant")
-        factors = []
-    shrinks = any(factor < 1 for factor in factors)
-    if shrinks and any(factor > 1 for factor in factors):
-        raise Refused("enlarges one axis and shrinks another", "convert the model to operator set 11 or newer")
-    return context.changed(
-        [context.input(0), "", scales],
-        coordinate_transformation_mode="asymmetric",
-        nearest_mode="ceil" if shrinks else "floor",
-    )
+    mode = get_string(node, "mode", "nearest") or "nearest"
+    modes = {"mode": mode, "coordinate_transformation_mode": "asymmetric"}
+    shrinks = factors is None or any(factor < 1 for factor in factors)
+    grows = factors is None or any(factor > 1 for factor in factors)
+    if mode == "nearest" and shrinks and grows:
+        one = context.scalar(1.0)
+        more, less = (context.op(operator, scales, one) for operator in (elementwise.Max, elementwise.Min))
+        if factors is not None:
+            more, less = (context.array([limit(factor, 1.0) for factor in factors]) for limit in (max, min))
+        data, scales = context.op(Resize, data, "", more, nearest_mode="floor", **modes), less
+    return context.replace(context.op(Resize, data, "", scales, nearest_mode="ceil" if shrinks else "floor", **modes))
 
 
 def _scales(context: Context) -> str:
@@ -183,7 +182,8 @@ def _is_native(node: Node, context: Context, axes: list[Axis] | None) -> bool:
         return False
     if certain and min(certain) < len(axes) - NATIVE_AXES:
         return False
-    if has_scales and len(axes) > NATIVE_AXES and axes[0].scale is None:  # any axis may have one
+    is_open = axes[0].scale is None if has_scales else context.scope.contents_of(context.optional(3)) is None
+    if is_open and len(axes) > NATIVE_AXES:  # any axis may change
         return False
     if is_aligned:  # needs no scale
         is_nearest = get_string(node, "mode", "nearest") == "nearest"
@@ -215,6 +215,25 @@ def _line(context: Context, place: int, rank: int, axis: Axis, ratio: str) -> Li
     return Line(before, after, scale, context.scalar(axis.start), context.scalar(axis.end))
 
 
+def _is_kept(context: Context, axes: list[Axis], ratio: str) -> str:
+    """Whether no size changes, as a value; empty if a scale moves no elements of data that keep their sizes.
+
+    Runtimes copy such data, whatever the scales.
+    """
+    resized = [(place, axis) for place, axis in enumerate(axes) if axis.is_resized]
+    changes = [isinstance(axis.before, int) and isinstance(axis.after, int) and axis.before != axis.after
+               for _, axis in resized]  # fmt: skip
+    has_ratio = bool(ratio or _scales(context))
+    if any(changes) or not has_ratio or all(axis.scale and axis.scale == int(axis.scale) for _, axis in resized):
+        return ""
+    lines = [_line(context, place, len(axes), axis, ratio) for place, axis in resized]
+    same = [context.op(comparison.Equal, line.before, line.after) for line in lines]
+    found = same[0]
+    for other in same[1:]:
+        found = context.op(comparison.And, found, other)
+    return found
+
+
 def _written_out(node: Node, context: Context, axes: list[Axis], ratio: str = "") -> list[Node]:
     """Each axis in turn gathered from, or multiplied with a matrix."""
     kernel, rank, value = kernel_of(node), len(axes), get_float(node, "extrapolation_value")
@@ -222,15 +241,16 @@ def _written_out(node: Node, context: Context, axes: list[Axis], ratio: str = ""
     data, fixed, samplers = context.input(0), {}, {}
     if _is_copy(axes) and not kernel.is_cropping:
         return context.replace(data)
+    is_kept = "" if kernel.is_cropping else _is_kept(context, axes, ratio)
     for place, axis in enumerate(axes):
         is_whole = not kernel.is_cropping or (is_region_known and (axis.start, axis.end) == (0, 1))
         if not axis.is_resized and is_whole:
             continue
         is_known = isinstance(axis.before, int) and isinstance(axis.after, int)
-        if is_known and (is_region_known or not kernel.is_cropping):
+        if is_known and not is_kept and (is_region_known or not kernel.is_cropping):
             data, fixed[place] = resized_along(context, data, place, rank, axis, kernel), axis
         else:
-            samplers[place] = Sampler(context, kernel, _line(context, place, rank, axis, ratio))
+            samplers[place] = Sampler(context, kernel, _line(context, place, rank, axis, ratio), is_kept)
             data = samplers[place].along(data, place, rank)
     if kernel.is_cropping:
         data = extrapolated(context, data, [fixed.get(place, Axis(1, 1, 1)) for place in range(rank)], value)

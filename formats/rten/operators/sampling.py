@@ -47,10 +47,12 @@ def ratio_of(context: Context, number: str, divisor: str) -> str:
 class Sampler:
     """Makes the nodes that resize a value along one axis."""
 
-    def __init__(self, context: Context, kernel: Kernel, line: Line) -> None:
+    def __init__(self, context: Context, kernel: Kernel, line: Line, is_kept: str = "") -> None:
+        """`is_kept` is a truth value of the run: elements stay where they are, whatever the scale."""
         self.context = context
         self.kernel = kernel
         self.line = line
+        self.is_kept = is_kept
         self.zero, self.half, self.one = (context.scalar(number) for number in (0.0, 0.5, 1.0))
         self.last = self._op(elementwise.Sub, line.before, self.one)
         self.places = context.op(creation.Range, self.zero, line.after, self.one)
@@ -68,6 +70,10 @@ class Sampler:
 
     def positions(self) -> str:
         """The coordinate in the input of each output."""
+        found = self._moved()
+        return self._op(comparison.Where, self.is_kept, self.places, found) if self.is_kept else found
+
+    def _moved(self) -> str:
         coordinates, line = self.kernel.coordinates, self.line
         if coordinates == "asymmetric":
             return divided(self.context, self.places, line.scale)
@@ -121,6 +127,7 @@ class Sampler:
         return total
 
     def _nearest(self) -> str:
+        tell_centre(self.context, self.kernel)
         found, rounding = self.positions(), self.kernel.rounding
         if rounding == "floor":
             return self._op(elementwise.Floor, found)
@@ -232,10 +239,17 @@ def extrapolated(context: Context, data: str, axes: list[Axis], value: float) ->
     return data
 
 
+def tell_centre(context: Context, kernel: Kernel) -> None:
+    """Report coordinates that runtimes do not round in the same way."""
+    if kernel.coordinates == "half_pixel_symmetric":
+        context.tell("halfway between two elements, onnxruntime may choose the other one")
+
+
 def resized_along(context: Context, data: str, place: int, rank: int, axis: Axis, kernel: Kernel) -> str:
     """One axis resized; its sizes are known."""
     context.check_size(*axis.sizes)
     if kernel.mode == "nearest":
+        tell_centre(context, kernel)
         return context.op(indexing.Gather, data, context.int64(indices(axis, kernel)), axis=place)
     context.tell(SPREAD)
     weights = weight_matrix(axis, kernel)
