@@ -145,7 +145,7 @@ QLinearLeakyRelu = OperatorSpec("QLinearLeakyRelu", domain=MICROSOFT, rewritings
 
 
 def multiply(node: Node, context: Context) -> list[Node] | None:
-    """Write it as Mul of floats. The exact form multiplies integers, adds the zero point and then rounds, as onnxruntime does."""
+    """Write it as Mul of floats. The exact form multiplies integers, and rounds after it adds the zero point."""
     if not context.exact:
         return binary(elementwise.Mul)(node, context)
     numbers = []
