@@ -142,11 +142,16 @@ def web_server(folder: Path) -> Iterator[WebServer]:
 
 @dataclass
 class S3Server:
-    """moto's S3, behind a door that counts and can fail: `fault` gives a status for a request, or None."""
+    """moto's S3, behind a door that counts and can fail.
+
+    `fault` gives a status for a request that is not done, or None. A request that `loses` says so of is done, but its
+    answer says that the server failed.
+    """
 
     port: int = 0
     requests: list[Asked] = field(default_factory=list)
     fault: Callable[[int, Asked], int | None] | None = None
+    loses: Callable[[Asked], bool] | None = None
 
     @property
     def options(self) -> dict[str, Any]:
@@ -183,9 +188,14 @@ def s3_server() -> Iterator[S3Server]:
             number = len(state.requests)
             status = state.fault(number, asked) if state.fault else None
             state.requests.append(asked)
-        if status is not None:
+        if status is None and state.loses and state.loses(asked):
+            status = 500
+            b"".join(application(environ, lambda *_: lambda _: None))
+        elif status is not None:
             environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-            body = b"<?xml version='1.0'?><Error><Code>Fault</Code><Message>on purpose</Message></Error>"
+        if status is not None:
+            code = {500: "InternalError", 503: "SlowDown"}.get(status, "Fault")
+            body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>on purpose</Message></Error>".encode()
             start_response(f"{status} Fault", [("Content-Length", str(len(body))), ("Content-Type", "text/xml")])
             return [body]
         body = b"".join(application(environ, start_response))

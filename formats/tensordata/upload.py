@@ -12,6 +12,7 @@ import os
 import tempfile
 from contextlib import suppress
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
@@ -20,6 +21,8 @@ from formats.errors import FormatError, UnsupportedError
 from formats.tensordata.address import WEB, Address
 from formats.tensordata.attempts import attempt
 from formats.tensordata.engine import Result, execute
+from formats.tensordata.file import File
+from formats.tensordata.remote import PART_BYTES, RemoteFile
 from formats.tensordata.stores import ChangedError, filesystem_of
 
 if TYPE_CHECKING:
@@ -61,16 +64,36 @@ class _Upload(NamedTuple):
         if self.exists():
             raise self.in_the_way()
 
-    def put(self, path: str, *, creates: bool = False) -> None:
-        """Put the complete file at `path` of the store.
+    def put(self, path: str, *, creates: bool = False) -> bool:
+        """Put the complete file at `path` of the store; return whether it is certainly this upload that did it.
 
-        Raises: FileExistsError if something is there that must not be replaced.
+        If the answer to a request is lost, a repeated request fails: the file is there already, or its parts are no
+        longer there. So after such an error, the bytes at `path` decide.
+
+        Raises: FileExistsError if something else is there that must not be replaced.
         """
         mode = {"mode": "create"} if creates and self.address.scheme in CREATES else {}
         try:
             attempt(self.address, lambda: self.fs.put_file(str(self.local), path, **mode))
-        except (ChangedError, FileExistsError):  # a condition of the request does not hold
+        except (ChangedError, FileExistsError, FileNotFoundError) as error:
+            if self.is_at(path):
+                return False
+            if isinstance(error, FileNotFoundError):
+                raise
             raise self.in_the_way() from None
+        return True
+
+    def is_at(self, path: str) -> bool:
+        """Whether `path` of the store has the bytes of the file; not if it cannot be read."""
+        address = self.address if path == self.path else self.address.with_name(path.rpartition("/")[2])
+        try:
+            mine, there = File.open(self.local), RemoteFile(address)
+            return mine.nbytes == there.nbytes and all(
+                there.pread(start, stop - start) == mine.pread(start, stop - start)
+                for start, stop in pairwise((*range(0, mine.nbytes, PART_BYTES), mine.nbytes))
+            )
+        except (OSError, FormatError):
+            return False
 
     def take(self, path: str) -> None:
         """Put the object at `path` of the store in its place; a store that can only copy also keeps it at `path`."""
@@ -133,23 +156,30 @@ def _create(uploads: Sequence[_Upload], *, creates: bool, removes: bool) -> None
     Raises: what the store raises, with what could not be removed.
     """
     done: list[_Upload] = []
+    doubtful: list[_Upload] = []
     try:
         for upload in uploads:
             done.append(upload)  # a part of it may be there whatever becomes of it
-            _put_whole(upload, creates=creates)
+            if not _put_whole(upload, creates=creates):
+                doubtful.append(done.pop())
     except BaseException as error:
         if isinstance(error, FileExistsError):
             done.pop()  # somebody else's
         if removes:
             _take_back(done, error)
+        if doubtful:
+            names = ", ".join(str(upload.address) for upload in doubtful)
+            _tell(error, f"and stays, because another program may have written the same: {names}")
         raise
 
 
-def _put_whole(upload: _Upload, *, creates: bool) -> None:
-    """Put the file in its place; if the store can do that, nobody sees it there before it is complete."""
+def _put_whole(upload: _Upload, *, creates: bool) -> bool:
+    """Put the file in its place, and return whether it is certainly this upload that did it.
+
+    If the store can do that, nobody sees the file before it is complete.
+    """
     if upload.address.protocols[0] in WHOLE_AT_ONCE:
-        upload.put(upload.path, creates=creates)
-        return
+        return upload.put(upload.path, creates=creates)
     hidden = _hidden(upload)
     try:
         upload.put(hidden)
@@ -160,6 +190,7 @@ def _put_whole(upload: _Upload, *, creates: bool) -> None:
         with suppress(OSError, FormatError):
             upload.remove(hidden)
         raise
+    return True
 
 
 def _replace(uploads: Sequence[_Upload], there: Sequence[_Upload]) -> None:

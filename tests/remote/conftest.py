@@ -47,7 +47,7 @@ def s3(s3_of_session: S3Server) -> Iterator[S3Server]:
     server.fs.mkdir(server.bucket)
     server.forget()
     yield server
-    server.fault = None
+    server.fault = server.loses = None
 
 
 @pytest.fixture

@@ -261,20 +261,142 @@ def test_replacements_that_fail(s3: S3Server, digits: Path, number: int) -> None
     assert formats.compare(address, digits, **options).equal
 
 
-def test_retries_of_s3(s3: S3Server, digits: Path, tmp_path: Path) -> None:
-    """A store that is busy is asked again, and an error of it says what it was."""
+def test_refusals_of_s3(s3: S3Server, digits: Path) -> None:
+    """A store that refuses is not asked again, and the error has no secret in it."""
     formats.convert(digits, f"s3://{s3.bucket}/m.onnx", storage_options=s3.options)
-    options = {**s3.options, "config_kwargs": {"retries": {"max_attempts": 0}}}
-    count = [0]
+    s3.fault = lambda _, asked: 403 if asked.method == "GET" else None
+    s3.forget()
+    with pytest.raises(PermissionError) as caught:
+        formats.load(f"s3://{s3.bucket}/m.onnx", storage_options=s3.options, retries=3)
+    assert "testing-secret" not in str(caught.value) + repr(caught.value)
+    assert 1 == sum(asked.method == "GET" for asked in s3.requests)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Storage options with which botocore and s3fs make no request twice."""
+    s3fs = pytest.importorskip("s3fs")
+    monkeypatch.setattr(s3fs.S3FileSystem, "retries", 1)
+    return {"config_kwargs": {"retries": {"max_attempts": 0}}, "skip_instance_cache": True}
+
+
+@pytest.mark.parametrize("status", [500, 503])
+@pytest.mark.parametrize("retries", [2, 0])
+def test_retries_of_s3(
+    s3: S3Server, digits: Path, tmp_path: Path, impatient: dict[str, Any], status: int, retries: int
+) -> None:
+    """A store that is busy, as `SlowDown` says, is asked again, with any kind of request, unless nobody wants that."""
+    address, options = f"s3://{s3.bucket}/m.onnx", {**s3.options, **impatient}
+    formats.convert(digits, f"s3://{s3.bucket}/old.onnx", storage_options=s3.options)
+    failed: set[tuple[object, ...]] = set()
 
     def fault(_: int, asked: Asked) -> int | None:
-        count[0] += 1
-        return 403 if asked.method == "GET" and count[0] < 100 else None
+        kind = (asked.method, asked.path, asked.range)
+        is_first = kind not in failed
+        failed.add(kind)
+        return status if is_first else None
 
     s3.fault = fault
-    with pytest.raises(PermissionError) as caught:
-        formats.load(f"s3://{s3.bucket}/m.onnx", storage_options=options, retries=3)
-    assert "testing-secret" not in str(caught.value) + repr(caught.value)
+    given = {"storage_options": options, "retries": retries}
+    if not retries:
+        with pytest.raises(formats.RemoteError, match="the store failed"):
+            formats.convert(f"s3://{s3.bucket}/old.onnx", tmp_path / "out.onnx", **given)
+        with pytest.raises(formats.RemoteError, match="the store failed"):
+            formats.convert(digits, address, **given)
+        s3.fault = None
+        assert ["old.onnx"] == names(f"s3://{s3.bucket}", **s3.options)
+        assert not (tmp_path / "out.onnx").exists()
+        return
+    formats.convert(f"s3://{s3.bucket}/old.onnx", address, external_data=True, size_threshold=0, **given)
+    assert {"HEAD", "GET", "PUT"} <= {str(kind[0]) for kind in failed}
+    s3.fault = None
+    assert formats.compare(address, digits, **given).equal
+
+
+def test_an_answer_that_is_lost(s3: S3Server, digits: Path, impatient: dict[str, Any]) -> None:
+    """If a file was uploaded but the answer was lost, the repeated request finds it, and that is no error."""
+    address, options = f"s3://{s3.bucket}/m.onnx", {**s3.options, **impatient}
+    lost: list[str] = []
+
+    def loses(asked: Asked) -> bool:
+        first = asked.method == "PUT" and asked.path not in lost
+        lost.extend([asked.path] if first else [])
+        return first
+
+    s3.loses = loses
+    s3.forget()
+    formats.convert(digits, address, external_data=True, size_threshold=0, storage_options=options)
+    assert 2 == len(lost)
+    assert 4 == sum(asked.method == "PUT" for asked in s3.requests)  # the second ones were refused
+    s3.loses = None
+    assert formats.compare(address, digits, storage_options=options).equal
+    with pytest.raises(FileExistsError):
+        formats.convert(digits, address, storage_options=options)
+
+
+def test_an_object_that_somebody_else_puts_there(s3: S3Server, digits: Path, impatient: dict[str, Any]) -> None:
+    """What another program puts to the place of an upload stays, and so does data that may be its."""
+    address, options = f"s3://{s3.bucket}/m.onnx", {**s3.options, **impatient}
+    path = f"{s3.bucket}/m.onnx"
+
+    def loses(asked: Asked) -> bool:
+        if asked.method != "PUT" or "HTTP_IF_NONE_MATCH" not in asked.headers:
+            return False
+        if asked.path.endswith("m.onnx"):
+            s3.loses = None
+            s3.fs.pipe_file(path, b"of somebody else")
+            return False
+        s3.loses = model
+        return True
+
+    def model(asked: Asked) -> bool:
+        s3.loses = loses if asked.path.endswith("m.onnx.data") else s3.loses
+        return loses(asked) if asked.path.endswith("m.onnx") else False
+
+    s3.loses = loses
+    with pytest.raises(FileExistsError) as caught:
+        formats.convert(digits, address, external_data=True, size_threshold=0, storage_options=options)
+    assert "and stays, because another program may have written the same" in str(caught.value)
+    assert "m.onnx.data" in str(caught.value)
+    assert b"of somebody else" == s3.fs.cat_file(path)
+    assert ["m.onnx", "m.onnx.data"] == names(f"s3://{s3.bucket}", **s3.options)
+
+
+@pytest.mark.parametrize("what", ["nothing", "a part", "the end", "the answer"])
+def test_uploads_in_parts(
+    s3: S3Server, impatient: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, what: str
+) -> None:
+    """A large file goes in parts; after a failure there are none left, and a lost answer is no failure."""
+    monkeypatch.setattr("s3fs.core.calculate_chunksize", lambda *_, **__: 5 * MIB)
+    address, options = f"s3://{s3.bucket}/m.onnx", {**s3.options, **impatient}
+
+    def fault(_: int, asked: Asked) -> int | None:
+        if what == "a part":
+            return 403 if "partNumber=2" in asked.path else None
+        return 403 if asked.method == "POST" and "uploadId" in asked.path else None
+
+    if what in ("a part", "the end"):
+        s3.fault = fault
+    count = [0]
+
+    def loses(asked: Asked) -> bool:
+        is_end = asked.method == "POST" and "uploadId" in asked.path
+        count[0] += is_end
+        return is_end and count[0] == 1
+
+    s3.loses = loses if what == "the answer" else None
+    s3.forget()
+    formats.save(large_model(3, 4 * MIB), tmp_path / "m.onnx")
+    if s3.fault:
+        with pytest.raises(PermissionError):
+            formats.convert(tmp_path / "m.onnx", address, storage_options=options)
+    else:
+        formats.convert(tmp_path / "m.onnx", address, storage_options=options)
+        assert formats.compare(tmp_path / "m.onnx", address, storage_options=options).equal
+    assert 3 <= sum("partNumber" in asked.path for asked in s3.requests)
+    s3.fault = s3.loses = None
+    assert [] == s3.fs.list_multipart_uploads(s3.bucket)
+    assert ([] if what in ("a part", "the end") else ["m.onnx"]) == names(f"s3://{s3.bucket}", **s3.options)
 
 
 def test_credentials(s3: S3Server, digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
