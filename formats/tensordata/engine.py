@@ -199,17 +199,26 @@ def to_bytes(plan: WritePlan, options: EngineOptions | None = None) -> bytes:
     check_plan(plan)
     (file,) = plan.files
     memory = Memory(file.nbytes)
-    transfer(plan, [memory], _with_requests(options or EngineOptions(), source_files_of(plan)))
+    _fill(plan, [memory], options)
     return bytes(memory.buffer)
 
 
 def materialise(sources: Sequence[Source], options: EngineOptions | None = None) -> list[memoryview]:
     """The bytes of each source, read into memory of its own by several threads; writable."""
     targets = [Memory(source.nbytes) for source in sources]
-    files = tuple(_file_in_memory(source) for source in sources)
-    plan = WritePlan(files)
-    transfer(plan, targets, _with_requests(options or EngineOptions(), source_files_of(plan)))
+    _fill(WritePlan(tuple(_file_in_memory(source) for source in sources)), targets, options)
     return [memoryview(target.buffer) for target in targets]
+
+
+def _fill(plan: WritePlan, targets: Sequence[Memory], options: EngineOptions | None) -> None:
+    """Write a plan to memory.
+
+    Raises: TensorDataError if a source was changed meanwhile.
+    """
+    source_files = source_files_of(plan)
+    transfer(plan, targets, _with_requests(options or EngineOptions(), source_files))
+    for source_file in source_files:
+        source_file.check_unchanged()
 
 
 def _file_in_memory(source: Source) -> FilePlan:

@@ -110,6 +110,7 @@ class RemoteFile(File):
         if nbytes < MAPPED_BYTES:
             buffer = bytearray(nbytes)
             self.pread_into(offset, buffer)
+            self.check_unchanged()
             return memoryview(buffer).toreadonly()
         with tempfile.TemporaryFile(prefix="formats-") as copy:
             lock = Lock()
@@ -120,6 +121,7 @@ class RemoteFile(File):
                     copy.write(data)
 
             self._large(offset, nbytes, put)
+            self.check_unchanged()
             copy.flush()
             return memoryview(mmap.mmap(copy.fileno(), nbytes, access=mmap.ACCESS_READ))
 
@@ -207,10 +209,25 @@ class RemoteFile(File):
                 raise store.error(message, is_passing=True)
             return data
 
-        data = attempt(self._address, read)
+        try:
+            data = attempt(self._address, read)
+        except OSError:
+            self._explain_failure(store)
+            raise
         if not store.verifies:
             self._unverified = True
         return data
+
+    def _explain_failure(self, store: Store) -> None:
+        """Raises ChangedError if a request failed because the file was replaced: the new one may lack the range."""
+        if store.verifies:
+            return
+        try:
+            now = attempt(self._address, store.look)
+        except (OSError, FormatError):
+            return
+        if now != self._identity:
+            raise changed(self._address)
 
     def _opened(self) -> Store:
         """The store; for a pickle, it is first asked whether the file is still the same."""

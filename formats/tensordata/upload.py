@@ -35,7 +35,11 @@ if TYPE_CHECKING:
 WHOLE_AT_ONCE = frozenset(
     ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "wasb", "wasbs", "hf", "oss", "oci", "r2", "memory")
 )
-CREATES = frozenset(("s3", "s3a", "gs", "gcs"))  # these stores can refuse to replace an object
+# Stores that can refuse to replace an object, and the keywords of `put_file` for that.
+CREATES: dict[str, dict[str, Any]] = {
+    **{key: {"mode": "create"} for key in ("s3", "s3a", "gs", "gcs")},
+    **{key: {"overwrite": False} for key in ("az", "abfs", "abfss")},
+}
 
 
 class _Upload(NamedTuple):
@@ -72,7 +76,7 @@ class _Upload(NamedTuple):
 
         Raises: FileExistsError if something else is there that must not be replaced.
         """
-        mode = {"mode": "create"} if creates and self.address.scheme in CREATES else {}
+        mode = CREATES.get(self.address.scheme, {}) if creates else {}
         try:
             attempt(self.address, lambda: self.fs.put_file(str(self.local), path, **mode))
         except (ChangedError, FileExistsError, FileNotFoundError) as error:

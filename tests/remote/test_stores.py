@@ -7,10 +7,11 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import fsspec
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 from remote_servers import Asked, S3Server, large_model
 
 import formats
@@ -152,6 +153,63 @@ def test_a_replaced_object_in_memory(memory: str, digits: Path, monkeypatch: pyt
     monkeypatch.setattr(type(fs), "cat_file", replacing)
     with pytest.raises(TensorDataError, match="has changed"):
         formats.load(f"{memory}/m.onnx", retries=0)
+
+
+@pytest.mark.parametrize("count", [1, 9])
+def test_weights_of_a_replaced_object(memory: str, count: int) -> None:
+    """Weights of another object than the one that was opened are never used, whether it is smaller or larger."""
+    address = f"{memory}/m.onnx"
+    formats.save(large_model(4, 9 * MIB), address)
+    model = formats.load(address, retries=0)
+    formats.save(large_model(count, 5 * MIB, nodes=7), address, overwrite=True)
+    assert model.graph is not None
+    for use in (model.graph.initializer[3].numpy, lambda: formats.dumps(model, "onnx")):
+        with pytest.raises(TensorDataError, match="has changed"):
+            use()
+
+
+class ForgetfulStore(MemoryFileSystem):
+    """A store as Google's: it refuses to replace an object with 412, and loses the answer to the first upload."""
+
+    protocol = "gs"
+    store: ClassVar[dict[str, Any]] = {}
+    uploads: ClassVar[list[str]] = []
+    cachable = False
+
+    def put_file(self, lpath: str, rpath: str, callback: Any = None, mode: str = "overwrite", **options: Any) -> None:
+        """Put a file."""
+        self.uploads.append(mode)
+        if mode == "create" and self.exists(rpath):
+            raise Answer(412)
+        super().put_file(lpath, rpath, **options)
+        if len(self.uploads) == 1:
+            raise Answer(503)
+
+
+class Answer(Exception):
+    """The error of a library below fsspec for a status."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"status {code}")
+        self.code = code
+
+
+@pytest.mark.parametrize("retries", [2, 0])
+def test_an_answer_that_other_stores_lose(digits: Path, monkeypatch: pytest.MonkeyPatch, retries: int) -> None:
+    """A 412 after a lost answer is no error if what is there is what was sent; without a retry, nothing is left."""
+    fsspec.register_implementation("gs", ForgetfulStore, clobber=True)
+    ForgetfulStore.store.clear()
+    ForgetfulStore.uploads.clear()
+    if not retries:
+        with pytest.raises(formats.RemoteError, match="status 503"):
+            formats.convert(digits, "gs://bucket/m.onnx", retries=0)
+        assert {} == ForgetfulStore.store
+        return
+    formats.convert(digits, "gs://bucket/m.onnx", retries=retries)
+    assert ["create", "create"] == ForgetfulStore.uploads
+    assert formats.compare(digits, "gs://bucket/m.onnx").equal
+    with pytest.raises(FileExistsError):
+        formats.convert(digits, "gs://bucket/m.onnx")
 
 
 def test_memory_is_not_copied_whole(memory: str, tmp_path: Path) -> None:
