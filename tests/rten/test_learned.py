@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from learned import OPERATORS, Learned, is_same, outcome, reference
-from onnx import helper
+from onnx import helper, numpy_helper
 
 import formats
 from formats.ir.model import Model
@@ -118,6 +118,58 @@ def test_tables_are_not_larger_than_the_model() -> None:
     attributes["classlabels_int64s"] = list(range(classes))
     (refusal,) = legalize(model_of("TreeEnsembleClassifier", ("y", "z"), **attributes)).refusals
     assert refusal.reason == "it has trees whose tables would be larger than the model"
+
+
+def grown(depth: int, trees: int, dtype: type, missing: bool | None) -> dict[str, Any]:
+    """The attributes of as many full trees, in the form of operator set 5; `None` for NaN that differs by the node."""
+    numbers, inner = np.random.default_rng(depth), 2**depth - 1
+    places = np.tile(np.arange(inner), trees)
+    starts = np.repeat(np.arange(trees), inner)
+    is_low = places >= inner // 2  # the children are leaves
+    first = np.where(is_low, (2 * places + 1 - inner) + starts * (inner + 1), 2 * places + 1 + starts * inner)
+    count, leaves = trees * inner, trees * (inner + 1)
+    tracks = numbers.integers(0, 2, count) if missing is None else np.full(count, int(missing))
+    return {
+        "nodes_featureids": numbers.integers(0, 2, count).tolist(),
+        "nodes_splits": numpy_helper.from_array(numbers.normal(size=count).astype(dtype)),
+        "nodes_modes": numpy_helper.from_array(np.zeros(count, np.uint8)),
+        "nodes_truenodeids": first.tolist(),
+        "nodes_falsenodeids": (first + 1).tolist(),
+        "nodes_trueleafs": is_low.astype(int).tolist(),
+        "nodes_falseleafs": is_low.astype(int).tolist(),
+        "nodes_missing_value_tracks_true": tracks.tolist(),
+        "tree_roots": (np.arange(trees) * inner).tolist(),
+        "leaf_targetids": [0] * leaves,
+        "leaf_weights": numpy_helper.from_array(numbers.normal(size=leaves).astype(dtype)),
+        "n_targets": 1,
+        "aggregate_function": 1,
+        "post_transform": 0,
+    }
+
+
+@pytest.mark.parametrize("missing", [False, True, None])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_forests_of_gradient_boosting(
+    dtype: type, missing: bool | None, runtimes: dict[str, Any], tmp_path: Path
+) -> None:
+    """Many full trees, as LightGBM exports them, have tables that are no larger than the model, and are right."""
+    node = helper.make_node("TreeEnsemble", ["x"], ["y"], domain="ai.onnx.ml", **grown(5, 300, dtype, missing))
+    elem_type = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    values = [helper.make_tensor_value_info(name, elem_type, ["N", width]) for name, width in (("x", 2), ("y", 1))]
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 5)]
+    proto = helper.make_model(
+        helper.make_graph([node], "g", values[:1], values[1:]), opset_imports=imports, ir_version=10
+    )
+    source, made = tmp_path / "m.onnx", tmp_path / "m.rten"
+    onnx.save(proto, source)
+    formats.convert(source, made)
+    assert made.stat().st_size < source.stat().st_size
+    feeds = {"x": np.random.default_rng(1).normal(size=(50, 2)).astype(np.float32)}
+    feeds["x"][::7, 0] = np.nan
+    wanted = reference(proto, {"x": feeds["x"].astype(dtype)})
+    assert wanted is not None
+    for runtime in runtimes.values():
+        np.testing.assert_allclose(runtime.run(made, feeds)[0], wanted[0], rtol=1e-5, atol=1e-5)
 
 
 def test_scores_are_those_of_onnxruntime_to_the_last_bit(runtimes: dict[str, Any], tmp_path: Path) -> None:

@@ -267,7 +267,7 @@ def size_of_attributes(node: Node) -> int:
     """About how many bytes the numbers of an ensemble take in the model."""
     size = 0
     for attribute in node.attribute:
-        size += 4 * len(attribute.floats) + sum(len(text) + 2 for text in attribute.strings)
-        size += sum(1 + max(number.bit_length() - 1, 0) // 7 for number in attribute.ints)
+        size += 5 * len(attribute.floats) + sum(len(text) + 2 for text in attribute.strings)
+        size += sum(2 + max(number.bit_length() - 1, 0) // 7 for number in attribute.ints)  # a tag before each
         size += attribute.t.source().nbytes if attribute.t is not None else 0
     return size

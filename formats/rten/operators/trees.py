@@ -1,7 +1,7 @@
 """Ensembles of decision trees as lookups in tables of their nodes, one level of all trees at a time.
 
 A sample has a place in each tree. A level looks up the conditions of the nodes at these places, and moves on to the
-child for the answer; a leaf leads to itself. The numbers in the leaves are added up in the order of the trees, as ONNX
+child for the answer; a place at a leaf stays. The numbers in the leaves are added up in the order of the trees, as ONNX
 Runtime does, so that scores are the same to the last bit, and no label differs.
 
 Spec: ONNX, Operators-ml.md, TreeEnsemble; what it leaves open is as ONNX Runtime computes it.
@@ -64,6 +64,7 @@ class Walk:
         self.constants: dict[str, str] = {}
         self.tree_count = len(self.trees.roots)
         self.modes = sorted(set(self.trees.modes[: self.trees.leaves].tolist()))
+        self.tracks = self.trees.tracks[: self.trees.leaves]
 
     def table(self, values: NDArray[Any], elem_type: int = INT32) -> str:
         """A constant that is looked up.
@@ -77,7 +78,7 @@ class Walk:
 
     def _met(self, value: str, split: str, place: str) -> str:
         """Whether values meet the conditions of the nodes at their places."""
-        context, trees = self.context, self.trees
+        context = self.context
         met = ""
         for mode in self.modes:
             found = context.op(CONDITIONS[mode], value, split)
@@ -87,11 +88,12 @@ class Walk:
                 asked = self._truth(context.op(indexing.Gather, self.constants[MODES[mode]], place, axis=0))
                 found = context.op(comparison.And, asked, found)
             met = context.op(comparison.Or, met, found) if met else found
-        if trees.tracks.any():
-            tracked = self._truth(context.op(indexing.Gather, self.constants["tracks"], place, axis=0))
-            met = context.op(
-                comparison.Or, met, context.op(comparison.And, context.op(comparison.IsNaN, value), tracked)
-            )
+        if self.tracks.any():
+            tracked = context.op(comparison.IsNaN, value)
+            if not self.tracks.all():
+                asked = self._truth(context.op(indexing.Gather, self.constants["tracks"], place, axis=0))
+                tracked = context.op(comparison.And, tracked, asked)
+            met = context.op(comparison.Or, met, tracked)
         return met
 
     def _truth(self, value: str) -> str:
@@ -102,27 +104,30 @@ class Walk:
         import numpy
 
         context, trees = self.context, self.trees
+        inner = slice(trees.leaves)
         self.constants = {
-            "features": self.table(trees.features),
-            "splits": self.table(trees.splits, self.elem_type),
-            "true": self.table(trees.true),
-            "false": self.table(trees.false),
+            "features": self.table(trees.features[inner]),
+            "splits": self.table(trees.splits[inner], self.elem_type),
+            "true": self.table(trees.true[inner]),
+            "false": self.table(trees.false[inner]),
         }
         for mode in self.modes if len(self.modes) > 1 else ():
-            self.constants[MODES[mode]] = self.table(numpy.where(trees.modes == mode, 1, 0))
-        if trees.tracks.any():
-            self.constants["tracks"] = self.table(numpy.where(trees.tracks, 1, 0))
+            self.constants[MODES[mode]] = self.table(numpy.where(trees.modes[inner] == mode, 1, 0))
+        if self.tracks.any() and not self.tracks.all():
+            self.constants["tracks"] = self.table(numpy.where(self.tracks, 1, 0))
+        first, last = context.array(trees.leaves, INT32), context.array(trees.leaves - 1, INT32)
         dims = shape.joined(context, shape.sizes_of(context, data, 0, 1), context.int64([len(trees.roots)]))
         place = context.op(shape.Expand, context.array(trees.roots, INT32), dims)
         for _ in range(trees.depth):
+            node = context.op(elementwise.Min, place, last)  # for a leaf, some node, whose answer is not used
             look = {
-                name: context.op(indexing.Gather, self.constants[name], place, axis=0)
+                name: context.op(indexing.Gather, self.constants[name], node, axis=0)
                 for name in ("features", "splits", "true", "false")
             }
             value = context.op(indexing.GatherElements, data, look["features"], axis=1)
-            met = self._met(value, look["splits"], place)
-            place = context.op(comparison.Where, met, look["true"], look["false"])
-        return context.op(elementwise.Sub, place, context.array(trees.leaves, INT32))
+            child = context.op(comparison.Where, self._met(value, look["splits"], node), look["true"], look["false"])
+            place = context.op(comparison.Where, context.op(comparison.Less, place, first), child, place)
+        return context.op(elementwise.Sub, place, first)
 
     def total(self, data: str, count: int, aggregate: str) -> str:
         """The results of all trees for each target: a row for each sample."""
