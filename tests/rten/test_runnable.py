@@ -357,7 +357,7 @@ def test_operator_set_is_raised_as_a_whole():
     assert "LayerNormalization" not in operators(model)
     (told,) = (loss for loss in found.losses if loss.kind == "opset_version")
     assert not told.matters
-    assert "operator set 18, before of 17" in told.detail
+    assert "operator set 18; the model had 17" in told.detail
     (reduction,) = (node for node in model.graph.node if node.op_type == "ReduceMax")
     assert 2 == len(reduction.input)
 
