@@ -77,7 +77,7 @@ def local_path_of(path: Any) -> Path:
     found = path_of(path)
     kind = "an address" if is_address(found) else "a stream" if is_stream(found) else None
     if kind is not None:
-        raise OptionError(f"{found} is {kind}, and this works on files of this system only")
+        raise OptionError(f"{found} is {kind}, but this works only on local files")
     return found
 
 

@@ -53,7 +53,7 @@ class RaisingOptions:
     pin: Mapping[str, str] | None = option(
         None,
         pairs("NAME=TYPE", "types by name", "input_ids=int64"),
-        "Give an input or output a type that .rten files lack, such as int64; repeat it for each of them.",
+        "Give an input or output a type that .rten files lack, such as int64; repeat the option for each one.",
         panel="Options for .rten as SRC",
     )
 

@@ -145,7 +145,7 @@ def seen_from_here(task: Task, result: JobResult) -> JobResult:
     if isinstance(error, FileNotFoundError):
         if not (_is_seen(job.source) and (is_address(job.destination) or job.destination.absolute().parent.is_dir())):
             return result
-        told = FormatError(f"{result.host or 'a worker'} does not see this; {advice}", path=error.filename)
+        told = FormatError(f"{result.host or 'a worker'} does not see this file; {advice}", path=error.filename)
     elif (
         (report := result.report) is not None
         and not report.dry_run

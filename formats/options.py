@@ -389,7 +389,7 @@ REMOTE = "Options for addresses such as s3://bucket/model.onnx"
 STORAGE = values_by_name("KEY=VALUE", "values by name, as fsspec takes them", "anon=true")
 STORAGE_FLAG = Flag(
     ("--storage-option", "--storage-options"),
-    "Give the store an option, such as anon=true; of one kind of store, such as s3.anon=true; for each of them again.",
+    "Give the store an option, such as anon=true, or s3.anon=true for one kind of store; repeat it for each option.",
     STORAGE.metavar,
     from_text=STORAGE.from_text,
 )

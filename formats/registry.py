@@ -75,7 +75,7 @@ def _key_in_environment(name: str) -> Key:
     return Key.from_environment(name)
 
 
-KEY = Kind("a text, bytes or a `formats.Key`, not empty", _key, keyword_type="Key | str | bytes", secret=True)
+KEY = Kind("text, bytes or a `formats.Key`, and not empty", _key, keyword_type="Key | str | bytes", secret=True)
 KEY_FLAGS = (  # an argument would show the key to other users
     Flag(("--key-file",), "Read the key from FILE, without the line end.", "FILE", from_text=_key_in_file),
     Flag(("--key-env",), "Read the key from an environment variable.", "NAME", from_text=_key_in_environment),
@@ -118,7 +118,10 @@ class ReadOptions:
         None, STORAGE, "Options of the store.", flags=(STORAGE_FLAG,), panel=REMOTE
     )
     retries: int = option(
-        RETRIES, count(0, 100), f"Make a request again N times that fails for now; {RETRIES} by default.", panel=REMOTE
+        RETRIES,
+        count(0, 100),
+        f"Repeat a request that fails temporarily up to N times; {RETRIES} by default.",
+        panel=REMOTE,
     )
 
     def __post_init__(self) -> None:
@@ -193,7 +196,7 @@ class Runtime(NamedTuple):
     def check_name(self, data_file: str) -> None:
         """Raises OptionError if the runtime would not read a file of external data, because of its name."""
         if not self.reads_data_file(data_file):
-            raise OptionError(f"`external_data` is {data_file!r}, where RTen wants a name such as model.onnx.data")
+            raise OptionError(f"`external_data` is {data_file!r}, but RTen needs a name such as model.onnx.data")
 
     def check_data_files(self, plan: WritePlan, alignment: int) -> None:
         """Raises OptionError if the runtime would not read the files of external data of a plan."""
@@ -377,7 +380,7 @@ def for_reading(head: bytes, nbytes: int, path: Path | None, option: str = "form
     )
     if codec is None:
         tried = ", ".join(codec.title for codec in codecs())
-        reason = f"its bytes are none of {tried}" if nbytes else "the file is empty"
+        reason = f"it is not a known kind of file ({tried})" if nbytes else "the file is empty"
         message = f"{reason}; if this is wrong, name the format with `{option}`{_problems()}"
         raise UnknownFormatError(message, path=path)
     return codec

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from formats.companions import ModelFiles, OpenedFiles, OwnFile
     from formats.ir.model import Model
 
-LEFT = "it was of the model that was replaced; remove it where nothing else needs it"
+LEFT = "it belonged to the replaced model; remove it if nothing else needs it"
 
 
 @dataclass(frozen=True, slots=True)

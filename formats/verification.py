@@ -133,7 +133,7 @@ def verify(
         errors += failures
         checked = len(checksums)
         if first is not None and all(checksum.source is not first for checksum in checksums):
-            notes.append(Finding("checksum", "", f"the file tells no checksum of {path_of(original)}"))
+            notes.append(Finding("checksum", "", f"the file has no checksum of {path_of(original)}"))
     return Verification(path, codec.name, len(tensors), checked, read_bytes, tuple(errors), tuple(notes))
 
 

@@ -970,7 +970,7 @@ TENSORS: list[Row] = [
         of(tensor(data_location=number(14, 0), more=EXTERNAL)),
         breaks="Z-7.11",
     ),
-    Row("Z-7.2", "no external_data", of(TENSOR, tensor(places=b"")), "keys of none"),
+    Row("Z-7.2", "no external_data", of(TENSOR, tensor(places=b"")), "keys none"),
     Row("Z-7.2", "no location", placed(ZERO, EIGHT), "it must have location", placed(W)),
     Row("Z-7.2", "unknown key", placed(W, ("checksum", "0")), "'checksum'", placed(W, EIGHT)),
     Row("Z-7.2", "key in other case", placed(W, ("Offset", "0")), "'Offset'", placed(W, ZERO)),

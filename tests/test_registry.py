@@ -58,7 +58,7 @@ def test_content_is_recognised(only, matches: dict[str, Match], path: str | None
 def test_nothing_is_recognised_that_no_codec_claims(only) -> None:  # type: ignore[no-untyped-def]
     """The extension alone does not make a file a model."""
     only([codec("a", Match.NONE)])
-    with pytest.raises(UnknownFormatError, match="its bytes are none of"):
+    with pytest.raises(UnknownFormatError, match="it is not a known kind of file"):
         registry.for_reading(b"text", 4, Path("x.a"))
 
 

@@ -162,8 +162,8 @@ FILE_VERBS = (
         "share",
         """Write the MODELS into one folder as .onnx files that share equal weights.
 
-        What several models have lies in a data file for just these models, what only one has in a file of its own. For
-        encoders and decoders, variants of a model, and LoRA adapters that were merged.
+        Weights of several models are in a data file for exactly these models; each other weight is in the data file of
+        its model. This is useful for encoders and decoders, variants of a model, and merged LoRA adapters.
         """,
         ("MODELS...",),
         share_groups,

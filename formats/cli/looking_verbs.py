@@ -124,7 +124,7 @@ class InspectOptions:
 class RuntimeQuestion:
     """The question to `inspect` about a runtime."""
 
-    runtime: str | None = option(None, RUNTIME, "Say whether RTen's own ONNX loader runs FILE, and what prevents it.")
+    runtime: str | None = option(None, RUNTIME, "Check whether RTen's ONNX loader runs FILE; print what prevents it.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class DiffOptions:
     """What `diff` compares and shows."""
 
     storage: bool = option(False, SWITCH, "Also compare how weights are stored.")
-    limit: int = option(DIFFERENCES, count(), f"Tell N differences; {DIFFERENCES} by default.")
+    limit: int = option(DIFFERENCES, count(), f"Print at most N differences; {DIFFERENCES} by default.")
 
 
 class Seen:
@@ -210,7 +210,7 @@ def _check_one(request: Request, given: dict[str, Any], names: Iterable[str]) ->
     if _is_several(request):
         for name in names:
             if name in given:
-                raise OptionError(f"`{name}` is for one file, and here are several")
+                raise OptionError(f"`{name}` is for one file, but there are several")
 
 
 def _is_several(request: Request) -> bool:

@@ -81,12 +81,12 @@ def inspection_lines(seen: Inspection, tensors: int | str, *, lists_nodes: bool 
         "ir version": "" if seen.ir_version is None else str(seen.ir_version),
         "opsets": _counts({name or "ai.onnx": version for name, version in seen.opsets.items()}, " "),
         "metadata": ", ".join(f"{key}={_part(repr(value))}" for key, value in seen.metadata.items()),
-        "linked to": "" if seen.archive is None else f"{seen.archive}, which has the weights",
+        "linked to": "" if seen.archive is None else f"{seen.archive}, which holds the weights",
         "inputs": ", ".join(f"{value.name}: {value.type}" for value in seen.inputs),
         "outputs": ", ".join(f"{value.name}: {value.type}" for value in seen.outputs),
         "operators": f"{sum(seen.operators.values())} nodes: {_counts(seen.operators, ' x ')}",
         "parameters": f"{seen.parameters:,}" if seen.parameters else "",
-        "alignment": ", ".join(f"{count} at multiples of {alignment}" for alignment, count in seen.alignments.items()),
+        "alignment": ", ".join(_aligned(*entry) for entry in seen.alignments.items()),
     }
     width = max(map(len, facts))
     yield from (f"  {name:{width}}  {value}" for name, value in facts.items() if value)
@@ -204,6 +204,11 @@ def _counts(counts: Mapping[str, int], joint: str) -> str:
     return ", ".join(f"{name}{joint}{count}" for name, count in counts.items())
 
 
+def _aligned(alignment: int, count: int) -> str:
+    tensors = "tensor" if count == 1 else "tensors"
+    return f"{count} {tensors} at multiples of {alignment} byte{'s' * (alignment != 1)}"
+
+
 def _tensor_row(entry: TensorEntry) -> tuple[str, ...]:
     offset = "" if entry.file_offset is None else f"{entry.file_offset:,}"
     dims = f"[{','.join(map(str, entry.dims))}]"  # as in the types of inputs
@@ -251,4 +256,4 @@ def sharing_lines(done: Sharing) -> Iterator[str]:
         yield f"no weights are equal  {after}, {done.seconds:.2f} s"
         return
     saved = f"{in_units(done.saved_nbytes)} less" if done.saved_nbytes > 0 else f"{in_units(-done.saved_nbytes)} more"
-    yield f"{in_units(done.shared_nbytes)} shared: {after} in place of {before}, {saved}, {done.seconds:.2f} s"
+    yield f"{in_units(done.shared_nbytes)} shared: {after} instead of {before}, {saved}, {done.seconds:.2f} s"

@@ -57,7 +57,7 @@ class SeveralOptions:
         aliases=("-j",),
         panel=PANEL,
     )
-    fail_fast: bool = option(False, SWITCH, "Start no other conversion after a failure.", panel=PANEL)
+    fail_fast: bool = option(False, SWITCH, "Do not start more conversions after a failure.", panel=PANEL)
     dask: str | None = option(
         None,
         text("ADDRESS", "the address of a scheduler, or the name of its file"),
@@ -72,7 +72,7 @@ class SeveralOptions:
         settle(self)
         if self.dask is not None and self.jobs:
             raise OptionError(
-                "`dask` and `jobs` exclude each other: a cluster does as many at a time as it has workers"
+                "`dask` and `jobs` exclude each other: each worker of a cluster converts one model at a time"
             )
 
 

@@ -22,9 +22,9 @@ def source_of(text: str) -> Path:
     if text != STREAM:
         return _typed(text)
     if sys.stdin is None:
-        raise OptionError("stdin is closed, so - has no model")
+        raise OptionError("stdin is closed, so no model can be read from -")
     if sys.stdin.isatty():
-        raise OptionError("stdin is a terminal, so - has no model; send one through a pipe, or give a path")
+        raise OptionError("stdin is a terminal, which has no model; send one through a pipe, or give a path")
     return _named(sys.stdin.buffer, "<stdin>")
 
 
@@ -55,7 +55,7 @@ def is_stdout(text: str) -> bool:
 def check_single(arguments: list[str]) -> None:
     """Raises OptionError if - is one of several models."""
     if STREAM in arguments:
-        raise OptionError("- stands for one model, and here are several, or a folder; ./- is a file of that name")
+        raise OptionError("- stands for a single model, but there are several, or a folder; ./- is a file of that name")
 
 
 def _typed(text: str) -> Path:

@@ -61,7 +61,12 @@ def app_of(verbs: Sequence[Verb], perform: Perform, say_version: Callable[[], No
     )
     for verb in verbs:
         app.command(
-            verb.name, cls=command_class(verb), help=verb.summary, epilog=verb.epilog, context_settings=SETTINGS
+            verb.name,
+            cls=command_class(verb),
+            help=verb.summary,
+            short_help=verb.summary.partition("\n")[0],  # typer shortens it otherwise
+            epilog=verb.epilog,
+            context_settings=SETTINGS,
         )(callback(verb, perform, say_version if len(verbs) == 1 else None))
     if len(verbs) > 1:
 

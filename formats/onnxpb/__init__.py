@@ -170,7 +170,7 @@ class OnnxOptions:
     layout: str | None = option(
         None,
         choice("transformers.js"),
-        "Name data files as transformers.js loads them, each small enough for browsers, and tell its setting.",
+        "Name data files as transformers.js loads them, each small enough for browsers, and print their setting.",
         **OUTSIDE,
     )
     link: bool = option(

@@ -228,7 +228,7 @@ def _left_behind(tensor: Tensor, where: str, new_checksum: bool) -> Iterator[Los
         detail = "the checksum of the old data file does not apply to the new one"
         yield Loss("checksum", where, detail, matters=False)
     if any(key.startswith("prepacked_") for key in keys):
-        detail = "what onnxruntime had packed into the old data file is not in the new one; it will pack it again"
+        detail = "weights that onnxruntime prepacked are not in the new data file; it will prepack them again"
         yield Loss("prepacked", where, detail, matters=False)
 
 

@@ -137,8 +137,8 @@ class SafetensorsFile(DataFile):
         start = self.start
         if start - LENGTH_BYTES > MAX_HEADER_BYTES:
             reason = (
-                f"the header of {path.name} needs {start - LENGTH_BYTES:,} bytes, and safetensors reads up to "
-                f"{MAX_HEADER_BYTES:,}; set `max_external_file_size` for more files, or a smaller `alignment`"
+                f"the header of {path.name} needs {start - LENGTH_BYTES:,} bytes, but safetensors reads at most "
+                f"{MAX_HEADER_BYTES:,}; set `max_external_file_size` to write more files, or a smaller `alignment`"
             )
             raise EncodeError(reason, path=path)
         entries = [_metadata(self._shared), *self._entries] if self._shared else self._entries

@@ -63,7 +63,7 @@ def left_behind(plan: WritePlan) -> Iterator[Loss]:
         if path.suffix.lower() in MODELS and path not in models:
             old -= referred(path)
     for name in sorted(old):
-        detail = f"{name} was of the model that is replaced, and stays; remove it where nothing else needs it"
+        detail = f"{name} belonged to the replaced model, and stays; remove it if nothing else needs it"
         yield Loss("left_behind", name, detail, matters=False)
 
 

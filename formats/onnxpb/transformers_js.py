@@ -29,7 +29,7 @@ def names(destination: Path, count: int) -> list[str]:
     if not destination.name.endswith(EXTENSION):
         raise OptionError(f"transformers.js loads models that are called NAME{EXTENSION}, not {destination.name}")
     if count > MAX_FILES:
-        reason = f"there would be {count} data files, and transformers.js loads up to {MAX_FILES}"
+        reason = f"there would be {count} data files, but transformers.js loads at most {MAX_FILES}"
         raise EncodeError(f"{reason}; set a larger `max_external_file_size`", path=destination)
     return [f"{destination.name}_data{f'_{index}' if index else ''}" for index in range(count)]
 
@@ -43,5 +43,5 @@ def losses(files: Iterable[FilePlan]) -> Iterator[Loss]:
     """What is reported of files that no browser loads."""
     for file in files:
         if file.nbytes >= BROWSER_LIMIT_BYTES:
-            detail = f"{file.path.name} has {file.nbytes} bytes, and browsers load files of less than 2 GiB"
+            detail = f"{file.path.name} has {file.nbytes} bytes, but browsers load only files of less than 2 GiB"
             yield Loss("browser_limit", "", detail)

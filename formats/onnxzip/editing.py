@@ -65,7 +65,7 @@ def update(model: Model, path: Path, options: ArchiveOptions, engine: EngineOpti
     to; EncodeError and others as in writing. The archive is as it was then, or as the other process wrote it.
     """
     if engine.dry_run:
-        raise OptionError("`dry_run` is of no use for an update, which changes the archive where it is")
+        raise OptionError("`dry_run` has no effect on an update, which changes the archive in place")
     undo = undo_path(path)
     if undo.exists():
         raise FileExistsError(errno.EEXIST, INTERRUPTED, str(undo))

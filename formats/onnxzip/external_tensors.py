@@ -101,7 +101,7 @@ def _location(tensor: ExternalTensor, places: Mapping[str, str], entries: Mappin
     if len(places) != len(tensor.places) or not places.keys() <= KEYS or "location" not in places:
         keys = ", ".join(repr(key) for key, _ in tensor.places[:9])
         message = (
-            f"external_data has the keys {keys or 'of none'}; it must have location, and may have offset and length, "
+            f"external_data has the keys {keys or 'none'}; it must have location, and may have offset and length, "
             "each once"
         )
         raise ExternalDataError(message, requirement="Z-7.2")

@@ -197,7 +197,7 @@ class Address(_Path):
         return f"Address({str(self)!r})"
 
     def __fspath__(self) -> NoReturn:
-        raise TypeError(f"{self} is an address, which only what reads or converts a model takes")
+        raise TypeError(f"{self} is an address; only functions that read or convert a model accept one")
 
     def _identity(self) -> tuple[object, ...]:
         return self.url, self.storage_options

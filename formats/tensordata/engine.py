@@ -82,7 +82,10 @@ class EngineOptions:
         None, STORAGE, "Options of the store.", flags=(STORAGE_FLAG,), panel=REMOTE
     )
     retries: int = option(
-        RETRIES, count(0, 100), f"Make a request again N times that fails for now; {RETRIES} by default.", panel=REMOTE
+        RETRIES,
+        count(0, 100),
+        f"Repeat a request that fails temporarily up to N times; {RETRIES} by default.",
+        panel=REMOTE,
     )
     capabilities: Capabilities = SYSTEM
 

@@ -280,7 +280,7 @@ def _decoded(content: Any, path: Path) -> Journal:
         raise DecodeError("it has other fields")
     if content["journal"] != VERSION:
         raise DecodeError(
-            f"its version is {content['journal']!r:.40}, and {VERSION} is the version that this program knows"
+            f"its version is {content['journal']!r:.40}, and {VERSION} is the version that this program reads"
         )
     if not isinstance(content["boot"], str) or not isinstance(content["files"], list):
         raise DecodeError("a field has another type")

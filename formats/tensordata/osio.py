@@ -183,7 +183,7 @@ class LocalFile(File):
         """
         if offset < 0 or nbytes < 0 or offset + nbytes > self.nbytes:
             raise TruncatedError(
-                f"needed {nbytes} bytes, the file has {self.nbytes}", path=self.path, file_offset=offset
+                f"needed {nbytes} bytes, but the file has {self.nbytes}", path=self.path, file_offset=offset
             )
         if not nbytes:
             return memoryview(b"")
@@ -277,7 +277,7 @@ class LocalFile(File):
             was = self._identity._replace(device=identity.device)  # its number differs on another machine
             if not was.is_kept_by(identity):
                 os.close(descriptor)
-                raise TensorDataError("this is not the file that the model was read from, unchanged", path=self.path)
+                raise TensorDataError("the file has changed since the model was read from it", path=self.path)
             self._identity, self._descriptor, self._was_pickled = identity, descriptor, False
 
     @contextmanager

@@ -127,7 +127,7 @@ class RemoteFile(File):
 
     def _check_range(self, offset: int, nbytes: int) -> None:
         if offset < 0 or nbytes < 0 or offset + nbytes > self.nbytes:
-            message = f"needed {nbytes} bytes, the file has {self.nbytes}"
+            message = f"needed {nbytes} bytes, but the file has {self.nbytes}"
             raise TruncatedError(message, path=self.path, file_offset=offset)
 
     def _small(self, offset: int, nbytes: int) -> memoryview:
@@ -205,7 +205,7 @@ class RemoteFile(File):
         def read() -> bytes:
             data = store.read(start, stop, self._identity)
             if len(data) != stop - start:
-                message = f"the store sent {len(data)} bytes and not {stop - start}"
+                message = f"the store sent {len(data)} bytes instead of {stop - start}"
                 raise store.error(message, is_passing=True)
             return data
 
@@ -236,7 +236,7 @@ class RemoteFile(File):
                 store = store_of(self._address)
                 found, _ = attempt(self._address, lambda: store.open(0))
                 if found != self._identity:
-                    message = "this is not the file that the model was read from, unchanged"
+                    message = "the file has changed since the model was read from it"
                     raise TensorDataError(message, path=self.path)
                 self._store = store
             return self._store

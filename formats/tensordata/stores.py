@@ -213,7 +213,7 @@ class WebStore(Store):
         if status in (404, 410):
             raise FileNotFoundError(errno.ENOENT, f"the server has no such file ({status})", address)
         if status in (401, 403, 407):
-            raise PermissionError(errno.EACCES, f"the server does not allow to read this ({status})", address)
+            raise PermissionError(errno.EACCES, f"the server does not allow reading this ({status})", address)
         content_range = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
         total = None if content_range is None or content_range[3] == "*" else int(content_range[3])
         if status == 416:
@@ -229,21 +229,21 @@ class WebStore(Store):
             )
         encoding = answer.headers.get("Content-Encoding", "identity").lower()
         if encoding != "identity":
-            raise self.error(f"the server sends the file in the encoding {encoding!r:.40}, though asked not to")
+            raise self.error(f"the server sends the file in the encoding {encoding!r:.40}, which was not requested")
         if status == 200:
             length = answer.headers.get("Content-Length", "")
             nbytes = int(length) if length.isdecimal() else None
             if nbytes is not None and nbytes > WHOLE_BYTES:
                 raise self.error(
-                    f"the server sends no ranges, only the whole file of {nbytes} bytes; with `simplecache::` in front "
-                    "of the address it is copied to this machine first"
+                    f"the server sends no ranges, only the whole file of {nbytes} bytes; put `simplecache::` in front "
+                    "of the address to copy the file to this machine first"
                 )
             return nbytes
         if content_range is None or content_range[1] is None or total is None:
             raise self.error("the server does not tell which range it sends")
         if int(content_range[1]) != start or int(content_range[2]) + 1 != min(stop, total):
             sent = answer.headers["Content-Range"]
-            message = f"asked for the bytes {start} to {stop - 1}, the server sends {sent!r:.80}"
+            message = f"the server sends {sent!r:.80} instead of the bytes {start} to {stop - 1}"
             raise self.error(message, is_passing=True)
         return total
 
@@ -263,7 +263,7 @@ class WebStore(Store):
             raise self.error("the server sends no ranges, and does not tell the size of the file")
         if len(data) != nbytes:
             message = (
-                f"the server sent {len(data)} bytes and not {nbytes}"
+                f"the server sent {len(data)} bytes instead of {nbytes}"
                 if len(data) < nbytes
                 else (f"the server sends more than the {nbytes} bytes it was asked for")
             )

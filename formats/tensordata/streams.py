@@ -144,7 +144,7 @@ class Stream(_Path):
         return False
 
     def __fspath__(self) -> NoReturn:
-        raise TypeError(f"{self} is a stream, which only what reads or converts one model takes")
+        raise TypeError(f"{self} is a stream; only functions that read or convert one model accept one")
 
     def __eq__(self, other: object) -> bool:
         return self is other

@@ -148,7 +148,7 @@ def _upload_of(folder: Path, path: Path, options: EngineOptions) -> _Upload:
     assert isinstance(path, Address), "all files of a model are in one place"
     address = path.with_options(options.storage_options, options.retries)
     if address.protocols[0] in WEB:
-        raise UnsupportedError("a web server takes no files; write to a store or to this machine", path=address)
+        raise UnsupportedError("a web server accepts no files; write to a store or to this machine", path=address)
     if address.protocols[0] in ("simplecache", "filecache", "blockcache"):
         raise UnsupportedError("a cache is for reading; write to the address of the store itself", path=address)
     return _Upload(folder / address.name, address, *filesystem_of(address))

@@ -65,7 +65,7 @@ def contract(
     """
     excused = excused or {}
     if unknown := excused.keys() - {check.__name__ for check in (*OF_CODEC, *OF_MODEL)}:
-        raise ValueError(f"there are no checks {', '.join(sorted(unknown))}")
+        raise ValueError(f"no check is called {', '.join(sorted(unknown))}")
     chosen = [*options] or [codec.options()]
     of_codec = [check for check in OF_CODEC if check.__name__ not in excused]
     checks = [Check(check.__name__, _bound(check, Subject(codec, chosen[0], reading))) for check in of_codec]

@@ -267,8 +267,8 @@ def late(answer: Answer) -> None:
 
 # fault, error, words of it, whether it may pass
 FAULTS = [
-    (status(401), PermissionError, "does not allow to read this", False),
-    (status(403), PermissionError, "does not allow to read this", False),
+    (status(401), PermissionError, "does not allow reading this", False),
+    (status(403), PermissionError, "does not allow reading this", False),
     (status(404), FileNotFoundError, "no such file", False),
     (status(410), FileNotFoundError, "no such file", False),
     (status(400), RemoteError, "answered 400", False),
@@ -441,7 +441,7 @@ def test_what_is_there_instead(web: WebServer) -> None:
 
 def test_a_web_server_takes_no_files(web: WebServer, digits: Path) -> None:
     """Nothing is uploaded to a web server."""
-    with pytest.raises(formats.UnsupportedError, match="takes no files"):
+    with pytest.raises(formats.UnsupportedError, match="accepts no files"):
         formats.convert(digits, web.url("out.onnxz"))
     assert not web.requests
 
@@ -502,4 +502,4 @@ def test_the_command(web: WebServer, model: str, digits: Path, tmp_path: Path) -
     assert "tok-en" not in done.stderr
     done = run("mv", model, str(tmp_path / "x.onnx"))
     assert 2 == done.returncode
-    assert "is an address, and this works on files of this system only" in done.stderr
+    assert "is an address, but this works only on local files" in done.stderr
