@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from graphs import Graph, difference, held, run_in_onnxruntime
+from onnx.reference import ReferenceEvaluator
 
 import formats
 from formats.rten.convert.refusal import RefusalError
@@ -299,6 +300,40 @@ def test_exact_forms_take_half_steps_as_onnxruntime_does(name, runtime, tmp_path
     report = formats.convert(source, target, exact=True)
     assert not difference(run_in_onnxruntime(model, {"x": x}), runtime.run(target, {"x": x}))
     assert not [loss for loss in report.losses if loss.kind == "deviation"]
+
+
+SMALL_FLOATS = [
+    *((getattr(onnx.TensorProto, f"FLOAT{name}"), saturate, "up")
+      for name in ("8E4M3FN", "8E4M3FNUZ", "8E5M2", "8E5M2FNUZ", "4E2M1") for saturate in (1, 0)),
+    *((onnx.TensorProto.FLOAT8E8M0, saturate, mode) for mode in ("up", "down", "nearest") for saturate in (1, 0)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "saturate", "mode"), SMALL_FLOATS)
+def test_casts_to_small_floats_round(kind, saturate, mode, runtime, tmp_path):
+    """All numbers of a type, those between two, their neighbours and what is beyond become what ONNX says, sign too."""
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(kind)
+    found = np.arange(16 if "4_" in dtype.name else 256, dtype=np.uint8).view(dtype).astype(F)
+    found = np.unique(found[np.isfinite(found)])
+    between = (found[1:] + found[:-1]) / 2
+    around = [np.nextafter(array, F(end)) for array in (found, between) for end in (np.inf, -np.inf)]
+    ends = F([0, -0.0, np.inf, 1e-40, 3e-39, 464, 465, 61440, 65504, 3.4e38])
+    x = np.concatenate([found, between, *around, ends])
+    x = np.concatenate([x, -x, F([np.nan])])
+    rounding = f', round_mode="{mode}"' if kind == onnx.TensorProto.FLOAT8E8M0 else ""
+    text = f"""g (float[N] x) => (float[N] y)
+        {{ c = Cast<to={kind}, saturate={saturate}{rounding}>(x) y = Cast<to=1>(c) }}"""
+    model = _model(text, 24)
+    (want,) = ReferenceEvaluator(model).run(None, {"x": x})
+    source, target, back = (tmp_path / f"m{suffix}" for suffix in (".onnx", ".rten", "2.onnx"))
+    source.write_bytes(model.SerializeToString())
+    formats.convert(source, target)
+    (got,) = runtime.run(target, {"x": x})
+    np.testing.assert_array_equal(got, want)
+    is_number = ~np.isnan(want)
+    np.testing.assert_array_equal(np.signbit(got[is_number]), np.signbit(want[is_number]))
+    formats.convert(target, back)
+    np.testing.assert_array_equal(run_in_onnxruntime(onnx.load(back), {"x": x})[0], want)
 
 
 REFUSED = {

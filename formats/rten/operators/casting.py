@@ -21,9 +21,10 @@ from formats.ir.dtypes import (
 from formats.ir.storage import from_numpy
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Interval
-from formats.rten.graph.attributes import find, get_int
-from formats.rten.operators import bits, comparison, elementwise, ranges, shape
+from formats.rten.graph.attributes import find, get_int, get_string
+from formats.rten.operators import bits, comparison, elementwise, ranges, shape, small_floats
 from formats.rten.operators.rules import INDEX_TYPES, of_attribute, same, same_contents
+from formats.rten.operators.small_floats import SMALL_FLOATS
 from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, of_input
 from formats.rten.target import RTEN_0_27
 from formats.rten.types import (
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from formats.rten.convert.value_types import Dims, ValueType
 
 # RTen cuts off bits only for types of eight bits; `rewriting/bits.py` cuts them off before, and truth values are
-# comparisons. Floats of eight bits or fewer would need the rounding of their own type.
+# comparisons. Casts to floats of eight bits or fewer are written as the rounding to their numbers.
 CAST_TYPES: Final = {
     number: name for number, name in VALUE_TYPES.items() if number in FLOATS | INTS | BYTES and number != BOOL
 }
@@ -91,12 +92,21 @@ def _fits(source: int | None, target: int) -> bool:
     return low <= least and greatest <= high
 
 
+def _to_small_floats(node: Node, context: Context, data: str, target: int) -> list[Node]:
+    if context.elem_type(data) == target:
+        return context.replace(context.op(shape.Identity, data))
+    saturate, mode = bool(get_int(node, "saturate", 1)), get_string(node, "round_mode", "up") or "up"
+    return context.replace(small_floats.rounded(context, data, target, saturate, mode))
+
+
 def cast(node: Node, context: Context) -> list[Node] | None:
     """RTen has no BOOL, so that Cast becomes a comparison with zero, and wraps only to eight bits.
 
     For others, the bits are cut off before the cast. The cast then is from DOUBLE: all its numbers count as fitting.
     """
     data, target = context.input(0), get_int(node, "to")
+    if target in SMALL_FLOATS:
+        return _to_small_floats(node, context, data, target)
     if target not in FLOATS | INTS | BYTES:
         raise Refused(f"casts to {type_name(target)}, which RTen does not support")
     source = context.elem_type(data)
@@ -174,7 +184,7 @@ def cast_like(node: Node, context: Context) -> list[Node] | None:
         raise Refused("casts to an unknown type", "infer the model's types first")
     if context.target.is_onnx and target in READ_TYPES and target != BOOL:
         return None
-    return context.replace(context.op(Cast, context.input(0), to=target))
+    return context.replace(context.copy([context.input(0)], Cast, to=target))
 
 
 CastLike = OperatorSpec(

@@ -11,7 +11,17 @@ from formats.ir.model import Graph, ValueInfo
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import find, get_int, get_ints, get_string, make_node
-from formats.rten.operators import activation, control_flow, elementwise, indexing, matrix, padding, shape, slicing
+from formats.rten.operators import (
+    activation,
+    control_flow,
+    elementwise,
+    indexing,
+    matrix,
+    overlaps,
+    padding,
+    shape,
+    slicing,
+)
 from formats.rten.operators.deviations import SPREAD
 from formats.rten.operators.rules import always, unknown
 from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, sizes_field
@@ -263,8 +273,10 @@ def _transposed_pads(
             total = stride * (size - 1) + padding[axis] + extent - asked[-rank + axis]
         else:
             total = padding[axis] + extent - stride  # for any size, it is multiplied by the stride
-        if total < 0:
-            raise Refused("has an output_shape larger than its windows cover", "add output_padding")
+        if total < 0 and not asked:
+            raise Refused("pads by SAME with a stride larger than its window; runtimes give different results for this")
+        if total < 0:  # the output is larger than its windows reach
+            padding, total = (*padding[:axis], padding[axis] - total, *padding[axis + 1 :]), 0
         small, large = total // 2, total - total // 2
         begins.append(small if geometry.auto_pad == "SAME_UPPER" else large)
         ends.append(large if geometry.auto_pad == "SAME_UPPER" else small)
@@ -288,6 +300,35 @@ def _dilated(context: Context, weight: str, geometry: Window) -> str:
 
 _NO_DILATIONS = Fault("ignores the dilations", until=RTEN_0_26)
 _SHARED_BIAS = Fault("adds the bias of the first group to all groups", until=RTEN_0_26)
+
+
+def conv_transpose_of_volumes(node: Node, context: Context) -> list[Node] | None:
+    """Every plane of the data with all planes of the kernel, which become channels; what comes out is added up."""
+    data, weight, bias = context.input(0), context.input(1), context.optional(2)
+    kernel = kernel_shape(node, context)
+    if len(kernel) != VOLUME_AXES:
+        return None
+    geometry = window(node, kernel)
+    pads, more = _transposed_pads(node, context, geometry, data)
+    assert pads is not None
+    flat = [shape.sizes_of(context, data, axis, axis + 1) for axis in range(5)]
+    planes = context.op(shape.Transpose, data, perm=[0, 2, 1, 3, 4])
+    count = context.op(elementwise.Mul, flat[0], flat[2])
+    planes = context.op(shape.Reshape, planes, shape.joined(context, count, flat[1], *flat[3:]), allowzero=1)
+    channels, rest = shape.size_of(context, weight, 1, 3), shape.sizes_of(context, weight, 3, 5)
+    slabs = shape.joined(context, shape.sizes_of(context, weight, 0, 1), channels, rest)
+    attributes = part_of_window(node, geometry, range(1, VOLUME_AXES)) | {"auto_pad": None, "output_shape": None}
+    attributes |= {"pads": [*pads[1:VOLUME_AXES], *pads[VOLUME_AXES + 1 :]], "output_padding": more[1:]}
+    made = context.copy([planes, context.op(shape.Reshape, weight, slabs)], **attributes)
+    rows = shape.sizes_of(context, made, 2, 4)
+    kinds = context.op(elementwise.Div, shape.sizes_of(context, made, 1, 2), context.int64([kernel[0]]))
+    apart = shape.joined(context, flat[0], flat[2], kinds, context.int64([kernel[0]]), rows)
+    made = context.op(shape.Reshape, made, apart, allowzero=1)
+    sizes = kernel[0], geometry.strides[0], geometry.dilations[0]
+    result = overlaps.planes_added_up(context, made, sizes, (pads[0], pads[VOLUME_AXES], more[0]))
+    if bias:
+        result = context.op(elementwise.Add, result, context.op(shape.Unsqueeze, bias, context.int64([1, 2, 3])))
+    return context.replace(result)
 
 
 def conv_transpose(node: Node, context: Context) -> list[Node] | None:
@@ -325,7 +366,7 @@ ConvTranspose = OperatorSpec(
         _KERNEL_IMPLIED,
     ),
     dims=conv_transpose_dims,
-    rewritings=(conv_transpose,),
+    rewritings=(conv_transpose_of_volumes, conv_transpose),
     faults=(_NO_DILATIONS, _SHARED_BIAS),
     raised=convolution_raised,
     onnx=OnnxForm(takes=_KERNEL_IMPLIED),
@@ -352,45 +393,3 @@ def causal_conv_with_state(node: Node, context: Context) -> list[Node] | None:
 CausalConvWithState = OperatorSpec(
     "CausalConvWithState", dims=unknown, elements=(), rewritings=(causal_conv_with_state,)
 )
-
-
-def col2im(node: Node, context: Context) -> list[Node] | None:
-    """Write it as ConvTranspose with kernels that are zero except for a single one."""
-    import numpy
-
-    data = context.input(0)
-    image, block = context.static_ints(context.input(1)), context.static_ints(context.input(2))
-    rank, volume = len(block), prod(block)
-    if not 1 <= rank <= 2:
-        raise Refused(f"has images of {rank} axes; at most two can be converted")
-    channels = context.static_dims(data, 1)[0] // volume
-    context.check_size(channels, volume, volume)
-    dilations = tuple(get_ints(node, "dilations") or (1,) * rank)
-    strides, pads = tuple(get_ints(node, "strides") or (1,) * rank), tuple(get_ints(node, "pads") or (0,) * 2 * rank)
-    extents = [(length - 1) * dilation + 1 for length, dilation in zip(block, dilations, strict=True)]
-    totals = [size + pads[axis] + pads[rank + axis] for axis, size in enumerate(image)]
-    counts = [(total - extent) // stride + 1 for total, extent, stride in zip(totals, extents, strides, strict=True)]
-    beyond = [
-        total - (count - 1) * stride - extent
-        for total, count, stride, extent in zip(totals, counts, strides, extents, strict=True)
-    ]
-    context.tell(SPREAD)
-    kernels = numpy.tile(numpy.eye(volume).reshape(volume, 1, *block), (channels, *(1 for _ in range(rank + 1))))
-    batch = shape.sizes_of(context, data, 0, 1)
-    rows = shape.joined(context, batch, context.int64([channels * volume, *counts]))
-    patches = context.op(shape.Reshape, data, rows, allowzero=1)
-    return context.replace(
-        context.op(
-            ConvTranspose,
-            patches,
-            context.array(kernels, context.elem_type(data) or FLOAT),
-            dilations=dilations,
-            group=channels,
-            output_padding=beyond,
-            pads=pads,
-            strides=strides,
-        )
-    )
-
-
-Col2Im = OperatorSpec("Col2Im", dims=unknown, rewritings=(col2im,))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from formats.rten.convert.refusal import Refused
+from formats.ir.dtypes import FLOAT, INT64
+from formats.ir.model import Graph
+from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import get_int
-from formats.rten.operators import elementwise, indexing, padding, ranges, shape, slicing
+from formats.rten.operators import comparison, control_flow, elementwise, padding, ranges, reduction, shape, slicing
 from formats.rten.operators.rules import normalize, same
 from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature
 from formats.rten.target import RTEN_0_26, Fault
+from formats.rten.types import INT64_MAX
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -18,13 +21,36 @@ if TYPE_CHECKING:
 _FORWARDS = Fault("sums only forwards and inclusively", until=RTEN_0_26)
 
 
+def _sizes_around(context: Context, data: str, axis: str) -> tuple[str, str, str]:
+    """How many elements there are before, along and after an axis, which may be known only when the model runs."""
+    held, rank = context.scope.ints(axis), context.rank(data)
+    if held is not None and rank is not None:
+        place = normalize(held[0], rank)
+        along = shape.sizes_of(context, data, place, place + 1)
+        return shape.size_of(context, data, 0, place), along, shape.size_of(context, data, place + 1, rank)
+    dims, zero, one = context.op(shape.Shape, data), context.int64([0]), context.int64([1])
+    number = context.op(shape.Reshape, context.cast(axis, INT64), one)
+    from_end = context.op(elementwise.Add, number, context.op(shape.Shape, dims))
+    number = context.op(comparison.Where, context.op(comparison.Less, number, zero), from_end, number)
+    after = context.op(elementwise.Add, number, one)
+    parts = ((zero, number), (number, after), (after, context.int64([INT64_MAX])))
+    before, along, behind = (
+        context.op(reduction.ReduceProd, context.op(slicing.Slice, dims, *ends, zero), keepdims=1) for ends in parts
+    )
+    return before, along, behind
+
+
+def _in_three_axes(context: Context, data: str, axis: str) -> str:
+    """The data with what is before the axis, the axis, and what is after it."""
+    return context.op(shape.Reshape, data, shape.joined(context, *_sizes_around(context, data, axis)), allowzero=1)
+
+
 def _moved_on(context: Context, data: str, axis: int) -> str:
     """The data moved by one along an axis, after a zero. The number of elements stays the same, even if it is zero."""
     rank = context.known_rank(data)
     pads = [int(place == axis) for place in range(rank)] + [0] * rank
     longer = context.op(padding.Pad, data, context.int64(pads))
-    end = shape.sizes_of(context, data, axis, axis + 1)
-    return context.op(slicing.Slice, longer, context.int64([0]), end, context.int64([axis]))
+    return context.op(slicing.Slice, longer, context.int64([0]), context.int64([-1]), context.int64([axis]))
 
 
 def cum_sum(node: Node, context: Context) -> list[Node] | None:
@@ -33,6 +59,9 @@ def cum_sum(node: Node, context: Context) -> list[Node] | None:
     reverse, exclusive = get_int(node, "reverse"), get_int(node, "exclusive")
     if not (reverse or exclusive) or not context.target.deviates(_FORWARDS):
         return None
+    if exclusive and (context.scope.ints(axis) is None or context.rank(data) is None):
+        total = context.copy([_in_three_axes(context, data, axis), context.int64_scalar(1)])
+        return context.replace(context.op(shape.Reshape, total, context.op(shape.Shape, data), allowzero=1))
     data = slicing.flipped(context, data, axis) if reverse else data
     if exclusive:
         data = _moved_on(context, data, normalize(context.static_ints(axis)[0], context.known_rank(data)))
@@ -56,27 +85,41 @@ CumSum = OperatorSpec(
     faults=(_FORWARDS,),
     range=ranges.running_totals,
 )
-MAX_STEPS = 1024  # the longest product that is written out
 
 
 def cumulative_product(node: Node, context: Context) -> list[Node] | None:
-    """Write it as products of slices, for an axis of known length."""
+    """Slices multiplied one after the other, in a loop."""
     data = context.input(0)
-    rank = context.known_rank(data)
-    axis = normalize(context.static_ints(context.input(1))[0], rank)
-    length = context.static_dims(data)[axis]
-    if length > MAX_STEPS:
-        raise Refused(f"multiplies {length} elements; at most {MAX_STEPS} can be converted")
-    order = range(length - 1, -1, -1) if get_int(node, "reverse") else range(length)
-    slices = {place: context.op(indexing.Gather, data, context.int64([place]), axis=axis) for place in order}
-    if not length:
-        return context.replace(context.op(shape.Identity, data))
-    ones = context.op(shape.Expand, context.scalar(1, like=data), shape.sizes_of(context, slices[0], 0, rank))
-    found, product = {}, ones
-    for place in order:
-        before, product = product, context.op(elementwise.Mul, product, slices[place])
-        found[place] = before if get_int(node, "exclusive") else product
-    return context.replace(context.op(slicing.Concat, *(found[place] for place in range(length)), axis=axis))
+    slices = _in_three_axes(context, data, context.input(1))
+    elem_type, dims = context.elem_type(data) or FLOAT, context.dims(slices) or (None,) * 3
+    outer = (dims[0], dims[2])
+    size = shape.joined(context, shape.sizes_of(context, slices, 0, 1), shape.sizes_of(context, slices, 2, 3))
+    ones = context.op(shape.Expand, context.scalar(1, elem_type=elem_type), size)
+    inner = context.nested()
+    before, factor = (context.names.new(f"{node.output[0]}/{what}") for what in ("before", "factor"))
+    for name in (before, factor):
+        inner.scope.add_input(name, ValueType(elem_type, outer))
+    after = inner.op(elementwise.Mul, before, factor)
+    given = inner.op(shape.Identity, before if get_int(node, "exclusive") else after)
+    body = Graph(
+        name=f"{node.output[0]}/body",
+        node=inner.emitted,
+        input=[context.value_info(name, elem_type, outer) for name in (before, factor)],
+        output=[context.value_info(name, elem_type, outer) for name in (after, given)],
+    )
+    directions = [get_int(node, "reverse")]
+    _, products = context.op_outputs(
+        control_flow.Scan,
+        [ones, slices],
+        2,
+        body=body,
+        num_scan_inputs=1,
+        scan_input_axes=[1],
+        scan_input_directions=directions,
+        scan_output_axes=[1],
+        scan_output_directions=directions,
+    )
+    return context.replace(context.op(shape.Reshape, products, context.op(shape.Shape, data), allowzero=1))
 
 
 CumProd = OperatorSpec("CumProd", dims=same, rewritings=(cumulative_product,))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from math import prod
+from itertools import product
+from math import inf, prod
 from typing import TYPE_CHECKING
 
-from formats.ir.dtypes import FLOAT, INT32, INT64
+from formats.ir.dtypes import FLOAT, INT8, INT32, INT64
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_int, get_ints
-from formats.rten.operators import elementwise, padding, reduction, scatter, shape, slicing
+from formats.rten.operators import comparison, creation, elementwise, padding, reduction, scatter, shape, slicing
 from formats.rten.operators.deviations import of_floats
 from formats.rten.operators.rules import always, unknown
 from formats.rten.operators.spec import ANY, ONES, Field, FieldKind, OnnxForm, OperatorSpec, Row, of_input, sizes_field
@@ -28,9 +29,11 @@ from formats.rten.operators.window import (
     window_raised,
 )
 from formats.rten.target import RTEN_0_26, Fault
-from formats.rten.types import INT64_MAX
+from formats.rten.types import INT64_MAX, limits
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
@@ -109,6 +112,75 @@ def dilated_pool(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(elementwise.Div, total, count))
 
 
+def _places(context: Context, data: str, steps: Sequence[str]) -> str:
+    """For each element of an image, the sum over the axes of its place along the axis, times a step."""
+    total, rank = "", len(steps)
+    for axis, step in enumerate(steps):
+        size = context.op(shape.Squeeze, shape.sizes_of(context, data, axis + 2, axis + 3), context.int64([0]))
+        line = context.op(creation.Range, context.int64_scalar(0), size, context.int64_scalar(1))
+        line = context.op(elementwise.Mul, line, step)
+        column = context.op(shape.Reshape, line, context.int64([1, 1, *(-1 if a == axis else 1 for a in range(rank))]))
+        total = context.op(elementwise.Add, total, column) if total else column
+    return total
+
+
+def _largest_taken(context: Context, data: str, places: str, geometry: Window) -> tuple[str, str]:
+    """The largest element of each window, and its place: of equal ones the first. Padding has the place -1.
+
+    As in onnxruntime, NaN is the largest where it comes first, and is passed over elsewhere.
+    """
+    rank = len(geometry.kernel)
+    axes, steps = context.int64(range(2, 2 + rank)), context.int64(geometry.strides)
+    best = found = ""
+    for taps in product(*map(range, geometry.kernel)):
+        starts = [tap * dilation for tap, dilation in zip(taps, geometry.dilations, strict=True)]
+        ends = [start - geometry.extent(axis) + 1 or INT64_MAX for axis, start in enumerate(starts)]
+        bounds = context.int64(starts), context.int64(ends), axes, steps
+        value, place = (context.op(slicing.Slice, each, *bounds) for each in (data, places))
+        if not best:
+            best, found = value, place
+            continue
+        is_taken = context.op(comparison.Greater, value, best)
+        is_padding = context.op(comparison.Less, found, context.scalar(0, elem_type=INT64))
+        is_taken = context.op(comparison.Or, is_taken, is_padding)
+        best = context.op(comparison.Where, is_taken, value, best)
+        found = context.op(comparison.Where, is_taken, place, found)
+    return best, found
+
+
+def max_pool_with_places(node: Node, context: Context) -> list[Node] | None:
+    """RTen gives no indices: they are compared along with the elements, one tap of the window after the other."""
+    if not context.wanted(1):
+        return None
+    given = context.input(0)
+    data = context.cast(given, INT32) if context.is_integer(given) else given
+    geometry = window(node, get_ints(node, "kernel_shape") or ())
+    rank, taps = len(geometry.kernel), prod(geometry.kernel)
+    if taps > MAX_TAPS:
+        raise Refused(f"has a window of {taps} slices; at most {MAX_TAPS} can be converted with indices")
+    pads = explicit_pads(context, geometry, data)
+    if pads is None:
+        raise Refused("pads by SAME_UPPER, but the sizes are unknown", "fix the sizes of the model's inputs")
+    if get_int(node, "ceil_mode") and not geometry.auto_pad.startswith("SAME"):
+        pads = rounding_pads(context, geometry, data, pads)
+    _check_room(context, geometry, data, pads)
+    one = context.int64([1])
+    behind = [(2, 2 + axis) if get_int(node, "storage_order") else (3 + axis, 2 + rank) for axis in range(rank)]
+    steps = [shape.size_of(context, data, *ends) if ends[0] < ends[1] else one for ends in behind]
+    least = limits(context.elem_type(given) or INT8)[0] if context.is_integer(given) else -inf
+    places = _padded(context, _places(context, data, steps), pads, -1)
+    value, place = _largest_taken(context, _padded(context, data, pads, least), places, geometry)
+    images = context.op(creation.Range, *(context.int64_scalar(0), _all_images(context, data), context.int64_scalar(1)))
+    images = context.op(elementwise.Mul, images, shape.size_of(context, data, 2, 2 + rank))
+    stack = shape.joined(context, shape.sizes_of(context, data, 0, 2), context.int64([1] * rank))
+    place = context.op(elementwise.Add, place, context.op(shape.Reshape, images, stack, allowzero=1))
+    return context.replace(context.cast(value, context.elem_type(given) or FLOAT), place)
+
+
+def _all_images(context: Context, data: str) -> str:
+    return context.op(shape.Squeeze, shape.size_of(context, data, 0, 2), context.int64([0]))
+
+
 def pool_of_volumes(node: Node, context: Context) -> list[Node] | None:
     """RTen has no three-dimensional pools, so it pools planes first, then across them."""
     data = context.input(0)
@@ -150,8 +222,6 @@ def pool(node: Node, context: Context) -> list[Node] | None:
     if context.is_integer(data):
         pooled = context.copy([context.cast(data, FLOAT)])
         return context.replace(context.cast(pooled, context.elem_type(data) or INT32))
-    if context.wanted(1):
-        raise Refused("outputs the indices of the largest elements, which RTen does not compute")
     geometry = flat_window(node, get_ints(node, "kernel_shape") or ())
     pads = explicit_pads(context, geometry, data)
     if get_int(node, "ceil_mode"):
@@ -231,6 +301,7 @@ MaxPool = OperatorSpec(
     dims=pool_dims,
     elements=(of_input(0), always(INT64)),
     rewritings=(
+        max_pool_with_places,
         dilated_pool,
         pool_of_volumes,
         pool,
@@ -246,7 +317,7 @@ MaxPool = OperatorSpec(
 def lp_pool(node: Node, context: Context) -> list[Node] | None:
     """Write it as the root of an AveragePool of powers, times the window's size."""
     data, power = context.input(0), reduction.power_of(node)
-    geometry = flat_window(node, get_ints(node, "kernel_shape") or ())
+    geometry = window(node, get_ints(node, "kernel_shape") or ())
     pads = explicit_pads(context, geometry, data)
     if pads is not None and get_int(node, "ceil_mode") and not geometry.auto_pad.startswith("SAME"):
         pads = rounding_pads(context, geometry, data, pads)

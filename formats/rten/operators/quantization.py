@@ -21,6 +21,7 @@ from formats.rten.operators import (
     slicing,
 )
 from formats.rten.operators.rules import always, normalize, same, unknown
+from formats.rten.operators.small_floats import SMALL_FLOATS
 from formats.rten.operators.spec import (
     ANY,
     Field,
@@ -171,10 +172,22 @@ def _with_zero_point(node: Node, context: Context, scale: str, target: int) -> l
     return context.changed([context.input(0), scale, zeros], without=("output_dtype",))
 
 
+def _to_small_floats(node: Node, context: Context, target: int) -> list[Node]:
+    """The nearest number of the type to x / scale, plus the zero point."""
+    spread, zero = _spreading(node, context), context.optional(2)
+    float_type = context.elem_type(context.input(1)) or FLOAT
+    result = context.op(elementwise.Div, context.cast(context.input(0), float_type), spread(context.input(1)))
+    if zero and any(context.scope.numbers(zero) or (1,)):
+        result = context.op(elementwise.Add, result, spread(context.cast(zero, float_type)))
+    return context.replace(context.op(casting.Cast, result, to=target, saturate=get_int(node, "saturate", 1)))
+
+
 def quantize_linear(node: Node, context: Context) -> list[Node] | None:
     """RTen needs the result's type in both the zero point and the attribute."""
     data, zero = context.input(0), context.optional(2)
     target = context.elem_type(zero) if zero else get_int(node, "output_dtype") or UINT8
+    if target in SMALL_FLOATS:
+        return _to_small_floats(node, context, target)
     if target not in QUANTIZED | OTHERS:
         raise Refused(f"quantises to {type_name(target)}, but RTen supports only integers")
     if target in OTHERS or get_int(node, "block_size") or context.exact:
@@ -231,10 +244,6 @@ def _dequantized_type(node: Node, types: list[ValueType], output: int) -> int | 
     return get_int(node, "output_dtype") or types[1].elem_type
 
 
-def _is_small_float(elem_type: int | None) -> bool:
-    return elem_type is not None and elem_type not in FLOATS and type_name(elem_type).startswith("FLOAT")
-
-
 def _multiplied_out(node: Node, context: Context) -> list[Node]:
     """(x - zero point) * scale, both spread over what they are for."""
     spread, zero = _spreading(node, context), context.optional(2)
@@ -248,7 +257,7 @@ def _multiplied_out(node: Node, context: Context) -> list[Node]:
 def dequantize_linear(node: Node, context: Context) -> list[Node] | None:
     """RTen's DequantizeLinear has no blocks, so these become products."""
     elem_type = context.elem_type(context.input(0))
-    if get_int(node, "block_size") or elem_type in FLOATS or _is_small_float(elem_type):
+    if get_int(node, "block_size") or elem_type in FLOATS or elem_type in SMALL_FLOATS:
         return _multiplied_out(node, context)
     given = [context.input(0), *(name for name in _parameters(node, context, elem_type) if name)]
     return None if given == [name for name in node.input if name] else context.changed(given)

@@ -180,8 +180,8 @@ def pool_size(size: int, geometry: Window, axis: int, *, ceil: bool = False) -> 
 def rounding_pads(context: Context, geometry: Window, data: str, pads: tuple[int, ...]) -> tuple[int, ...]:
     """The pads with which rounding down gives as many outputs as rounding up without these pads."""
     rank, ends = len(geometry.kernel), []
-    for axis, (extent, stride) in enumerate(zip(geometry.kernel, geometry.strides, strict=True)):
-        begin, end = pads[axis], pads[rank + axis]
+    for axis, stride in enumerate(geometry.strides):
+        begin, end, extent = pads[axis], pads[rank + axis], geometry.extent(axis)
         if end <= extent - stride:  # then no window lies in the padding only, whatever the size
             ends.append(end + stride - 1)
             continue
