@@ -134,13 +134,16 @@ def _spreading(node: Node, context: Context) -> Callable[[str], str]:
 
 
 def _divided_out(node: Node, context: Context, target: int) -> list[Node]:
-    """The nearest integer to x / scale, an even one between two, plus the zero point, within the limits of its type."""
+    """The nearest number to x / scale, an even one between two, plus the zero point, within the limits of its type."""
     spread, zero = _spreading(node, context), context.optional(2)
-    float_type = context.elem_type(context.input(1)) or FLOAT
-    quotient = context.op(elementwise.Div, context.cast(context.input(0), float_type), spread(context.input(1)))
-    numbers = context.op(elementwise.Round, quotient)
-    if zero:
+    float_type, is_small = context.elem_type(context.input(1)) or FLOAT, target in SMALL_FLOATS
+    numbers = context.op(elementwise.Div, context.cast(context.input(0), float_type), spread(context.input(1)))
+    if not is_small:
+        numbers = context.op(elementwise.Round, numbers)
+    if zero and (not is_small or any(context.scope.numbers(zero) or (1,))):
         numbers = context.op(elementwise.Add, numbers, spread(context.cast(zero, float_type)))
+    if is_small:
+        return context.replace(context.op(casting.Cast, numbers, to=target, saturate=get_int(node, "saturate", 1)))
     bounds = (context.scalar(limit, elem_type=float_type) for limit in limits(target))
     return context.replace(context.op(casting.Cast, context.op(elementwise.Clip, numbers, *bounds), to=target))
 
@@ -172,25 +175,13 @@ def _with_zero_point(node: Node, context: Context, scale: str, target: int) -> l
     return context.changed([context.input(0), scale, zeros], without=("output_dtype",))
 
 
-def _to_small_floats(node: Node, context: Context, target: int) -> list[Node]:
-    """The nearest number of the type to x / scale, plus the zero point."""
-    spread, zero = _spreading(node, context), context.optional(2)
-    float_type = context.elem_type(context.input(1)) or FLOAT
-    result = context.op(elementwise.Div, context.cast(context.input(0), float_type), spread(context.input(1)))
-    if zero and any(context.scope.numbers(zero) or (1,)):
-        result = context.op(elementwise.Add, result, spread(context.cast(zero, float_type)))
-    return context.replace(context.op(casting.Cast, result, to=target, saturate=get_int(node, "saturate", 1)))
-
-
 def quantize_linear(node: Node, context: Context) -> list[Node] | None:
     """RTen needs the result's type in both the zero point and the attribute."""
     data, zero = context.input(0), context.optional(2)
     target = context.elem_type(zero) if zero else get_int(node, "output_dtype") or UINT8
-    if target in SMALL_FLOATS:
-        return _to_small_floats(node, context, target)
-    if target not in QUANTIZED | OTHERS:
-        raise Refused(f"quantises to {type_name(target)}, but RTen supports only integers")
-    if target in OTHERS or get_int(node, "block_size") or context.exact:
+    if target not in QUANTIZED | OTHERS | SMALL_FLOATS:
+        raise Refused(f"quantises to {type_name(target)}, which RTen does not support")
+    if target not in QUANTIZED or get_int(node, "block_size") or context.exact:
         return _divided_out(node, context, target)
     if context.is_integer(data):
         return context.changed([context.cast(data, FLOAT), *node.input[1:]])
