@@ -20,6 +20,7 @@ from formats.ir import dtypes
 from formats.ir.archive_link import without_link
 from formats.ir.model import (
     Attribute,
+    Differing,
     Dimension,
     Function,
     Message,
@@ -32,7 +33,7 @@ from formats.ir.model import (
     ValueInfo,
     set_names,
 )
-from formats.ir.sameness import is_left_alike, is_plainly_equal
+from formats.ir.sameness import differing, is_left_alike, is_plainly_equal
 from formats.options import made
 from formats.registry import ReadOptions
 from formats.tensordata.plan import Loss
@@ -214,19 +215,22 @@ class _Walk:
         for name in set_names(first, second):
             if is_left_alike(first, second, name):
                 continue
-            mine, theirs = getattr(first, name), getattr(second, name)
+            found = differing(first, second, name)
+            both: tuple[Any, Any] = found[1:3] if found else (getattr(first, name), getattr(second, name))
+            mine, theirs = both
             if mine is theirs or (not mine and not theirs and isinstance(mine, list)):
                 continue
             place = f"{where}.{name}" if where else name
             if isinstance(mine, list):
-                yield from self.lists(place, mine, theirs)
+                yield from self.lists(place, found or Differing(0, mine, theirs, 0))
             elif isinstance(mine, Message) and isinstance(theirs, Message):
                 yield from self.messages(place, mine, theirs)
             elif mine != theirs and (type(first) is Dimension or _value(mine, theirs) != _value(theirs, mine)):
                 yield _change(place, name, mine, theirs)
 
-    def lists(self, where: str, first: list[Any], second: list[Any]) -> Iterator[Difference]:
+    def lists(self, where: str, found: Differing) -> Iterator[Difference]:
         """The differences of two lists; entries with a name are matched by name, others by position."""
+        before, first, second, after = found
         sample = (first or second)[0]
         if not isinstance(sample, Message):
             if first != second:
@@ -236,7 +240,7 @@ class _Walk:
         mine, theirs = _by_key(first, key), _by_key(second, key)
         if mine is None or theirs is None:
             mine, theirs = dict(enumerate(first)), dict(enumerate(second))
-        places = {k: index for index, k in enumerate(mine)}
+        places = {k: index for index, k in enumerate(mine, before)}
         for k, entry in mine.items():
             if is_plainly_equal(entry, theirs.get(k)):
                 continue
@@ -246,14 +250,15 @@ class _Walk:
                 yield from _about(_describe(entry), inner) if isinstance(entry, _SUBJECTS) else inner
             else:
                 yield Difference("only first", place, f"{_describe(entry)} is only in the first")
-        for index, (k, entry) in enumerate(theirs.items()):
+        for index, (k, entry) in enumerate(theirs.items(), before):
             if k not in mine:
                 yield Difference(
                     "only second", _place(where, index, entry), f"{_describe(entry)} is only in the second"
                 )
         common = [k for k in mine if k in theirs]
         if not where.endswith(_UNORDERED) and common != [k for k in theirs if k in mine]:
-            yield Difference("order", where, f"the {len(common)} common entries are in a different order")
+            detail = f"the {before + len(common) + after} common entries are in a different order"
+            yield Difference("order", where, detail)
 
     def tensors(self, where: str, first: Tensor, second: Tensor) -> Iterator[Difference]:
         """The differences of two tensors, their elements in raw form."""

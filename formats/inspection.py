@@ -298,7 +298,8 @@ def _findings(model: Model, name: str) -> RuntimeFindings:
 
 def span_of(tensor: Tensor) -> FileSpan | None:
     """The range of a file with the stored elements of a tensor; `None` if they are not in a single range."""
-    found = [value for value in (getattr(tensor, field) for field in _DATA_FIELDS) if isinstance(value, FileSpan)]
+    held = vars(tensor)
+    found = [value for field in _DATA_FIELDS if isinstance(value := held.get(field), FileSpan)]
     return found[0] if len(found) == 1 and found[0].nbytes else None
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Model, Node, OperatorSetId, Tensor
     from formats.keywords import ReadKeywords
     from formats.registry import Checksum
+    from formats.tensordata.source import FileSpan
 
 FIRST_WITH_OPSETS = 3  # the ir_version from which on a model says of which operator sets it is
 MAX_FINDINGS = 1000  # that are told of graphs, and of tensors
@@ -121,9 +122,10 @@ def verify(
     if is_interrupted(path):
         detail = "a write of this model was interrupted, and only a part can be read; `formats repair` completes it"
         notes.append(Finding("interrupted", "", detail))
+    spans = [(where, tensor, span) for where, tensor in tensors if (span := span_of(tensor))]
     notes += [
-        *_alignment(tensors, own if codec.regions is None else set()),
-        *_gaps(tensors, own, ArchiveLink.of(model)),
+        *_alignment(spans, len(tensors), own if codec.regions is None else set()),
+        *_gaps((span for _, _, span in spans), own, ArchiveLink.of(model)),
     ]
     checked = read_bytes = 0
     if data:
@@ -241,6 +243,8 @@ def _interface(part: Graph | Function) -> tuple[Sequence[str], Sequence[str], Se
 
 def _subgraphs(where: str, node: Node) -> Iterator[tuple[str, Graph]]:
     """The graphs right in the node at `where`, with their places."""
+    if (left := node.undecoded.get("attribute")) and left.is_flat and "attribute" not in vars(node):
+        return
     for attribute in entries(node, "attribute"):
         graphs = entries(attribute, "graphs")
         if attribute.g is None and not graphs:
@@ -282,31 +286,32 @@ def _check_tensor(where: str, tensor: Tensor, data: bool) -> Iterator[Finding]:
         yield _finding("tensor", error)._replace(where=where)
 
 
-def _alignment(tensors: Sequence[tuple[str, Tensor]], inside: set[File]) -> Iterator[Finding]:
+def _alignment(
+    spans: Iterable[tuple[str, Tensor, FileSpan]], tensor_count: int, inside: set[File]
+) -> Iterator[Finding]:
     """A note on the tensors that cannot be used in place; nobody tries to with those inside of protobuf files."""
     misaligned = []
-    for where, tensor in tensors:
-        span, row = span_of(tensor), dtypes.BY_NUMBER.get(tensor.data_type or 0)
-        if span is not None and row is not None and span.file not in inside:
+    for where, tensor, span in spans:
+        row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
+        if row is not None and span.file not in inside:
             misaligned += [where] * bool(span.file_offset % max(row.bits // 8, 1))
     if misaligned:
         few = ", ".join(misaligned[:3]) + (", ..." if len(misaligned) > 3 else "")
         detail = (
-            f"{len(misaligned)} of {len(tensors)} tensors do not begin at a multiple of the size of an element, so "
+            f"{len(misaligned)} of {tensor_count} tensors do not begin at a multiple of the size of an element, so "
             "programs must copy them"
         )
         yield Finding("alignment", few, detail)
 
 
-def _gaps(tensors: Iterable[tuple[str, Tensor]], own: set[File], link: ArchiveLink | None) -> Iterator[Finding]:
+def _gaps(spans: Iterable[FileSpan], own: set[File], link: ArchiveLink | None) -> Iterator[Finding]:
     """A note on each data file with bytes that no tensor uses, beyond what alignment can explain.
 
     The archive that a graph is linked to has the graph, too, and has no bytes that nothing explains.
     """
     used: dict[File, list[tuple[int, int]]] = {}
-    for _, tensor in tensors:
-        span = span_of(tensor)
-        if span is not None and span.file not in own and (link is None or span.file.path.name != link.archive):
+    for span in spans:
+        if span.file not in own and (link is None or span.file.path.name != link.archive):
             used.setdefault(span.file, []).append((span.file_offset, span.file_offset + span.nbytes))
     for file, ranges in used.items():
         position = unused = 0

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
+import random
 import subprocess
 import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -34,7 +36,7 @@ from formats.cli.report_lines import comparison_lines
 from formats.difference import compare, differences
 from formats.errors import FormatError
 from formats.ir.dtypes import DATA_TYPES, DataType, numpy_dtype
-from formats.onnxpb.decoder import FieldsInSource
+from formats.onnxpb.decoder import FieldsInSource, decode
 from formats.tensordata.source import Literal
 
 
@@ -398,6 +400,59 @@ def test_long_lists_that_are_alike_are_not_decoded(tmp_path: Path, monkeypatch: 
     assert ("changed", "graph.node[777].name") == difference[:2]
     monkeypatch.setattr(FieldsInSource, "decode", None)
     assert compare(paths[0], paths[1]).equal
+
+
+def edited(nodes: list[onnx.NodeProto], state: random.Random) -> list[onnx.NodeProto]:
+    """The nodes, some of them removed, added, changed or elsewhere; all have other outputs."""
+    nodes = nodes[:]
+    for number in range(state.randrange(4)):
+        place = state.randrange(len(nodes) + 1)
+        some = slice(place, place + state.choice((0, 1, 1, 2, 40)))
+        moved, nodes[some] = nodes[some], []
+        if state.random() < 0.3:
+            moved.append(onnx.helper.make_node("Relu", ["x1"], [f"new{number}"]))
+        if moved and state.random() < 0.5:
+            moved[0] = copy.deepcopy(moved[0])
+            moved[0].name += state.choice(("a", "b" * 200))
+        place = state.choice((place, state.randrange(len(nodes) + 1)))
+        nodes[place:place] = moved[state.random() < 0.2 :]
+    return nodes
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_undecoded_lists_differ_as_decoded_ones_do(seed: int) -> None:
+    """Whatever is edited in a long list, it differs in the same places whether its equal ends are decoded or not."""
+    state = random.Random(seed)
+    models = [onnx.helper.make_model(long_graph()) for _ in range(2)]
+    for each in models:
+        nodes = edited(list(each.graph.node), state)
+        del each.graph.node[:]
+        each.graph.node.extend(nodes)
+    sources = [Literal(each.SerializeToString()) for each in models]
+    lazily, at_once = ([decode(source, Model, at_once=flag) for source in sources] for flag in (False, True))
+    assert all("node" in graph_of(each).undecoded for each in lazily)
+    assert [*differences(*lazily)] == [*differences(*at_once)]
+
+
+def test_only_elements_that_differ_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To compare two long lists, the elements that are equal at their ends are not decoded."""
+    sources = [Literal(onnx.helper.make_model(long_graph(n777=name)).SerializeToString()) for name in ("one", "two")]
+    first, second = (decode(source, Model) for source in sources)
+    decoded: list[Any] = []
+    all_of_them = FieldsInSource.decode
+    monkeypatch.setattr(FieldsInSource, "decode", lambda self: decoded.append(found := all_of_them(self)) or found)
+    assert ["graph.node[777].name"] == [difference.where for difference in differences(first, second)]
+    assert [["one"], ["two"]] == [[node.name for node in nodes] for nodes in decoded]
+
+
+def test_a_damaged_element_of_a_long_list_has_its_place() -> None:
+    """Where the element that differs is damaged, the error counts the elements before it."""
+    data = onnx.helper.make_model(long_graph(n777="other")).SerializeToString()
+    first = decode(Literal(onnx.helper.make_model(long_graph()).SerializeToString()), Model)
+    second = decode(Literal(data.replace(b"\x1a\x05other\x22\x04", b"\x1a\x05other\x22\x7f")), Model)
+    with pytest.raises(FormatError) as caught:
+        list(differences(first, second))
+    assert "node[777].op_type" == caught.value.where
 
 
 def test_equal_references_to_other_data_differ(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from reprlib import recursive_repr
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from formats.errors import FormatError
 
@@ -26,6 +26,15 @@ if TYPE_CHECKING:
 
 DEFAULT, EXTERNAL = 0, 1  # TensorProto.DataLocation
 SHOWN_VALUES = 8  # of a list of numbers or texts, in the text of a message
+
+
+class Differing(NamedTuple):
+    """Where two lists differ: the number of equal elements at the start, what is between, and how many follow."""
+
+    first_count: int
+    mine: list[Any]
+    theirs: list[Any]
+    last_count: int
 
 
 class Undecoded(Protocol):
@@ -52,6 +61,9 @@ class Undecoded(Protocol):
 
         Raises: DecodeError.
         """
+
+    def differing(self, other: Undecoded) -> Differing | None:
+        """Where this list and another differ, without decoding what is equal; `None` if that is not possible."""
 
 
 class Message:
@@ -114,7 +126,8 @@ def set_names(*messages: Message) -> list[str]:
 
 def entries(message: Message, name: str) -> list[Any]:
     """What is in the repeated field of that name, to look at; to read the field would make a list if there is none."""
-    found: list[Any] = getattr(message, name) if name in vars(message) or name in message.undecoded else []
+    held = vars(message)
+    found: list[Any] = held[name] if name in held else getattr(message, name) if name in message.undecoded else []
     return found
 
 

@@ -8,18 +8,30 @@ from formats.ir.model import Node, ValueInfo
 from formats.tensordata.source import Concat, Literal
 
 if TYPE_CHECKING:
-    from formats.ir.model import Message, Undecoded
+    from formats.ir.model import Differing, Message, Undecoded
     from formats.tensordata.source import Source
 
 
 def is_left_alike(first: Message, second: Message, name: str) -> bool:
     """Whether a list is left undecoded in both, with the same bytes, and refers to no others: so nothing differs."""
+    left = _left(first, second, name)
+    return left is not None and _joined(left[0]) == _joined(left[1])
+
+
+def differing(first: Message, second: Message, name: str) -> Differing | None:
+    """Where a list differs that is left undecoded in both, and refers to no others; `None` if that is not known."""
+    left = _left(first, second, name)
+    return None if left is None else left[0].differing(left[1])
+
+
+def _left(first: Message, second: Message, name: str) -> tuple[Undecoded, Undecoded] | None:
+    """A list that is left undecoded in both, if its bytes tell all."""
     if name in vars(first) or name in vars(second):
-        return False
+        return None
     mine, theirs = first.undecoded.get(name), second.undecoded.get(name)
     if mine is None or theirs is None or mine.has_references or theirs.has_references:
-        return False
-    return _joined(mine) == _joined(theirs)
+        return None
+    return mine, theirs
 
 
 def _joined(left: Undecoded) -> Source:

@@ -90,18 +90,30 @@ def _inner(
     only: Callable[[T], bool],
 ) -> Iterator[tuple[Any, Any]]:
     """What is right in a message and wanted, or may have in it what is, each with its place as `_dotted` takes it."""
+    all_of_nodes = enter is None  # then attributes may be wanted themselves
     for name in _INNER_FIELDS.get(type(message), ()):
         value = vars(message).get(name)
         if value is None and (left := message.undecoded.get(name)) and (enter is None or enter(left)):
             value = getattr(message, name)
         if isinstance(value, list):
             for index, entry in enumerate(value):
-                if (isinstance(entry, wanted) and only(entry)) or not _WAYS_IN.get(type(entry), _NO_WAY_IN).isdisjoint(
-                    vars(entry)
-                ):
+                if (isinstance(entry, wanted) and only(entry)) or _has_way_in(entry, all_of_nodes):
                     yield [outer, name, index, entry, None], entry
         elif value is not None:
             yield [outer, name, None, value, None], value
+
+
+def _has_way_in(message: Any, all_of_nodes: bool) -> bool:
+    """Whether a message may have in it what is wanted; a node has not if its attributes are numbers and texts."""
+    held = vars(message)
+    if _WAYS_IN.get(type(message), _NO_WAY_IN).isdisjoint(held):
+        return False
+    if all_of_nodes or type(message) is not Node:
+        return True
+    if "attribute" in held:
+        return not all(_WAYS_IN[Attribute].isdisjoint(vars(attribute)) for attribute in held["attribute"])
+    left = message.undecoded.get("attribute")
+    return left is not None and not left.is_flat
 
 
 def _dotted(place: Any) -> str:

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import re
 import struct
+from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.collector import collector_paused
 from formats.errors import FormatError, LimitError, TruncatedError, WireError
 from formats.ir import walk
-from formats.ir.model import EXTERNAL, Node, Tensor, set_fields
+from formats.ir.model import EXTERNAL, Differing, Node, Tensor, set_fields
+from formats.onnxpb.equal_ends import equal_ends
 from formats.onnxpb.long_lists import LongList, end_of_list, end_of_list_in_source
 from formats.onnxpb.templates import names_in_front, template_of
 from formats.onnxpb.wire import (
@@ -50,6 +52,7 @@ from formats.tensordata.source import Literal, Source, joined
 
 if TYPE_CHECKING:
     from formats.ir.model import Undecoded
+    from formats.onnxpb.equal_ends import EqualEnds
     from formats.onnxpb.templates import Template
     from formats.onnxpb.wire_tables import FieldRow, MessageTable
 
@@ -157,6 +160,32 @@ class FieldsInSource:
             raise
         elements: list[Any] = values[self.name]
         return elements
+
+    def differing(self, other: Undecoded) -> Differing | None:
+        """The elements between those that are equal at both ends of the lists."""
+        if not isinstance(other, FieldsInSource) or not self._is_one_run or not other._is_one_run:
+            return None
+        ends = equal_ends(self._run(), other._run())
+        try:
+            between = self._between(ends), other._between(ends)
+        except FormatError:  # decoding all of them will tell where
+            return None
+        return Differing(ends.first_count, *between, ends.last_count)
+
+    @property
+    def _is_one_run(self) -> bool:
+        return len(self.ranges) == 1 and not self.known
+
+    def _run(self) -> bytes:
+        ((start, stop),) = self.ranges
+        return self.source.read(start, stop - start)
+
+    def _between(self, ends: EqualEnds) -> list[Any]:
+        """The elements of a list in one range that are not at its ends."""
+        ((start, stop),) = self.ranges
+        between = copy(self)
+        between.ranges = [(start + ends.first_nbytes, stop - ends.last_nbytes)]
+        return between.decode() if stop - start > ends.first_nbytes + ends.last_nbytes else []
 
 
 class _Decoder:

@@ -43,34 +43,40 @@ def encode(message: Any, replace: Callable[[Tensor], Tensor] | None = None) -> l
 
 def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tensor] | None) -> list[Any]:
     """The segments of a message: a single one where all of them are bytes, so that there are few."""
-    values, order = message.__dict__, table.order
+    values = message.__dict__
+    left = message.undecoded
     segments: list[Any] = []
     sources = False
-    names = [name for name in values if name in order]
-    names += [name for name in message.undecoded if name not in values]
-    for name in sorted(names, key=order.__getitem__):
+    for name, tag, short, (action, _, _, inner, _) in table.layout((*values, *left)):
         if name not in values:
-            parts = message.undecoded[name].segments
+            parts = left[name].segments
             segments += parts
             sources |= any(isinstance(part, Source) for part in parts)
             continue
         value = values[name]
         if value is None:
             continue
-        tag, (action, _, _, inner, _) = table.by_name[name]
         try:
             for item in value if isinstance(value, list) else (value,):
                 if action == TEXT:
                     payload = item.encode("utf-8", "surrogateescape")
-                    segments += (tag, encode_varint(len(payload)), payload)
+                    if len(payload) < 0x80:
+                        segments += (short[len(payload)], payload)
+                    else:
+                        segments += (tag, encode_varint(len(payload)), payload)
                 elif action == INTEGER:
-                    segments += (tag, _encode_integer(item, inner))
+                    if 0 <= item < 0x80:
+                        segments.append(short[item])
+                    else:
+                        segments += (tag, _encode_integer(item, inner))
                 elif action <= LAST_MESSAGE:
                     if replace and isinstance(item, Tensor):
                         item = replace(item)
                     parts = _encode(item, inner, replace)
                     if len(parts) == 1:
-                        segments += (tag, encode_varint(len(parts[0])), *parts)
+                        nbytes = len(parts[0])
+                        segments.append(short[nbytes] if nbytes < 0x80 else tag + encode_varint(nbytes))
+                        segments.append(parts[0])
                     else:
                         segments += (tag, encode_varint(sum(map(_nbytes, parts))), *parts)
                         sources = True

@@ -20,6 +20,7 @@ from formats.onnxpb.schema import MESSAGES
 from formats.onnxpb.wire import WireType, decode_varint, make_tag, unpack
 
 if TYPE_CHECKING:
+    from formats.ir.model import Undecoded
     from formats.tensordata.source import Source
 
 READ_BYTES = 1 << 18  # of a source at a time
@@ -141,6 +142,9 @@ class LongList:
         for tag, start, stop in self.ranges:
             elements += _decoded(self.source.read(start, stop - start), tag)
         return elements
+
+    def differing(self, other: Undecoded) -> None:
+        """Nothing: these elements have no names to compare them by."""
 
 
 def _decoded(data: bytes, tag: int) -> list[Any]:

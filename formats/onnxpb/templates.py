@@ -19,6 +19,7 @@ from formats.onnxpb.wire import WireType, decode_varint, make_tag, skip_field
 from formats.tensordata.source import Source
 
 if TYPE_CHECKING:
+    from formats.ir.model import Undecoded
     from formats.onnxpb.wire_tables import MessageTable
 
 _TAGS = {field.name: make_tag(field.number, WireType.LEN) for field in MESSAGES["NodeProto"]}
@@ -90,6 +91,9 @@ class Alike:
                 first, *self._copies = [self._copy() for _ in range(self._more)]
             self._more = min(2 * self._more, MOST_COPIES)
             return first
+
+    def differing(self, other: Undecoded) -> None:
+        """Nothing: nodes have few attributes."""
 
     def _copy(self) -> list[Any]:
         copies = []

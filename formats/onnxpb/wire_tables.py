@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 TEXT, MESSAGE, BULK = range(3)
 BYTES, PACKED, PLACE, PLACES = range(3, 7)
 INTEGER, FIXED_WIDTH, PLACE_ONE, LONG_LIST = range(7, 11)
+MAX_LAYOUTS = 1 << 10  # of a message: fields that were set in another order have another one
 LAST_MESSAGE, LAST_WITH_LENGTH = BULK, PLACES
 
 _INTEGERS = {"int32": (32, True), "int64": (64, True), "uint64": (64, False), "enum": (32, True)}
@@ -35,6 +36,20 @@ class FieldRow(NamedTuple):
     siblings: tuple[str, ...] = ()  # the other members of the oneof
 
 
+class FieldToWrite(NamedTuple):
+    """How to write a field."""
+
+    name: str
+    tag: bytes
+    short: list[bytes]  # the tag and a varint of one byte, by the value of that: a size, or the payload
+    row: FieldRow
+
+
+@cache
+def _short(tag: bytes) -> list[bytes]:
+    return [tag + encode_varint(value) for value in range(0x80)]
+
+
 class MessageTable:
     """The rows of one message, by tag for decoding and by name for encoding."""
 
@@ -44,6 +59,18 @@ class MessageTable:
         self.lists: dict[int, FieldRow] = {}  # by tag, those that may be left undecoded, instead of the rows above
         self.by_name: dict[str, tuple[bytes, FieldRow]] = {}
         self.order: dict[str, int] = {}  # in which fields are written
+        self._layouts: dict[tuple[str, ...], list[FieldToWrite]] = {}
+
+    def layout(self, names: tuple[str, ...]) -> list[FieldToWrite]:
+        """How to write the fields with these names, in the order in which they are written; others are left out."""
+        found = self._layouts.get(names)
+        if found is None:
+            fields = sorted({name for name in names if name in self.order}, key=self.order.__getitem__)
+            rows = [self.by_name[name] for name in fields]
+            found = [FieldToWrite(row.name, tag, _short(tag), row) for tag, row in rows]
+            if len(self._layouts) < MAX_LAYOUTS:
+                self._layouts[names] = found
+        return found
 
 
 @cache

@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from formats.errors import DecodeError, EncodeError, LimitError, OptionError
-from formats.ir.model import Graph, Model, OperatorSetId, StringStringEntry
+from formats.ir.model import Graph, Model, OperatorSetId, StringStringEntry, entries
 from formats.rten import HASH_KEY, METADATA_KEYS
 from formats.rten.convert.loss_report import add_unheld
 from formats.rten.convert.refusal import Refusal, RefusalError
-from formats.rten.file.builder import build
+from formats.rten.file.builder import build, too_many_tables
+from formats.rten.file.fbs import MAX_TABLES
 from formats.rten.file.header import HEADER_NBYTES, SCHEMA_VERSION, Header, decode_header, encode_header, is_v2
-from formats.rten.graph.encoder import Encoder
+from formats.rten.graph.encoder import Encoder, is_constant
 from formats.rten.operators.spec import RTEN_DOMAIN
 from formats.rten.target import ALL_RELEASES, parse_target
 from formats.tensordata.plan import Digest, FilePlan, LateWrite, PlacedWrite, WritePlan, lay_out
@@ -32,6 +33,7 @@ RTEN_VERSION: Final = 1  # of the operator set that a model read from a .rten fi
 ALIGNMENT: Final = 64
 READ_NBYTES: Final = 1 << 26
 HASHED_UNASKED_BYTES: Final = 1 << 26  # SHA-256 takes several times as long as copying
+LEAST_TABLES: Final = 4  # of an operator and its only result
 HASH_NBYTES: Final = 64  # a SHA-256 in hexadecimal
 
 
@@ -89,6 +91,7 @@ def _encode_graph(model: Model, options: RtenOptions) -> tuple[Encoder, Table]:
         return encoder, table
     from formats.rten.convert.legalize import legalize
 
+    _check_size(model.graph or Graph())
     target = ALL_RELEASES if options.rten_target is None else parse_target(options.rten_target)
     legalized = legalize(model, options.exact, target)
     encoder = Encoder(legalized.model, target=target, inline=inline, losses=legalized.losses)
@@ -101,6 +104,17 @@ def _encode_graph(model: Model, options: RtenOptions) -> tuple[Encoder, Table]:
     encoder.check_interface(model.graph or Graph())
     _check_refusals(model, legalized.refusals, encoder.refusals)
     return encoder, table
+
+
+def _check_size(graph: Graph) -> None:
+    """Raises EncodeError if a graph takes too many tables: otherwise that is found only after most of the work.
+
+    Each operator becomes at least one operator of RTen, which computes at least one value.
+    """
+    operators = sum(any(entries(node, "output")) and not is_constant(node) for node in graph.node)
+    least = LEAST_TABLES * operators
+    if least > MAX_TABLES:
+        raise too_many_tables(f"{operators} operators and their results take at least {least}")
 
 
 def _check_refusals(model: Model, first: Iterable[Refusal], second: Iterable[Refusal]) -> None:
@@ -170,12 +184,13 @@ def read_model(source: Source) -> Model:
         base = header.model_offset
     else:
         section, tensors, base = source, None, 0
-    table = read_table(_buffer(section), base=base)
+    data = _buffer(section)
+    table = read_table(data, base=base)
     version = table["schema_version"]
     if version != SCHEMA_VERSION:
         raise DecodeError(f"cannot read version {version} of the schema, only {SCHEMA_VERSION}")
     try:
-        graph = Decoder(section, tensors).decode(table["graph"])
+        graph = Decoder(section, data, tensors).decode(table["graph"])
     except RecursionError:
         raise LimitError("graphs are nested too deeply") from None
     model = Model(opset_import=[OperatorSetId(domain=RTEN_DOMAIN, version=RTEN_VERSION)], graph=graph)

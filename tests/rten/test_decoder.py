@@ -35,7 +35,7 @@ def operator(type_, inputs, outputs, attrs=None, name=None):
 
 def decode(nodes, tensors=TENSORS, **lists):
     """Return the graph of a table."""
-    return Decoder(SECTION, tensors).decode({"nodes": nodes} | lists)
+    return Decoder(SECTION, SECTION.read(), tensors).decode({"nodes": nodes} | lists)
 
 
 def test_graph():

@@ -192,6 +192,22 @@ def test_the_precision_of_casts_is_a_loss(make):
     ] == [loss for loss in losses if loss.detail.startswith("casts")]
 
 
+def test_too_many_operators_are_refused_at_once(make, monkeypatch):
+    """A graph whose operators and results alone take too many tables is refused before any of them is converted."""
+    nodes = [make.node("Relu", [f"x{n}"], [f"x{n + 1}"]) for n in range(10)]
+    constant = make.node("Constant", [], ["c"], value_float=1.0)
+    model = make.model(make.graph([constant, *nodes], [make.value("x0", 1)], [make.value("x10", 1)]))
+    monkeypatch.setattr("formats.rten.model.MAX_TABLES", 40)
+    assert CODEC.plan(model, Path("m.rten"), RtenOptions()).files
+    monkeypatch.setattr("formats.rten.model.MAX_TABLES", 39)
+    monkeypatch.setattr("formats.rten.convert.legalize.legalize", None)
+    with pytest.raises(
+        EncodeError,
+        match=r"too large: RTen reads at most .* tables \(10 operators and their results take at least 40\)",
+    ):
+        CODEC.plan(model, Path("m.rten"), RtenOptions())
+
+
 def test_refusals_come_together(make):
     """All that RTen does not support is reported in one error, grouped, and as data."""
     nodes = [Node(op_type="Foo", domain="my", input=["x"], output=[f"y{n}"], name=f"foo{n}") for n in range(5)]

@@ -44,6 +44,11 @@ def build(table: Table, root: str = "Model") -> list[bytes | Source]:
         raise
 
 
+def too_many_tables(why: str) -> EncodeError:
+    """The error for a graph that takes more tables than RTen reads."""
+    return EncodeError(f"the graph is too large: RTen reads at most {MAX_TABLES} tables ({why})")
+
+
 @cache
 def _tags(union: str) -> dict[str, int]:
     return {member: tag for tag, member in enumerate(UNIONS[union], 1)}
@@ -148,8 +153,7 @@ class _Builder:
         """The position of a table, now written; `depth` counts the tables around it."""
         self._tables_left -= 1
         if self._tables_left < 0:
-            each = "an operator takes 2 or 3, each result 2, a constant 3"
-            raise EncodeError(f"the graph is too large: RTen reads at most {MAX_TABLES} tables ({each})")
+            raise too_many_tables("an operator takes 2 or 3, each result 2, a constant 3")
         if depth >= MAX_DEPTH:
             raise EncodeError("graphs are nested too deeply: RTen reads at most 14 levels")
         return self._written(name, table, depth + 1)

@@ -52,10 +52,14 @@ class _Scope:
 
 
 class Decoder:
-    """Makes graphs from tables; `tensors` is the tensor section, `None` in a file without one."""
+    """Makes graphs from tables.
 
-    def __init__(self, section: Source, tensors: Source | None) -> None:
+    `data` are the bytes of the model section, and `tensors` is the tensor section, `None` in a file without one.
+    """
+
+    def __init__(self, section: Source, data: bytes | memoryview, tensors: Source | None) -> None:
         self._section = section
+        self._data = data
         self._tensors = tensors
         self._names = Names()
 
@@ -182,7 +186,7 @@ class Decoder:
 
     def _span(self, span: Span) -> Source:
         if span.nbytes <= EAGER_NBYTES:
-            return Literal(self._section.read(span.offset, span.nbytes))
+            return Literal(bytes(self._data[span.offset : span.offset + span.nbytes]))
         return self._section.slice(span.offset, span.nbytes)
 
 

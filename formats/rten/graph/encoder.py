@@ -111,7 +111,7 @@ class Encoder:
         types = {value.name: value for value in (*graph.value_info, *graph.output)} if typed else {}
         for value in inputs:
             nodes.add(value.name or "", self._value(value, with_shape=typed))
-        operators = [node for node in graph.node if not _is_constant(node)]
+        operators = [node for node in graph.node if not is_constant(node)]
         computed = [name for node in operators for name in node.output if name]
         local = frozenset((*nodes.ids, *constants, *computed))
         if len(local) < len(inputs) + len(constants) + len(computed):
@@ -344,12 +344,13 @@ def constants_of(graph: Graph, where: str) -> dict[str, tuple[Tensor, str]]:
         if sparse.values is not None:
             found[sparse.values.name or ""] = densify(sparse), f"{where}.sparse_initializer[{index}]"
     for node in graph.node:
-        if _is_constant(node):
+        if is_constant(node):
             found[node.output[0]] = constant_tensor(node), _node_place(node, where)
     return found
 
 
-def _is_constant(node: Node) -> bool:
+def is_constant(node: Node) -> bool:
+    """Whether a node becomes a constant."""
     return node.op_type == creation.Constant.name and node.domain in STANDARD_DOMAINS and len(node.output) == 1
 
 
