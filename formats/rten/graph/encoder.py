@@ -27,7 +27,7 @@ from formats.rten.graph.uses import find_uses
 from formats.rten.operators import SPECS, creation, shape
 from formats.rten.operators.spec import RTEN_DOMAIN, STANDARD_DOMAINS
 from formats.rten.target import ALL_RELEASES
-from formats.rten.types import HOLDERS, INT32_LIMITS, RTEN_FLOAT
+from formats.rten.types import HOLDERS, INT32_LIMITS, RTEN_FLOAT, Element
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from formats.rten.file.forms import Values
     from formats.rten.graph.uses import Uses
     from formats.rten.operators.spec import OperatorSpec, Row
-    from formats.rten.target import ALL_RELEASES, Target
-from formats.rten.types import Element
+    from formats.rten.target import Target
 
 FIRST_IR_WITH_DEFAULTS = 4  # before, every initialiser had to be an input as well
 MAX_SHAPE_TABLES = 900_000  # the verifier allows a million tables, and every dimension is one
