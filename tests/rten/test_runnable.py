@@ -327,6 +327,27 @@ def test_what_runs_stays(name, runner, tmp_path):
     assert [""] * len(wanted) == [difference(*pair, 1e-4) for pair in zip(outputs, wanted, strict=True)]
 
 
+NESTED = """g (bool c, float[2] x) => (float[2] y) <bool k = {1}> {
+    y = If (c) <
+        then_branch = t () => (float[2] r) {
+            m = Not(k) r = If (m) < then_branch = t2 () => (float[2] a) { a = Neg(x) },
+                                    else_branch = e2 () => (float[2] b) { b = Abs(x) } > },
+        else_branch = e () => (float[2] s) { s = Neg(x) } > }"""
+
+
+def test_captures_through_a_graph(runner, tmp_path):
+    """A node with constant inputs, in a subgraph, captures a value from outside that subgraph: RTen finds the value."""
+    data = of_text(NESTED, 17)
+    found, made = rewritten(data)
+    assert ["If"] == [change.operator for change in found.changes]
+    onnx.checker.check_model(made, full_check=True)
+    (tmp_path / "m.onnx").write_bytes(made)
+    for condition in (True, False):
+        inputs = {"c": np.array(condition), "x": np.float32([1, -2])}
+        outputs = runner.run(tmp_path / "m.onnx", {key: held(value) for key, value in inputs.items()})
+        assert evaluate_in_onnxruntime(data, inputs)[0].tolist() == outputs[0].tolist()
+
+
 def test_names_and_documents_stay():
     """A node whose attributes change keeps its name, its documentation and its metadata, and so do the others."""
     model = onnx.load_from_string(

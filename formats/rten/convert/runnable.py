@@ -18,13 +18,13 @@ from formats.rten.convert.read_types import READ_AS, element_type, has_unknown_d
 from formats.rten.convert.refusal import Refusal, RefusalError
 from formats.rten.graph.constants import NEAREST, convert
 from formats.rten.graph.encoder import constants_of
-from formats.rten.graph.names import without_hiding
+from formats.rten.graph.names import with_reached_names, without_hiding
 from formats.rten.graph.uses import find_uses
 from formats.rten.target import ONNX_LOADER
 from formats.rten.types import NOT_NUMBERS, PARTLY_HELD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from formats.rten.convert.kept import Kept
     from formats.rten.convert.legalize import Legalized
@@ -66,11 +66,13 @@ def runnable(model: Model) -> Runnable:
     kinds = {found.elem_type for types in legalized.types.values() for found in types.values()}
     _note_clamped(made.graph or Graph(), losses)
     graph = in_read_types(made.graph or Graph(), kinds, losses)
-    graph = without_hiding(_with_plain_references(graph))
+    graph, reached = with_reached_names(without_hiding(_with_plain_references(graph)))
     refusals = [*legalized.refusals, *_unheld_interface(made.graph or Graph())]
     error = RefusalError(refusals) if refusals else None
     stops = () if error is None else tuple(error.reasons)
-    return Runnable(replace(made, graph=graph), losses.lines(), tuple(_changes(model, legalized)), error, stops)
+    return Runnable(
+        replace(made, graph=graph), losses.lines(), tuple(_changes(model, legalized, reached)), error, stops
+    )
 
 
 def _note_clamped(graph: Graph, losses: Losses) -> None:
@@ -108,7 +110,7 @@ def _unheld_interface(graph: Graph) -> Iterator[Refusal]:
                 yield Refusal("", "", None, f"graph.{field}[{index}]", reason)
 
 
-def _changes(model: Model, legalized: Legalized) -> Iterator[Change]:
+def _changes(model: Model, legalized: Legalized, reached: Collection[str]) -> Iterator[Change]:
     """What was rewritten in a model. Nodes in a subgraph are rewritten again if the node around them is rewritten."""
     for where, graph in graphs(model):
         for index, tensor in enumerate(graph.initializer):
@@ -125,4 +127,9 @@ def _changes(model: Model, legalized: Legalized) -> Iterator[Change]:
             yield Change(
                 f"{where}.sparse_initializer[{index}]", name, "", (), "RTen does not read sparse tensors", True
             )
+        for index, node in enumerate(graph.node):
+            if not set(node.output).isdisjoint(reached):
+                reason = "RTen runs it while it loads the model, and does not find the values that it captures"
+                operator = node.op_type or ""
+                yield Change(f"{where}.node[{index}]", node.name or "", operator, ("Identity", operator), reason, True)
     yield from dict.fromkeys(_kept(legalized).changes)
