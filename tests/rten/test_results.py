@@ -228,6 +228,8 @@ CASES = {
         { y = Resize<mode="nearest">(x, "", s) }""", {"x": np.arange(3, dtype=F).reshape(1, 1, 3, 1)}),
     "scale_that_changes_the_size": ("""g (float[1,1,H,1] x) => (float[A,B,C,D] y) <float[4] s = {1, 1, 1.25, 1}>
         { y = Resize<mode="linear">(x, "", s) }""", {"x": np.arange(6, dtype=F).reshape(1, 1, 6, 1)}),
+    "old_mask": ("g (float[A,3] x) => (float[B,3] y, bool[B,3] m) { y, m = Dropout(x) }", {"x": F([[1, -2, 3]])}),
+    "mask": ("g (float[A,3] x) => (float[B,3] y, bool[B,3] m) { y, m = Dropout(x) }", {"x": F([[1, -2, 3]])}),
     "old_scales_of_the_run": ("g (float[1,1,H,W] x, float[4] s) => (float[A,B,C,D] y) { y = Resize(x, s) }",
                               {"x": np.arange(20, dtype=F).reshape(1, 1, 4, 5), "s": F([1, 1, 1.5, 0.6])}),
     "old_scales_both_ways": ("""g (float[1,1,4,5] x) => (float[A,B,C,D] y) <float[4] s = {1, 1, 0.6, 1.5}>
@@ -238,6 +240,7 @@ OLD = {
     "local_responses_of_no_rows": 13,
     "local_responses_of_no_channels": 13,
     "mean_of_padding_alone": 19,
+    "old_mask": 11,
     "old_scales_of_the_run": 10,
     "old_scales_both_ways": 10,
     "softmax_of_nothing": 11,

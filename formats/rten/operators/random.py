@@ -133,7 +133,10 @@ Multinomial = OperatorSpec(
 
 
 def dropout(node: Node, context: Context) -> list[Node] | None:
-    """In inference, Dropout returns its input and a mask of all true."""
+    """In inference, Dropout returns its input and a mask of all true.
+
+    Before operator set 12, ONNX does not define the mask in inference, and onnxruntime returns zeros.
+    """
     import numpy
 
     data, ratio, training = context.input(0), context.optional(1), context.optional(2)
@@ -148,8 +151,8 @@ def dropout(node: Node, context: Context) -> list[Node] | None:
     if not context.wanted(1):
         return context.replace(context.op(shape.Identity, data), "")
     elem_type = BOOL if context.version >= 10 else context.elem_type(data) or FLOAT
-    ones = from_numpy(numpy.ones(1, dtype=numpy_dtype(elem_type)))
-    mask = context.op(creation.ConstantOfShape, context.op(shape.Shape, data), value=ones)
+    value = from_numpy(numpy.full(1, context.version >= 12, dtype=numpy_dtype(elem_type)))
+    mask = context.op(creation.ConstantOfShape, context.op(shape.Shape, data), value=value)
     return context.replace(context.op(shape.Identity, data), mask)
 
 
