@@ -533,6 +533,23 @@ def cast(b: Builder) -> None:
     b.emit("Cast", [b.some(ANY_TYPE, exact=True, fits=fits)], to=helper.np_dtype_to_tensor_dtype(np.dtype(target)))
 
 
+OUTSIDE = (300, -1, -129, 255, 256, 40000, -40000, 70000, 128, 0, 7)  # of the range of one integer type or another
+
+
+@template(1)
+def narrowing(b: Builder) -> None:
+    """Numbers that the target type does not hold: integers wrap, and of floats the report tells."""
+    source = b.rng.choice(("int64", "int32", "int16", "uint16", "uint32", "float32", "float64"))
+    target = b.rng.choice((*BYTES, *SHORTS, "uint32", "int32"))
+    numbers = [number + (b.rng.choice((0, 0.5)) if source.startswith("float") else 0) for number in OUTSIDE]
+    least = np.iinfo(source).min if not source.startswith("float") else -LIMIT
+    greatest = np.iinfo(source).max if not source.startswith("float") else LIMIT
+    fits = [number for number in numbers if least <= number <= greatest]
+    dims = b.dims()
+    array = np.array([b.rng.choice(fits) for _ in range(int(np.prod(dims)))], source).reshape(dims)
+    b.emit("Cast", [b.leaf(array)], to=helper.np_dtype_to_tensor_dtype(np.dtype(target)))
+
+
 @template(0.5, since=15)
 def cast_like(b: Builder) -> None:
     b.emit("CastLike", [b.some(("int32", "int64", "bool", "uint8")), b.some(("float32", "int64", "int32"))])
@@ -558,10 +575,12 @@ def reduction(b: Builder) -> None:
     integers = op_type in ("ReduceSum", "ReduceMax", "ReduceMin", "ReduceMean", "ReduceProd", "ReduceL1")
     value = b.some(("float32", "float32", "float32", "int32", "int64") if integers else FLOATS)
     axes = some_axes(b, value) if b.rng.random() < 0.8 else None
-    if axes and not value.array.size:  # along axes counted from the back, onnxruntime does not reduce these
-        axes = [axis % value.array.ndim for axis in axes]
+    keep = b.rng.choice((None, 0, 1))
     inputs, attributes = axes_of(b, op_type, axes)
-    b.emit(op_type, [value, *inputs], keepdims=b.rng.choice((None, 0, 1)), **attributes)
+    (result,) = b.emit(op_type, [value, *inputs], keepdims=keep, **attributes)
+    right = np.sum(value.array, None if axes is None else tuple(axes), keepdims=keep != 0)
+    if result.array.shape != np.shape(right):  # of no elements, onnxruntime may not reduce negative axes
+        raise Discarded
 
 
 @template(1.5)
@@ -1684,7 +1703,69 @@ def generate(seed: int) -> Graph | None:
         run_in_onnxruntime(model, feeds)
     except Exception:
         return None
-    return Graph(model, feeds)
+    graph = Graph(model, feeds)
+    return resized(graph, rng) if rng.random() < 0.2 else graph
+
+
+# Other sizes than those with which a graph was made.
+
+RECURRENT = ("GRU", "LSTM", "RNN")  # which, of no samples, end the process of onnxruntime
+POOLS = ("AveragePool", "LpPool", "MaxPool", "QLinearAveragePool")
+
+
+def resized(graph: Graph, rng: random.Random) -> Graph:
+    """The graph with inputs of other sizes where dims have names; as it is if onnxruntime does not run it with them."""
+    bodies = [graph.model.graph.node, *(function.node for function in graph.model.functions)]
+    ends_process = any(node.op_type in RECURRENT for nodes in bodies for node in nodes)
+    for _ in range(3):
+        sizes: dict[str, int] = {}
+        feeds = {}
+        for value in graph.model.graph.input:
+            if value.name not in graph.feeds:
+                continue
+            array = graph.feeds[value.name]
+            dims = list(array.shape)
+            for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+                if dim.dim_param:
+                    size = dims[axis]
+                    dims[axis] = sizes.setdefault(
+                        dim.dim_param, rng.choice((size, size, int(ends_process), 1, size + 1, size + 3))
+                    )
+            feeds[value.name] = np.resize(array, dims) if tuple(dims) != array.shape else array
+        other = graph._replace(feeds=feeds)
+        try:
+            run_in_onnxruntime(other.model, feeds)
+        except Exception:
+            continue
+        if is_strict(other):
+            return other
+    return graph
+
+
+def is_strict(graph: Graph) -> bool:
+    """Whether onnxruntime's results are those of ONNX: it takes some sizes that ONNX does not allow, as far as seen."""
+    values = everything(graph)
+    shapes = {name: np.shape(value) for name, value in values.items() if not isinstance(value, list)}
+    shapes |= {tensor.name: tuple(tensor.dims) for tensor in graph.model.graph.initializer}
+    for node in graph.model.graph.node:
+        attributes = {entry.name: helper.get_attribute_value(entry) for entry in node.attribute}
+        given = [shapes[name] for name in node.input if name in shapes]
+        if node.op_type == "Concat":  # tensors without elements may have any dims
+            others = {tuple(np.delete(dims, attributes["axis"])) for dims in given}
+            if len(others) > 1:
+                return False
+        elif node.op_type in POOLS and given and "kernel_shape" in attributes:  # windows larger than their data
+            kernel = attributes["kernel_shape"]
+            pads, gaps = (
+                attributes.get(name, [one] * 2 * len(kernel)) for name, one in (("pads", 0), ("dilations", 1))
+            )
+            sizes = given[0][1:-1] if attributes.get("channels_last") else given[0][2:]
+            if any(size + pads[axis] + pads[axis + len(kernel)] <= (kernel[axis] - 1) * gaps[axis]
+                   for axis, size in enumerate(sizes)):  # fmt: skip
+                return False
+        elif node.op_type.startswith("Reduce") and given and 0 in given[0]:  # negative axes are not reduced
+            return False
+    return True
 
 
 # What becomes of a graph.
@@ -1791,7 +1872,7 @@ def everything(graph: Graph) -> dict[str, Any]:
 
 
 OF_ALL = frozenset(("clamped", "precision", "rounded"))  # losses that are of constants and types, wherever these are
-SPECIAL = ("NaN", "infinit", "square is")  # in words of deviations that are of numbers that are not finite, or huge
+SPECIAL = ("NaN", "infinit", "-inf")  # in words of deviations that are of numbers that are not finite, or huge
 
 
 def explains(loss: Any, around: Surroundings, *, back: bool = False) -> bool:
@@ -1807,7 +1888,7 @@ def explains(loss: Any, around: Surroundings, *, back: bool = False) -> bool:
     def may_be(part: str) -> bool:
         if any(word in part for word in SPECIAL):
             return not around.is_finite
-        return around.has_empty or "nothing" not in part
+        return around.has_empty or "no elements" not in part
 
     return any(map(may_be, sentence.split("; ")))
 
@@ -1994,7 +2075,7 @@ def pruned(
         copies = [type(value).FromString(value.SerializeToString()) for value in values]
         del held_in[:]
         held_in.extend(copies)
-    return Graph(model, {value.name: feeds[value.name] for value in inputs})
+    return Graph(model, {value.name: feeds[value.name] for value in inputs if value.name in feeds})
 
 
 def shrink(bench: Bench, graph: Graph, kind: str, seconds: float = 60) -> Graph:
