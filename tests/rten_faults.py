@@ -479,7 +479,7 @@ SECTIONS: Mapping[str, list[Fault]] = {
         ),
         Fault(
             "slice_from_in_front",
-            "`Slice` backwards from in front of the first element panics; ONNX begins at the first element.",
+            "`Slice` panics if it goes backwards from before the first element; ONNX starts at the first element.",
             13,
             """(float[2] x) => (float[m] y)
 <int64[1] start = {-3}, int64[1] end = {-9223372036854775808}, int64[1] axis = {0}, int64[1] step = {-1}>

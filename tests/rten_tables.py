@@ -26,15 +26,15 @@ MAX_WORD = 30  # characters; what is longer was made by a program
 
 # Why tests of operators whose names begin so have other outputs in RTen than ONNX says, although the operator is right.
 DEVIATIONS = {
-    "test_argm": "the last of equal extremes is given, not the first",
-    "test_averagepool_2d_ceil_last_window_starts_on_pad": "the outputs of the suite are rounded to four digits",
+    "test_argm": "RTen returns the last of equal extremes, not the first",
+    "test_averagepool_2d_ceil_last_window_starts_on_pad": "the suite rounds its outputs to four digits",
     "test_bernoulli": "random numbers",
-    "test_dynamicquantizelinear": "half a step is rounded after a multiplication in float32",
+    "test_dynamicquantizelinear": "half steps are rounded after a multiplication in float32",
     "test_maxunpool_export_with_output_shape": "places are counted in the output, as onnxruntime does",
-    "test_resize_downsample_scales_cubic_align_corners": "corners are those of the rounded size, as in onnxruntime",
-    "test_resize_downsample_scales_linear_align_corners": "corners are those of the rounded size, as in onnxruntime",
-    "test_sign": "the sign of zero is one",
-    "simple/test_sign": "the sign of zero is one",
+    "test_resize_downsample_scales_cubic_align_corners": "corners belong to the rounded size, as in onnxruntime",
+    "test_resize_downsample_scales_linear_align_corners": "corners belong to the rounded size, as in onnxruntime",
+    "test_sign": "RTen returns 1 or -1 for zero",
+    "simple/test_sign": "RTen returns 1 or -1 for zero",
 }
 # Operator tests whose outputs onnxruntime does not give: in the fourth output of Attention, what is masked is its
 # lowest number, where ONNX says minus infinity.

@@ -64,8 +64,8 @@ class Subject(NamedTuple):
         try:
             return self.codec.plan(model, path, self.options)
         except EncodeError as error:
-            assert not list(path.parent.iterdir()), "planning leaves no file, also where it fails"
-            assert str(error), "a refusal says why"
+            assert not list(path.parent.iterdir()), "planning must not write files, even if it fails"
+            assert str(error), "a refusal must say why"
             raise Refused from None
 
     def write(self, model: Model, path: Path) -> WritePlan:
@@ -86,21 +86,21 @@ class Subject(NamedTuple):
 def declaration(subject: Subject, folder: Path) -> None:
     """The name, title, extensions and options of the codec are valid."""
     codec = subject.codec
-    assert re.fullmatch(r"[a-z][a-z0-9_-]*", codec.name), "the name is a lower-case word, for --from and --to"
-    assert codec.title.strip() == codec.title != "", "the title is what people call the format"
-    assert codec.extensions, "there is an extension at least"
+    assert re.fullmatch(r"[a-z][a-z0-9_-]*", codec.name), "the name must be a lower-case word, for --from and --to"
+    assert codec.title.strip() == codec.title != "", "the title must be a text without spaces around it"
+    assert codec.extensions, "the codec must have an extension"
     for extension in codec.extensions:
-        assert re.fullmatch(r"(\.[a-z0-9_-]+)", extension), "an extension is a dot and what follows the last one"
-    assert is_dataclass(codec.options), "options are a dataclass"
-    assert codec.options.__dataclass_params__.frozen, "options are frozen"  # type: ignore[attr-defined]
+        assert re.fullmatch(r"(\.[a-z0-9_-]+)", extension), "an extension must be a dot and a lower-case word"
+    assert is_dataclass(codec.options), "the class of options must be a dataclass"
+    assert codec.options.__dataclass_params__.frozen, "the class of options must be frozen"  # type: ignore[attr-defined]
     for field in fields(codec.options):
         has_default = field.default is not MISSING or field.default_factory is not MISSING
-        assert has_default, f"the option {field.name} has a default"
-    assert isinstance(subject.options, codec.options), "these are the options of this codec"
+        assert has_default, f"the option {field.name} must have a default"
+    assert isinstance(subject.options, codec.options), "the options are not of the codec's class"
     others = [other for other in registry.codecs() if other.name != codec.name]
     for other in others:
         shared = {*codec.extensions} & {*other.extensions}
-        assert not shared, f"the codec {other.name} has the extension {shared} already"
+        assert not shared, f"the codec {other.name} already has the extension {shared}"
     from formats.cli import command_line, verbs
 
     with mock.patch.object(registry, "codecs", lambda: (*others, codec)):
@@ -123,12 +123,14 @@ def sniffing_takes_anything(subject: Subject, folder: Path) -> None:
     generator = random.Random(0)  # noqa: S311 - the same numbers every time
     for size in (0, 1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 100, HEAD_BYTES):
         for data in (bytes(size), b"\xff" * size, generator.randbytes(size)):
-            assert subject.codec.sniff(data, size) in (Match.NONE, Match.WEAK), "nothing but bytes is nobody's for sure"
+            assert subject.codec.sniff(data, size) in (Match.NONE, Match.WEAK), (
+                "arbitrary bytes must not be a strong match"
+            )
     for other in registry.built_in():
         if other.name != subject.codec.name and not other.encrypted:
             data = to_bytes(other.plan(linear(3), folder / f"m{other.extensions[0]}", other.options()))
             match = subject.codec.sniff(data[:HEAD_BYTES], len(data))
-            assert match is not Match.STRONG, f"a file of {other.title} is not its own"
+            assert match is not Match.STRONG, f"a file of {other.title} must not be a strong match"
 
 
 def reads_no_weight(subject: Subject, folder: Path) -> None:
@@ -138,7 +140,7 @@ def reads_no_weight(subject: Subject, folder: Path) -> None:
     with _bytes_read() as read:
         model = subject.read(path)
     assert sum(read) < plan.nbytes * WEIGHT_BYTES_READ, f"{sum(read):,} bytes of {plan.nbytes:,} were read"
-    assert any(tensor.source().nbytes >= 1 << 20 for _, tensor in walk.tensors(model)), "the weight is there"
+    assert any(tensor.source().nbytes >= 1 << 20 for _, tensor in walk.tensors(model)), "the weight is missing"
 
 
 @contextmanager
@@ -204,10 +206,10 @@ def keeps_models(subject: Subject, make: Callable[[], Model], folder: Path) -> N
         assert len(again.graph.output) == len(model.graph.output if model.graph else [])
         return
     found = next(differences(model, again), None)
-    assert found is None or plan.losses, f"not told: {found}"
+    assert found is None or plan.losses, f"differences without a loss: {found}"
     for loss in plan.losses:
-        assert loss.kind.isidentifier(), "the kind of a loss is a word for programs"
-        assert loss.detail, "the detail of a loss is a sentence for people"
+        assert loss.kind.isidentifier(), "the kind of a loss must be an identifier"
+        assert loss.detail, "the detail of a loss must not be empty"
 
 
 def same_model_again(subject: Subject, make: Callable[[], Model], folder: Path) -> None:
@@ -228,21 +230,23 @@ def same_bytes_again(subject: Subject, make: Callable[[], Model], folder: Path) 
     first, again = subject.path(folder / "1"), subject.path(folder / "2")
     plan = subject.write(make(), first)
     subject.write(make(), again)
-    assert first.read_bytes() == again.read_bytes(), "the same model gives the same bytes"
+    assert first.read_bytes() == again.read_bytes(), "the same model must give the same bytes"
     third = subject.path(folder / "3")
     subject.write(subject.read(first), third)
     for file in plan.files:
-        assert file.path.read_bytes() == (third.parent / file.path.name).read_bytes(), "so does the one that was read"
+        assert file.path.read_bytes() == (third.parent / file.path.name).read_bytes(), (
+            "a model that was read must give the same bytes"
+        )
 
 
 def plans_are_sound(subject: Subject, make: Callable[[], Model], folder: Path) -> None:
     """A plan has the size of each file, the model is last, other files are next to it, and planning writes nothing."""
     path = subject.path(folder)
     plan = subject.plan(make(), path)
-    assert not list(folder.iterdir()), "planning writes nothing"
+    assert not list(folder.iterdir()), "planning must write nothing"
     check_plan(plan)
-    assert path == plan.files[-1].path, "the model is the last file"
-    assert all(file.path.parent == path.parent for file in plan.files), "the others lie beside it"
+    assert path == plan.files[-1].path, "the model must be the last file"
+    assert all(file.path.parent == path.parent for file in plan.files), "all files must be in one folder"
     execute(plan)
     for file in plan.files:
         assert file.nbytes == file.path.stat().st_size
@@ -269,11 +273,11 @@ def own_files_are_recognised(subject: Subject, make: Callable[[], Model], folder
     subject.write(make(), path)
     data = path.read_bytes()
     match = subject.codec.sniff(data[:HEAD_BYTES], len(data))
-    assert match is not Match.NONE, "its own file is one that it reads"
+    assert match is not Match.NONE, "the codec must match its own file"
     for other in registry.codecs():
         if other.name != subject.codec.name:
             found = other.sniff(data[:HEAD_BYTES], len(data))
-            assert found is not Match.STRONG, f"{other.title} claims the file, too"
+            assert found is not Match.STRONG, f"{other.title} matches the file, too"
 
 
 def models_stay_as_they_are(subject: Subject, make: Callable[[], Model], folder: Path) -> None:
@@ -299,16 +303,16 @@ def what_is_told_holds(subject: Subject, make: Callable[[], Model], folder: Path
     source = File.open(path).span()
     position = 0
     for region in sorted(subject.codec.regions(source)) if subject.codec.regions else ():
-        assert position <= region.file_offset, "regions do not overlap"
+        assert position <= region.file_offset, "regions must not overlap"
         assert region.kind in ("header", "model", "tensor", "directory", "padding")
         position = region.end
-    assert position <= source.nbytes, "regions are inside the file"
+    assert position <= source.nbytes, "regions must be inside the file"
     model = subject.read(path)
     for checksum in subject.codec.checksums(source, model, None) if subject.codec.checksums else ():
-        assert re.fullmatch(r"[0-9a-f]+", checksum.expected), "a checksum is in hexadecimal"
+        assert re.fullmatch(r"[0-9a-f]+", checksum.expected), "a checksum must be in hexadecimal"
     if subject.codec.read_lenient is not None:
         lenient, notes = subject.codec.read_lenient(source, path, subject.reading)
-        assert not notes, "in a file of its own, there is nothing to pass over"
+        assert not notes, "a lenient reader must not report faults in the codec's own file"
         assert next(differences(model, lenient), None) is None
 
 
@@ -321,7 +325,7 @@ def own_operators_are_raised(subject: Subject, make: Callable[[], Model], folder
     assert (domain in {entry.domain for entry in model.opset_import}) == (domain is not None)
     if domain is not None:
         raised, _ = _raised(subject, model)
-        assert domain not in {entry.domain for entry in raised.opset_import}, "no operator of its own is left"
+        assert domain not in {entry.domain for entry in raised.opset_import}, "operators of the format must not remain"
         conversion.dumps(raised, "onnx")
 
 

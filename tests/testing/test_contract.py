@@ -213,7 +213,7 @@ def test_options_without_a_default_are_found(tmp_path: Path) -> None:
     """Every option has a default, so that a format can be written without any."""
     codec = ONNX._replace(options=Demanding)
     (check,) = (check for check in contract(codec, options=[Demanding(1)]) if str(check) == "declaration")
-    with pytest.raises(AssertionError, match="level has a default"):
+    with pytest.raises(AssertionError, match="level must have a default"):
         check(tmp_path)
 
 
