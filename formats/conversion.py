@@ -16,7 +16,6 @@ from formats.collector import collector_paused
 from formats.errors import (
     DecodeError,
     EncodeError,
-    ExternalDataError,
     FormatError,
     OptionError,
     TruncatedError,
@@ -25,6 +24,7 @@ from formats.errors import (
 )
 from formats.ir import walk
 from formats.ir.archive_link import without_link
+from formats.ir.storage import check_is_alone
 from formats.options import made
 from formats.registry import READ_DEFAULTS, ReadOptions
 from formats.reports import ConversionReport, WrittenFile, listed
@@ -179,7 +179,13 @@ def convert(
         with_storage(place, chosen.engine.storage_options, chosen.engine.retries) for place in (path, destination)
     )
     opened = open_model(
-        path, from_format, chosen.reading, lenient=lenient, key_is_for_it=not target.encrypted, called="from_format"
+        path,
+        from_format,
+        chosen.reading,
+        lenient=lenient,
+        key_is_for_it=not target.encrypted,
+        called="from_format",
+        needs_all=not chosen.engine.dry_run,
     )
     if opened.codec.name == "onnx" and getattr(chosen.target, "source_hash", opened.source) is None:
         chosen = chosen._replace(target=replace(chosen.target, source_hash=opened.source))
@@ -235,10 +241,12 @@ def open_model(
     lenient: bool = False,
     key_is_for_it: bool = True,
     called: str = "format",
+    needs_all: bool = False,
 ) -> Opened:
     """The model in a file in the format `name`, or in the recognised format, and what the reader found.
 
-    If a key is given and `key_is_for_it`, the file must be encrypted. `called` is the caller's word for `name`.
+    If a key is given and `key_is_for_it`, the file must be encrypted. `called` is the caller's word for `name`. If the
+    caller `needs_all`, it will read all weights.
 
     Raises: as `load` does.
     """
@@ -253,6 +261,8 @@ def open_model(
                 check_key(options, codec)
             if codec.settled is not None and file.is_local and beside is not None:
                 source = codec.settled(source, beside)
+            if needs_all and codec.name == "onnx":  # whose weights are between parts of the graph
+                file.expect_all()
             if lenient and codec.read_lenient is not None:
                 return Opened(codec, source, *codec.read_lenient(source, beside, options))
             return Opened(codec, source, codec.read(source, beside, options))
@@ -260,7 +270,7 @@ def open_model(
     with _located(path), collector_paused():
         if is_stream(path):
             opened = read(path.file())
-            _check_is_alone(opened.model)
+            check_is_alone(opened.model)
             return opened
         if is_address(path):
             from formats.tensordata import remote
@@ -271,26 +281,11 @@ def open_model(
         except IsADirectoryError as error:
             if not path.is_dir():  # but it is a data file
                 raise
-            raise IsADirectoryError(error.errno, _folder(path), str(path)) from None
+            from formats import foreign
 
-
-def _check_is_alone(model: Model) -> None:
-    """Raises ExternalDataError if a model from a stream needs other files."""
-    for where, tensor in walk.external_tensors(model):
-        locations = [entry.value for entry in tensor.external_data if entry.key == "location"]
-        raise ExternalDataError(
-            f"the model has external data in {(locations or [''])[0]!r:.80}, and a stream has no folder for that; give "
-            "the path of the model",
-            where=where,
-        )
-
-
-def _folder(path: Path) -> str:
-    """The error for a folder that was given as a model, which says what the folder has."""
-    from formats import foreign
-
-    extensions = {extension for codec in registry.codecs() for extension in codec.extensions}
-    return foreign.describe_folder(path, extensions - {".json"})  # which is mostly something else
+            raise IsADirectoryError(
+                error.errno, foreign.describe_folder(path, registry.usual_extensions()), str(path)
+            ) from None
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import ExternalDataError, TensorDataError
-from formats.ir import dtypes
+from formats.ir import dtypes, walk
 from formats.ir.model import EXTERNAL, Message, StringStringEntry, Tensor, set_fields
 from formats.tensordata.source import Literal, Source
 
@@ -195,3 +195,14 @@ def with_reference(
     """
     entries = [*(StringStringEntry(key, value) for key, value in places.items()), *others]
     return _stored(tensor, data_location=EXTERNAL, external_data=entries, external_source=source)
+
+
+def check_is_alone(model: Model) -> None:
+    """Raises ExternalDataError if a model from a stream needs other files."""
+    for where, tensor in walk.external_tensors(model):
+        locations = [entry.value for entry in tensor.external_data if entry.key == "location"]
+        raise ExternalDataError(
+            f"the model has external data in {(locations or [''])[0]!r:.80}, and a stream has no folder for that; give "
+            "the path of the model",
+            where=where,
+        )

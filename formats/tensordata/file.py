@@ -110,6 +110,9 @@ class File:
         """
         raise NotImplementedError
 
+    def expect_all(self) -> None:
+        """Prepare for a reader that will need all of the file, but jumps in it; a file elsewhere is copied then."""
+
     def span(self) -> FileSpan:
         """The whole file as a source."""
         return FileSpan(self, 0, self.nbytes)

@@ -307,6 +307,10 @@ class OpenedFile(_Writable):
         with Located(self.path):
             os.ftruncate(descriptor, nbytes)
 
+    def close(self) -> None:
+        """The descriptor is closed."""
+        self._close_descriptor()
+
 
 class ExistingFile(_Writable):
     """An existing file that is changed in place; the caller must make sure that the change can be undone."""

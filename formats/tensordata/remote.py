@@ -8,15 +8,19 @@ several at once.
 from __future__ import annotations
 
 import mmap
+import os
 import tempfile
 from collections import OrderedDict
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.errors import FormatError, TensorDataError, TruncatedError
 from formats.tensordata.attempts import attempt
 from formats.tensordata.file import File
+from formats.tensordata.osio import SYSTEM, LocalFile
+from formats.tensordata.output import OpenedFile
 from formats.tensordata.stores import ChangedError, Identity, changed, filesystem_of, store_of
 
 if TYPE_CHECKING:
@@ -42,8 +46,8 @@ class RemoteFile(File):
     """A file at an address, which is read in ranges; it must not be replaced after it was opened."""
 
     __slots__ = (
-        *("__weakref__", "_address", "_ahead", "_identity", "_lock", "_next", "_store", "_unverified", "_windows"),
-        *("nbytes", "path"),
+        *("__weakref__", "_address", "_ahead", "_copy", "_identity", "_lock", "_next", "_store", "_unverified"),
+        *("_windows", "nbytes", "path"),
     )
 
     is_local = False
@@ -59,6 +63,7 @@ class RemoteFile(File):
         self._store: Store | None = None
         self._lock = RLock()
         self._windows: OrderedDict[int, bytes] = OrderedDict()  # by start offset; the last used range is the last
+        self._copy: _Copy | None = None
         self._next = 0  # the end of the last range
         self._ahead = AHEAD_BYTES
         self._unverified = (
@@ -73,11 +78,19 @@ class RemoteFile(File):
 
     # Reading
 
+    def expect_all(self) -> None:
+        """Prepare for a reader that will need all of the file, but jumps in it: copy the file meanwhile."""
+        if self._copy is None and self.nbytes > KEPT_BYTES:
+            self._copy = _Copy(self.nbytes)
+
     def pread_into(self, offset: int, buffer: memoryview | bytearray) -> None:
         """Fill `buffer` with the bytes from `offset` on; a large range needs several requests at once."""
         view = memoryview(buffer)
         nbytes = len(view)
         self._check_range(offset, nbytes)
+        if self._copy is not None:
+            self._copy.file(offset, nbytes, self._request).pread_into(offset, view)
+            return
         if nbytes < JOINED_BYTES:
             view[:] = self._small(offset, nbytes)
             return
@@ -91,6 +104,8 @@ class RemoteFile(File):
     def pread(self, offset: int, nbytes: int) -> bytes:
         """The `nbytes` from `offset` on; the bytes of a graph are kept, because they may be read again."""
         self._check_range(offset, nbytes)
+        if self._copy is not None:
+            return self._copy.file(offset, nbytes, self._request).pread(offset, nbytes)
         if nbytes < MAX_AHEAD_BYTES:
             return bytes(self._small(offset, nbytes))
         if nbytes > KEPT_BYTES:
@@ -277,9 +292,45 @@ class RemoteFile(File):
         """Forget the bytes that were read."""
         with self._lock:
             self._windows.clear()
+            self._copy = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, (self._address, tuple(self._identity))
+
+
+class _Copy:
+    """A copy of a file on this machine, which has the parts that were read and those after them.
+
+    It is a temporary file without a name. Each part is one request, and several are made at once.
+    """
+
+    def __init__(self, nbytes: int) -> None:
+        self._nbytes = nbytes
+        self._lock = Lock()
+        self._parts: dict[int, Future[None]] = {}  # by number
+        self._pool = ThreadPoolExecutor(REQUESTS_AT_ONCE)
+        place = Path(tempfile.gettempdir())
+        with tempfile.TemporaryFile(prefix="formats-") as copy:
+            self._output = OpenedFile(place, os.dup(copy.fileno()), nbytes)
+            self._file = LocalFile(place, keep_open=True, capabilities=SYSTEM, descriptor=os.dup(copy.fileno()))
+
+    def file(self, offset: int, nbytes: int, request: Callable[[int, int], bytes]) -> LocalFile:
+        """The copy, after a range of it is there; requests for the parts after the range have begun."""
+        first, stop = offset // PART_BYTES, -(-(offset + nbytes) // PART_BYTES)
+        with self._lock:
+            for number in range(first, min(stop + REQUESTS_AT_ONCE - 1, -(-self._nbytes // PART_BYTES))):
+                if number not in self._parts:
+                    self._parts[number] = self._pool.submit(self._fetch, number * PART_BYTES, request)
+        for number in range(first, stop):
+            self._parts[number].result()
+        return self._file
+
+    def _fetch(self, start: int, request: Callable[[int, int], bytes]) -> None:
+        self._output.pwrite(start, request(start, min(start + PART_BYTES, self._nbytes)))
+
+    def __del__(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._output.close()
 
 
 def _unpickled(address: Address, identity: tuple[int, tuple[str, ...]]) -> RemoteFile:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import errno
 import re
+from functools import cache
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -77,7 +79,13 @@ class Store:
 
     def read(self, start: int, stop: int, identity: Identity) -> bytes:
         """The bytes from `start` to `stop` of the object with that identity, fewer if no more are sent."""
-        data: bytes = self.fs.cat_file(self.path, start=start, end=stop)
+        data: bytes
+        if _takes_ranges(self.fs):
+            data = self.fs.cat_file(self.path, start=start, end=stop)
+        else:
+            with self.fs.open(self.path, "rb") as file:
+                file.seek(start)
+                data = file.read(stop - start)
         return data
 
     def _identity(self, told: Mapping[str, Any]) -> Identity:
@@ -269,6 +277,12 @@ class WebStore(Store):
             )
             raise self.error(message, is_passing=True)
         return bytes(data)
+
+
+@cache
+def _takes_ranges(fs: Any) -> bool:
+    """Whether a filesystem reads ranges with `cat_file`; that of SFTP always reads the whole file."""
+    return {"start", "end"} <= signature(getattr(fs, "_cat_file", fs.cat_file)).parameters.keys()
 
 
 def _told(headers: Mapping[str, str]) -> dict[str, str]:

@@ -168,6 +168,32 @@ def test_weights_of_a_replaced_object(memory: str, count: int) -> None:
             use()
 
 
+class StoreWithoutRanges(MemoryFileSystem):
+    """A store as fsspec's for SFTP, whose `cat_file` always gives the whole file."""
+
+    protocol = "whole"
+    store: ClassVar[dict[str, Any]] = {}
+    cachable = False
+
+    def cat_file(self, path: str, **options: Any) -> bytes:
+        """The whole file."""
+        return bytes(self.store[path].getvalue())
+
+
+def test_a_store_that_reads_whole_files(digits: Path, tmp_path: Path) -> None:
+    """Where `cat_file` has no ranges, they are read from an open file; new files are renamed into their places."""
+    fsspec.register_implementation("whole", StoreWithoutRanges, clobber=True)
+    formats.save(large_model(4, MIB), "whole://folder/m.onnxz")
+    assert ["m.onnxz"] == [name.rpartition("/")[2] for name in StoreWithoutRanges.store]
+    assert 4 == len(formats.inspect("whole://folder/m.onnxz").tensors)
+    assert formats.verify("whole://folder/m.onnxz", data=True).ok
+    with pytest.raises(FileExistsError):
+        formats.convert(digits, "whole://folder/m.onnxz")
+    formats.convert(digits, "whole://folder/m.onnxz", overwrite=True)
+    assert formats.compare("whole://folder/m.onnxz", digits).equal
+    assert ["m.onnxz"] == [name.rpartition("/")[2] for name in StoreWithoutRanges.store]
+
+
 class ForgetfulStore(MemoryFileSystem):
     """A store as Google's: it refuses to replace an object with 412, and loses the answer to the first upload."""
 

@@ -69,6 +69,44 @@ def test_inspection_of_weights_in_the_graph(web: WebServer) -> None:
     assert web.nbytes <= 4 * MIB
 
 
+@pytest.mark.parametrize("name", ["out.onnxz", "out.rten", "out.onnx"])
+def test_conversion_of_weights_in_the_graph(web: WebServer, tmp_path: Path, name: str) -> None:
+    """A conversion reads a large ONNX file once, in parts that are longer than its weights, and several at once."""
+    write_sparse(large_model(256, 300 << 10), web.folder / "m.onnx")
+    nbytes = (web.folder / "m.onnx").stat().st_size
+    formats.convert(web.url("m.onnx"), tmp_path / name)
+    formats.convert(web.folder / "m.onnx", tmp_path / f"local{name}")
+    assert (tmp_path / f"local{name}").read_bytes() == (tmp_path / name).read_bytes()
+    assert len(web.requests) <= nbytes // (8 * MIB) + 2
+    assert web.nbytes <= nbytes + MIB
+
+
+def test_a_part_that_fails(web: WebServer, tmp_path: Path) -> None:
+    """If a part of a large ONNX file cannot be read, or is of another file, nothing is written."""
+    write_sparse(large_model(256, 300 << 10), web.folder / "m.onnx")
+
+    def fault(number: int, asked: Asked, answer: Answer) -> None:
+        if number == 5:
+            answer.status = 500
+
+    web.fault = fault
+    with pytest.raises(formats.RemoteError, match="500"):
+        formats.convert(web.url("m.onnx"), tmp_path / "out.onnxz", retries=0)
+    web.forget()
+    formats.convert(web.url("m.onnx"), tmp_path / "out.onnxz", retries=1)
+    (tmp_path / "out.onnxz").unlink()
+
+    def other(number: int, asked: Asked, answer: Answer) -> None:
+        if number >= 5:
+            answer.headers["ETag"] = '"another"'
+
+    web.forget()
+    web.fault = other
+    with pytest.raises(formats.TensorDataError, match="has changed"):
+        formats.convert(web.url("m.onnx"), tmp_path / "out.onnxz", retries=0)
+    assert not list(tmp_path.glob("out*"))
+
+
 def test_conversion_reads_once(web: WebServer, larger: str, tmp_path: Path) -> None:
     """A conversion reads little more than the file, in few requests, and checks the headers that inspection skips."""
     nbytes = (web.folder / "larger.onnxz").stat().st_size
