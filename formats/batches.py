@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
-import signal
-import threading
 from collections import deque
-from concurrent.futures import BrokenExecutor, CancelledError, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, CancelledError
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from time import sleep, time
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from time import time
+from typing import TYPE_CHECKING, Any
 
 from formats import registry
 from formats.choices import ConversionOptions, choose
@@ -28,12 +25,11 @@ from formats.registry import ReadOptions
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import is_address, with_storage
 from formats.tensordata.osio import processors
+from formats.workers import pool_of, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Executor, Future
-    from multiprocessing.context import BaseContext
-    from types import FrameType
 
     from typing_extensions import Unpack
 
@@ -41,8 +37,9 @@ if TYPE_CHECKING:
 
 WINDOW = 1024  # jobs that an executor has at a time, done or not: more than any cluster has workers
 JOBS_PER_PROCESS = 4  # jobs that a pool has at a time: enough that no process waits, and few to repeat if one is killed
-INTERRUPT: int | None = getattr(signal, "SIGUSR1", None)  # ends the job of a worker, and not the worker
-GRACE_SECONDS = 5.0  # for a worker without a parent, to remove its incomplete files
+# A pool gets short jobs several at a time: to pass one to a process takes longer than to read a small file.
+JOINED_SECONDS = 0.05
+MAX_JOINED = 32
 OF_CONVERSIONS = ("from_format", "to_format", "strict", "lenient")
 
 
@@ -76,17 +73,17 @@ def convert_many(
     """
     if executor is not None and processes:
         raise OptionError("`executor` and `processes` exclude each other")
-    listed = [_located(job_of(given), keywords) for given in jobs]
+    listed = [_located(job_of(job), keywords) for job in jobs]
     count = min(processes or processors(), len(listed))
     is_alone = executor is None and count <= 1
-    merged = [_checked(job, keywords) for job in listed]
-    _check_destinations(listed)
+    given: dict[str, Any] = {**keywords}
     if not is_alone:
-        threads = max(processors() // count, 1) if executor is None else 1
-        merged = [{"threads": threads, **options} for options in merged]
+        given.setdefault("threads", max(processors() // count, 1) if executor is None else 1)
+    merged = _checked(listed, given)
+    _check_destinations(listed)
     is_dry = bool(keywords.get("dry_run"))
     with nullcontext() if manifest is None else Manifest(Path(manifest), executor is not None, dry_run=is_dry) as book:
-        queue = _Queue([_task(*item, book) for item in enumerate(zip(listed, merged, strict=True))], book)
+        queue = _Queue(_tasks(listed, merged, book), book, joins=not fail_fast)
         if is_alone:
             found = ((task, run(task)) for task in queue)
         elif executor is None:
@@ -108,12 +105,26 @@ def convert_many(
     return results
 
 
-def _checked(job: Job, keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """The keywords of a job.
+def _checked(jobs: Iterable[Job], keywords: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The keywords of each job; jobs without options of their own have the same object, which is checked once a format.
 
     Raises: OptionError if a keyword is not possible. An unknown format of the destination is an error of the job.
     """
-    merged = {**keywords, **job.options}
+    shared = {**keywords}
+    checked: set[str] = set()
+    found = []
+    for job in jobs:
+        suffix = job.destination.suffix.lower()
+        merged = {**keywords, **job.options} if job.options else shared
+        if merged is not shared or suffix not in checked:
+            _check_keywords(job, merged)
+            checked.add(suffix)
+        found.append(merged)
+    return found
+
+
+def _check_keywords(job: Job, merged: Mapping[str, Any]) -> None:
+    """Raises OptionError if a keyword of a job is not possible."""
     if merged.get("progress") is not None:
         raise OptionError("`progress` is for a single conversion; use `on_result` for many")
     given = {name: merged[name] for name in OF_CONVERSIONS if name in merged}
@@ -122,10 +133,9 @@ def _checked(job: Job, keywords: Mapping[str, Any]) -> dict[str, Any]:
         name = given.get("to_format")
         target = registry.for_writing(job.destination, "to_format") if name is None else registry.by_name(name)
     except UnknownFormatError:
-        return merged
+        return
     others = {name: value for name, value in merged.items() if name not in (*OF_CONVERSIONS, "options")}
     choose(target, merged.get("options"), others, reads=True)
-    return merged
 
 
 def _located(job: Job, keywords: Mapping[str, Any]) -> Job:
@@ -155,11 +165,17 @@ def _check_destinations(jobs: Sequence[Job]) -> None:
             )
 
 
-def _task(number: int, item: tuple[Job, dict[str, Any]], book: Manifest | None) -> Task:
-    job, keywords = item
-    if book is None:
-        return Task(number, job, keywords)
-    return Task(number, job, keywords, _fingerprint(keywords), book.records.get(str(job.destination)))
+def _tasks(jobs: Iterable[Job], merged: Iterable[dict[str, Any]], book: Manifest | None) -> Iterator[Task]:
+    """The tasks for jobs with their keywords."""
+    fingerprints: dict[int, dict[str, Any]] = {}  # by the id of the keywords
+    for number, (job, keywords) in enumerate(zip(jobs, merged, strict=True)):
+        if book is None:
+            yield Task(number, job, keywords)
+            continue
+        fingerprint = fingerprints.get(id(keywords))
+        if fingerprint is None:
+            fingerprint = fingerprints[id(keywords)] = _fingerprint(keywords)
+        yield Task(number, job, keywords, fingerprint, book.records.get(str(job.destination)))
 
 
 def _fingerprint(keywords: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,8 +189,11 @@ def _fingerprint(keywords: Mapping[str, Any]) -> dict[str, Any]:
 class _Queue:
     """The tasks that have not begun yet, in their order."""
 
-    def __init__(self, tasks: Iterable[Task], book: Manifest | None) -> None:
+    def __init__(self, tasks: Iterable[Task], book: Manifest | None, *, joins: bool = False) -> None:
+        """If it `joins`, short tasks may be taken several at a time."""
         self.is_stopped = False
+        self.joins = joins
+        self._seconds: float | None = None  # that a job takes, as far as is known
         self.refusal: RuntimeError | None = None  # of an executor that accepts no more tasks
         self._tasks = deque(tasks)
         self._book = book
@@ -195,9 +214,21 @@ class _Queue:
             self._book.begin(task.job.source, task.job.destination)
         return task
 
-    def put_back(self, task: Task) -> None:
-        """Put a task back that did not begin."""
-        self._tasks.appendleft(task)
+    def take_some(self, window: int) -> list[Task]:
+        """The next tasks for one process: one, or more if they are short and there are enough for a whole `window`."""
+        count = 1
+        if self.joins and self._seconds is not None:
+            count = min(int(JOINED_SECONDS / max(self._seconds, 1e-6)), MAX_JOINED, len(self._tasks) // window)
+        return [self.take() for _ in range(max(count, 1))]
+
+    def note(self, result: JobResult) -> None:
+        """Learn from a result how long jobs take; a long job counts at once, short ones little by little."""
+        before = result.seconds if self._seconds is None else self._seconds
+        self._seconds = max(result.seconds, 0.9 * before + 0.1 * result.seconds)
+
+    def put_back(self, tasks: Iterable[Task]) -> None:
+        """Put tasks back that did not begin."""
+        self._tasks.extendleft(reversed([*tasks]))
 
     def stop(self) -> None:
         """Begin no more tasks."""
@@ -217,6 +248,7 @@ def _through(executor: Executor, queue: _Queue, window: int = 0) -> Generator[tu
     processes = getattr(executor, "_max_workers", 0)  # of a pool
     function = partial(run_elsewhere, folder=os.getcwd())  # noqa: PTH109 - a text
     suspects: list[Task] = []
+    queue.joins = False  # an executor of a cluster shares jobs out one by one
     for task, outcome in _outcomes(executor, function, queue, window or JOBS_PER_PROCESS * processes or WINDOW):
         if isinstance(outcome, JobResult):
             yield task, seen_from_here(task, outcome)
@@ -231,39 +263,47 @@ def _through(executor: Executor, queue: _Queue, window: int = 0) -> Generator[tu
 
 
 def _outcomes(
-    executor: Executor, function: Callable[[Task], JobResult], queue: _Queue, window: int
+    executor: Executor, function: Callable[[Sequence[Task]], list[JobResult]], queue: _Queue, window: int
 ) -> Generator[tuple[Task, JobResult | BaseException], None, None]:
     """Each task with its result, or with what happened to its worker; tasks left in the queue were refused."""
-    done: SimpleQueue[Future[JobResult]] = SimpleQueue()
-    waiting: dict[Future[JobResult], Task] = {}
+    done: SimpleQueue[Future[list[JobResult]]] = SimpleQueue()
+    waiting: dict[Future[list[JobResult]], list[Task]] = {}
     try:
         while waiting or (queue and queue.refusal is None):
             while queue and queue.refusal is None and len(waiting) < window:
-                task = queue.take()
+                tasks = queue.take_some(window)
                 try:
-                    future = executor.submit(function, task)
+                    future = executor.submit(function, tasks)
                 except RuntimeError as error:  # it is broken, or was shut down
-                    queue.put_back(task)
+                    queue.put_back(tasks)
                     queue.refusal = error
                     break
-                waiting[future] = task
+                waiting[future] = tasks
                 future.add_done_callback(done.put)
             if not waiting:
                 return
             future = done.get()
-            task = waiting.pop(future)
+            tasks = waiting.pop(future)
             if queue.is_stopped:
                 for other in waiting:
                     other.cancel()
                 if future.cancelled():
                     continue
-            try:
-                yield task, future.result()
-            except (Exception, CancelledError, SystemExit) as error:  # of the worker: `run` gives those of the job
-                yield task, error
+            yield from zip(tasks, _outcomes_of(future, len(tasks), queue), strict=True)
     finally:
         for other in waiting:
             other.cancel()  # the futures that nobody waits for
+
+
+def _outcomes_of(future: Future[list[JobResult]], count: int, queue: _Queue) -> Sequence[JobResult | BaseException]:
+    """What became of the tasks of a future; if their worker was lost, that is its error for each."""
+    try:
+        results = future.result()
+    except (Exception, CancelledError, SystemExit) as error:  # of the worker: `run` gives those of the job
+        return [error] * count
+    for result in results:
+        queue.note(result)
+    return results
 
 
 def _lost(error: BaseException) -> FormatError:
@@ -289,90 +329,17 @@ def _in_processes(
         suspects = []
         while alone:
             alone.refusal = None
-            with _pool(1) as pool:
-                for task, outcome in _outcomes(pool, _work, alone, 1):
+            with pool_of(1) as pool:
+                for task, outcome in _outcomes(pool, work, alone, 1):
                     yield task, outcome if isinstance(outcome, JobResult) else failed(task, _lost(outcome))
         if not queue:
             return
         queue.refusal = None
-        with _pool(count) as pool:
-            for task, outcome in _outcomes(pool, _work, queue, JOBS_PER_PROCESS * count):
+        with pool_of(count) as pool:
+            for task, outcome in _outcomes(pool, work, queue, JOBS_PER_PROCESS * count):
                 if isinstance(outcome, JobResult):
                     yield task, outcome
                 elif isinstance(outcome, BrokenExecutor):
                     suspects.append(task)
                 else:
                     yield task, failed(task, _lost(outcome))
-
-
-@contextmanager
-def _pool(count: int) -> Iterator[ProcessPoolExecutor]:
-    """A pool of processes; if the caller is interrupted, their incomplete files are removed."""
-    context: BaseContext = multiprocessing.get_context()
-    if context.get_start_method() == "fork" and threading.active_count() > 1:  # a lock of another thread stays locked
-        context = multiprocessing.get_context("forkserver")
-    pool = ProcessPoolExecutor(count, context, _begin_worker)
-    try:
-        yield pool
-    except BaseException:
-        for process in [*(getattr(pool, "_processes", None) or {}).values()]:
-            if INTERRUPT is not None and process.is_alive():
-                os.kill(process.pid, INTERRUPT)
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-class _Worker:
-    """The state of this process, if it is a worker of a pool."""
-
-    is_busy: ClassVar[bool] = False
-
-
-def _begin_worker() -> None:
-    """A worker leaves Ctrl+C to its parent, and ends soon after it.
-
-    If a worker is interrupted during a job, the job ends and the engine removes incomplete files. Between jobs, it has
-    nothing to remove and waits for the pool. A pool that breaks ends its processes with SIGTERM.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, _end)
-    if INTERRUPT is not None:
-        signal.signal(INTERRUPT, _interrupt)
-    threading.Thread(target=_follow_parent, name="parent", daemon=True).start()
-
-
-def _work(task: Task) -> JobResult:
-    """The result of a task, in a worker."""
-    _Worker.is_busy = True
-    try:
-        return run(task)
-    except SystemExit:  # which the pool would take for the result
-        _kill()
-        raise
-    finally:
-        _Worker.is_busy = False
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    if _Worker.is_busy:
-        raise KeyboardInterrupt
-
-
-def _end(number: int, frame: FrameType | None) -> NoReturn:
-    raise SystemExit(128 + number)
-
-
-def _follow_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return
-    parent.join()
-    if _Worker.is_busy:
-        os.kill(os.getpid(), signal.SIGTERM)
-        sleep(GRACE_SECONDS)
-    _kill()
-
-
-def _kill() -> None:
-    os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))

@@ -283,9 +283,9 @@ def open_model(
                 raise
             from formats import foreign
 
-            raise IsADirectoryError(
-                error.errno, foreign.describe_folder(path, registry.usual_extensions()), str(path)
-            ) from None
+            extensions = {extension for codec in registry.codecs() for extension in codec.extensions}
+            words = foreign.describe_folder(path, extensions - {".json"})  # which is mostly something else
+            raise IsADirectoryError(error.errno, words, str(path)) from None
 
 
 @contextmanager

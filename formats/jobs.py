@@ -21,7 +21,7 @@ from formats.errors import FormatError, OptionError
 from formats.tensordata.file import is_address, is_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from formats.manifest import Record
     from formats.reports import ConversionReport
@@ -123,7 +123,12 @@ def run(task: Task) -> JobResult:
         return failed(task, error, perf_counter() - started)
 
 
-def run_elsewhere(task: Task, folder: str) -> JobResult:
+def run_elsewhere(tasks: Sequence[Task], folder: str) -> list[JobResult]:
+    """The results of doing tasks on a machine that an executor chose, with the name of the machine."""
+    return [_run_elsewhere(task, folder) for task in tasks]
+
+
+def _run_elsewhere(task: Task, folder: str) -> JobResult:
     """The result of doing a task on a machine that an executor chose, and which one that was.
 
     Relative paths of the job are from `folder`, that of the caller; the result has the job as it was given.

@@ -295,11 +295,6 @@ def codecs() -> tuple[Codec, ...]:
     return (*built_in(), *installed().codecs)
 
 
-def usual_extensions() -> set[str]:
-    """The extensions of files that are mostly models, which .json is not."""
-    return {extension for codec in codecs() for extension in codec.extensions} - {".json"}
-
-
 def is_marked_by_others(head: bytes, nbytes: int) -> bool:
     """Whether a file with these first bytes has the mark of a format of another package."""
     return any(codec.sniff(head, nbytes) is Match.STRONG for codec in installed().codecs)

@@ -80,7 +80,10 @@ ALLOWED = {
     "formats.manifest": (*FOUNDATION, "formats", "formats.arguments"),
     "formats.jobs": (*FOUNDATION, "formats.arguments", "formats.conversion", "formats.manifest"),
     "formats.clusters": ("formats.errors", "formats.extras"),
-    "formats.batches": (*FOUNDATION, "formats.choices", "formats.jobs", "formats.manifest", "formats.registry"),
+    "formats.workers": ("formats.jobs",),
+    "formats.batches": (
+        *(*FOUNDATION, "formats.choices", "formats.jobs", "formats.manifest", "formats.registry", "formats.workers"),
+    ),
     "formats.inspection": (
         *FOUNDATION,
         *("formats.arguments", "formats.choices", "formats.registry", "formats.conversion"),
