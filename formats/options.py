@@ -1,4 +1,4 @@
-"""Options, a row each, from which the command line, its help, the reference page and the keywords are made.
+"""Options, one row each; the command line, its help, the reference page and the keywords are made from them.
 
 A class of options is a frozen dataclass whose fields are made by `option`, and whose `__post_init__` calls `settle`:
 
@@ -11,7 +11,7 @@ A class of options is a frozen dataclass whose fields are made by `option`, and 
             settle(self)
 
 A codec that has `MyOptions` gives the command `convert` the options `--level N` and `--index`, and the library the
-keywords `level` and `index`. Values are checked when the object is made, so before anything is read.
+keywords `level` and `index`. Values are checked when the object is created, before anything is read.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Kind(NamedTuple):
     """The kind of the values of an option.
 
     `words` describe them, after "must be". `checked` returns the value as code uses it, and raises ValueError or
-    TypeError if it is not valid. `from_text` does the same with what was typed. `metavar` stands for the value in the
-    help; without one, an option is a switch. `keyword_type` is what the library takes, where that is more than the
-    type of the field. A `secret` is not repeated in an error. What may be given `repeatedly` is a mapping, with
-    `from_text` giving a key and a value.
-    `values` are all that there are, where these are few: shells suggest them.
+    TypeError if it is not valid. `from_text` does the same for a text from the command line. `metavar` stands for the
+    value in the help; without one, an option is a switch. `keyword_type` is what the library accepts, if that is more
+    than the type of the field. Errors do not repeat a `secret`. An option that may be given `repeatedly` is a mapping;
+    then `from_text` returns a key and a value.
+    `values` lists all values if there are few; shells suggest them.
     """
 
     words: str
@@ -80,10 +80,10 @@ class Flag(NamedTuple):
 
 
 class Row(NamedTuple):
-    """An option: the name of its field, its kind, its flags (none, if only the library has it), its words for people.
+    """An option: the name of its field, its kind, its flags (none, if only the library has it), its description.
 
-    `panel` is the heading in the help, where it is not that of the format. Who gives the option asks for `implies`,
-    the name and the value of another one, too. `required` says that there is no conversion without it.
+    `panel` is the heading in the help, if it is not that of the format. The option also sets `implies`,
+    the name and the value of another option. `required` means that a conversion needs the option.
     """
 
     name: str
@@ -124,8 +124,8 @@ def option(
 ) -> Any:
     """A field of a class of options.
 
-    Its flag is its name with dashes, and the `aliases`. A switch that is not off by default has a flag with `no-` in
-    front, too, or those of `off`. `flags` replaces all that; empty, the option is one of the library only.
+    Its flag is its name with dashes, and the `aliases`. A switch that is on by default has a flag with `no-` in
+    front, too, or those of `off`. `flags` replaces all of these; if it is empty, only the library has the option.
     """
     row = _Settings(kind, help, aliases, off, flags, panel, implies, required)
     return field(default=default, repr=not kind.secret, metadata={ROW: row})
@@ -172,7 +172,7 @@ def names_of(options: type) -> set[str]:
 
 
 def settle(options: Any) -> None:
-    """Check and convert every value of `options`, an object that is being made.
+    """Check and convert every value of `options`, an object that is being created.
 
     Raises: OptionError.
     """
@@ -206,16 +206,16 @@ def checked(row: Row, value: Any) -> Any:
 
 
 def bad_value(name: str, kind: Kind, value: Any) -> OptionError:
-    """The error about a value that is not of the kind of its option."""
+    """The error for a value that is not of the kind of its option."""
     if kind.secret:
         return OptionError(f"`{name}` must be {kind.words}")
     return OptionError(f"`{name}` is {value!r:.100}, but must be {kind.words}")
 
 
 def made(options: type[T], given: Mapping[str, Any], *, of: str = "") -> T:
-    """The options that are `given` by name; what each of them implies is given as well.
+    """The options that are `given` by name, and those that they imply.
 
-    Raises: OptionError if one has no such name or value. `of` says whose options these are.
+    Raises: OptionError for an unknown name or an invalid value. `of` says whose options these are.
     """
     known = names_of(options)
     if unknown := [name for name in given if name not in known]:
@@ -242,7 +242,7 @@ def implied(options: type, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unknown_options(names: Sequence[str], known: Iterable[str], of: str = "") -> OptionError:
-    """The error about options that there are not."""
+    """The error for options that do not exist."""
     known = sorted(known)
     listed = " and ".join(f"`{name}`" for name in names)
     if close := get_close_matches(names[0], known, 1):
@@ -367,7 +367,7 @@ def values_by_name(metavar: str, words: str, example: str) -> Kind:
 
 
 def texts_in_file(words: str) -> Kind:
-    """Texts by name; on the command line, the name of a JSON file that has them."""
+    """Texts by name; on the command line, the name of a JSON file with them."""
 
     def read(path: str) -> Any:
         import json

@@ -1,4 +1,4 @@
-"""Writes models with common weights so that each weight is only once on the disk.
+"""Writes models with common weights so that each weight is stored once.
 
 Weights are equal if their bytes are equal. Weights of several models are in a data file for exactly these models, so
 that each model uses every tensor of its data files. Weights of only one model are in its own data file.
@@ -61,9 +61,9 @@ DATA_FILE = Kind("the name of a file next to the models, without a folder", _fil
 class ShareOptions:
     """How models with common weights are written.
 
-    `external_data`: the name of the data file that several models have; where there is one for some models and another
-    for others, they are numbered. `size_threshold`: the size in bytes from which a tensor is outside of its graph; what
-    is smaller stays in each. `alignment`: of each tensor in its file, in bytes: pages, so that it can be mapped.
+    `external_data`: the name of the data file with common weights; if there are several such files, they are numbered.
+    `size_threshold`: tensors of at least this size in bytes are stored outside the graphs. `alignment`: each tensor begins
+    at a multiple of this number of bytes in its file; the default is the page size, so that it can be mapped.
 
     Raises: OptionError for an invalid value.
     """
@@ -93,7 +93,7 @@ class Sharing:
     """What was written: a model for each source, in their order, and the data files.
 
     `source_nbytes` is the size of all files of the sources, `nbytes` that of all files that were written, `seconds` the
-    time that it took. `unused` are data files of models that were replaced, to which no graph refers any more.
+    time that it took. `unused` are data files of replaced models that no graph uses any more.
     """
 
     sources: tuple[Path, ...]
@@ -108,7 +108,7 @@ class Sharing:
 
     @property
     def saved_nbytes(self) -> int:
-        """How many bytes less the new files have than the old ones; negative if the old ones were smaller."""
+        """The number of bytes that the new files save; negative if the old files were smaller."""
         return self.source_nbytes - self.nbytes
 
     @property
@@ -206,9 +206,9 @@ def _options(given: Mapping[str, Any]) -> tuple[ShareOptions, ReadOptions, Engin
 
 
 def names_of_models(sources: Sequence[Path]) -> list[str]:
-    """The file names of the models in one folder: their own, with those of folders in front where they must be.
+    """The file names of the models in one folder: their own, with names of folders in front if necessary.
 
-    Raises: OptionError if two are the same whatever is put in front.
+    Raises: OptionError if two names stay equal.
     """
     known = {extension for codec in registry.codecs() for extension in codec.extensions}
     stems = [path.stem if path.suffix.lower() in known else path.name for path in sources]
@@ -234,14 +234,14 @@ def names_of_models(sources: Sequence[Path]) -> list[str]:
 
 
 def _count(name: str, names: Sequence[str]) -> int:
-    """How many of the names are one, on some systems."""
+    """How many of the names are equal on some systems."""
     return sum(other.casefold() == name.casefold() for other in names)
 
 
 def _plan(
     opened: Sequence[Opened], destinations: Sequence[Path], options: ShareOptions, engine: EngineOptions
 ) -> tuple[WritePlan, dict[str, tuple[Path, ...]]]:
-    """How to write all models, and by the name of each data file the models that have weights in it."""
+    """How to write all models, and the models that use each data file, by its name."""
     chosen = OnnxOptions(external_data=True, size_threshold=options.size_threshold, alignment=options.alignment)
     models: list[Model] = []
     weights: list[Weights] = []
@@ -279,10 +279,10 @@ def _plan(
 
 
 def _contents(sources: Sequence[Source], engine: EngineOptions) -> dict[int, object]:
-    """Of each source, by its `id`, a key that is equal for sources with the same bytes.
+    """A key for each source, by its `id`: equal keys mean equal bytes.
 
-    Only those are read that have the size of another one at another place, and each place once. The keys are SHA-256,
-    so that equal ones need no second look.
+    Only sources are read that have the size of another one elsewhere, and each place once. The keys are SHA-256,
+    so equal keys need no comparison of bytes.
     """
     places = {id(source): _place(source) for source in sources}
     of_place = {places[id(source)]: source for source in sources}
@@ -302,7 +302,7 @@ def _contents(sources: Sequence[Source], engine: EngineOptions) -> dict[int, obj
 
 
 def _place(source: Source) -> tuple[object, ...]:
-    """Where the bytes are: equal for two models that have the same data file already."""
+    """Where the bytes are: equal for two models that already use the same data file."""
     if isinstance(source, FileSpan):
         return os.path.realpath(source.file.path), source.file_offset, source.nbytes
     return place_of(source)
@@ -313,7 +313,7 @@ def _locations(
 ) -> dict[tuple[int, ...], str]:
     """The name of the data file for the models with these numbers.
 
-    Raises: OptionError if one is that of another file.
+    Raises: OptionError if it is the name of another file.
     """
     found = [*dict.fromkeys(groups)]
     several = [group for group in found if len(group) > 1]
@@ -336,12 +336,12 @@ def _least(first: Permissions, second: Permissions) -> Permissions:
 
 
 def _data_of(model: Path) -> set[Path]:
-    """The data files of the model that is there already."""
+    """The data files of the existing model."""
     return {model.with_name(name) for name in referred(model)} if model.exists() else set()
 
 
 def _unused(data: Iterable[Path], models: Sequence[Path]) -> tuple[Path, ...]:
-    """Those of the data files that are there, and that no graph in the folder of `models` refers to, these aside."""
+    """The existing data files that only `models`, and no other graph in their folder, refer to."""
     rest = {path for path in data if path.is_file()}
     if rest:
         for graph in {*models[0].parent.glob("*.onnx")} - {*models}:  # which refer to the new ones alone

@@ -1,4 +1,4 @@
-"""Whom a file may come from where a key is given, and whom what is made of it may be shown to."""
+"""Checks who may have made a file if a key is given, and limits who may read what is made of it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def check_key(options: ReadOptions, *codecs: Codec) -> None:
-    """Nothing, where no key was given, or one of the files is encrypted.
+    """Check that a file is encrypted if a key was given.
 
-    Who gives a key relies on nobody else having made the file.
+    A user who gives a key relies on the fact that only owners of the key can have made the file.
 
-    Raises: CryptError if a file that anybody could have put there was found instead.
+    Raises: CryptError if none of the files is encrypted, so that anyone could have made them.
     """
     if options.key is not None and not any(codec.encrypted for codec in codecs):
         found = " and ".join(codec.title for codec in codecs)
@@ -25,10 +25,10 @@ def check_key(options: ReadOptions, *codecs: Codec) -> None:
 
 
 def permissions(source: Source, codec: Codec, target: Codec) -> Permissions:
-    """What may be done with a file in the format `target` that is made of `source`, a file in the format `codec`.
+    """Return the permissions of a file in the format `target` that is made of `source`, a file in the format `codec`.
 
-    Others than its owner may do no more with it than with the source. A file that is replaced keeps its own
-    permissions, for somebody has given it those; but what was encrypted is never left to more people than it was for.
+    Users other than its owner may do no more with it than with the source. A file that is replaced keeps its own
+    permissions, which someone chose; but decrypted content never gets more readers than the encrypted file had.
     """
     most = 0o777
     for file in source.files():

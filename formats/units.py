@@ -7,7 +7,7 @@ SIZE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "KB": 10**3, "MB"
 
 
 def in_units(nbytes: float) -> str:
-    """A size for people, in powers of 1000."""
+    """Return a size as text for people, in powers of 1000."""
     power = 0
     while nbytes >= 1000 and power < len(UNITS) - 1:
         nbytes, power = nbytes / 1000, power + 1
@@ -15,9 +15,9 @@ def in_units(nbytes: float) -> str:
 
 
 def parse_size(text: str) -> int:
-    """The number of bytes that a text such as `64K` stands for: K, M and G are powers of 1024, KB, MB and GB of 1000.
+    """Return the bytes that a text such as `64K` means: K, M and G are powers of 1024, KB, MB and GB of 1000.
 
-    Raises: ValueError if it stands for none.
+    Raises: ValueError if the text is not a size.
     """
     digits = text.rstrip("KMGBkmgb")
     unit = SIZE_UNITS.get(text[len(digits) :].upper())

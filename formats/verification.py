@@ -1,4 +1,4 @@
-"""Whether a model file is what it says: structure, names, the size of every tensor, and checksums on request."""
+"""Checks the integrity of a model file: structure, names, the size of every tensor, and checksums on request."""
 # ruff: noqa: A002 - `format` is the word that users know from `load`
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from formats.registry import Checksum
     from formats.tensordata.source import FileSpan
 
-FIRST_WITH_OPSETS = 3  # the ir_version from which on a model says of which operator sets it is
+FIRST_WITH_OPSETS = 3  # from this ir_version on, a model must name its operator sets
 MAX_FINDINGS = 1000  # that are told of graphs, and of tensors
 MAX_GAP_BYTES = 1 << 16  # between tensors of a data file: no alignment leaves more
 
@@ -52,7 +52,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What was checked and found: `errors` mean that the file is wrong, `notes` do not."""
+    """The result of a check: `errors` mean that the file is wrong, `notes` do not."""
 
     path: Path
     format: str | None  # absent where the format is not known
@@ -145,7 +145,7 @@ def _original(path: AnySource, options: ReadOptions) -> File:
 
 
 def _first(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """The first findings and the number of the others: a small file can have more mistakes than anybody reads."""
+    """The first findings and the number of the others, since a small file can have very many errors."""
     rest: Counter[str] = Counter()
     for number, finding in enumerate(findings):
         if number < MAX_FINDINGS:
@@ -166,9 +166,9 @@ def _finding(kind: str, error: FormatError) -> Finding:
 
 
 def _check_graphs(model: Model, *, in_order: bool) -> Iterator[Finding]:
-    """What is wrong with the operator sets and the names of a model.
+    """Find what is wrong with the operator sets and the names of a model.
 
-    With `in_order`, nodes must come after those whose results they use; without, they must have such an order.
+    With `in_order`, nodes must come after those whose results they use. Otherwise, such an order must exist.
 
     Spec: ONNX docs, "Open Neural Network Exchange Intermediate Representation (ONNX IR) Specification".
     """
@@ -189,9 +189,9 @@ def _check_graphs(model: Model, *, in_order: bool) -> Iterator[Finding]:
 def _check_part(
     where: str, part: Graph | Function, is_outer: Callable[[str], bool], domains: set[str], in_order: bool
 ) -> Iterator[Finding]:
-    """The values that a graph or function uses and nothing makes, those made twice, and operators of unknown sets.
+    """Find values that are used but not produced, or produced twice, and operators of sets that are not imported.
 
-    `is_outer` tells the values of the graphs around it; `domains` are those imported, or told as missing already.
+    `is_outer` says whether a value belongs to an outer graph; `domains` are imported or already reported.
     """
     inputs, constants, outputs = _interface(part)
     nodes = entries(part, "node")
@@ -242,7 +242,7 @@ def _interface(part: Graph | Function) -> tuple[Sequence[str], Sequence[str], Se
 
 
 def _subgraphs(where: str, node: Node) -> Iterator[tuple[str, Graph]]:
-    """The graphs right in the node at `where`, with their places."""
+    """The graphs in the attributes of the node at `where`, with their places."""
     if (left := node.undecoded.get("attribute")) and left.is_flat and "attribute" not in vars(node):
         return
     for attribute in entries(node, "attribute"):
@@ -257,7 +257,7 @@ def _subgraphs(where: str, node: Node) -> Iterator[tuple[str, Graph]]:
 
 
 def _check_cycles(where: str, nodes: Sequence[Node]) -> Iterator[Finding]:
-    """The first nodes that wait for each other's results."""
+    """Find the first nodes that need each other's results."""
     makers = {name: index for index, node in enumerate(nodes) for name in node.output if name}
     needs = {index: [makers[name] for name in node.input if name in makers] for index, node in enumerate(nodes)}
     try:
@@ -271,7 +271,7 @@ def _check_cycles(where: str, nodes: Sequence[Node]) -> Iterator[Finding]:
 
 
 def _check_tensor(where: str, tensor: Tensor, data: bool) -> Iterator[Finding]:
-    """What is wrong with one tensor: its element type, its dims, or that they ask for other data than there are."""
+    """Find what is wrong with a tensor: its element type, its dims, or data of another size than these need."""
     row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
     if row is not None and not row.bits:
         if min(tensor.dims, default=0) < 0 or dtypes.count(tensor.dims) != len(tensor.string_data):
@@ -280,7 +280,7 @@ def _check_tensor(where: str, tensor: Tensor, data: bool) -> Iterator[Finding]:
         return
     try:
         source = tensor.source()
-        if data and isinstance(source, Transformed):  # of varints in a typed field, whose number shows only now
+        if data and isinstance(source, Transformed):  # the varints of a typed field are counted only now
             deque(source.chunks() if source.granule_bytes else (source.view(),), 0)
     except FormatError as error:
         yield _finding("tensor", error)._replace(where=where)
@@ -289,7 +289,7 @@ def _check_tensor(where: str, tensor: Tensor, data: bool) -> Iterator[Finding]:
 def _alignment(
     spans: Iterable[tuple[str, Tensor, FileSpan]], tensor_count: int, inside: set[File]
 ) -> Iterator[Finding]:
-    """A note on the tensors that cannot be used in place; nobody tries to with those inside of protobuf files."""
+    """A note on tensors that cannot be used in place. Those inside protobuf files are not meant to be."""
     misaligned = []
     for where, tensor, span in spans:
         row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
@@ -305,9 +305,9 @@ def _alignment(
 
 
 def _gaps(spans: Iterable[FileSpan], own: set[File], link: ArchiveLink | None) -> Iterator[Finding]:
-    """A note on each data file with bytes that no tensor uses, beyond what alignment can explain.
+    """A note on each data file with more unused bytes than alignment can explain.
 
-    The archive that a graph is linked to has the graph, too, and has no bytes that nothing explains.
+    The archive of a linked graph also contains the graph, so it is not checked for this.
     """
     used: dict[File, list[tuple[int, int]]] = {}
     for span in spans:
@@ -326,7 +326,7 @@ def _gaps(spans: Iterable[FileSpan], own: set[File], link: ArchiveLink | None) -
 
 
 def _check_data(checksums: list[Checksum], engine: EngineOptions) -> tuple[list[Finding], int]:
-    """The checksums that do not hold, and the number of bytes read to know; equal ranges are read once."""
+    """The checksums that are wrong, and the number of bytes read; equal ranges are read once."""
     sources = {(checksum.algorithm, place_of(checksum.source)): checksum.source for checksum in checksums}
     keys = {place: str(number) for number, place in enumerate(sources)}
     digests = tuple((Digest(keys[place], place[0]), source) for place, source in sources.items())

@@ -1,4 +1,4 @@
-"""The commands as processes: their work, their output, their reaction to signals, and their exit codes."""
+"""Runs the commands as processes: their work, output, reaction to signals, and exit codes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STOPPING_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")  # the last is Ct
 
 
 def main(program: str) -> None:
-    """The command `program`, as a process of its own."""
+    """Run the command `program` as a process."""
     rest_at_exit()
     try:
         code = run(program, expanded(sys.argv[1:]))
@@ -76,7 +76,7 @@ class Outcome:
 
     @property
     def stdout_is_taken(self) -> bool:
-        """Whether a model goes to stdout; without a request, whether it might."""
+        """Whether a model goes to stdout, or might, if there is no request yet."""
         return self._may_write_to_stdout if self.request is None else self.request.stdout_is_taken
 
 
@@ -85,7 +85,7 @@ def _verb(texts: Sequence[str]) -> Verb | None:
 
 
 def understood(texts: Sequence[str], verb: Verb) -> Request | None:
-    """The request; formats of other packages are searched only if the request is not plain without them."""
+    """The request; formats of other packages are searched only if the request needs them."""
     for of_all_packages in (False, True):
         groups = verb.groups(of_all_packages)
         typed = parse(texts, verb, groups)
@@ -102,7 +102,7 @@ def perform(verb: Verb, request: Request, outcome: Outcome) -> None:
 
 
 def run_by_typer(program: str, texts: Sequence[str], outcome: Outcome) -> None:
-    """Help, errors in what was typed, and the rare command line that only typer understands."""
+    """Let typer show help and usage errors, and parse the rare command lines that only it understands."""
     from formats.cli import typer_commands
 
     def version() -> None:
@@ -120,7 +120,7 @@ def say_version(program: str) -> None:
 
 
 def expanded(texts: Sequence[str]) -> list[str]:
-    """The arguments with the names of files in place of patterns, on Windows, where shells do not expand patterns."""
+    """The arguments with patterns expanded on Windows, where shells do not expand them."""
     if os.name != "nt":
         return [*texts]
     from glob import glob
@@ -141,7 +141,7 @@ class Stopped(BaseException):
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Signals that would end the process raise `Stopped` instead, once, so that the engine can clean up."""
+    """Make signals that would end the process raise `Stopped` once, so that the engine can clean up."""
     if threading.current_thread() is not threading.main_thread():  # only it can have handlers
         yield
         return
@@ -165,7 +165,7 @@ def stoppable() -> Iterator[None]:
 
 @contextmanager
 def reported_errors(outcome: Outcome) -> Iterator[None]:
-    """Every error becomes a line on stderr, a JSON object on stdout if wanted, and an exit code."""
+    """Report each error as a line on stderr, on request as a JSON object on stdout, and as an exit code."""
     try:
         yield
     except BrokenPipeError:  # nobody reads on
@@ -186,7 +186,7 @@ def reported_errors(outcome: Outcome) -> Iterator[None]:
 
 
 def exit_code(error: BaseException, failure: int = EXIT_FAILURE) -> int:
-    """The exit code that tells what kind of error it was."""
+    """The exit code for a kind of error."""
     if isinstance(error, Stopped):
         return EXIT_SIGNAL + error.number
     return EXIT_USAGE if isinstance(error, OptionError) else failure

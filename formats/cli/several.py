@@ -85,9 +85,9 @@ class BatchOptions:
 
 
 def is_folder(text: str) -> bool:
-    """Whether what was typed is a folder: one that exists, or ends like one; an address, if it has no extension.
+    """Whether an argument is a folder: it exists, or ends in a separator, or is an address without an extension.
 
-    A store has no real folders, only objects whose names have a common beginning.
+    A store has no real folders, only objects whose names begin alike.
     """
     from formats.arguments import path_of
     from formats.tensordata.file import is_address
@@ -197,7 +197,7 @@ class Shown:
 
 
 def described(result: JobResult, rows: Mapping[str, Any], typed: Mapping[str, str]) -> list[str]:
-    """The error of a job in words, which name its source."""
+    """The error of a job as text that names its source."""
     assert result.error is not None
     first, *reasons = describe(result.error, rows, typed)
     source = str(result.job.source)

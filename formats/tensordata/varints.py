@@ -1,7 +1,7 @@
 """Packed protobuf varints as elements of fixed width, of which any range can be read.
 
-Varints have no fixed place. So a long source is counted once, a block at a time: then the blocks are known that have
-the elements of a range, and whoever reads in order needs no more memory than for a block.
+The position of a varint is not fixed. So a long source is counted once, block by block; then it is known which blocks
+hold the elements of a range. Reading in order needs memory for only one block.
 
 Spec: protobuf, "Encoding", Base 128 Varints.
 """
