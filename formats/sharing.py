@@ -62,8 +62,8 @@ class ShareOptions:
     """How models with common weights are written.
 
     `external_data`: the name of the data file with common weights; if there are several such files, they are numbered.
-    `size_threshold`: tensors of at least this size in bytes are stored outside the graphs. `alignment`: each tensor begins
-    at a multiple of this number of bytes in its file; the default is the page size, so that it can be mapped.
+    `size_threshold`: tensors of at least this size in bytes are stored outside the graphs. `alignment`: each of them
+    begins at a multiple of this number of bytes in its file; the default is the page size, so that it can be mapped.
 
     Raises: OptionError for an invalid value.
     """
