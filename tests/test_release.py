@@ -42,6 +42,8 @@ def test_addresses_are_one() -> None:
         found = re.findall(r"github\.com/([\w-]+/[\w-]+)", text(path))
         assert found, path
         assert {name} == set(found), path
+    for path in ("readers/rust/README.md", "readers/js/README.md"):
+        assert {name} == set(re.findall(r"github\.com/([\w-]+/formats)\b", text(path))), path
 
 
 def test_links_of_the_readme_are_absolute_on_the_index() -> None:

@@ -1,7 +1,7 @@
-"""Builds the FlatBuffers of RTen from the rows of `schema.py`; what a table looks like in memory is said in `fbs.py`.
+"""Builds the FlatBuffers of RTen from the rows of `schema.py`; `fbs.py` describes a table in memory.
 
-Everything is written from the end of the buffer to its start, and what a table holds before the table: then an offset
-is known when it is written, and points forward as it must.
+Everything is written from the end of the buffer to its start, and the contents of a table before the table. So each
+offset is known when it is written, and points forward as it must.
 
 Spec: FlatBuffers, "FlatBuffer Internals".
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MAX_NBYTES = (1 << 31) - 1  # what FlatBuffers can address, and what RTen's verifier visits
 ALIGNMENT = 8  # of the buffer, and so of its size
-FEW_USES = 8  # of a form, for which making a layout takes longer than it saves
+FEW_USES = 8  # tables of a form: for fewer, making a layout takes longer than it saves
 
 
 def build(table: Table, root: str = "Model") -> list[bytes | Source]:
@@ -45,7 +45,7 @@ def build(table: Table, root: str = "Model") -> list[bytes | Source]:
 
 
 def too_many_tables(why: str) -> EncodeError:
-    """The error for a graph that takes more tables than RTen reads."""
+    """The error for a graph that needs more tables than RTen reads."""
     return EncodeError(f"the graph is too large: RTen reads at most {MAX_TABLES} tables ({why})")
 
 
@@ -87,7 +87,7 @@ def _shape(name: str, filled: int) -> _Shape:
 
 @cache
 def _vector(element: str, count: int) -> Callable[..., bytes]:
-    """What packs the number of elements and these."""
+    """The struct that packs the number of elements and the elements."""
     return struct.Struct(f"<I{count}{element}").pack
 
 
@@ -106,7 +106,7 @@ class _Builder:
 
     def __init__(self) -> None:
         self._chunks: list[bytes | Source] = []  # the last of the buffer first
-        self._sources: list[int] = []  # the places in `_chunks` of what is no bytes
+        self._sources: list[int] = []  # the indices in `_chunks` of sources
         self._nbytes = 0
         self._tables_left = MAX_TABLES
         self._shapes: dict[tuple[str, int], tuple[int, _Shape]] = {}  # with the positions of their vtables
@@ -144,13 +144,13 @@ class _Builder:
         return end
 
     def _add_data(self, data: bytes | Source) -> None:
-        """Bytes that are in memory or elsewhere come next."""
+        """Add bytes that are in memory or elsewhere."""
         if not isinstance(data, bytes):
             self._sources.append(len(self._chunks))
         self._chunks.append(data)
 
     def _table(self, name: str, table: Table, depth: int) -> int:
-        """The position of a table, now written; `depth` counts the tables around it."""
+        """Write a table and return its position; `depth` counts the tables around it."""
         self._tables_left -= 1
         if self._tables_left < 0:
             raise too_many_tables("an operator takes 2 or 3, each result 2, a constant 3")
@@ -159,7 +159,7 @@ class _Builder:
         return self._written(name, table, depth + 1)
 
     def _filled(self, name: str, filled: Filled, depth: int) -> int:
-        """The position of a table of a form, now written: as a whole, where there is a layout."""
+        """Write a table of a form, as a whole if there is a layout, and return its position."""
         self._marks = None  # of a table around this one, which has no layout, then
         nbytes, text = self._nbytes, filled.name
         if nbytes % 4 or not text.isascii():
@@ -170,18 +170,18 @@ class _Builder:
             return self._first_filled(name, filled, depth, key)
         position = nbytes + layout.nbytes
         if position > MAX_NBYTES:
-            return self._first_filled(name, filled, depth)  # which says that it is too much
+            return self._first_filled(name, filled, depth)  # which raises the error
         try:
             chunk = layout.packed(filled, position)
         except (struct.error, OverflowError):
-            return self._first_filled(name, filled, depth)  # which says where the number is that does not fit
+            return self._first_filled(name, filled, depth)  # which raises an error that names the place of the number
         self._chunks.append(chunk)
         self._tables_left -= layout.table_count
         self._nbytes = position
         return position
 
     def _first_filled(self, name: str, filled: Filled, depth: int, key: _Key | None = None) -> int:
-        """The same, value by value; after a few times, this gives the layout."""
+        """Write a table value by value; after a few tables of the form, make the layout."""
         start, before = len(self._chunks), (len(self._shapes), len(self._sources))
         table_count = self._tables_left
         outer, self._filling = self._filling, filled
@@ -196,7 +196,7 @@ class _Builder:
         return position
 
     def _written(self, name: str, table: Table, depth: int) -> int:
-        """The position of a table, now written after all that it holds, of which the last slot comes first."""
+        """Write the contents of a table, the last slot first, and then the table; return its position."""
         plan = self._plans.get(name) or self._add_plan(name)
         filled, values, field = 0, [], ""
         try:
@@ -233,7 +233,7 @@ class _Builder:
         return position
 
     def _add_shape(self, name: str, filled: int) -> tuple[int, _Shape]:
-        """A shape that no table had before and the position of its vtable, now written."""
+        """Write the vtable of a new shape; return the shape and the position."""
         shape = _shape(name, filled)
         added = self._shapes[name, filled] = self._room(len(shape.vtable), 2), shape
         self._chunks.append(shape.vtable)
@@ -255,10 +255,10 @@ class _Builder:
         plan = self._plans[name] = _Plan(frozenset(slot.name for slot in slots(name)), rows)
         return plan
 
-    # A writer gives what is to be in the slot: a scalar, or the position of what it wrote, or None to leave it out.
+    # A writer returns what goes into the slot: a scalar, the position of what it wrote, or None for nothing.
 
     def _scalar(self, slot: Slot, value: Any, depth: int) -> Any:
-        is_default = value == slot.default and (value or copysign(1, value) > 0)  # -0.0 equals 0.0, but is not it
+        is_default = value == slot.default and (value or copysign(1, value) > 0)  # -0.0 equals 0.0, but has other bits
         return None if is_default else value
 
     def _enum(self, slot: Slot, member: str | int, depth: int) -> int | None:

@@ -1,4 +1,4 @@
-"""Reads the FlatBuffers of RTen from the rows of `schema.py`, and checks all of them; `builder.py` is the way back.
+"""Reads the FlatBuffers of RTen by the rows of `schema.py`, and checks them completely; `builder.py` writes them.
 
 A table is a dict keyed by the field names of the schema. In it a scalar is a number, an enum the name of its member (a
 number that the schema does not know stays a number), a vector of scalars a tuple, a vector of tables a list of dicts, a
@@ -33,7 +33,7 @@ Table: TypeAlias = "dict[str, Any]"
 MAX_DEPTH = 64
 MAX_TABLES = 1_000_000
 
-# Offsets may share what they lead to, so a small file can unfold into a large model; no honest one comes near this.
+# Offsets may lead to the same bytes, so a small file can become a large model; no honest file comes near this.
 VISITS_PER_BYTE = 8
 
 _FORMATS = {"bool": "?", "byte": "b", "ubyte": "B", "short": "h", "ushort": "H", "int": "i", "uint": "I"}
@@ -88,7 +88,7 @@ def _slots_in(table: str, field: TableField) -> Iterator[Slot]:
 
 @cache
 def scalar_struct(code: str) -> struct.Struct:
-    """What packs and unpacks one scalar, or several."""
+    """The struct that packs and unpacks one scalar, or several."""
     return struct.Struct(f"<{code}")
 
 
@@ -98,11 +98,11 @@ def _members(enum: str) -> dict[int, str]:
 
 
 def read(data: bytes | memoryview, root: str = "Model", *, base: int = 0) -> Table:
-    """The root table of a buffer, all of it checked; scalars that are absent have the default of the schema.
+    """The root table of a buffer, completely checked; absent scalars have the default of the schema.
 
     `base` is where the buffer starts in its file, for the offsets in errors.
 
-    Raises: TruncatedError, WireError, LimitError, and DecodeError for what the schema does not know or misses.
+    Raises: TruncatedError, WireError, LimitError, and DecodeError if something is unknown to the schema or missing.
     """
     try:
         return _Reader(memoryview(data).cast("B"), base).root(root)
@@ -121,7 +121,7 @@ class _Step(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """What a vtable says of the tables that share it."""
+    """What a vtable says about the tables that share it."""
 
     nbytes: int
     defaults: Table
@@ -188,7 +188,7 @@ class _Reader:
             raise self._error(LimitError, at, "offsets lead to the same bytes too often for a file of this size")
 
     def _layout(self, name: str, position: int) -> _Layout:
-        """The layout of the table at a position, all of which is known to be in the buffer afterwards."""
+        """The layout of the table at a position, after a check that the table is inside the buffer."""
         if position % 4:
             raise self._error(WireError, position, f"a {name} must start at a multiple of 4 bytes")
         self._need(position, 4, name)
@@ -249,7 +249,7 @@ class _Reader:
         return _Step(slot.name, place, scalar_struct(slot.format).unpack_from, finish)
 
     def _wide(self, at: int, value: Any, depth: int) -> Any:
-        """A number of 8 bytes, which its table's being aligned to 4 does not align."""
+        """A number of 8 bytes; the alignment of tables to 4 bytes does not align it."""
         if at % 8:
             raise self._error(WireError, at, "a number of 8 bytes must start at a multiple of 8")
         return value
@@ -267,7 +267,7 @@ class _Reader:
 
     def _string(self, _: str, at: int, offset: int, depth: int) -> str:
         start, nbytes = self._vector("B", at, offset)
-        self._need(start, nbytes + 1, "a string and its NUL")  # which the size does not count
+        self._need(start, nbytes + 1, "a string and its NUL")  # the size does not include it
         self._visits_left -= nbytes
         if self._data[start + nbytes]:
             raise self._error(WireError, start + nbytes, "a string must be followed by a NUL")

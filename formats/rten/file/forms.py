@@ -1,4 +1,4 @@
-"""Tables that differ in few values, and the layout that they have in common, by which one `pack` writes each of them.
+"""Tables that differ in few values, and their common layout, with which one `pack` writes each of them.
 
 In a large graph nearly every node is such a table: it differs from many others in its name, in the ids of its inputs
 and outputs, and in the bytes or the place of its elements, and in nothing else. Written value by value, a model of
@@ -36,7 +36,7 @@ NAME: Final = Gap(-1)
 
 
 class Form:
-    """What is the same in many tables: one of them, with gaps where they differ."""
+    """The common part of many tables: one of them, with gaps where they differ."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -62,7 +62,7 @@ class Filled(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """Where another table of the form has other values, in bytes from the end of the buffer."""
+    """A place where tables of a form differ, in bytes from the end of the buffer."""
 
     position: int
     format: str
@@ -110,7 +110,7 @@ def mark_of(slot: Slot, gap: Gap, value: Any, place: int, position: int) -> Mark
 
 
 def layout_of(data: bytes, position: int, marks: Iterable[Mark], table_count: int) -> Layout:
-    """The layout of tables that are like the one whose bytes are `data`, from `position` on, but for the marks."""
+    """The layout of tables that equal the one with the bytes `data`, from `position` on, except for the marks."""
     formats, done, name = "<", 0, 0
     arguments: list[Any] = []
     distances: list[tuple[int, int]] = []

@@ -1,4 +1,4 @@
-"""The first bytes of a .rten file: the 32-byte header of version 2, and what a version 1 file begins with.
+"""The first bytes of a .rten file: the 32-byte header of version 2, and the beginning of a version 1 file.
 
 A version 2 file is this header, a model section (one FlatBuffer) and a tensor section, in any order and with any gaps.
 A version 1 file is the FlatBuffer alone. All numbers are little-endian.
@@ -36,11 +36,11 @@ def encode_header(header: Header) -> bytes:
 
 
 def decode_header(data: bytes | memoryview, file_nbytes: int) -> Header:
-    """The header that `data` begins with; its two sections are known to be inside a file of that size.
+    """Decode the header that `data` begins with, and check that both sections are inside a file of that size.
 
-    The tensor section may start where the file ends: then there are no tensor data.
+    The tensor section may start at the end of the file; then there is no tensor data.
 
-    Raises: TruncatedError, DecodeError for another magic number or version, LimitError for a place outside the file.
+    Raises: TruncatedError, DecodeError for another magic number or version, LimitError for an offset outside the file.
     """
     if len(data) < HEADER_NBYTES:
         raise TruncatedError(f"needed {HEADER_NBYTES} bytes for the header, found {len(data)}", file_offset=0)
@@ -67,7 +67,7 @@ def is_v2(head: bytes) -> bool:
 
 
 def is_plausible_v1(head: bytes, file_nbytes: int) -> bool:
-    """Whether the first bytes (4 KiB are plenty) can be those of a version 1 file of that size.
+    """Whether the first bytes (4 KiB are enough) can be those of a version 1 file of that size.
 
     A FlatBuffer has no magic number, so this follows the root offset to the `Model` table and its vtable, which must
     lie in `head`, and asks for the schema version and a graph. Writers build from the back, so the root comes first.

@@ -1,4 +1,4 @@
-"""What a .rten file says of its own bytes: its sections, and the hash of the file that it was made from.
+"""What a .rten file says about its own bytes: its sections, and the hash of the file that it was made from.
 
 Spec: RTen, rten-model-file: the header, schema.fbs `Metadata.onnx_hash`.
 """
@@ -30,7 +30,7 @@ def regions_of(source: Source) -> Iterator[Region]:
 
 
 def checksums_of(model: Model, original: Source | None) -> Iterator[Checksum]:
-    """The SHA-256 of the file `original` that the model was converted from, where both are known."""
+    """The SHA-256 of the file `original` that the model was converted from, if both are known."""
     if original is not None:
         for entry in model.metadata_props:
             if entry.key == HASH_KEY:

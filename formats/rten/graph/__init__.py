@@ -1,1 +1,1 @@
-"""The graph of a .rten file as one of the IR, and the other way round."""
+"""Converts the graph of a .rten file to one of the IR, and back."""

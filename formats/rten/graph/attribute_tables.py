@@ -1,4 +1,4 @@
-"""Attribute tables from the attributes of ONNX nodes and back, as the rows of the operators say."""
+"""Converts the attributes of ONNX nodes to attribute tables and back, by the rows of the operators."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def encode_attributes(
 ) -> tuple[str, Table] | None:
     """The attribute table of a node with its name, or `None` for an operator without one.
 
-    `encode_graph` gets the attribute's name and the graph. What cannot be said is appended to `problems`. Without a
-    `target`, everything is written that a field exists for.
+    `encode_graph` gets the attribute's name and the graph. Add what cannot be expressed to `problems`. Without a
+    `target`, write everything for which there is a field.
     """
     row = _row(spec)
     table = encode_fields(row, row.neutral, node, encode_graph, problems, target=target)
@@ -96,7 +96,7 @@ def encode_fields(
     *,
     target: Target | None = ALL_RELEASES,
 ) -> Table:
-    """What the fields of a row hold of the attributes of a node; `neutral` are those without a field.
+    """The values of a row's fields for the attributes of a node; `neutral` attributes have no field.
 
     The rest is as for `encode_attributes`.
     """
@@ -146,7 +146,7 @@ def _text(value: Any) -> Any:
 
 
 def _encode_field(field: Field, attribute: Attribute | None, encode_graph: Callable[[str, Graph], Table]) -> Any:
-    """What goes into the field for an attribute, `None` for nothing."""
+    """The value of a field for an attribute; `None` for nothing."""
     if attribute is None:
         if field.required:
             raise _UnfitError("is missing")
@@ -228,7 +228,7 @@ def _said(value: Any) -> str:
 def decode_attributes(
     spec: OperatorSpec, attrs: tuple[str, Table] | None, decode_graph: Callable[[str, Table], Graph]
 ) -> list[Attribute]:
-    """The ONNX attributes that an attribute table stands for: all that it says, defaults too.
+    """The ONNX attributes for an attribute table, including those with default values.
 
     Raises: DecodeError if the table is missing, of another operator, or has an unknown enumerator.
     """
@@ -272,7 +272,7 @@ def _decode_field(field: Field, value: Any, decode_graph: Callable[[str, Table],
 def _choice(field: Field, enumerator: str | int) -> str | int:
     """The ONNX value for an enumerator.
 
-    Raises: DecodeError for one that the schema does not know, and that has come as a number.
+    Raises: DecodeError for an enumerator that the schema does not know, which is a number here.
     """
     for value, name in field.choices.items():
         if name == enumerator:

@@ -76,7 +76,7 @@ def get_floats(node: Node, name: str) -> list[float] | None:
 def shared_attributes(node: Node) -> list[Attribute] | Undecoded | None:
     """The attributes of a node, undecoded where they still are: one object in many nodes that have the same.
 
-    Whoever knows nodes by its `id` must hold it, and must have done with it before anybody changes the node.
+    Code that uses its `id` as a key must keep the object, and must finish before the node changes.
     """
     held = vars(node)
     return (held["attribute"] or None) if "attribute" in held else node.undecoded.get("attribute")
@@ -115,7 +115,7 @@ def make_node(op_type: str, inputs: Iterable[str], outputs: Iterable[str], **att
 def with_fields(message: M, **fields: Any) -> M:
     """A copy of a message with other values of some fields.
 
-    Unlike `dataclasses.replace`, it does not bring the lists into being that nobody has read: a tenth of the time.
+    Unlike `dataclasses.replace`, it does not create lists that nobody has read; it takes a tenth of the time.
     """
     made = object.__new__(type(message))
     set_fields(made, vars(message) | fields)

@@ -1,4 +1,4 @@
-"""The constants of a model: their elements as one of RTen's types, and their places in the tensor section.
+"""The constants of a model: their elements in RTen's types, and their offsets in the tensor section.
 
 Nothing here reads weights, except integers that may be too large for 32 bits.
 """
@@ -32,7 +32,7 @@ MAX_DENSE_BYTES = 1 << 30  # of a sparse tensor, which is made dense in memory
 
 
 class Constant(NamedTuple):
-    """A tensor in the form in which RTen holds it, and what was done to its elements."""
+    """A tensor as RTen stores it, and how its elements were changed."""
 
     element: Element
     dims: tuple[int, ...]
@@ -43,7 +43,7 @@ class Constant(NamedTuple):
 def convert(tensor: Tensor) -> Constant:
     """The tensor as one of RTen's types; its elements are converted when they are read.
 
-    Raises: EncodeError for strings and complex numbers, TensorDataError if the data are not there.
+    Raises: EncodeError for strings and complex numbers, TensorDataError if the data is missing.
     """
     element = HOLDERS.get(tensor.data_type or 0)
     if element is None:
@@ -69,7 +69,7 @@ def convert(tensor: Tensor) -> Constant:
 
 
 def _few_integers(element: Element, dims: tuple[int, ...], source: Source) -> Constant:
-    """The same for a shape or a bound of INT64: done now, which is faster than planning it, and without numpy."""
+    """The same for a shape or a bound of INT64: converted at once and without numpy, which is faster than a plan."""
     count = source.nbytes // 8
     numbers = struct.unpack(f"<{count}q", source.read())
     held = Literal(struct.pack(f"<{count}i", *map(clamp_int32, numbers)))
@@ -103,9 +103,9 @@ def _widen_small(row: DataType, element: Element) -> Transform:
 
 
 def densify(sparse: SparseTensor) -> Tensor:
-    """The dense tensor that a sparse one stands for; its name is that of the values.
+    """The dense form of a sparse tensor; its name is that of the values.
 
-    Raises: TensorDataError if values and indices do not fit each other or the dims.
+    Raises: TensorDataError if values, indices and dims do not match.
 
     Spec: onnx.proto, SparseTensorProto.
     """
@@ -156,7 +156,7 @@ def constant_tensor(node: Node) -> Tensor:
 
 
 class TensorSection:
-    """The tensors outside the model section, one after the other, each source only once."""
+    """The tensors outside the model section, one after the other; each source is there once."""
 
     def __init__(self) -> None:
         self._tensors: list[tuple[int, Source, str]] = []  # with the offset and the label

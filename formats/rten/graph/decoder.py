@@ -41,7 +41,7 @@ class _Scope:
         self.last = {name: number for number, name in enumerate(self.given) if name}
 
     def captured_name(self, name: str) -> str | None:
-        """What the value is called that a subgraph of this graph takes by `name`, looked for from here outwards."""
+        """The name of the value that a subgraph of this graph captures as `name`, searched from here outwards."""
         scope: _Scope | None = self
         while scope is not None:
             number = scope.last.get(name)
@@ -66,7 +66,7 @@ class Decoder:
     def decode(self, table: Table, outer: _Scope | None = None) -> Graph:
         """The graph of a table; `outer` is the graph around it.
 
-        Raises: DecodeError with the place of what is not well formed.
+        Raises: DecodeError with the place of the error.
         """
         tables = table.get("nodes", [])
         scope = _Scope(tables, outer)
@@ -103,7 +103,7 @@ class Decoder:
         return tuple(ids)
 
     def _name(self, scope: _Scope, captures: tuple[int, ...]) -> None:
-        """Give every value of a graph a name: its own where it is free, and to a capture that of the value it means."""
+        """Name every value of a graph: by its own name if that is free, and a capture by the name of its value."""
         foreign: set[str] = set()
         for number in captures:
             name, kind = scope.given[number], scope.kinds[number][0]
@@ -191,7 +191,7 @@ class Decoder:
 
 
 def _add_values(graph: Graph, scope: _Scope, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> None:
-    """Say what a graph's inputs and outputs are, and what is known of the other values that its nodes produce."""
+    """Add the types of a graph's inputs and outputs, and those that are known of other values."""
     for number in inputs:
         if scope.kinds[number][0] == "ValueNode":  # a constant among the inputs cannot be given another value
             graph.input.append(_value_info(scope, number))

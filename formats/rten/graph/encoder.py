@@ -1,4 +1,4 @@
-"""A graph of the IR as the node list of RTen: values, constants and operators, each known by its place.
+"""Converts a graph of the IR to the node list of RTen: values, constants and operators, identified by position.
 
 The loader wants operators to mention only what comes before them, so all values and constants come first. It finds
 what a subgraph takes from around it by name, and a name means the last node that has it: hence no operator shares
@@ -46,7 +46,7 @@ UNKNOWN_DIMS = ("", "?")  # what exporters call a dimension of which they know n
 
 
 class _NodeList:
-    """The nodes of one graph; a node's id is its place in the list. `written` has what is written for some names."""
+    """The nodes of one graph; a node's id is its index. `written` has the names that are written instead of others."""
 
     def __init__(self, written: Mapping[str, str]) -> None:
         self.tables: list[Filled] = []
@@ -54,14 +54,14 @@ class _NodeList:
         self._written = written
 
     def add(self, name: str, form: Form, values: Values = ()) -> int:
-        """The id of a new value or constant, which is found by its name from then on."""
+        """Add a value or constant, and return its id."""
         number = self.ids[name] = len(self.tables)
         self.tables.append(Filled(form, self._written.get(name, name), values))
         return number
 
 
 class Encoder:
-    """Makes the tables of a model's graphs; what they need outside of them and what cannot be said adds up here.
+    """Makes the tables of a model's graphs, and collects the tensors outside them, losses and refusals.
 
     There is no `target` for a model that was read from a .rten file: it is written back as it was, whatever releases
     understand it. `inline` puts all constants into the tables, as a
@@ -142,7 +142,7 @@ class Encoder:
         return table
 
     def _written_within(self, graph: Graph, outer: frozenset[str]) -> Mapping[str, str]:
-        """What is written for names in a graph, where it is something else.
+        """The names that are written instead of others in a graph.
 
         What a graph has under a name from around it gets another: RTen takes an output of that name from there.
         """
@@ -164,7 +164,7 @@ class Encoder:
         return captured
 
     def _constant(self, name: str, tensor: Tensor, where: str, *, exact: bool) -> tuple[Form, Values]:
-        """The form of a constant and what goes into it: small ones hold their elements, others say where those are."""
+        """The form of a constant and its values: small constants hold their elements, others an offset."""
         try:
             constant = convert(tensor)
         except EncodeError as error:
@@ -190,7 +190,7 @@ class Encoder:
         return self._forms[key], ((source.read() if small else self.section.place(source, name),),)
 
     def _value(self, value: ValueInfo | None, *, with_shape: bool) -> Form:
-        """The form of a value: what is known of its type, which the runtime takes for granted."""
+        """The form of a value with its known type, which the runtime does not check."""
         kind = value.type if value else None
         if kind is not None and kind.optional_type is not None:
             kind = kind.optional_type.elem_type
@@ -213,7 +213,7 @@ class Encoder:
         return self._forms[key]
 
     def _dim(self, dim: Dimension, fallback: str) -> int | str:
-        """A size or a name; what is unknown gets a name of its own, since equal names mean equal sizes."""
+        """A size or a name; an unknown dim gets its own name, since equal names mean equal sizes."""
         if dim.dim_value is not None and 0 <= dim.dim_value <= INT32_LIMITS[1]:
             return dim.dim_value
         if dim.dim_param is not None and dim.dim_param not in UNKNOWN_DIMS:
@@ -263,7 +263,7 @@ class Encoder:
         return _form("OperatorNode", table, named=bool(node.name))
 
     def _used_outputs(self, node: Node, row: Row, uses: Uses) -> list[str]:
-        """The outputs of a node, without those that RTen does not compute and nobody wants."""
+        """The outputs of a node, without unused ones that RTen does not compute."""
         if row.outputs is None or len(node.output) <= row.outputs:
             return node.output
         return [
@@ -272,7 +272,7 @@ class Encoder:
         ]
 
     def _operator_name(self, node: Node, where: str) -> str | None:
-        """The node's name, made one that nothing else in the model has."""
+        """The node's name, changed if something else in the model has it."""
         if not node.name:
             return None
         name = self._names.new(node.name)
@@ -282,7 +282,7 @@ class Encoder:
         return name
 
     def _outputs(self, graph: Graph, nodes: _NodeList) -> tuple[int, ...]:
-        """The ids of a graph's outputs; one that is there twice is copied, since the planner wants them distinct."""
+        """The ids of a graph's outputs; RTen needs distinct ones, so a repeated output is copied."""
         ids: dict[int, None] = {}
         for value in graph.output:
             name = value.name or ""
@@ -302,7 +302,7 @@ class Encoder:
         self.refusals.append(Refusal(node.op_type or "", node.domain or "", None, place, reason, remedy))
 
     def check_interface(self, graph: Graph) -> None:
-        """Note how the types of the model's inputs and outputs change, and which cannot."""
+        """Note how the types of the model's inputs and outputs change, and which types RTen cannot hold."""
         constants = {tensor.name for tensor in graph.initializer}
         for field in ("input", "output"):
             for index, value in enumerate(getattr(graph, field)):
@@ -354,7 +354,7 @@ def is_constant(node: Node) -> bool:
 
 
 def _node_place(node: Node, where: str) -> str:
-    """The place of a node, by its name or output: numbers would be those of the rewritten graph."""
+    """The place of a node, by its name or output, since its index is only that in the rewritten graph."""
     return f'{where}.node["{node.name or next(iter(node.output), "")}"]'
 
 
@@ -379,7 +379,7 @@ def _value_names(all_graphs: list[Graph]) -> set[str]:
 
 
 def _dims(all_graphs: list[Graph]) -> Iterable[Dimension]:
-    """All dimensions of the values whose types the graphs tell."""
+    """All dimensions of the values whose types are in the graphs."""
     for graph in all_graphs:
         for value in (*graph.input, *graph.output, *graph.value_info):
             tensor = value.type.tensor_type if value.type else None
@@ -388,7 +388,7 @@ def _dims(all_graphs: list[Graph]) -> Iterable[Dimension]:
 
 
 def _shape_tables(all_graphs: list[Graph]) -> int:
-    """About how many tables the model needs when the shapes of all values are written."""
+    """The approximate number of tables of the model if the shapes of all values are written."""
     tables = sum(1 for _ in _dims(all_graphs))
     for graph in all_graphs:
         tables += 3 * len(graph.initializer) + sum(3 + 2 * len(node.output) for node in graph.node)

@@ -1,4 +1,4 @@
-"""Names that nothing else has, and names in subgraphs that hide none around them."""
+"""Makes unique names, and renames values in subgraphs that hide outer values."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Names:
         self._numbers: dict[str, int] = {}
 
     def take(self, name: str) -> None:
-        """Nothing new will be called `name`."""
+        """Reserve `name`, so that no new name equals it."""
         self._taken.add(name)
 
     def new(self, name: str, avoid: Collection[str] = ()) -> str:
-        """The name, or where it is taken or to be avoided, with the first free number behind it; taken from then on."""
+        """Reserve and return the name, with the first free number added if it is taken or must be avoided."""
         if name not in self._taken and name not in avoid:
             self._taken.add(name)
             return name
@@ -42,7 +42,7 @@ class Names:
 
 
 def without_hiding(graph: Graph) -> Graph:
-    """The graph, in whose subgraphs no value has the name of one around it; RTen would take that for it."""
+    """The graph with values of subgraphs renamed that hide outer ones, since RTen would use the outer values."""
     if not subgraphs(graph.node):
         return graph
     names = Names(name for _, each in graphs(graph) for name in defined(each))

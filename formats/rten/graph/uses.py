@@ -1,4 +1,4 @@
-"""Which names a graph uses, and for what."""
+"""The names that a graph uses, and their purposes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Uses(NamedTuple):
 
 
 def find_uses(graph: Graph) -> Uses:
-    """What the nodes of a graph and of its subgraphs mention."""
+    """The names that the nodes of a graph and of its subgraphs mention."""
     own = dict.fromkeys(chain.from_iterable(node.input for node in graph.node))
     own.pop("", None)  # an omitted input
     outputs = [value.name or "" for value in graph.output]
