@@ -43,12 +43,14 @@ from formats.onnxpb.wire_tables import (
     MESSAGE,
     PACKED,
     PLACE,
+    PLACE_RUN,
     PLACES,
     TEXT,
     tables,
 )
 from formats.registry import DEEPEST, MAX_DEPTH
 from formats.tensordata.source import Literal, Source, joined
+from formats.tensordata.unpacked import unpacked
 
 if TYPE_CHECKING:
     from formats.ir.model import Undecoded
@@ -257,8 +259,8 @@ class _Decoder:
         lists = table.lists
         while position < end:
             if window and window[0] in lists:
-                stop = end_of_list_in_source(self.source, position, end)
-                if self.leave_list(values, lists[window[0]], position, stop):
+                stop = self.list_in_source(values, lists[window[0]], window[0], position, end)
+                if stop > position:
                     position, window = stop, window[stop - position :]
                     continue
                 lists = {}  # this one is to be decoded
@@ -286,6 +288,7 @@ class _Decoder:
             row = table.by_tag.get(tag)
             if tag & 7 != WireType.LEN:  # a group, or a field that the end of the data cuts
                 data, stop = self.group(position, end, tag, after)
+                row = None  # an error will name the field
                 return position + self.fields(values, table, data, 0, min(stop, len(data)), position, depth)
             size, after = decode_varint(window, after)
             begin, stop = position + after, position + after + size
@@ -305,6 +308,7 @@ class _Decoder:
                 self.place(values, row, [self.source.slice(begin, size)])
             else:
                 data = self.read(position, stop - position)
+                row = None  # here, too
                 self.fields(values, table, data, 0, stop - position, position, depth)
         except IndexError:
             raise TruncatedError("the data ends inside a field", file_offset=position) from None
@@ -390,6 +394,16 @@ class _Decoder:
         for name in [name for name, fields in left.items() if isinstance(fields, LongList)]:
             values[name] = left.pop(name).decode()
         return False
+
+    def list_in_source(self, values: dict[str, Any], row: FieldRow, tag: int, position: int, end: int) -> int:
+        """The end of the list that begins at `position` of the source if it is left there; else `position`."""
+        if row.action == PLACE_RUN:
+            if run := unpacked(self.source, position, end, tag, row.inner):
+                self.place(values, row, [run])
+                return position + run.source.nbytes
+            return position
+        stop = end_of_list_in_source(self.source, position, end)
+        return stop if self.leave_list(values, row, position, stop) else position
 
     def has_references(self, table: MessageTable, row: FieldRow, data: bytes, start: int, stop: int) -> bool:
         """Whether there may be a tensor with external data in the elements in `data[start:stop]`.
@@ -499,6 +513,14 @@ class _Decoder:
                 elif action == LONG_LIST:
                     position = end_of_list(data, start, end) if data[start] == tag else start
                     if not self.leave_list(values, row, start, position, origin):
+                        position, by_tag = start, table.by_tag
+                    continue
+                elif action == PLACE_RUN:
+                    run = data[start] == tag and unpacked(self.source, origin + start, origin + end, tag, inner)
+                    if run:
+                        places.setdefault(name, (row, []))[1].append(run)
+                        position = start + run.source.nbytes
+                    else:
                         position, by_tag = start, table.by_tag
                     continue
                 else:

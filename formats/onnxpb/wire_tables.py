@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # What to do with a field. Text comes first, then messages, then what else comes with a length.
 TEXT, MESSAGE, BULK = range(3)
 BYTES, PACKED, PLACE, PLACES = range(3, 7)
-INTEGER, FIXED_WIDTH, PLACE_ONE, LONG_LIST = range(7, 11)
+INTEGER, FIXED_WIDTH, PLACE_ONE, PLACE_RUN, LONG_LIST = range(7, 12)
 MAX_LAYOUTS = 1 << 10  # of a message: fields that were set in another order have another one
 LAST_MESSAGE, LAST_WITH_LENGTH = BULK, PLACES
 
@@ -84,6 +84,9 @@ def tables() -> dict[str, MessageTable]:
             _add_rows(table, field, field.name in in_place, all_tables)
     attribute = all_tables["AttributeProto"]
     attribute.lists = {tag: attribute.by_tag[tag]._replace(action=LONG_LIST, inner=tag) for tag in LIST_TAGS}
+    tensor = all_tables["TensorProto"]
+    unpacked = {tag: row for tag, row in tensor.by_tag.items() if row.action == PLACE_ONE and tag < 0x80}
+    tensor.lists = {tag: row._replace(action=PLACE_RUN) for tag, row in unpacked.items()}
     return all_tables
 
 

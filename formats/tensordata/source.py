@@ -27,6 +27,7 @@ SMALL_COMPARE_BYTES = 1 << 14  # two buffers for less would take longer than the
 GAP_BYTES = 4096  # the largest gap between two ranges of a file that are read in one step
 READ_BYTES = 1 << 20  # the largest read for several small sources
 FAR_GAP_BYTES, FAR_READ_BYTES = 1 << 16, 8 << 20  # the same, if each request takes long
+STEP_BYTES = 1 << 20  # the input at a time of a transform with units, which makes several arrays of this size
 SHOWN_BYTES = 32  # the bytes in the text of a source
 
 
@@ -243,15 +244,23 @@ class Transformed(Source):
         if not len(buffer):
             return
         unit_in, unit_out = self.transform.input_unit, self.transform.output_unit
-        start, end, skip = 0, self.source.nbytes, offset
-        if unit_out:
-            first = offset // unit_out
-            start, skip = first * unit_in, offset - first * unit_out
-            end = min(-(-(offset + len(buffer)) // unit_out) * unit_in, end)
-        data = memoryview(bytearray(end - start))
-        self.source.readinto(start, data)
-        output = self._apply(data, skip + len(buffer) if unit_out else self.nbytes)
-        buffer[:] = output[skip : skip + len(buffer)]
+        if not unit_out:
+            data = memoryview(bytearray(self.source.nbytes))
+            self.source.readinto(0, data)
+            buffer[:] = self._apply(data, self.nbytes)[offset : offset + len(buffer)]
+            return
+        first, done = offset // unit_out, 0
+        start, end = first * unit_in, min(-(-(offset + len(buffer)) // unit_out) * unit_in, self.source.nbytes)
+        skip = offset - first * unit_out
+        step = max((STEP_BYTES if self.source.granule_bytes else end - start) // unit_in, 1) * unit_in
+        scratch = memoryview(bytearray(min(step, end - start)))
+        for position in range(start, max(end, start + 1), step):
+            data = scratch[: min(step, end - position)]
+            self.source.readinto(position, data)
+            is_last = position + step >= end
+            size = len(buffer) - done if is_last else step // unit_in * unit_out - skip
+            buffer[done : done + size] = self._apply(data, skip + size)[skip : skip + size]
+            done, skip = done + size, 0
 
     def slice(self, offset: int, nbytes: int) -> Source:
         """The source itself for the whole range, else the range as a literal: a transform has no finer address."""

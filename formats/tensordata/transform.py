@@ -129,8 +129,11 @@ def range_of(source: Source, dtype: str) -> tuple[Any, Any]:
     block = BLOCK_BYTES if source.granule_bytes else usable
     least: list[Any] = []
     greatest: list[Any] = []
+    buffer = memoryview(bytearray(min(block, usable)))
     for offset in range(0, usable, max(block, 1)):
-        values = _decode(source.read(offset, min(block, usable - offset)), dtype)
+        data = buffer[: min(block, usable - offset)]
+        source.readinto(offset, data)
+        values = _decode(data, dtype)
         least.append(np.fmin.reduce(values))
         greatest.append(np.fmax.reduce(values))
     if not least:

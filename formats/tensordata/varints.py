@@ -17,6 +17,7 @@ import numpy as np
 
 from formats.errors import TensorDataError, WireError
 from formats.tensordata.source import Transformed
+from formats.tensordata.unpacked import MAX_VARINT_BYTES, Unpacked
 
 if TYPE_CHECKING:
     from formats.tensordata.source import Source
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 BLOCK_BYTES = 1 << 16  # of input at a time: what is made of it stays in a second-level cache
-MAX_VARINT_BYTES = 10
 _WORD_BYTES = 8
 _WHOLE_WORD = 0x7F7F7F7F7F7F7F7F
 # The bits of a little-endian word that belong to a varint, by the number of its bytes.
@@ -34,15 +34,21 @@ _MASKS = np.array([_WHOLE_WORD & ((1 << 8 * size) - 1) for size in range(MAX_VAR
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Varints(Transformed):
-    """The elements of a source of varints; `width` is that of an element, in bytes."""
+    """The elements of a source of varints; `width` is that of an element, in bytes.
+
+    Only each `step`-th varint is an element. With 2, each of them is behind a tag of one byte.
+    """
 
     width: int
+    step: int
     _counts: list[tuple[int, ...]]  # once they are known: how many varints end in front of each block, and at the end
 
     @classmethod
     def of(cls, source: Source, transform: Transform, nbytes: int, width: int) -> Varints:
         """The elements, `nbytes` in all."""
-        return cls(source, transform, nbytes, width, [])
+        if isinstance(source, Unpacked):
+            return cls(source.source, transform, nbytes, width, 2, [])
+        return cls(source, transform, nbytes, width, 1, [])
 
     @property
     def granule_bytes(self) -> int:
@@ -59,17 +65,26 @@ class Varints(Transformed):
             return
         counts = self._counted()
         first, last = offset // self.width, -(-(offset + len(buffer)) // self.width)
-        block, stop = bisect_right(counts, first) - 1, bisect_left(counts, last)
+        skipped = first * self.step
+        block, stop = bisect_right(counts, skipped) - 1, bisect_left(counts, last * self.step)
         lead = min(block * BLOCK_BYTES, MAX_VARINT_BYTES)  # in which the first one may begin
         data = self.source.read(
             block * BLOCK_BYTES - lead, min(stop * BLOCK_BYTES, self.source.nbytes) - block * BLOCK_BYTES + lead
         )
         array = np.frombuffer(data, np.uint8)
-        before = int(np.count_nonzero(array[:lead] < 0x80)) + first - counts[block]
+        before = int(np.count_nonzero(array[:lead] < 0x80)) + skipped - counts[block]
         output = np.empty(last - first, f"<u{self.width}")
-        _decode_into(output, array, before)
+        _decode_into(output, array, before, self.step)
         skip = offset - first * self.width
         buffer[:] = output.view(np.uint8).data[skip : skip + len(buffer)]
+
+    def view(self) -> memoryview:
+        """The elements, decoded now."""
+        if self.step == 1:
+            return Transformed.view(self)
+        buffer = bytearray(self.nbytes)
+        self.readinto(0, memoryview(buffer))
+        return memoryview(buffer).toreadonly()
 
     def _counted(self) -> tuple[int, ...]:
         """How many varints end in front of each block, and how many there are."""
@@ -80,7 +95,7 @@ class Varints(Transformed):
                 sizes.append(int(np.count_nonzero(np.frombuffer(last, np.uint8) < 0x80)))
             if last[-1] >= 0x80:
                 raise WireError("the last varint of the data is incomplete")
-            if (found := sum(sizes) * self.width) != self.nbytes:
+            if (found := sum(sizes) // self.step * self.width) != self.nbytes:
                 raise TensorDataError(f"{self.transform.name} gave {found} bytes, not {self.nbytes}")
             self._counts.append(tuple(accumulate(sizes, initial=0)))
         return self._counts[0]
@@ -99,33 +114,38 @@ def decode_varints(data: bytes | bytearray | memoryview, dtype: np.dtype[Any]) -
     return output.view(np.uint8)
 
 
-def _decode_into(output: Array, array: Array, skipped: int = 0) -> None:
-    """Fill `output` with the values of the varints in `array`, of which the first ones are `skipped`."""
+def _decode_into(output: Array, array: Array, skipped: int = 0, step: int = 1) -> None:
+    """Fill `output` with the values of each `step`-th varint in `array`, of which the first ones are `skipped`."""
     start = 0
     while len(output):
         ends = np.flatnonzero(array[start : start + BLOCK_BYTES] < 0x80)
+        if odd := max(len(ends) - skipped, 0) % step:
+            ends = ends[:-odd]
         if not len(ends):
             raise WireError(f"a varint has more than {MAX_VARINT_BYTES} bytes")
         stop = start + int(ends[-1]) + 1
-        wanted = ends[skipped : skipped + len(output)]
+        wanted = ends[skipped : skipped + len(output) * step]
         if len(wanted):
             begin = int(ends[skipped - 1]) + 1 if skipped else 0
-            output[: len(wanted)] = decoded(array[start + begin : stop], wanted - begin)
-        output, skipped, start = output[len(wanted) :], max(skipped - len(ends), 0), stop
+            count = len(wanted) // step
+            output[:count] = decoded(array[start + begin : stop], wanted - begin, step)
+            output = output[count:]
+        skipped, start = max(skipped - len(ends), 0), stop
 
 
-def decoded(array: Array, ends: Array) -> Array:
-    """The values of whole varints as unsigned 64-bit integers; `ends` are the places of their last bytes.
+def decoded(array: Array, ends: Array, step: int = 1) -> Array:
+    """The values of each `step`-th whole varint as unsigned 64-bit integers; `ends` are the places of all last bytes.
 
     Each is read as a word, whose groups of seven bits then move together.
 
     Raises: WireError if one has more than 10 bytes.
     """
     if len(ends) == len(array):
-        return array
+        return array[step - 1 :: step]
     starts = np.empty_like(ends)
     starts[0] = 0
     starts[1:] = ends[:-1] + 1
+    starts, ends = starts[step - 1 :: step], ends[step - 1 :: step]
     sizes = ends - starts + 1
     if (longest := int(sizes.max())) > MAX_VARINT_BYTES:
         raise WireError(f"a varint has more than {MAX_VARINT_BYTES} bytes")

@@ -7,10 +7,11 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formats.errors import TensorDataError, TruncatedError
+from formats.tensordata import source as source_module
 from formats.tensordata.file import File
 from formats.tensordata.osio import LocalFile
 from formats.tensordata.source import COMPARE_BYTES, Concat, FileSpan, Literal, Source, Transformed, contents, place_of
@@ -46,6 +47,7 @@ KINDS = ("bytes", "memory", "file", "file, not kept open", "units", "whole", "co
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@settings(deadline=None)
 @given(bounds=st.tuples(st.integers(0, 120), st.integers(0, 120)).map(sorted))
 def test_any_range(file: File, kind: str, bounds: list[int]) -> None:
     """Reading, filling a buffer, slicing, viewing and chunks all give the same bytes."""
@@ -107,6 +109,22 @@ def test_equality_of_long_sources(nbytes: int, tmp_path: Path) -> None:
             assert other != halves
 
 
+@pytest.mark.parametrize("step_bytes", [1, 7, 14, 30])
+@given(bounds=st.tuples(st.integers(0, 238), st.integers(0, 238)).map(sorted))
+@settings(deadline=None)
+def test_units_in_steps(step_bytes: int, bounds: list[int]) -> None:
+    """A transform with units gives the same bytes, however many units it takes at a time."""
+    doubled = b"".join(DATA[place : place + 7] * 2 for place in range(0, 120, 7))
+    source = Transform("doubled", 7, 14, _each_seven_twice).of(Literal(DATA), len(doubled))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source_module, "STEP_BYTES", step_bytes)
+        assert doubled[slice(*bounds)] == source.read(bounds[0], bounds[1] - bounds[0])
+
+
+def _each_seven_twice(data: bytes) -> bytes:
+    return b"".join(bytes(data[place : place + 7]) * 2 for place in range(0, len(data), 7))
+
+
 def test_same_place_is_equal_without_reading(tmp_path: Path) -> None:
     """Two spans of the same place are compared without reading a byte."""
     (tmp_path / "weights").write_bytes(DATA)
@@ -150,6 +168,9 @@ def test_transform_of_another_size(unit: int, nbytes: int) -> None:
     source = Transformed(Literal(DATA), Transform("same", unit, unit, bytes), nbytes)
     with pytest.raises(TensorDataError, match="same gave 120 bytes"):
         source.view()
+    if unit:
+        with pytest.raises(TensorDataError, match="same gave 0 bytes"):
+            source.read(120, 1)
     with pytest.raises(TensorDataError, match="same gave"):
         source.read()
     with pytest.raises(TensorDataError, match="same gave 120 bytes"):
