@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import struct
+from bisect import bisect_right
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -28,6 +29,7 @@ from formats.onnxpb.wire import (
     decode_varint,
     end_of_run,
     end_of_whole_fields,
+    ends_of_fields,
     signed,
     skip_field,
     unpack,
@@ -412,17 +414,20 @@ class _Decoder:
         """
         if all(data.find(text, start, stop) < 0 for text in _EXTERNAL):  # a third of the time that the pattern takes
             return False
-        position = start
-        for match in _ANY_EXTERNAL.finditer(data, start, stop):
-            if row.inner.message_class is not Tensor:
-                return True
-            while position <= match.start():
-                begin = position
-                tag, position = decode_varint(data, begin)
-                position = skip_field(data, position, tag)
+        if row.inner.message_class is not Tensor:
+            return _ANY_EXTERNAL.search(data, start, stop) is not None
+        elements = data[start:stop]
+        ends = ends_of_fields(elements, 0)
+        last = -1
+        for match in _ANY_EXTERNAL.finditer(elements):
+            index = bisect_right(ends, match.start())
+            if index == last:
+                continue
+            last = index
             element: dict[str, Any] = {}
+            begin = ends[index - 1] if index else 0
             try:
-                _Decoder(Literal(data), self.max_depth, at_once=True).merge(element, table, begin, position, 0)
+                _Decoder(Literal(elements), self.max_depth, at_once=True).merge(element, table, begin, ends[index], 0)
             except FormatError:  # decoding all of them will tell where
                 return True
             if element[row.name][0].data_location == EXTERNAL:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import NamedTuple
 
-from formats.onnxpb.wire import decode_varint
+from formats.onnxpb.wire import ends_of_fields
 
 
 class EqualEnds(NamedTuple):
@@ -25,13 +25,13 @@ class EqualEnds(NamedTuple):
 def equal_ends(mine: bytes, theirs: bytes) -> EqualEnds:
     """The equal fields at both ends of two runs of whole fields, which all have a length; none is counted twice."""
     most = min(len(mine), len(theirs))
-    stops = _stops(mine, 0)
+    stops = ends_of_fields(mine, 0)
     first_count = bisect_right(stops, _equal_nbytes(mine, theirs, most, at_end=False))
     first_nbytes = stops[first_count - 1] if first_count else 0
     shared = _equal_nbytes(mine, theirs, most - first_nbytes, at_end=True)
     # These bytes can begin inside a field, so both runs have to be looked at for a place where one begins.
     sizes = [_sizes_of_ends([first_nbytes, *stops[first_count:]], shared)]
-    sizes.append(_sizes_of_ends([first_nbytes, *_stops(theirs, first_nbytes)], shared))
+    sizes.append(_sizes_of_ends([first_nbytes, *ends_of_fields(theirs, first_nbytes)], shared))
     last_nbytes = max(sizes[0] & sizes[1])
     return EqualEnds(first_count, first_nbytes, sum(0 < size <= last_nbytes for size in sizes[0]), last_nbytes)
 
@@ -39,19 +39,6 @@ def equal_ends(mine: bytes, theirs: bytes) -> EqualEnds:
 def _sizes_of_ends(places: list[int], most: int) -> set[int]:
     """How many bytes there are from each of some places to the last of them, up to `most`."""
     return {places[-1] - place for place in places if places[-1] - place <= most}
-
-
-def _stops(data: bytes, position: int) -> list[int]:
-    """Where each of the fields ends that begin at `position`."""
-    stops = []
-    while position < len(data):
-        size, after = data[position + 1], position + 2
-        if data[position] >= 0x80 or size >= 0x80:
-            _, after = decode_varint(data, position)
-            size, after = decode_varint(data, after)
-        position = after + size
-        stops.append(position)
-    return stops
 
 
 def _equal_nbytes(mine: bytes, theirs: bytes, most: int, *, at_end: bool) -> int:

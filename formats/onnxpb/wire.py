@@ -147,6 +147,19 @@ def end_of_run(data: Buffer, position: int, end: int) -> tuple[int, int]:
     return position, largest
 
 
+def ends_of_fields(data: Buffer, position: int) -> list[int]:
+    """Where each of the fields from `position` on ends; all have a length, and the last one ends with the data."""
+    ends = []
+    while position < len(data):
+        size, after = data[position + 1], position + 2
+        if data[position] >= 0x80 or size >= 0x80:
+            _, after = decode_varint(data, position)
+            size, after = decode_varint(data, after)
+        position = after + size
+        ends.append(position)
+    return ends
+
+
 def end_of_whole_fields(data: Buffer, ending: Container[int] = ()) -> int:
     """The end of the last field that lies in `data` whole, in front of any that begins with a byte of `ending`."""
     stop = 0

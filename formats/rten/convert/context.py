@@ -16,7 +16,7 @@ from formats.ir.model import Dimension, Node, TensorShape, TensorType, Type, Val
 from formats.ir.storage import from_numpy
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
-from formats.rten.graph.attributes import make_attribute, make_node
+from formats.rten.graph.attributes import make_attribute, make_node, with_fields
 from formats.rten.graph.names import Names
 from formats.rten.operators import casting, shape, spec_of
 from formats.rten.target import ALL_RELEASES
@@ -309,7 +309,7 @@ class Context:
         kept = [attribute for attribute in self.node.attribute if attribute.name not in gone]
         kept += (make_attribute(name, value) for name, value in attributes.items() if value is not None)
         given = list(self.node.input if inputs is None else inputs)
-        return [*self.emitted, replace(self.node, input=given, attribute=kept)]
+        return [*self.emitted, with_fields(self.node, input=given, attribute=kept)]
 
     def value_info(self, name: str, elem_type: int, dims: Dims | None = None) -> ValueInfo:
         """An input or output of a subgraph. It has those dims that are sizes, and no names of dims."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from formats.errors import DecodeError
 from formats.ir.model import Attribute, Tensor
-from formats.rten.graph.attributes import AttributeType
+from formats.rten.graph.attributes import AttributeType, message_of
 from formats.rten.operators.spec import ANY, ONES, FieldKind
 from formats.rten.target import ALL_RELEASES
 from formats.rten.types import HOLDERS, INT32_LIMITS, INT64_LIMITS, RTEN_FLOAT, RTEN_INT32, clamp_int32
@@ -251,7 +251,7 @@ def decode_attributes(
 
 
 def _decode_field(field: Field, value: Any, decode_graph: Callable[[str, Table], Graph]) -> Attribute:
-    attribute = Attribute(name=field.onnx_name, type=int(_attribute_type(field)))
+    attribute = message_of(Attribute, name=field.onnx_name, type=int(_attribute_type(field)))
     if field.kind is FieldKind.CHOICE:
         value = _choice(field, value)
     if field.kind is FieldKind.GRAPH:

@@ -85,31 +85,39 @@ def shared_attributes(node: Node) -> list[Attribute] | Undecoded | None:
 def make_attribute(name: str, value: Any) -> Attribute:
     """An attribute of the type that `value` has: a number, text, a tensor, a graph, or a list of numbers or texts."""
     if isinstance(value, bool | int):
-        return Attribute(name=name, type=AttributeType.INT, i=int(value))
+        return message_of(Attribute, name=name, type=AttributeType.INT, i=int(value))
     if isinstance(value, float):
-        return Attribute(name=name, type=AttributeType.FLOAT, f=value)
+        return message_of(Attribute, name=name, type=AttributeType.FLOAT, f=value)
     if isinstance(value, str):
-        return Attribute(name=name, type=AttributeType.STRING, s=value.encode())
+        return message_of(Attribute, name=name, type=AttributeType.STRING, s=value.encode())
     if isinstance(value, Tensor):
-        return Attribute(name=name, type=AttributeType.TENSOR, t=value)
+        return message_of(Attribute, name=name, type=AttributeType.TENSOR, t=value)
     if isinstance(value, Graph):
-        return Attribute(name=name, type=AttributeType.GRAPH, g=value)
+        return message_of(Attribute, name=name, type=AttributeType.GRAPH, g=value)
     items = list(value)
     if items and isinstance(items[0], str):
-        return Attribute(name=name, type=AttributeType.STRINGS, strings=[text.encode() for text in items])
+        return message_of(Attribute, name=name, type=AttributeType.STRINGS, strings=[text.encode() for text in items])
     if items and isinstance(items[0], float):
-        return Attribute(name=name, type=AttributeType.FLOATS, floats=items)
-    return Attribute(name=name, type=AttributeType.INTS, ints=[int(item) for item in items])
+        return message_of(Attribute, name=name, type=AttributeType.FLOATS, floats=items)
+    return message_of(Attribute, name=name, type=AttributeType.INTS, ints=[int(item) for item in items])
 
 
 def make_node(op_type: str, inputs: Iterable[str], outputs: Iterable[str], **attributes: Any) -> Node:
     """A node of ONNX's own domain; an attribute whose value is `None` is left out."""
-    return Node(
+    return message_of(
+        Node,
         input=list(inputs),
         output=list(outputs),
         op_type=op_type,
         attribute=[make_attribute(name, value) for name, value in attributes.items() if value is not None],
     )
+
+
+def message_of(message_class: type[M], **fields: Any) -> M:
+    """A message that has these fields and no others: a constructor sets all of them, and takes five times as long."""
+    made = object.__new__(message_class)
+    set_fields(made, fields)
+    return made
 
 
 def with_fields(message: M, **fields: Any) -> M:

@@ -14,6 +14,7 @@ from formats.errors import DecodeError, FormatError, LimitError, TruncatedError
 from formats.ir.dtypes import count
 from formats.ir.model import Dimension, Graph, Node, Tensor, TensorShape, TensorType, Type, ValueInfo
 from formats.rten.graph.attribute_tables import decode_attributes
+from formats.rten.graph.attributes import message_of
 from formats.rten.graph.names import Names
 from formats.rten.operators import SPECS
 from formats.rten.operators.spec import RTEN_DOMAIN
@@ -135,7 +136,7 @@ class Decoder:
             return self.decode(inner, scope)
 
         attributes = decode_attributes(spec, table.get("attrs"), subgraph)
-        node = Node(op_type=spec.name, domain=RTEN_DOMAIN, name=name or None, attribute=attributes)
+        node = message_of(Node, op_type=spec.name, domain=RTEN_DOMAIN, name=name or None, attribute=attributes)
         node.input = self._value_names(table.get("inputs", ()), "inputs", scope)
         outputs = self._value_names(table.get("outputs", ()), "outputs", scope)
         for place, number in enumerate(table.get("outputs", ())[: len(outputs)]):
@@ -166,14 +167,14 @@ class Decoder:
             if element is None:
                 raise DecodeError(f"the constant {name!r} is outside the model section, but has no element type")
             source = self._external(name, offset, count(dims) * element.nbytes)
-            return Tensor(name=name, dims=list(dims), data_type=element.number, raw_data=source)
+            return message_of(Tensor, name=name, dims=list(dims), data_type=element.number, raw_data=source)
         if "data" not in table:
             raise DecodeError(f"the constant {name!r} has no data")
         member, data = table["data"]
         element, span = BY_MEMBER[member], data["data"]
         if count(dims) * element.nbytes != span.nbytes:
             raise LimitError(f"the constant {name!r} has {span.nbytes} bytes for the shape {list(dims)}")
-        return Tensor(name=name, dims=list(dims), data_type=element.number, raw_data=self._span(span))
+        return message_of(Tensor, name=name, dims=list(dims), data_type=element.number, raw_data=self._span(span))
 
     def _external(self, name: str, offset: int, nbytes: int) -> Source:
         """The elements at an offset in bytes from the start of the tensor section."""

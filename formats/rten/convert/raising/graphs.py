@@ -20,7 +20,7 @@ from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import MALFORMED, Scope
 from formats.rten.convert.shape_names import ShapeNames
 from formats.rten.convert.value_types import ValueType
-from formats.rten.graph.attributes import find, make_node
+from formats.rten.graph.attributes import find, make_node, message_of, with_fields
 from formats.rten.graph.ordering import defined, mentioned, topological
 from formats.rten.operators import SPECS, casting, control_flow, shape
 from formats.rten.operators.spec import OperatorSpec
@@ -167,7 +167,7 @@ class GraphRaiser:
             local = self._local(name)
             if local in self._initializers or (self._interface is not None and self._interface.is_output(name)):
                 local = self._shared.names.new(f"{name}/{type_name(elem_type).lower()}")
-            view = replace(converted(tensor, elem_type, bounds=bounds), name=local)
+            view = with_fields(converted(tensor, elem_type, bounds=bounds), name=local)
             if rank is not None:
                 view.dims = [1] * rank
             self._initializers[local] = view
@@ -197,7 +197,8 @@ class GraphRaiser:
 
     def _node(self, node: Node, where: str) -> None:
         """Append the nodes that compute the same as RTen's node."""
-        made = Node(
+        made = message_of(
+            Node,
             op_type=node.op_type,
             name=self._shared.node_names.new(node.name) if node.name else None,
             input=self._inputs_of(node),
