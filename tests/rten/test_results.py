@@ -234,6 +234,17 @@ CASES = {
                               {"x": np.arange(20, dtype=F).reshape(1, 1, 4, 5), "s": F([1, 1, 1.5, 0.6])}),
     "old_scales_both_ways": ("""g (float[1,1,4,5] x) => (float[A,B,C,D] y) <float[4] s = {1, 1, 0.6, 1.5}>
         { y = Resize(x, s) }""", {"x": np.arange(20, dtype=F).reshape(1, 1, 4, 5)}),
+    **{
+        f"unique_{name}": (f"""g ({kind} x) => ({kind.partition("[")[0]}[{dims}] y, int64[I] i, int64[V] v, int64[C] c)
+            {{ y, i, v, c = Unique{attributes}(x) }}""", {"x": x})
+        for name, kind, dims, attributes, x in (
+            ("floats", "float[8]", "M", "", F([2, 1, 1, -0.0, 3, 4, 3, 0])),
+            ("unsorted", "int64[A,B]", "M", "<sorted=0>", np.array([[7, 3, 7], [-1, 3, 0]])),
+            ("slices", "float[A,B,C]", "M,N,P", "<axis=1, sorted=0>", F([1, 0, 1, 1, 0, 2, 1, 1]).reshape(1, 4, 2)),
+            ("rows_of_bytes", "int8[3,2]", "M,N", "<axis=-2>", np.array([[1, -2], [0, 5], [1, -2]], np.int8)),
+            ("nothing", "int64[A]", "M", "", np.zeros(0, I)),
+        )
+    },
 }  # fmt: skip
 OLD = {
     "variance_of_large_numbers": 13,

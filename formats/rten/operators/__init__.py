@@ -49,6 +49,7 @@ from formats.rten.operators import (
     support_vectors,
     suppression,
     trees,
+    unique,
 )
 from formats.rten.operators.spec import STANDARD_DOMAINS, OperatorSpec
 
@@ -95,6 +96,7 @@ FAMILIES: Final = (
     support_vectors,
     suppression,
     trees,
+    unique,
 )
 
 ALL_SPECS: Final = tuple(

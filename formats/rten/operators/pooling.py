@@ -7,6 +7,7 @@ from math import inf, prod
 from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import FLOAT, INT8, INT32, INT64
+from formats.ir.storage import from_numpy
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_int, get_ints
 from formats.rten.operators import comparison, creation, elementwise, padding, reduction, scatter, shape, slicing
@@ -356,31 +357,42 @@ def global_lp_pool(node: Node, context: Context) -> list[Node] | None:
 GlobalLpPool = OperatorSpec("GlobalLpPool", dims=global_pool_dims, rewritings=(global_lp_pool,))
 
 
+def _unpooled_size(node: Node, context: Context, data: str) -> str:
+    """The size of the output: the one that is asked for, or the room that the windows take."""
+    if context.optional(2):
+        return context.cast(context.input(2), INT64)
+    geometry = window(node, get_ints(node, "kernel_shape") or ())
+    rank = len(geometry.kernel)
+    images, sizes = shape.sizes_of(context, data, 0, 2), shape.sizes_of(context, data, 2, 2 + rank)
+    rest = [
+        length - stride - geometry.pads[axis] - geometry.pads[rank + axis]
+        for axis, (length, stride) in enumerate(zip(geometry.kernel, geometry.strides, strict=True))
+    ]
+    held = context.scope.ints(sizes)
+    if held is not None:
+        known = context.int64(n * stride + more for n, stride, more in zip(held, geometry.strides, rest, strict=True))
+        return shape.joined(context, images, known)
+    room = context.op(elementwise.Mul, sizes, context.int64(geometry.strides))
+    return shape.joined(context, images, context.op(elementwise.Add, room, context.int64(rest)))
+
+
 def max_unpool(node: Node, context: Context) -> list[Node] | None:
-    """Write it as a scatter of the elements to their indices in the flat output."""
+    """Write each element to the place that its index gives, in an output of zeros."""
     import numpy
 
     data, indices = context.input(0), context.input(1)
-    if context.optional(2):
-        target = list(context.static_ints(context.input(2)))
-    else:
-        geometry = window(node, get_ints(node, "kernel_shape") or ())
-        rank, dims = len(geometry.kernel), context.static_dims(data)
-        target = list(dims[:2])
-        for axis in range(rank):
-            room = (dims[2 + axis] - 1) * geometry.strides[axis] + geometry.kernel[axis]
-            target.append(room - geometry.pads[axis] - geometry.pads[rank + axis])
-    context.check_size(*target)
-    zeros = context.array(numpy.zeros(prod(target)), context.elem_type(data) or FLOAT)
-    flat = context.int64([-1])
+    target, flat = _unpooled_size(node, context, data), context.int64([-1])
+    held = context.scope.ints(target)
+    count = context.int64([prod(held)]) if held else context.op(reduction.ReduceProd, target, keepdims=1)
+    zeros = context.op(creation.ConstantOfShape, count, value=from_numpy(numpy.zeros(1, numpy.float32)))
     filled = context.op(
         scatter.ScatterElements,
-        zeros,
+        context.cast(zeros, context.elem_type(data) or FLOAT),
         context.op(shape.Reshape, indices, flat),
         context.op(shape.Reshape, data, flat),
         axis=0,
     )
-    return context.replace(context.op(shape.Reshape, filled, context.int64(target)))
+    return context.replace(context.op(shape.Reshape, filled, target, allowzero=1))
 
 
 MaxUnpool = OperatorSpec("MaxUnpool", dims=unknown, rewritings=(max_unpool,))
