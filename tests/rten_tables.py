@@ -13,7 +13,7 @@ from runtime.runner import DEFAULT_RELEASES
 
 from formats.ir import dtypes
 from formats.rten.operators import BY_DOMAIN, HELD, SPECS
-from formats.rten.operators.spec import MACHINE_LEARNING, MICROSOFT
+from formats.rten.operators.spec import MACHINE_LEARNING, MICROSOFT, PREVIEW, TRAINING
 from formats.rten.target import RELEASES
 from formats.rten.types import ELEMENTS, HOLDERS
 
@@ -85,6 +85,11 @@ def contributed() -> str:
 def learned() -> str:
     """The operators of classical machine learning that are written as others, which all are but one."""
     return _paragraph(sorted(name for domain, name in BY_DOMAIN if domain == MACHINE_LEARNING and name != "ZipMap"))
+
+
+def preview() -> str:
+    """The operators of the domains in which ONNX tries out new ones."""
+    return _paragraph(sorted(name for domain, name in BY_DOMAIN if domain in (PREVIEW, TRAINING)))
 
 
 _VARIABLE = re.compile(r"'[^']*'|\b[A-Z][A-Z0-9]{2,}\b|(?<== )\S+")
@@ -182,6 +187,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "lowered": lowered,
     "contributed": contributed,
     "learned": learned,
+    "preview": preview,
     "additions": additions,
     "faults": faults,
     "outcomes": outcomes,

@@ -350,6 +350,31 @@ def test_casts_to_small_floats_round(kind, saturate, mode, runtime, tmp_path):
     np.testing.assert_array_equal(run_in_onnxruntime(onnx.load(back), {"x": x})[0], want)
 
 
+FLEX = """g (float[B,4,L,3] q, float[B,2,S,3] k, float[B,2,S,2] v, float[4,1,1] bias) => (float[B,4,L,2] y) {
+    y = ai.onnx.preview.FlexAttention <
+        score_mod: graph = s (float[B,4,L,S] t) => (float[B,4,L,S] u) <float two = {2}>
+            { a = Mul(t, two) u = Add(a, bias) },
+        prob_mod: graph = p (float[B,4,L,S] t) => (float[B,4,L,S] t) { } > (q, k, v) }"""
+
+
+def test_flex_attention_takes_in_its_subgraphs(runtime, tmp_path):
+    """Subgraphs of attention have constants of their own, use values around them, and may do nothing."""
+    model = _model(FLEX, 24)
+    model.opset_import.append(onnx.helper.make_opsetid("ai.onnx.preview", 1))
+    source, target = tmp_path / "m.onnx", tmp_path / "m.rten"
+    source.write_bytes(model.SerializeToString())
+    formats.convert(source, target)
+    rng = np.random.default_rng(5)
+    shapes = {"q": (2, 4, 3, 3), "k": (2, 2, 5, 3), "v": (2, 2, 5, 2), "bias": (4, 1, 1)}
+    feeds = {name: rng.normal(size=dims).astype(F) for name, dims in shapes.items()}
+    key, value = (np.repeat(feeds[name], 2, axis=1) for name in "kv")
+    scores = feeds["q"] @ key.swapaxes(2, 3) / np.sqrt(F(3)) * 2 + feeds["bias"]
+    shares = np.exp(scores - scores.max(-1, keepdims=True))
+    want = shares / shares.sum(-1, keepdims=True) @ value
+    np.testing.assert_allclose(runtime.run(target, feeds)[0], want, rtol=1e-5, atol=1e-6)
+    assert model.SerializeToString() == source.read_bytes()
+
+
 REFUSED = {
     "axis_twice": ("g (float[2,3] x) => (float y) <int64[2] a = {1, -3}> { y = Unsqueeze(x, a) }", "same axis twice"),
     "window_too_large": ("g (float[1,1,2,2] x) => (float y) { y = MaxPool<kernel_shape=[3, 3]>(x) }",

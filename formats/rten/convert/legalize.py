@@ -394,7 +394,7 @@ def _all_graphs(model: Model) -> Iterator[Graph]:
 
 def _body_types(node: Node, scope: Scope) -> list[ValueType]:
     """What is known of the inputs of a node's subgraph."""
-    spec = SPECS.get(node.op_type or "")
+    spec = spec_of(node)
     if spec is None or spec.body is None:
         return []
     return spec.body(node, [scope.type_of(name) if name else UNKNOWN for name in node.input])

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 STANDARD_DOMAINS: Final = (None, "", "ai.onnx")
 MICROSOFT: Final = "com.microsoft"
 MACHINE_LEARNING: Final = "ai.onnx.ml"
+PREVIEW: Final = "ai.onnx.preview"
+TRAINING: Final = "ai.onnx.preview.training"
 RTEN_DOMAIN: Final = "rten"  # of the nodes of a model that was read from a .rten file
 
 # `(node, context)`: the nodes that compute the same, in order, or `None` to leave the node as it is.
