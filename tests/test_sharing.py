@@ -416,3 +416,10 @@ def test_processes_with_different_models_share_memory(tmp_path: Path, reader: st
         mapped = [fields_of(smaps.read_text(), "shared.data") for smaps in found]
     assert all(fields["Rss"] >= nbytes for fields in mapped)
     assert nbytes <= sum(fields["Pss"] for fields in mapped) < 1.1 * nbytes
+
+
+def test_addresses_are_refused(tmp_path: Path) -> None:
+    """Sources and the folder must be on this machine; the error names what is not."""
+    for models, out in ((["s3://b/a.onnx", "b.onnx"], tmp_path), (["a.onnx", "b.onnx"], "s3://b/out")):
+        with pytest.raises(formats.OptionError, match=r"s3://b/.* is an address, but this works only on local files"):
+            formats.share(models, out)
