@@ -1640,7 +1640,7 @@ def as_function(b: Builder, wanted: set[str], name: str, calls: bool = False) ->
     used = set(free_names(rest)) | wanted
     inputs = free_names(part)
     outputs = [name for node in part for name in node.output if name in used]
-    if any(node.op_type == "SimplifiedLayerNormalization" for node in part):
+    if any(b"SimplifiedLayerNormalization" in node.SerializeToString() for node in part):
         return None  # at which onnxruntime crashes in functions
     if not outputs or not inputs or any(isinstance(b.seen()[name], list) for name in (*inputs, *outputs)):
         return None
@@ -1709,14 +1709,13 @@ def generate(seed: int) -> Graph | None:
 
 # Other sizes than those with which a graph was made.
 
-RECURRENT = ("GRU", "LSTM", "RNN")  # which, of no samples, end the process of onnxruntime
+RECURRENT = (b"GRU", b"LSTM", b"RNN")  # which, of no samples, end the process of onnxruntime
 POOLS = ("AveragePool", "LpPool", "MaxPool", "QLinearAveragePool")
 
 
 def resized(graph: Graph, rng: random.Random) -> Graph:
     """The graph with inputs of other sizes where dims have names; as it is if onnxruntime does not run it with them."""
-    bodies = [graph.model.graph.node, *(function.node for function in graph.model.functions)]
-    ends_process = any(node.op_type in RECURRENT for nodes in bodies for node in nodes)
+    ends_process = any(name in graph.model.SerializeToString() for name in RECURRENT)
     for _ in range(3):
         sizes: dict[str, int] = {}
         feeds = {}
@@ -1753,6 +1752,12 @@ def is_strict(graph: Graph) -> bool:
         if node.op_type == "Concat":  # tensors without elements may have any dims
             others = {tuple(np.delete(dims, attributes["axis"])) for dims in given}
             if len(others) > 1:
+                return False
+        elif node.op_type == "Pad" and given and 0 in given[0]:  # there is nothing to repeat or to mirror
+            if attributes.get("mode", b"constant") != b"constant":
+                return False
+        elif node.op_type == "Compress" and len(given) > 1:  # conditions of elements that there are not
+            if given[1][0] > (given[0][attributes["axis"]] if "axis" in attributes else np.prod(given[0])):
                 return False
         elif node.op_type in POOLS and given and "kernel_shape" in attributes:  # windows larger than their data
             kernel = attributes["kernel_shape"]

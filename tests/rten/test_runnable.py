@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import commands
@@ -168,11 +169,13 @@ def test_generated_graphs(seed, runner, tmp_path):
         for name, elem_type in types.items()
         if name in graph.feeds
     }
-    assert "" == graph_difference(wanted, run_in_onnxruntime(model, feeds))
+    elsewhere = run_in_onnxruntime(model, feeds)
     found = runner.run(path, {name: held_by_rten(value) for name, value in graph.feeds.items()})
-    if graph_difference(wanted, found):
-        wrong, _ = Bench({}, tmp_path).unexplained(graph, everything(graph), differences(wanted, found), report)
-        assert "" == wrong
+    beyond = replace(report, losses=tuple(loss for loss in report.losses if loss.kind == "range"))
+    for results, told in ((elsewhere, beyond), (found, report)):
+        if graph_difference(wanted, results):
+            wrong, _ = Bench({}, tmp_path).unexplained(graph, everything(graph), differences(wanted, results), told)
+            assert "" == wrong
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case.exact], ids=lambda case: case.name)

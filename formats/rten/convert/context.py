@@ -95,7 +95,7 @@ class Context:
         self.exact = exact
         self.target = target
         self.emitted: list[Node] = []
-        self.told: list[str] = []
+        self.told: list[tuple[str, bool]] = []
 
     def nested(self) -> Context:
         """A context for the nodes of a subgraph, which see the values around it."""
@@ -191,9 +191,12 @@ class Context:
         elem_type = self.elem_type(name)
         return elem_type in INTS or elem_type in BYTES
 
-    def tell(self, sentence: str) -> None:
-        """Report how the results of the new nodes differ from ONNX for special values."""
-        self.told.append(sentence)
+    def tell(self, sentence: str, *, is_defined: bool = True) -> None:
+        """Report how the results of the new nodes differ for special values, from ONNX or from onnxruntime.
+
+        They differ only from onnxruntime if what ONNX says is not `is_defined`, or if onnxruntime departs from it.
+        """
+        self.told.append((sentence, is_defined))
 
     # Constants.
 

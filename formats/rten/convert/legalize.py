@@ -266,14 +266,14 @@ class _Legalizer:
         if spec is None:
             return None
         context = self._context(node, place.versions.get(domain, NEWEST), place)
-        told: list[str] = []
+        told: list[tuple[str, bool]] = []
         for rewriting in spec.all_rewritings:
             nodes = rewriting(node, context)
             if nodes is not None:
                 if place.applied is not None:
                     place.applied.append(Applied.of(rewriting, spec))
-                for detail in context.told:
-                    self._note("deviation", detail, place, matters=self._exact)
+                for detail, is_defined in context.told:
+                    self._note("deviation", detail, place, matters=self._exact and is_defined)
                 return nodes
             context.emitted.clear()
             told += context.told
@@ -301,7 +301,7 @@ class _Legalizer:
                 raise Refused(f"computes {type_name(elem_type)}, which RTen does not support")
         return node
 
-    def _tell(self, node: Node, spec: OperatorSpec, place: _Place, told: Collection[str] = ()) -> None:
+    def _tell(self, node: Node, spec: OperatorSpec, place: _Place, told: Collection[tuple[str, bool]] = ()) -> None:
         """Record how RTen's results for a node differ, under the operator of the model that the node replaces.
 
         `told` has the reports of those rewritings that left the node as it is.
@@ -311,8 +311,9 @@ class _Legalizer:
             return
         details = [rule(node, self._context(node, NEWEST, place)) for rule in rules]
         if told or any(details):
-            matters = self._exact and (bool(told) or (spec.told is not None and bool(details[0])))
-            self._note("deviation", "; ".join(filter(None, [*told, *details])), place, matters=matters)
+            is_defined = any(defined for _, defined in told) or (spec.told is not None and bool(details[0]))
+            sentences = filter(None, [*(sentence for sentence, _ in told), *details])
+            self._note("deviation", "; ".join(sentences), place, matters=self._exact and is_defined)
 
     def _note(self, kind: str, detail: str, place: _Place, *, matters: bool) -> None:
         """Add a loss to the losses of the operator at a place of the model."""

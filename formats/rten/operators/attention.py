@@ -180,6 +180,8 @@ def _written_out(node: Node, context: Context) -> list[Node]:
         )
     keys, values = (repeated(context, name, heads, query_heads // heads) for name in (key, value))
     penalties = _penalties(node, context, query, key)
+    if penalties and get_int(node, "qk_matmul_output_mode") in (1, 2) and context.wanted(3):
+        context.tell("masked scores are -inf, as in ONNX, and the lowest number in onnxruntime", is_defined=False)
     scale = get_float(node, "scale") or 1 / sqrt(context.static_dims(query, 3)[0])
     scores = context.op(matrix.MatMul, query, context.op(shape.Transpose, keys, perm=[0, 1, 3, 2]))
     stages = [context.op(elementwise.Mul, scores, context.scalar(scale, like=query))]
@@ -251,6 +253,18 @@ def attention_raised(node: Node, context: Context) -> list[Node]:
     return [node] if mask == context.optional(3) else context.changed([*node.input[:3], *others])
 
 
+_SPREAD = of_floats("masked values are multiplied by zero, which spreads NaN and infinities")
+
+
+def _attention_told(node: Node, context: Context) -> str:
+    queries, keys = ((context.dims(context.input(place)) or (None, None))[-2] for place in (0, 1))
+    is_alike = queries is not None and queries == keys
+    may_be_one = queries == 1 or not isinstance(queries, int)
+    is_open = get_int(node, "is_causal") and context.optional(4) and may_be_one and not is_alike
+    left = "with past keys and one query, onnxruntime hides none of several new keys" if is_open else ""
+    return "; ".join(filter(None, [_SPREAD(node, context), left]))
+
+
 Attention = OperatorSpec(
     "Attention",
     Row(
@@ -275,7 +289,7 @@ Attention = OperatorSpec(
     dims=attention_dims,
     rewritings=(attention,),
     raised=attention_raised,
-    unspecified=of_floats("masked values are multiplied by zero, which spreads NaN and infinities"),
+    unspecified=_attention_told,
     raised_version=24,
     onnx=OnnxForm(takes={"qk_matmul_output_mode": ANY, "softmax_precision": ANY}, version=24),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from formats.ir.dtypes import FLOAT
 from formats.rten.convert.refusal import Refused
@@ -94,6 +94,7 @@ def of_nothing(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(shape.Identity, data)) if 0 in (context.dims(data) or ()) else None
 
 
+_INFINITE_SUMS: Final = of_floats("with infinities, the order of sums decides whether RTen and onnxruntime return NaN")
 BatchNormalization = OperatorSpec(
     "BatchNormalization",
     Row(5, 1, "BatchNormalizationAttrs", (_EPSILON,), {"momentum": ANY, "training_mode": (0,)}),
@@ -101,7 +102,7 @@ BatchNormalization = OperatorSpec(
     older=(old_batch_normalization,),
     rewritings=(batch_normalization,),
     is_plain=True,
-    unspecified=of_floats("with infinities, the order of sums decides whether RTen and onnxruntime return NaN"),
+    unspecified=_INFINITE_SUMS,
     onnx=OnnxForm(takes={"momentum": ANY, "training_mode": (0,), "spatial": (1,)}),
 )
 InstanceNormalization = OperatorSpec(
@@ -110,6 +111,7 @@ InstanceNormalization = OperatorSpec(
     dims=same,
     older=(dropped("consumed_inputs"),),
     rewritings=(of_nothing,),
+    unspecified=_INFINITE_SUMS,
 )
 
 
@@ -251,7 +253,7 @@ def mean_variance_normalization(node: Node, context: Context) -> list[Node] | No
     squares = context.op(elementwise.Mul, centred, centred)
     variance = context.op(reduction.ReduceMean, squares, axes, keepdims=1)
     deviation = context.op(elementwise.Add, context.op(elementwise.Sqrt, variance), context.scalar(1e-9, like=data))
-    context.tell("if all numbers are equal, onnxruntime returns NaN, but ONNX and RTen return zero")
+    context.tell("if all numbers are equal, onnxruntime returns NaN, but ONNX and RTen return zero", is_defined=False)
     return context.replace(context.op(elementwise.Div, centred, deviation))
 
 

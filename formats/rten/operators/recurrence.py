@@ -6,7 +6,7 @@ Spec: ONNX, Operators.md, RNN, GRU and LSTM.
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from formats.ir.dtypes import FLOAT
 from formats.rten.convert.refusal import Refused
@@ -107,16 +107,19 @@ def _outputs(direction: recurrent_loop.Direction) -> list[str]:
 MAX_WEIGHTS = 1 << 16  # the most weights that are checked
 
 
+_OF_NAN: Final = "for NaN, onnxruntime may return numbers"
+
+
 def _weights_told(node: Node, context: Context) -> str:
-    """What is reported if weights are computed, or are few and not finite. Many weights count as finite."""
+    """What is reported for NaN, and if weights are computed, or are few and not finite. Many count as finite."""
     for name in node.input[1:3]:
         if context.elem_type(name) not in FLOATS:
             continue
         dims = context.dims(name)
         is_large = prod(dim for dim in dims or () if isinstance(dim, int)) > MAX_WEIGHTS
         if context.scope.constant(name) is None or (not is_large and None in context.scope.range_of(name)):
-            return "zero states times infinity are NaN in RTen, but onnxruntime may skip the product"
-    return ""
+            return f"{_OF_NAN}; zero states times infinity are NaN in RTen, but onnxruntime may skip the product"
+    return _OF_NAN
 
 
 def recurrent(node: Node, context: Context) -> list[Node] | None:
@@ -130,8 +133,7 @@ def recurrent(node: Node, context: Context) -> list[Node] | None:
     if _is_native(node, context):
         is_said = not context.target.is_onnx or find(node, "hidden_size") is not None
         return None if is_said else context.changed(hidden_size=_hidden_size(node, context))
-    if sentence := _weights_told(node, context):
-        context.tell(sentence)
+    context.tell(_weights_told(node, context), is_defined=False)
     cell = CELLS[node.op_type or ""]
     directions = recurrent_loop.directions_of(node, context, cell, _hidden_size(node, context))
     return recurrent_loop.side_by_side(context, [_outputs(direction) for direction in directions])

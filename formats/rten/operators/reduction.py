@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from formats.ir.dtypes import BOOL, INT32, INT64
 from formats.rten.convert.refusal import Refused
@@ -103,6 +103,7 @@ def _reduction_deviation(node: Node, context: Context) -> str:
 
 
 _IN_32_BITS = widened((0,))
+_LEFT_AXES: Final = "if there are no elements, onnxruntime does not reduce negative axes"
 
 
 def _or_of_nothing(own: Deviation | None) -> Deviation:
@@ -114,8 +115,7 @@ def _or_of_nothing(own: Deviation | None) -> Deviation:
         held = context.scope.ints(axes) if axes else ()
         may_be_empty = dims is None or not all(isinstance(dim, int) and dim > 0 for dim in dims)
         is_left = may_be_empty and (held is None or min(held, default=0) < 0)
-        left = "if there are no elements, onnxruntime does not reduce negative axes"
-        return "; ".join(filter(None, [own(node, context) if own else "", left if is_left else ""]))
+        return "; ".join(filter(None, [own(node, context) if own else "", _LEFT_AXES if is_left else ""]))
 
     return rule
 
@@ -288,6 +288,14 @@ def arg_extremum(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(shape.Squeeze, found, context.int64([axis])))
 
 
+def _arg_unspecified(node: Node, context: Context) -> str:
+    """The report for NaN, and for a negative axis where there may be no elements."""
+    dims = context.dims(node.input[0])
+    may_be_empty = dims is None or not all(isinstance(dim, int) and dim > 0 for dim in dims)
+    left = _LEFT_AXES if may_be_empty and get_int(node, "axis") < 0 else ""
+    return "; ".join(filter(None, [NAN_ORDER(node, context), left]))
+
+
 def _arg_told(node: Node, context: Context) -> str:
     return "RTen returns the last of equal extremes" if not get_int(node, "select_last_index") else ""
 
@@ -344,7 +352,7 @@ ArgMax = OperatorSpec(
     narrow=widened((0,), ()),
     raised=arg_extreme_raised,
     told=_arg_told,
-    unspecified=NAN_ORDER,
+    unspecified=_arg_unspecified,
     range=ranges.sizes,
     onnx=OnnxForm(takes={"select_last_index": (0,)}),
 )
@@ -358,7 +366,7 @@ ArgMin = OperatorSpec(
     narrow=widened((0,), ()),
     raised=arg_extreme_raised,
     told=_arg_told,
-    unspecified=NAN_ORDER,
+    unspecified=_arg_unspecified,
     range=ranges.sizes,
     onnx=OnnxForm(takes={"select_last_index": (0,)}),
 )

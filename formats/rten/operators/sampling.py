@@ -242,7 +242,7 @@ def extrapolated(context: Context, data: str, axes: list[Axis], value: float) ->
 def tell_centre(context: Context, kernel: Kernel) -> None:
     """Report coordinates that runtimes do not round in the same way."""
     if kernel.coordinates == "half_pixel_symmetric":
-        context.tell("halfway between two elements, onnxruntime may choose the other one")
+        context.tell("halfway between two elements, onnxruntime may choose the other one", is_defined=False)
 
 
 def resized_along(context: Context, data: str, place: int, rank: int, axis: Axis, kernel: Kernel) -> str:

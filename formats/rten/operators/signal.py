@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from math import pi
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from formats.ir.dtypes import FLOAT
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import get_int, with_input
 from formats.rten.operators import creation, elementwise, shape
+from formats.rten.operators.deviations import of_floats
 from formats.rten.operators.rules import of_attribute, unknown
 from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature
 
@@ -26,6 +27,8 @@ def dft_axis(node: Node, context: Context) -> list[Node] | None:
     return context.changed(with_input(node, 2, axis), without=("axis",))
 
 
+_NOT_FINITE: Final = of_floats("with NaN or infinities, RTen and onnxruntime may return NaN for different elements")
+
 DFT = OperatorSpec(
     "DFT",
     Row(3, 1, "DFTAttrs", (Field("inverse", FieldKind.BOOL, 0), Field("onesided", FieldKind.BOOL, 0))),
@@ -33,6 +36,7 @@ DFT = OperatorSpec(
     ranks={1: 0, 2: 0},
     dims=unknown,
     older=(dft_axis,),
+    unspecified=_NOT_FINITE,
     onnx=OnnxForm(inputs={"axis": 2}, version=20),
 )
 STFT = OperatorSpec(
@@ -41,6 +45,7 @@ STFT = OperatorSpec(
     signature=Signature("xIxI"),
     ranks={1: 0, 3: 0},
     dims=unknown,
+    unspecified=_NOT_FINITE,
     onnx=OnnxForm(version=17),
 )
 

@@ -76,8 +76,9 @@ def slice_(node: Node, context: Context) -> list[Node] | None:
     """RTen reads steps as axes if these are omitted, and then needs a start for each axis."""
     if context.optional(3):
         return _within_limits(node, context) or _backwards(node, context)
-    starts, rank = context.dims(context.input(1)), context.rank(context.input(0))
-    count = starts[0] if starts else None
+    rank = context.rank(context.input(0))
+    lengths = [context.dims(context.optional(place)) or (None,) for place in (1, 2, 4)]
+    count = next((length[0] for length in lengths if isinstance(length[0], int)), None)
     if not context.optional(4) and count is not None and count == rank:
         return _within_limits(node, context)
     if isinstance(count, int) and count <= MAX_RANK:

@@ -22,7 +22,7 @@ from formats.rten.convert.shape_names import ShapeNames
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import find, make_node, message_of, with_fields
 from formats.rten.graph.ordering import defined, mentioned, topological
-from formats.rten.operators import SPECS, casting, control_flow, shape
+from formats.rten.operators import SPECS, casting, control_flow, elementwise, shape
 from formats.rten.operators.spec import OperatorSpec
 
 if TYPE_CHECKING:
@@ -333,7 +333,8 @@ class GraphRaiser:
             if value.constant is not None:
                 view = self._view(given, wanted if wanted in INTEGERS else None)
                 same = self._scope.type_of(view).elem_type == wanted
-                operator = shape.Identity if same else casting.Cast
+                plain = elementwise.Max if wanted == INT32 else shape.Identity  # so that RTen keeps equal outputs apart
+                operator = plain if same else casting.Cast
                 self._append(make_node(operator.name, [view], [given], to=None if same else wanted))
             kind = ValueKind(wanted, value.kind.is_sequence)
             outputs.append(value_info(given, kind, self._scope.type_of(given).dims))

@@ -16,7 +16,7 @@ from formats.rten.convert.loss_report import Losses
 from formats.rten.convert.raising.graphs import GraphRaiser, Surroundings
 from formats.rten.convert.raising.interface import Interface
 from formats.rten.graph.attributes import get_int
-from formats.rten.graph.names import Names
+from formats.rten.graph.names import Names, with_reached_names
 from formats.rten.operators import SPECS
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def raise_model(model: Model, pin_types: Mapping[str, str] | None = None) -> Rai
         model,
         ir_version=IR_VERSIONS[version],
         opset_import=[OperatorSetId(domain="", version=version)],
-        graph=raiser.finish(),
+        graph=with_reached_names(raiser.finish())[0],
     )
     return Raised(raised, losses.lines())
 
