@@ -1731,7 +1731,10 @@ def resized(graph: Graph, rng: random.Random) -> Graph:
                         dim.dim_param, rng.choice((size, size, int(ends_process), 1, size + 1, size + 3))
                     )
             feeds[value.name] = np.resize(array, dims) if tuple(dims) != array.shape else array
-        other = graph._replace(feeds=feeds)
+        other = Graph(onnx.ModelProto(), feeds)
+        other.model.CopyFrom(graph.model)
+        for value in other.model.graph.output:  # these are other sizes, too
+            value.type.tensor_type.ClearField("shape")
         try:
             run_in_onnxruntime(other.model, feeds)
         except Exception:
@@ -1891,9 +1894,9 @@ def explains(loss: Any, around: Surroundings, *, back: bool = False) -> bool:
         return False
 
     def may_be(part: str) -> bool:
-        if any(word in part for word in SPECIAL):
-            return not around.is_finite
-        return around.has_empty or "no elements" not in part
+        if "no elements" in part:
+            return around.has_empty
+        return not around.is_finite or not any(word in part for word in SPECIAL)
 
     return any(map(may_be, sentence.split("; ")))
 

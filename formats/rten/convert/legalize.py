@@ -307,8 +307,6 @@ class _Legalizer:
         `told` has the reports of those rewritings that left the node as it is.
         """
         rules = [rule for rule in (spec.told, spec.unspecified) if rule is not None]
-        if not rules and not told:
-            return
         details = [rule(node, self._context(node, NEWEST, place)) for rule in rules]
         if told or any(details):
             is_defined = any(defined for _, defined in told) or (spec.told is not None and bool(details[0]))
