@@ -117,7 +117,7 @@ function allocate(length) {
   try {
     return new Uint8Array(length);
   } catch (cause) {
-    throw new SourceError(`there is no memory for ${length} bytes at once`, { cause });
+    throw new SourceError(`there is not enough memory for ${length} bytes`, { cause });
   }
 }
 
@@ -147,7 +147,7 @@ function blobSource(blob) {
     try {
       buffer = await blob.slice(offset, offset + length).arrayBuffer();
     } catch (cause) {
-      throw new SourceError(`${length} bytes at ${offset} cannot be read; has the file changed, or is memory short?`, {
+      throw new SourceError(`${length} bytes at ${offset} cannot be read; the file changed, or memory is short`, {
         cause,
       });
     }
@@ -312,7 +312,7 @@ async function httpSource(address, options) {
       if (chunk === undefined || chunk.done) break;
       if (chunk.value.length > length - done) {
         await reader?.cancel().catch(() => {});
-        throw new SourceError(`${address}: the answer has more than the ${length} bytes asked for`);
+        throw new SourceError(`${address}: the answer has more than the ${length} requested bytes`);
       }
       bytes.set(chunk.value, done);
       done += chunk.value.length;
@@ -484,16 +484,16 @@ function readEnd(tail, size) {
     if (view.getUint32(end, true) !== ZIP64_END) throw new ArchiveError("Z-5.9", "the zip64 end record is missing");
     directoryEnd -= ZIP64_LOCATOR_BYTES + ZIP64_END_BYTES;
     if (view.getUint32(locator + 4, true) !== 0 || view.getUint32(locator + 16, true) !== 1) {
-      throw new ArchiveError("Z-5.11", "the zip64 locator tells of several disks");
+      throw new ArchiveError("Z-5.11", "the zip64 locator names several disks");
     }
     if (wide(view, locator + 8, "Z-5.11") !== directoryEnd) {
       throw new ArchiveError("Z-5.11", "the zip64 end record is not where its locator says");
     }
     if (wide(view, end + 4, "Z-5.10") !== ZIP64_END_BYTES - 12) {
-      throw new ArchiveError("Z-5.10", "the zip64 end record has another size than 44");
+      throw new ArchiveError("Z-5.10", "the zip64 end record must have the size 44");
     }
     if (view.getUint32(end + 16, true) !== 0 || view.getUint32(end + 20, true) !== 0) {
-      throw new ArchiveError("Z-5.10", "the zip64 end record tells of several disks");
+      throw new ArchiveError("Z-5.10", "the zip64 end record names several disks");
     }
     values.countOnDisk = wide(view, end + 24, "Z-5.1");
     values.count = wide(view, end + 32, "Z-5.1");
@@ -607,7 +607,7 @@ function readDirectory(directory, count, directoryOffset) {
     });
     at = end;
   }
-  if (at !== directory.length) throw new ArchiveError("Z-5.1", "the directory has bytes behind its last entry");
+  if (at !== directory.length) throw new ArchiveError("Z-5.1", "the directory has bytes after its last entry");
   if (count === 0) throw new ArchiveError("Z-4.1", `the archive is empty: it has no ${GRAPH_NAME}`);
 
   // Each entry ends where the next one begins. So the place of each payload is known without its local header.
@@ -644,7 +644,7 @@ function checkName(name, last) {
     );
   }
   if (/^(con|prn|aux|nul|com[0-9]|lpt[0-9])$/i.test(name)) {
-    throw new ArchiveError("Z-4.5", `the name ${name} is one of Windows' devices`);
+    throw new ArchiveError("Z-4.5", `the name ${name} is reserved by Windows`);
   }
 }
 
@@ -843,7 +843,7 @@ class GraphReader {
    */
   group(end, depth) {
     const { number } = this;
-    if (depth > MAX_DEPTH) throw this.malformed("Z-6.3", `groups lie more than ${MAX_DEPTH} deep`);
+    if (depth > MAX_DEPTH) throw this.malformed("Z-6.3", `groups are nested more than ${MAX_DEPTH} deep`);
     for (;;) {
       if (this.at >= end) throw this.malformed("Z-6.3", "a group does not end inside its message");
       this.tag(end);
@@ -864,7 +864,7 @@ class GraphReader {
    * @returns {Set<number>} the fields of the table that the message has
    */
   enter(message, spans, depth) {
-    if (depth > MAX_DEPTH) throw this.malformed("Z-6.4", `messages lie more than ${MAX_DEPTH} deep`);
+    if (depth > MAX_DEPTH) throw this.malformed("Z-6.4", `messages are nested more than ${MAX_DEPTH} deep`);
     const fields = new Set();
     if (message === "TensorProto") {
       this.tensor(spans, depth);
@@ -996,7 +996,7 @@ class GraphReader {
    */
   externalData(spans, depth, demand) {
     if (spans.length > 0 && depth > MAX_DEPTH)
-      throw this.malformed("Z-6.4", `messages lie more than ${MAX_DEPTH} deep`);
+      throw this.malformed("Z-6.4", `messages are nested more than ${MAX_DEPTH} deep`);
     /** @type {Map<string, string>} */
     const keys = new Map();
     for (const [start, end] of spans) {
@@ -1211,7 +1211,7 @@ export class Archive {
         crc = crc32(tables, await this.#source.read(entry.offset + done, step), crc);
         done += step;
       }
-      if (crc !== entry.crc32) throw new ArchiveError("Z-9.1", `entry ${entry.name} is damaged: its CRC-32 is another`);
+      if (crc !== entry.crc32) throw new ArchiveError("Z-9.1", `entry ${entry.name} is damaged: its CRC-32 differs`);
     }
   }
 

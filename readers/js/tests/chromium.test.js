@@ -175,7 +175,7 @@ test("What is wrong with a file is shown with the number of the requirement.", {
   const path = join(folder, "bad.onnxz");
   await writeFile(path, archive([{ name: "con", size: 5 }]));
   await drop(path);
-  assert.match((await texts("#error"))[0] ?? "", /ArchiveError: the name con is one of Windows' devices \(Z-4\.5\)/);
+  assert.match((await texts("#error"))[0] ?? "", /ArchiveError: the name con is reserved by Windows \(Z-4\.5\)/);
 });
 
 test("Of a file over 4 GiB only what is asked for is read.", { skip }, async () => {

@@ -122,7 +122,9 @@ fn walk<'a>(
 }
 
 fn check_depth(depth: usize) -> Result<()> {
-    require(depth <= MAX_DEPTH, "Z-6.4", || format!("messages of the graph lie more than {MAX_DEPTH} deep"))
+    require(depth <= MAX_DEPTH, "Z-6.4", || {
+        format!("messages of the graph are nested more than {MAX_DEPTH} deep")
+    })
 }
 
 /// Whether a TensorProto is external.
@@ -163,7 +165,7 @@ impl<'a> External<'a> {
             }
         }
         if let Some(number) = own_data {
-            return tensor.refuse("Z-7.6", format!("it has data of its own, too, in field {number}"));
+            return tensor.refuse("Z-7.6", format!("it also has data of its own, in field {number}"));
         }
         match location {
             Some(location) => tensor.location = location,

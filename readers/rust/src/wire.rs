@@ -101,7 +101,7 @@ fn skip_group(rest: &mut &[u8], number: u32) -> Result<()> {
         }
         match tag(rest)? {
             (number, 3) if open.len() < MAX_GROUPS => open.push(number),
-            (_, 3) => return refused("Z-6.3", "groups in the graph lie more than 100 deep"),
+            (_, 3) => return refused("Z-6.3", "groups in the graph are nested more than 100 deep"),
             (number, 4) if number == *innermost => drop(open.pop()),
             (number, 4) => {
                 return refused(
@@ -150,6 +150,6 @@ fn take<'a>(rest: &mut &'a [u8], nbytes: u64) -> Result<&'a [u8]> {
             *rest = after;
             Ok(taken)
         }
-        None => refused("Z-6.1", format!("{nbytes} bytes of a field of the graph lie beyond its message")),
+        None => refused("Z-6.1", format!("{nbytes} bytes of a field of the graph are beyond its message")),
     }
 }

@@ -54,7 +54,7 @@ pub fn places(file: &[u8], read_at: &ReadAt) -> Result<Vec<Place>> {
     // Do not allocate memory for more entries than the file can have (Z-9.5).
     let fits = entries.saturating_mul(MIN_RECORD_NBYTES) <= nbytes
         && nbytes <= entries.saturating_mul(MAX_RECORD_NBYTES);
-    require(fits, "Z-5.1", || format!("a directory of {nbytes} bytes cannot be one of {entries} entries"))?;
+    require(fits, "Z-5.1", || format!("a directory of {nbytes} bytes cannot have {entries} entries"))?;
     let mut places = Vec::with_capacity(usize::try_from(entries).unwrap_or(0));
     let mut header = Vec::new();
     let mut offset = 0;
@@ -68,7 +68,7 @@ pub fn places(file: &[u8], read_at: &ReadAt) -> Result<Vec<Place>> {
         places.push(place);
     }
     require(fields.rest().is_empty(), "Z-5.1", || {
-        format!("the directory goes on after the {entries} entries that the end record says")
+        format!("the directory continues after the {entries} entries that the end record states")
     })?;
     require(offset == directory_offset, "Z-2.3", || {
         format!("the entries end at byte {offset}, the directory begins at byte {directory_offset}")
@@ -188,7 +188,7 @@ fn zip64_directory(file: &[u8], end_offset: u64, end: &End) -> Result<(Directory
         }
     };
     require(locator.record_disk == 0 && locator.disks == 1, "Z-5.11", || {
-        "the zip64 locator speaks of several disks".to_owned()
+        "the zip64 locator names several disks".to_owned()
     })?;
     require(locator.record_offset == record_offset, "Z-5.11", || {
         format!("the zip64 locator points to byte {}, not to {record_offset}", locator.record_offset)
@@ -196,7 +196,7 @@ fn zip64_directory(file: &[u8], end_offset: u64, end: &End) -> Result<(Directory
     require(long.record_nbytes == ZIP64_END_NBYTES - 12, "Z-5.10", || {
         "the zip64 end record has extensible data".to_owned()
     })?;
-    require(long.disks == [0, 0], "Z-5.10", || "the zip64 end record speaks of several disks".to_owned())?;
+    require(long.disks == [0, 0], "Z-5.10", || "the zip64 end record names several disks".to_owned())?;
     require(long.entries_on_disk == long.entries, "Z-5.7", || {
         format!("{} of {} entries are on this disk", long.entries_on_disk, long.entries)
     })?;
