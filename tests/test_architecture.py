@@ -272,7 +272,7 @@ def line_count(path: Path) -> int:
 
 
 def test_modules_import_only_what_is_below_them() -> None:
-    """No module imports one of its own package that its layer may not, at any time."""
+    """No module ever imports another module of the package that its layer may not import."""
     wrong = []
     for path in MODULES:
         layer = longest_prefix(dotted(path), ALLOWED)

@@ -170,7 +170,7 @@ def test_unknown_extension_is_refused(tiny_model: Path, tmp_path: Path, name: st
 def test_option_of_another_format_is_a_type_error(
     tiny_model: Path, tmp_path: Path, extension: str, options: dict[str, Any], message: str
 ) -> None:
-    """An option that the target does not have is a TypeError that names the format; if nobody has it, one like it."""
+    """An option that the target lacks is a TypeError that names the format, or a similar option if no format has it."""
     with pytest.raises(TypeError, match=re.escape(message)) as caught:
         formats.convert(tiny_model, tmp_path / f"a.{extension}", **options)
     assert isinstance(caught.value, OptionError)

@@ -345,7 +345,7 @@ def test_common_weights(tmp_path: Path) -> None:
 
 
 def test_other_filesystems(tmp_path: Path) -> None:
-    """A move to a filesystem of its own, where weights are copied, is foreseen, too."""
+    """A dry run also foresees a move to another filesystem, where weights are copied."""
     if not os.path.isdir("/dev/shm") or os.stat("/dev/shm").st_dev == tmp_path.stat().st_dev:
         pytest.skip("there is no second filesystem at /dev/shm")
     formats.save(model(), tmp_path / "a.onnx", external_data=True)

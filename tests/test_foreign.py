@@ -254,7 +254,7 @@ def test_no_model_is_mistaken(tmp_path: Path) -> None:
     ],
 )
 def test_models_that_look_foreign_are_read(model: dict[str, Any]) -> None:
-    """A file that is a model is read, whatever its first bytes look like: what is foreign is asked only after that."""
+    """A model is read even if its first bytes look foreign: foreign kinds are tested only if it is not a model."""
     proto = onnx.ModelProto(**model)
     proto.graph.name = "g"
     proto.opset_import.add(version=17)

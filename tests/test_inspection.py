@@ -72,7 +72,7 @@ def test_companions_are_listed(tiny_model: Path, tmp_path: Path) -> None:
 
 
 def test_alignment_of_the_first_tensor_of_a_file(tmp_path: Path) -> None:
-    """A tensor at offset 0, as in every data file, is aligned to all that there is; it counts as 4,096."""
+    """A tensor at offset 0, as in every data file, has every alignment; it counts as 4,096."""
     weights = [onnx.numpy_helper.from_array(np.zeros(1000, "float32"), name) for name in "abc"]
     onnx.save(helper.make_model(helper.make_graph([], "g", [], [], weights)), tmp_path / "a.onnx")
     formats.convert(tmp_path / "a.onnx", tmp_path / "b.onnx", external_data="w.data", alignment=64)

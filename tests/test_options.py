@@ -165,7 +165,7 @@ def test_pairs_of_options_work_or_say_why_not(codec: Any, tiny_model: Path, tmp_
 
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_what_is_said_of_data_files_asks_for_them(name: str, tiny_model: Path, tmp_path: Path) -> None:
-    """An option about files of weights alone means that there are some; without weights outside, it is refused."""
+    """An option about data files implies external data, and is refused if weights must stay in the model."""
     values = {"max_external_file_size": "1M", "alignment": 64, "size_threshold": 1024, "layout": "transformers.js"}
     value: Any = values.get(name, True)
     report = formats.convert(tiny_model, tmp_path / "a.onnx", **{name: value})

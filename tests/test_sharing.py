@@ -123,7 +123,7 @@ def test_bytes_do_not_depend_on_threads(three: list[Path], tmp_path: Path) -> No
 
 
 def test_each_place_is_hashed_once_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What has a size of its own is not hashed, nor is a file that both models have; the rest is, once."""
+    """Weights of a unique size, and files that both models use, are not hashed; the others are hashed once."""
     same = chain(tmp_path / "a.onnx", 1, 2, save_as_external_data=True, location="w.data")
     shutil.copy(same, tmp_path / "b.onnx")
     other = chain(tmp_path / "c.onnx", 3, side=32)
@@ -277,7 +277,7 @@ def test_nothing_is_replaced_unasked(tmp_path: Path) -> None:
 
 
 def test_sharing_in_place(tmp_path: Path) -> None:
-    """Models are replaced by shared ones in their own folder; data files that nobody needs any more are told."""
+    """Models are replaced by shared ones in their own folder; unused data files are reported."""
     models = [
         chain(tmp_path / name, 1, 2, save_as_external_data=True, location=f"{name}.weights")
         for name in ("a.onnx", "b.onnx")
@@ -349,7 +349,7 @@ def test_the_command_tells_what_it_saves(three: list[Path], tmp_path: Path) -> N
 
 
 def test_locked_models_need_their_key(tmp_path: Path) -> None:
-    """Encrypted models are opened with the key; what is made of them is for nobody whom they were not for."""
+    """Encrypted models are opened with the key; only users who could read them can read the results."""
     plain = chain(tmp_path / "a.onnx", 1, 2)
     formats.convert(plain, tmp_path / "b.onnxc", key="secret")
     (tmp_path / "b.onnxc").chmod(0o600)

@@ -81,7 +81,7 @@ def test_a_pickled_model_is_equal(path: Path, protocol: int) -> None:
 
 
 def test_a_pickle_has_no_weight_that_is_in_a_file(tmp_path: Path) -> None:
-    """The pickle of a model is small: weights and nodes that nobody read are places in the file."""
+    """The pickle of a model is small: unread weights and nodes are offsets in the file."""
     path = tmp_path / "model.onnx"
     formats.save(large_model(), path)
     model = formats.load(path)

@@ -229,7 +229,7 @@ def test_options_of_others_are_options(their_format: Any, tiny_model: Path, tmp_
 def test_flags_of_others_must_be_free(
     name: str, monkeypatch: pytest.MonkeyPatch, tiny_model: Path, tmp_path: Path
 ) -> None:
-    """A format cannot have an option whose flag exists for every format; this is reported, and harms nobody."""
+    """A format cannot have an option whose flag every format has; it is reported, and other formats work."""
     codec = registry.built_in()[0]._replace(
         name="x", title="X", extensions=(".x",), options=their_options(**{name: option(False, SWITCH, "No.")})
     )

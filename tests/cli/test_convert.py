@@ -91,7 +91,7 @@ def test_two_paths_alone_are_not_special(digits: Path, command: Command, argumen
 
 @pytest.mark.parametrize("options", [[], ["--"]])
 def test_nobody_reads_what_is_said(digits: Path, options: list[str]) -> None:
-    """Where stdout is a pipe that nobody reads, the model is written, and the exit code is 1 without a word."""
+    """If stdout is a closed pipe, the model is written, and the exit code is 1 without a message."""
     environment = {**os.environ, "PYTHONPATH": str(Path(formats.__file__).parents[1])}
     reader, writer = os.pipe()
     os.close(reader)
@@ -514,7 +514,7 @@ def test_debug_shows_the_traceback(tmp_path: Path, command: Command) -> None:
 def test_mistakes_of_the_program_are_one_line_too(
     digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An exception that nobody foresaw is a line that asks for a report, and exit 1."""
+    """An unexpected exception becomes a line that asks for a report, and exit code 1."""
 
     def fail(*_: Any, **__: Any) -> None:
         raise KeyError("oops")

@@ -251,7 +251,7 @@ def in_terminal(folder: Path, columns: int, *arguments: str) -> list[str]:
 
 @pytest.mark.parametrize("columns", [40, 80])
 def test_output_fits_the_terminal(tmp_path: Path, columns: int) -> None:
-    """No line is wider than the terminal, in cells, whatever names there are, but for words such as paths."""
+    """No line is wider than the terminal, in cells, with any names; only words such as paths may be."""
     formats.save(named(LONG, HOSTILE, "w"), tmp_path / "a.onnx", external_data=True)
     formats.save(named("w"), tmp_path / "b.onnx")
     for arguments in (

@@ -28,7 +28,7 @@ class Refusing(io.StringIO):
 
 
 def test_a_closed_pipe_of_windows() -> None:
-    """Windows answers "invalid argument" if nobody reads on; other errors stay what they are."""
+    """Windows reports "invalid argument" if the reader has stopped; other errors stay unchanged."""
     with pytest.raises(BrokenPipeError):
         say("text", Refusing(errno.EINVAL))
     with pytest.raises(OSError, match="refused") as caught:

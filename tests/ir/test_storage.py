@@ -200,7 +200,7 @@ def test_no_elements_where_one_dim_is_zero() -> None:
 
 
 def test_two_places_for_the_same_elements() -> None:
-    """A tensor with raw data and with external data is refused, since nobody can tell which of them count."""
+    """A tensor with raw data and external data is refused, since it is not clear which of them counts."""
     tensor = Tensor(dims=[4], data_type=3, data_location=1, external_source=Literal(b"abcd"))
     assert b"abcd" == tensor.source().read()
     tensor.raw_data = Literal(b"efgh")

@@ -132,7 +132,7 @@ def test_addresses_in_memory(inside: Path, location: str) -> None:
 
 
 def test_model_from_memory(inside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """microsoft/onnxruntime#27430: a model from bytes opens no file, whatever the current directory has."""
+    """microsoft/onnxruntime#27430: a model from bytes opens no file of the current directory."""
     monkeypatch.chdir(inside)
     Path("w.data").write_bytes(bytes(400))
     monkeypatch.setattr(File, "open", lambda *arguments, **options: pytest.fail("a file was opened"))
@@ -310,7 +310,7 @@ def test_exchange_at_every_call(
 
 @posix
 def test_special_files(inside: Path) -> None:
-    """A pipe, a device or a directory is no data file, and nobody waits for it."""
+    """A pipe, a device or a directory is not a data file, and opening it does not wait."""
     os.mkfifo(inside / "pipe")
     (inside / "null").symlink_to("/dev/null")
     for location in ("pipe", "null", "sub"):
@@ -445,7 +445,7 @@ def test_nothing_comes_from_the_network(tiny_model: Path, python: Callable[..., 
 
 
 def test_functions_that_call_each_other(tmp_path: Path) -> None:
-    """GHSA-7w46-vvrh-m8q5: functions in a circle are data where nobody calls them, and refused where somebody must."""
+    """GHSA-7w46-vvrh-m8q5: functions that call each other are kept as data, and refused where they must be expanded."""
 
     def function(name: str, called: str, domain: str = "local") -> Function:
         node = Node(op_type=called, domain=domain, input=["x"], output=["y"])

@@ -371,7 +371,7 @@ def test_a_long_tag_in_a_long_list(tag: bytes) -> None:
 
 
 def test_copies_of_lists_left_in_the_file() -> None:
-    """A graph can be copied and pickled with lists that nobody has read, and the copies are independent."""
+    """A graph with unread lists can be copied and pickled, and the copies are independent."""
     graph = decode(Literal(bulky_graph().SerializeToString()), ir.Graph)
     for copied in (copy.deepcopy(graph), pickle.loads(pickle.dumps(graph))):
         copied.node[0].name = "other"

@@ -144,7 +144,7 @@ def test_plain_files_in_the_place_of_encrypted_ones(form: str, tmp_path: Path) -
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_key_for_a_plain_file(form: str, tmp_path: Path) -> None:
-    """A key that opens nothing is refused, whatever the file is called: it would vouch for nothing of what is read."""
+    """A key for a file that is not encrypted is refused, for any file name, since the key would protect nothing."""
     path = tmp_path / "m"
     path.write_bytes(formats.dumps(formats.loads(MODEL.SerializeToString()), form))
     for use in (

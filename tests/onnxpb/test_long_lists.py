@@ -170,7 +170,7 @@ def ensemble(count: int) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("count", [1_000, 30_000, 700_000])
 def test_a_model_of_trees(tmp_path: Path, count: int) -> None:
-    """It is the same in every file and form, read or unread, whatever the size of its lists."""
+    """It is the same in every file and form, read or unread, for lists of any size."""
     proto = ensemble(count)
     original = tmp_path / "model.onnx"
     onnx.save(proto, original)
@@ -232,7 +232,7 @@ def test_weights_in_large_nodes_are_found() -> None:
 
 
 def test_copies_do_not_share_large_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two copies of a graph, each has nodes of its own, also of those that were decoded on the way."""
+    """Two copies of a graph have separate nodes, including those that were decoded in between."""
     from copy import copy
 
     monkeypatch.setattr(decoder, "WHOLE_BYTES", 0)

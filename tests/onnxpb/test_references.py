@@ -41,7 +41,7 @@ def encoded(tensor: Tensor) -> bytes:
 @pytest.mark.parametrize("fields", FIELDS.values(), ids=FIELDS)
 @pytest.mark.parametrize("make", [decoded_like, Tensor])
 def test_same_bytes(make: Any, fields: dict[str, Any]) -> None:
-    """What is encoded already has the bytes of the message, whatever other fields a tensor has, and is as it was."""
+    """An encoded tensor has the bytes of the message, with any other fields, and is unchanged."""
     tensor = make(**fields)
     before = vars(tensor).copy()
     assert encoded(with_reference(tensor, PLACES)) == encoded(referring(tensor, PLACES))

@@ -283,7 +283,7 @@ def test_onnxtxt_is_that_of_onnx(tmp_path: Path) -> None:
 
 
 def test_an_unknown_serializer() -> None:
-    """A name that nobody has is an error of ours that is a ValueError as well, as in `onnx`."""
+    """An unknown name is an error of the package that is also a ValueError, as in `onnx`."""
     with pytest.raises(ValueError, match="no serializer is called 'nonsense'") as caught:
         drop_in.serialization.registry.get("nonsense")
     assert isinstance(caught.value, UnknownFormatError)

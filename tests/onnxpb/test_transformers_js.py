@@ -130,7 +130,7 @@ def test_the_command_tells_the_setting(source: Path, python: Python) -> None:
 
 
 def test_a_model_without_large_weights(source: Path) -> None:
-    """Where no weight is in a data file, the setting says that there are none."""
+    """If no weight is in a data file, the setting says that there are none."""
     report = formats.convert(source, source.with_name("m.onnx"), layout="transformers.js", size_threshold="1M")
     assert {"transformers.js_config": {"use_external_data_format": {"m.onnx": 0}}} == report.settings
     assert not source.with_name("m.onnx_data").exists()

@@ -78,7 +78,7 @@ def test_graph_that_is_wrong_is_no_cut_file() -> None:
 
 
 def test_graph_that_is_wrong_where_it_is_not_decoded_is_refused(tmp_path: Path) -> None:
-    """A node in the middle of many, which nobody decodes, is looked at all the same: on reading and on writing."""
+    """An undecoded node among many is checked, too, on reading and on writing."""
     right, wrong = (message(1, message(5, message(1, b"axis"), field)) for field in (number(3, 1), message(6, b"\xff")))
     for nodes, is_right in (([right] * 2000, True), ([*[right] * 1000, wrong, *[right] * 1000], False)):
         graph = message(7, *nodes)

@@ -61,7 +61,7 @@ def test_what_is_alone_in_its_size_is_not_read() -> None:
 
 
 def test_dedup_stores_equal_weights_once() -> None:
-    """With `dedup` an archive has one entry for tensors with equal bytes, whatever their types, and gives all back."""
+    """With `dedup`, an archive has one entry for tensors with equal bytes of any type, and all are read back."""
     same, other = bytes(range(256)) * 8, bytes(2048)
     copies = [bytes(bytearray(same)) for _ in range(2)]
     tensors = [tensor("a", same), tensor("b", other), tensor("c", copies[0]), tensor("d", copies[1], INT8)]

@@ -68,7 +68,7 @@ def requirements() -> dict[str, str]:
 
 
 def test_every_must_has_a_vector_that_is_refused_and_one_that_is_taken() -> None:
-    """Each MUST about the bytes of a file is tested both ways, and vectors name requirements that there are."""
+    """Each MUST about the bytes of a file is tested both ways, and vectors name existing requirements."""
     numbers = requirements()
     assert len(numbers) > 60
     vectors = json.loads(VECTORS.read_text(encoding="utf-8")) + json.loads((GOLDEN / "large.json").read_text())

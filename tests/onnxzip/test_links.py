@@ -328,7 +328,7 @@ def test_a_folder_may_be_reached_by_a_link(archive: Path, tmp_path: Path) -> Non
 
 
 def test_the_archive_is_never_the_destination(archive: Path) -> None:
-    """A graph does not take the place of the archive that it needs, whatever is allowed to be replaced."""
+    """A graph never replaces the archive that it needs, even with `overwrite`."""
     before = archive.read_bytes()
     with pytest.raises(EncodeError, match="is the archive itself"):
         formats.convert(archive, archive, to_format="onnx", link=True, overwrite=True)
@@ -584,7 +584,7 @@ def test_a_missing_archive_is_named(archive: Path, linked: Path) -> None:
 
 
 def test_weights_that_another_tool_moved_are_read(linked: Path, archive: Path) -> None:
-    """What `onnx` saves with data of its own is no longer linked, whatever its metadata still say."""
+    """A graph that `onnx` saves with its own data is no longer linked, even if its metadata say so."""
     proto = onnx.load(linked)
     other = linked.with_name("other.onnx")
     onnx.save(proto, other, save_as_external_data=True, location="own.data", size_threshold=0)

@@ -174,7 +174,7 @@ def test_weights_are_the_mapped_file(runtime: Any, tmp_path: Path) -> None:
 
 
 def test_example_runs_a_model(shared_models: list[Path], tmp_path: Path) -> None:
-    """The example of the reader runs a model, and tells why it does not run a file that is none."""
+    """The example of the reader runs a model, and says why it cannot run another file."""
     path = tmp_path / "m.onnxz"
     formats.convert(shared_models[0], path)
     done = subprocess.run([rust_reader.program("run"), path], capture_output=True, text=True, check=False)

@@ -231,7 +231,7 @@ def test_weights_are_aligned(tmp_path: Path) -> None:
 
 
 def test_permissions_follow_the_umask(inline: Path, tmp_path: Path) -> None:
-    """Data files can be read by nobody but their owner."""
+    """Only their owner can read the data files."""
 
     def mode(path: Path) -> int:
         return stat.S_IMODE(path.stat().st_mode)

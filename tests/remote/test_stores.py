@@ -251,7 +251,7 @@ def test_memory_is_not_copied_whole(memory: str, tmp_path: Path) -> None:
 
 
 def test_local_addresses(digits: Path, tmp_path: Path) -> None:
-    """A `file:` address is a path: what is written there is written as ever."""
+    """A `file:` address is a path, and is written like one."""
     folder = tmp_path / "a b"
     folder.mkdir()
     report = formats.convert(digits.as_uri(), (folder / "m.onnxz").as_uri())
@@ -369,7 +369,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 def test_retries_of_s3(
     s3: S3Server, digits: Path, tmp_path: Path, impatient: dict[str, Any], status: int, retries: int
 ) -> None:
-    """A store that is busy, as `SlowDown` says, is asked again, with any kind of request, unless nobody wants that."""
+    """Each kind of request is repeated if the store is busy (`SlowDown`), unless retries are off."""
     address, options = f"s3://{s3.bucket}/m.onnx", {**s3.options, **impatient}
     formats.convert(digits, f"s3://{s3.bucket}/old.onnx", storage_options=s3.options)
     failed: set[tuple[object, ...]] = set()
@@ -419,7 +419,7 @@ def test_an_answer_that_is_lost(s3: S3Server, digits: Path, impatient: dict[str,
 
 
 def test_an_object_that_somebody_else_puts_there(s3: S3Server, digits: Path, impatient: dict[str, Any]) -> None:
-    """What another program puts to the place of an upload stays, and so does data that may be its."""
+    """A file that another program writes to the address of an upload stays, as does data that may belong to it."""
     address, options = f"s3://{s3.bucket}/m.onnx", {**s3.options, **impatient}
     path = f"{s3.bucket}/m.onnx"
 

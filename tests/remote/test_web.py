@@ -182,7 +182,7 @@ def test_large_arrays_are_mapped(web: WebServer, monkeypatch: pytest.MonkeyPatch
 
 
 def test_external_data_beside_the_model(web: WebServer, digits: Path, tmp_path: Path) -> None:
-    """Data files are found beside the model, whatever letters are in their names."""
+    """Data files are found beside the model with any letters in their names."""
     for name in ("weights 1.data", "a%2Fb.data", "ü#?.data"):
         formats.convert(digits, web.folder / "m.onnx", external_data=name, size_threshold=0, overwrite=True)
         assert formats.compare(web.url("m.onnx"), digits).equal

@@ -81,7 +81,7 @@ def test_names():
 
 
 def test_operators_keep_their_names():
-    """An operator without a name has none; one that is named like a value keeps it."""
+    """An operator without a name stays without one; an operator with the name of a value keeps it."""
     graph = decode([value("x"), operator("Abs", (0,), (), name="x"), operator("Abs", (0,), ())], inputs=(0,))
     assert ["x", None] == [node.name for node in graph.node]
 
@@ -104,7 +104,7 @@ def test_captures():
 
 
 def test_captured_constants():
-    """A constant among the captures is the outer one of that name, or if there is none, just itself."""
+    """A constant among the captures is the outer constant of that name, or itself if there is none."""
     branches = [{"nodes": [constant(name)], "captures": (0,), "outputs": (0,)} for name in ("w", "own")]
     attrs = ("IfAttrs", dict(zip(("then_branch", "else_branch"), branches, strict=True)))
     graph = decode([value("c"), constant("w"), operator("If", (0,), (), attrs)], inputs=(0,))

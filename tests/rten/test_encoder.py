@@ -77,7 +77,7 @@ def test_attributes_live_as_long_as_what_was_made_of_them(make):
 
 
 def test_order(make):
-    """Values and constants come before operators, whatever the order of the nodes; ids are places."""
+    """Values and constants come before operators in any order of the nodes; ids are indices."""
     graph = make.graph(
         [make.node("Add", ["b", "w"], ["c"]), make.node("Relu", ["a"], ["b"])],
         ["a"],
@@ -291,7 +291,7 @@ def test_shapes_of_huge_graphs_are_left_out(make, monkeypatch):
     ],
 )
 def test_large_integers(make, used_by, values_, kinds):
-    """An integer that does not fit is a loss, unless it only says how far a slice goes, or that there is no limit."""
+    """An integer that does not fit is a loss, unless it is the end of a slice or means "no limit"."""
     inputs = ["x", "i", "i"] if used_by == "Slice" else ["x", "i"]
     graph = make.graph([make.node(used_by, inputs, ["y"])], ["x"], ["y"], [make.tensor("i", values_, "int64")])
     encoder, _ = encode(make.model(graph))
@@ -308,7 +308,7 @@ def test_losses_are_grouped(make):
 
 
 def test_interface_types(make):
-    """Inputs and outputs of types that RTen has not are a loss where another type holds them, else refused."""
+    """Inputs and outputs of types that RTen lacks are a loss if another type can hold them, and refused otherwise."""
     graph = make.graph(
         [],
         [make.value("a", 7), make.value("b", 7), make.value("c", 8), "d", make.sequence("e", 10)],
@@ -339,7 +339,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("node", "reason"), REFUSED, ids=lambda value: getattr(value, "op_type", ""))
 def test_refusals(make, node, reason):
-    """What RTen has not is refused with the operator, its place and the reason."""
+    """What RTen lacks is refused with the operator, its place and the reason."""
     outputs = [] if "such operator" in reason else ["y"]  # the node is refused, and its output not missed
     encoder, _ = encode(make.model(make.graph([node], ["x"], outputs)))
     (refusal,) = encoder.refusals

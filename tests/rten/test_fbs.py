@@ -155,7 +155,7 @@ def test_unknown_members_of_enums_stay_numbers() -> None:
 
 
 def test_required_fields_must_be_there() -> None:
-    """A model without a graph is none; one with an empty graph is."""
+    """A model needs a graph, which may be empty."""
     buffer = built({"schema_version": 1, "graph": {}}, "Model")
     assert read(buffer) == {"schema_version": 1, "graph": {}}
     with pytest.raises(DecodeError, match="a Model has no graph"):
@@ -281,7 +281,7 @@ def outcome(buffer: bytes) -> Table | FormatError:
 
 
 def test_every_truncation_is_an_error() -> None:
-    """A buffer that ends early is never read as another model; the padding at the end is nobody's."""
+    """A buffer that ends early is never read as another model, unless it only lacks the padding at the end."""
     whole = read(MODEL)
     for end in range(len(MODEL)):
         result = outcome(MODEL[:end])

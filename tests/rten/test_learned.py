@@ -33,7 +33,7 @@ def test_random_models(op_type: str, runtimes: dict[str, Any], tmp_path: Path) -
 
 @pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
 def test_models_of_libraries(path: Path, runtimes: dict[str, Any], tmp_path: Path) -> None:
-    """What scikit-learn, LightGBM and XGBoost learned gives the same labels and scores, and so does the way back."""
+    """Models of scikit-learn, LightGBM and XGBoost give the same labels and scores, also converted back."""
     proto, made, back = onnx.load(path), tmp_path / "m.rten", tmp_path / "back.onnx"
     (name,) = (value.name for value in proto.graph.input)
     feeds = {name: np.load(path.parent / "samples.npz")[path.stem.partition(".")[2]]}
@@ -96,7 +96,7 @@ def test_what_has_no_counterpart_is_refused(case: str) -> None:
 
 
 def test_scores_do_without_string_labels() -> None:
-    """Where nobody wants the labels, it does not matter that they are strings."""
+    """Labels may be strings if they are not an output."""
     proto = model_of("LinearClassifier", ("", "z"), **LINEAR, classlabels_strings=["a", "b"])
     assert legalize(proto).refusals == ()
 

@@ -331,7 +331,7 @@ def test_sparse_initialisers_become_dense() -> None:
 
 
 def test_initialisers_are_no_inputs_of_old_files() -> None:
-    """Before IR version 4 every initialiser was an input as well, and nobody meant it."""
+    """Before IR version 4, every initialiser had to be an input as well; such inputs are dropped."""
     proto = BY_NAME["clip_bytes"].proto()
     proto.ir_version = 3
     proto.graph.input.extend(helper.make_tensor_value_info(name, 3, []) for name in ("l", "h"))
@@ -455,7 +455,7 @@ def test_refusals(case: Case, words: str) -> None:
 
 
 def test_newer_operator_sets_are_refused() -> None:
-    """An operator set that nobody knew when this was written may mean other things by the same words."""
+    """An operator set newer than the package is refused, since its operators may have changed."""
     proto = calling([node("Neg", "x")], version=999)
     assert ["the model uses operator set 999, but the newest known one is 28"] == reasons(our(proto))
 

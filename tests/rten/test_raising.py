@@ -97,7 +97,7 @@ def test_truth_values_stay_truth_values(make):
 
 
 def test_shapes_stay_int64(make):
-    """From Shape to Reshape there is no Cast, whatever is computed in between."""
+    """There is no Cast between Shape and Reshape, with any operators in between."""
     graph = make.graph(
         [
             make_node("Shape", ["x"], ["s"]),

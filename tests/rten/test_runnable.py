@@ -244,7 +244,7 @@ def test_group_query_attention(packed, rotary, past, runner, tmp_path):
 
 
 def test_unknown_sizes(runner, tmp_path):
-    """Sizes called "?", which RTen takes for one, may be different, and that this was changed is reported."""
+    """Sizes called "?", which RTen takes to be equal, get different names, and this is reported."""
     text = "g (float[A] a, float[B] b) => (int64[1] y) { s = Shape(a) t = Shape(b) y = Sub(s, t) }"
     model = onnx.load_from_string(of_text(text))
     for value in model.graph.input:

@@ -52,7 +52,7 @@ def folder(python, tmp_path, monkeypatch):
 
 
 def test_files_load_as_the_page_says(folder, runtimes):
-    """Read, mapped, from memory and linked, a model that was .rten computes the same, and so does one made for RTen."""
+    """A model converted from .rten or for RTen computes the same if it is read, mapped, in memory or linked."""
     program = binary(RELEASE).with_name(f"rten-loading{Path(binary(RELEASE)).suffix}")
     if not program.exists() and not os.environ.get("CI"):
         pytest.skip("the program is not built; see tests/runtime/runner.py")

@@ -54,7 +54,7 @@ def test_targets_are_parsed(release) -> None:
 
 @pytest.mark.parametrize("text", ["0.24", "0.27.0", "", "newest", "1"])
 def test_unknown_releases_are_refused(text) -> None:
-    """The error lists the releases that there are."""
+    """The error lists the known releases."""
     with pytest.raises(
         EncodeError, match=rf"{re.escape(repr(text))} is not a known release of RTen; the releases are 0\.25, 0\.26"
     ):

@@ -50,7 +50,7 @@ def test_sha256_takes_parts_in_turn() -> None:
 
 
 def test_unknown_algorithm_is_named() -> None:
-    """An algorithm that nobody knows is a mistake of the plan."""
+    """An unknown algorithm is an error in the plan."""
     with pytest.raises(ValueError, match="md4"):
         digest.new_digester("md4")
 

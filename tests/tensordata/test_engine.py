@@ -588,7 +588,7 @@ def test_bytes_pass_inside_the_kernel(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_materialise(sample: Sample, options: EngineOptions) -> None:
-    """Every source is read into memory of its own that may be written to."""
+    """Every source is read into its own writable memory."""
     sources = [write.source for file in sample.plan.files for write in file.writes] + [Literal(b"")]
     views = materialise(sources, options)
     assert [source.read() for source in sources] == [bytes(view) for view in views]

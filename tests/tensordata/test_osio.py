@@ -144,7 +144,7 @@ def test_changes_are_noticed(path: Path, keep_open: bool, change: str) -> None:
 
 
 def test_descriptor_is_closed_with_the_last_reference(path: Path) -> None:
-    """A file that nobody refers to is closed; one that is not kept open has no descriptor to begin with."""
+    """A file without references is closed; a file that is not kept open never has a descriptor."""
     before = descriptors()
     file = File.open(path)
     span = file.span()

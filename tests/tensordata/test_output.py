@@ -319,7 +319,7 @@ def test_system_without_unnamed_files(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("code", [errno.EPERM, errno.EOPNOTSUPP])
 def test_filesystem_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    """Where a file cannot have two names, an empty file reserves the name, and only if nobody has it."""
+    """Where a file cannot have two names, an empty file reserves the name, but only if the name is free."""
 
     def refuse(*arguments: Any, **options: Any) -> None:
         raise OSError(code, "refused")

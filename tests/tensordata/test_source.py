@@ -64,7 +64,7 @@ def test_any_range(file: File, kind: str, bounds: list[int]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_views_are_read_only(file: File, kind: str) -> None:
-    """A view shows all the bytes, and nobody can change a source through it."""
+    """A view shows all the bytes, and is read-only."""
     view = sources(file)[kind].view()
     assert bytes(view) == DATA
     assert view.readonly

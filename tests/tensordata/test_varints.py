@@ -55,7 +55,7 @@ def test_any_range(numbers: list[int], block_bytes: int, dtype: str, data: st.Da
 @pytest.mark.parametrize("block_bytes", [10, 30, 1000])
 @pytest.mark.parametrize("wrong", [b"\x80" * 10 + b"\x01", b"\xff" * 30 + b"\x01"])
 def test_too_long(block_bytes: int, wrong: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A varint of more than ten bytes is an error for whoever reads it, whatever blocks it lies in."""
+    """A varint of more than ten bytes is an error for each reader, in every block."""
     data = b"\x01\xac\x02" * 20 + wrong + b"\x03" * 20
     source = long_source(monkeypatch, data, 61, block_bytes)
     assert source.read(0, 8 * 40) == np.array([1, 300] * 20, "<i8").tobytes()
