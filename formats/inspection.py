@@ -141,7 +141,7 @@ class RuntimeFindings(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What is in a model file.
+    """The content of a model file.
 
     `inputs` are those that a caller must provide, without those that have an initialiser. `operators` counts nodes by
     operator, the most frequent first, in all graphs and functions; `data_types` and `tensors` likewise.

@@ -59,9 +59,9 @@ def places_of(
 ) -> Iterator[Place]:
     """The files that the sources mean: the named files, those in and below a folder, and those that match a pattern.
 
-    Of a folder, these are the files with the extension of a format, text aside, or of `from_format`; hidden ones and
-    what is in the folder `except_in` are passed over. A folder without any stands for itself, so that its job says so.
-    The place of a file that matches a pattern is relative to the first folder that the pattern leaves open. The same is
+    In a folder, these are the files with the extension of `from_format`, or of any format except text. Hidden files and
+    the folder `except_in` are skipped. A folder without models is returned itself, so that its job reports this. The
+    place of a file that matches a pattern is relative to the first folder that the pattern leaves open. The same is
     true in a store, with these options; there, a folder is a common beginning of object names.
     """
     extensions = model_extensions(from_format)

@@ -216,7 +216,7 @@ def serialize_file(
 
 
 def _message(proto: Any, message_class: type[Any] = Model) -> Any:
-    """The object of the IR for a message of ours or of `onnx`, or for the bytes of one of the class that is wanted.
+    """The object of the IR for a message of ours or of `onnx`, or for the bytes of a message of the given class.
 
     Raises: TypeError for anything else.
     """

@@ -98,7 +98,7 @@ class AesGcmTag(Digester):
         self._library.authenticate_additional_data(header)
 
     def update(self, offset: int, data: bytes | memoryview) -> None:
-        """Take in the ciphertext after the last."""
+        """Add the next part of the ciphertext."""
         self._library.update(self._stream.update(data))
 
     def digest(self) -> bytes:
@@ -122,7 +122,7 @@ class ChaCha20Poly1305(Stream):
     __slots__ = ()
 
     def combine(self, offset: int, data: bytes | memoryview) -> bytes:
-        """Combine with the blocks from `offset` on, which the counter before the nonce addresses."""
+        """Combine with the key stream from `offset` on; the counter in front of the nonce selects its blocks."""
         block, skip = divmod(offset, CHACHA_BLOCK_BYTES)
         return self._stream(CHACHA_FIRST_COUNTER + block, skip, data)
 
@@ -157,7 +157,7 @@ class Poly1305Tag(Digester):
         self._nbytes = 0
 
     def update(self, offset: int, data: bytes | memoryview) -> None:
-        """Take in the ciphertext after the last."""
+        """Add the next part of the ciphertext."""
         self._hash.update(data)
         self._nbytes += len(data)
 

@@ -1,4 +1,4 @@
-"""Protobuf's JSON mapping: any message printed from its rows, and parsed by them.
+"""Protobuf's JSON mapping: prints and parses any message by the rows of its schema.
 
 What is printed is byte for byte what `onnx` writes as `.json`: fields by their names in onnx.proto, integers of 64
 bits as strings, bytes in base64, enum values by name, and numbers that JSON lacks as strings. What is parsed may also

@@ -98,7 +98,7 @@ class ProtoMessage:
 
     @classmethod
     def _of(cls: type[M], ir: Any, parts: Parts | None = None) -> M:
-        """The message over an object of the IR."""
+        """The message that wraps an object of the IR."""
         self = cls.__new__(cls)
         self._ir = ir
         self._parts = parts

@@ -301,7 +301,7 @@ class _Scanner:
             self.finish(inner, depth)
 
     def check_depth(self, depth: int) -> None:
-        """Check that a message may be at that depth."""
+        """Check that a message is not nested too deeply."""
         if depth > self.max_depth:
             message = f"messages are nested more than {self.max_depth} deep; `max_depth` allows up to {DEEPEST}"
             raise LimitError(message, requirement="Z-6.4")

@@ -45,7 +45,7 @@ class Fault(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """What the releases that have it do."""
+        """What the releases with this fault do, as a sentence."""
         return f"RTen{'' if self.until is None else f' before {self.until}'} {self.detail}"
 
 

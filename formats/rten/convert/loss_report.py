@@ -52,7 +52,7 @@ def _listed(names: list[str]) -> str:
 
 
 def add_unheld(losses: Losses, model: Model, held_keys: Iterable[str]) -> None:
-    """Add what the graph of a .rten file does not hold: what surrounds the computation, and its precision.
+    """Add the losses beside the operators: documentation, metadata and the like, and the precision of casts.
 
     `held_keys` are the keys of the model's metadata that the file does hold.
     """

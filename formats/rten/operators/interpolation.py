@@ -33,7 +33,7 @@ class Axis(NamedTuple):
 
     @property
     def is_whole(self) -> bool | None:
-        """Whether the size times the scale is whole, so that the ratio of sizes is the scale; `None`: unknown."""
+        """Whether the size times the scale is whole, so that the ratio of sizes is the scale; `None` if unknown."""
         import numpy
 
         if self.scale is None or self.scale == int(self.scale):

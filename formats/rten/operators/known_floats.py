@@ -34,7 +34,7 @@ def may_be_folded(name: str, context: Context) -> bool:
 
 
 def quotient_deviation(node: Node, context: Context) -> str:
-    """Whether a division of a .rten file is one of whole constants."""
+    """Whether a node of a .rten file divides constants that are whole numbers."""
     constants = all(context.scope.constant(name) is not None for name in node.input)
     told = constants and not context.is_integer(node.input[0]) and all(may_be_known(n, context) for n in node.input)
     return AS_INTEGERS.sentence if told else ""
