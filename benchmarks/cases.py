@@ -308,7 +308,7 @@ SMALL_TENSORS = (
         "100,000 tensors to external data",
         TENSORS,
         CP,
-        convert("m.onnx --external-data"),
+        convert("m.onnx --external-data", work(0.4, "onnx")),
         ONNX_EXTERNAL,
         ONNX_IR_EXTERNAL,
     ),
@@ -317,7 +317,7 @@ SMALL_TENSORS = (
         "100,000 tensors to .onnxz",
         TENSORS,
         CP,
-        convert("m.onnxz"),
+        convert("m.onnxz", work(0.8, "zipfile")),
         python("zip_entries", "onnx", tool="zipfile"),
     ),
     case("tensors-to-rten", "100,000 tensors to .rten", TENSORS, CP, convert("m.rten"), RTEN, RTEN_QUICK),
@@ -366,6 +366,14 @@ LISTS = (
 
 TYPED = (
     case(
+        "unpacked-to-external",
+        "25 million numbers in unpacked typed fields to external data",
+        "unpacked-12500000.onnx",
+        ONNX_EXTERNAL,
+        convert("m.onnx --external-data", work(0.7, "onnx"), PEAK),
+        convert("m.rten", work(1, "onnx"), PEAK)._replace(tool="formats .rten"),
+    ),
+    case(
         "typed-to-external",
         "25 million numbers in typed fields to external data",
         "typed-12500000.onnx",
@@ -391,7 +399,14 @@ def scaling(name: str, title: str, model: str, largest: int, path: str) -> Case:
 
 
 OTHER_TYPES = (
-    case("float16-to-rten", "512 MiB of float16 to .rten", "float16-256.onnx", CP, convert("m.rten", PEAK), RTEN),
+    case(
+        "float16-to-rten",
+        "512 MiB of float16 to .rten",
+        "float16-256.onnx",
+        CP._replace(tool="cp of 1 GiB", model=INLINE),  # as much as is written
+        convert("m.rten", work(2, "cp of 1 GiB"), PEAK),
+        RTEN,
+    ),
     case("int64-to-rten", "512 MiB of int64 to .rten", "int64-64.onnx", CP, convert("m.rten", PEAK), RTEN),
 )
 
@@ -403,6 +418,17 @@ SMALL_MODELS = (
         Way("import numpy", ("python", "-c", "import numpy")),
         convert("m.rten", whole(2.5, "import numpy"), whole(1 / 2, RTEN.tool))._replace(starts_up=False),
         RTEN._replace(starts_up=False),
+    ),
+    case(
+        "start-up-others",
+        "50 KB .onnx: options, inspect, verify",
+        "small.onnx",
+        Way("import numpy", ("python", "-c", "import numpy")),
+        convert("m.onnxz --quiet --alignment 4K", whole(0.8, "import numpy"))._replace(starts_up=False),
+        *(
+            Way(f"formats {verb}", ("formats", verb, "{model}"), (whole(0.8, "import numpy"),))
+            for verb in ("inspect", "verify")
+        ),
     ),
 )
 

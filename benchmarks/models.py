@@ -9,6 +9,7 @@ A name is `<kind>-<count>.<form>`, such as `float32-256.onnx`; the count is mult
     nodes     small convolutions, and sums with a constant of 4 bytes, in turn
     tensors   tensors of 1 KiB, joined a thousand at a time
     typed     two sums, with so many numbers in `float_data` and in `int64_data`
+    unpacked  the same, each number behind a tag of its own
     trees     one node, a tree ensemble, whose nine lists have that many elements each
     small     `examples/digits.onnx`, which has no count
 
@@ -128,22 +129,6 @@ def ensemble(count: int) -> Content:
     return Content([node], next(ends), [*ends], [])
 
 
-def write_typed(path: Path, count: int) -> None:
-    """An `.onnx` file whose numbers are in typed fields."""
-    random = np.random.default_rng(0)
-    weights = [
-        onnx.TensorProto(name="w", dims=[count], data_type=1, float_data=random.random(count, np.float32)),
-        onnx.TensorProto(name="i", dims=[count], data_type=7, int64_data=random.integers(0, 1 << 28, count)),
-    ]
-    nodes = [helper.make_node("Add", pair, [pair[1] + "s"]) for pair in (["x", "w"], ["k", "i"])]
-    inputs, outputs = (
-        [value(name, np.dtype(dtype), count) for name, dtype in zip(names, ("float32", "int64"), strict=True)]
-        for names in (("x", "k"), ("ws", "is"))
-    )
-    graph = helper.make_graph(nodes, "benchmark", inputs, outputs, weights)
-    path.write_bytes(helper.make_model(graph, opset_imports=OPERATOR_SETS, ir_version=8).SerializeToString())
-
-
 def content(kind: str, count: int) -> Content:
     """The model of a kind."""
     if kind == "trees":
@@ -223,12 +208,50 @@ def small_arrays() -> dict[str, Array]:
     return {tensor.name: numpy_helper.to_array(tensor) for tensor in onnx.load(SMALL).graph.initializer}
 
 
+def typed(count: int, weights: list[onnx.TensorProto]) -> onnx.ModelProto:
+    """Two sums of so many numbers, with these weights."""
+    nodes = [helper.make_node("Add", pair, [pair[1] + "s"]) for pair in (["x", "w"], ["k", "i"])]
+    inputs, outputs = (
+        [value(name, np.dtype(dtype), count) for name, dtype in zip(names, ("float32", "int64"), strict=True)]
+        for names in (("x", "k"), ("ws", "is"))
+    )
+    graph = helper.make_graph(nodes, "benchmark", inputs, outputs, weights)
+    return helper.make_model(graph, opset_imports=OPERATOR_SETS, ir_version=8)
+
+
+def write_typed(path: Path, count: int) -> None:
+    """An `.onnx` file whose numbers are in typed fields."""
+    random = np.random.default_rng(0)
+    weights = [
+        onnx.TensorProto(name="w", dims=[count], data_type=1, float_data=random.random(count, np.float32)),
+        onnx.TensorProto(name="i", dims=[count], data_type=7, int64_data=random.integers(0, 1 << 28, count)),
+    ]
+    path.write_bytes(typed(count, weights).SerializeToString())
+
+
+def write_unpacked(path: Path, count: int) -> None:
+    """An `.onnx` file whose numbers are in typed fields, each behind a tag; an integer takes four bytes."""
+    random = np.random.default_rng(0)
+    elements = random.integers(0x80, 0x100, (2, count, 5), np.uint8)
+    elements[:, :, 0] = [[0x25], [0x38]]  # the tags of `float_data` and `int64_data`
+    elements[0, :, 1:] = random.random(count, np.float32).view(np.uint8).reshape(count, 4)
+    elements[1, :, 4] = elements[1, :, 4] & 0x7E | 1  # the last byte of a varint, not zero
+    heads = [onnx.TensorProto(name=name, dims=[count], data_type=number) for name, number in (("w", 1), ("i", 7))]
+    tensors = [head.SerializeToString() + fields.tobytes() for head, fields in zip(heads, elements, strict=True)]
+    model = typed(count, [])
+    graph = model.graph.SerializeToString() + b"".join(field(5, len(tensor)) + tensor for tensor in tensors)
+    model.ClearField("graph")
+    path.write_bytes(model.SerializeToString() + field(7, len(graph)) + graph)
+
+
 def write(path: Path, kind: str, count: int, form: str) -> None:
     """The model of a kind is in the file, in a form that needs no other model."""
     if form == "onnx" and kind == "small":
         shutil.copyfile(SMALL, path)
     elif kind == "typed":
         write_typed(path, count)
+    elif kind == "unpacked":
+        write_unpacked(path, count)
     elif form == "onnx":
         write_inline(path, content(kind, count), sparse=kind == "sparse")
     elif form == "external" and kind == "small":

@@ -19,7 +19,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -243,6 +242,8 @@ def implied(options: type, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def unknown_options(names: Sequence[str], known: Iterable[str], of: str = "") -> OptionError:
     """The error for options that do not exist."""
+    from difflib import get_close_matches
+
     known = sorted(known)
     listed = " and ".join(f"`{name}`" for name in names)
     if close := get_close_matches(names[0], known, 1):

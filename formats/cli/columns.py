@@ -6,7 +6,6 @@ Where the output is not a terminal, nothing is shortened or wrapped.
 from __future__ import annotations
 
 import re
-import shutil
 import sys
 from typing import TYPE_CHECKING
 
@@ -26,7 +25,9 @@ def terminal_width() -> int | None:
     """The number of cells in a line of the terminal of stdout, or `COLUMNS`; `None` if stdout is not a terminal."""
     if not sys.stdout.isatty():
         return None
-    return max(shutil.get_terminal_size().columns, LEAST_WIDTH)
+    from shutil import get_terminal_size
+
+    return max(get_terminal_size().columns, LEAST_WIDTH)
 
 
 def cells(text: str) -> int:

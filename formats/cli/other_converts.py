@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,11 +39,13 @@ def is_picture(text: str) -> bool:
 
 def others() -> Iterator[Path]:
     """Where ImageMagick is found: its `magick`, and programs called `convert` that are not this one."""
-    if magick := shutil.which("magick"):
+    from shutil import which
+
+    if magick := which("magick"):
         yield Path(magick)
     own = {Path(sys.argv[0]).resolve(), Path(sys.executable).with_name("convert").resolve()}
     for folder in os.environ.get("PATH", "").split(os.pathsep):
-        found = shutil.which("convert", path=folder)
+        found = which("convert", path=folder)
         is_windows_own = found is not None and "system32" in found.lower()
         if found is not None and not is_windows_own and Path(found).resolve() not in own:
             yield Path(found)

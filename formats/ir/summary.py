@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from html import escape
 from typing import TYPE_CHECKING
 
 from formats.errors import FormatError
@@ -27,6 +26,8 @@ def table(model: Model) -> str:
         rows = list(_rows(model))
     except FormatError as error:  # a list that was left undecoded is damaged
         rows = [("damaged", str(error))]
+    from html import escape
+
     body = "".join(f"<tr><th>{escape(title)}</th><td>{escape(text)}</td></tr>" for title, text in rows)
     return f"<table><thead><tr><th>Model</th><td>{escape(_name(model))}</td></tr></thead><tbody>{body}</tbody></table>"
 
