@@ -142,6 +142,8 @@ CASES = {
                       "{ a = Shape(x) b = Identity(a) c = Shape<start=1>(x) d = Cast<to=6>(b) }", {"x": X23}),
     "truths_alike": ("g (float[2,3] x) => (int64 a, bool b) <int64 k = {6}, int64 m = {5}> "
                      "{ s = Size(x) b = Equal(s, k) a = Sub(s, m) }", {"x": X23}),
+    "sizes_that_cancel_out": ("""g (float[N] x) => (int64[1] a, int64[B] b) <int64[1] z = {0}>
+        { s = Shape(x) i = Gather(s, z) a = Div(i, s) b = Shape(a) }""", {"x": F([1, 2, 3])}),
     "loop_of_no_steps": (LOOP, {"x": F([1, 2]), "n": np.array(0)}),
     "loop_of_some_steps": (LOOP, {"x": F([1, 2]), "n": np.array(3)}),
     "slice_of_first_axis": ("g (float[2,3] x, int64[1] s, int64[1] e) => (float[A,B] y) { y = Slice(x, s, e) }",
@@ -421,6 +423,8 @@ TOLD = {
     "Cast": "g (float[2] x) => (uint8[2] y) { y = Cast<to=2>(x) }",
     "Slice": """g (float[4] x) => (float[N] y) <int64[1] s = {1}, int64[1] e = {9223372036854775807}, int64[1] a = {0},
         int64[1] k = {-1}> { y = Slice(x, s, e, a, k) }""",
+    "Less": """g (float[1] x) => (bool[1] y, float[1] z) <int64[1] j = {2147483647}, int64[1] k = {9223372036854775807}>
+        { z = Neg(x) y = Less(j, k) }""",
     "BitwiseOr": "g (int64[1] x) => (int64[1] y) <int64[1] k = {9223372036854775807}> { y = BitwiseOr(x, k) }",
     "ReduceMean": "g (float[N] x) => (float y) { y = ReduceMean<keepdims=0>(x) }",
     "ReduceProd": "g (int32[N] x) => (int32 y) { y = ReduceProd<keepdims=0>(x) }",
@@ -454,6 +458,8 @@ def test_deviations_are_told(op_type, tmp_path):
 
 
 NOT_TOLD = {
+    "comparison": """g (float[N] x) => (bool[1] y) <int64[1] k = {9223372036854775807}>
+        { s = Shape(x) y = Less(s, k) }""",
     "integers": "g (int32[2] x) => (int32[2] y) <int32 k = {1}> { a = Relu(x) y = Clip(a, k) }",
     "mean": "g (float[2, N] x) => (float[N] y) <int64[1] a = {0}> { y = ReduceMean<keepdims=0>(x, a) }",
     "sum": "g (float[2, N] x) => (float[2] y) <int64[1] a = {1}> { y = ReduceSum<keepdims=0>(x, a) }",

@@ -74,6 +74,8 @@ def _inferred(graph: Graph, scope: Scope, made: set[str]) -> list[str]:
         if name not in made or scope.is_sequence(name) or elem_type not in INTS or (dims is not None and len(dims) > 1):
             continue
         held = scope.ints(name) or (None if elem_type == BOOL else scope.contents_of(name))
+        if held is not None and None in held:
+            held = None  # RTen may know what sizes with names cancel out to, such as N / N
         if held is not None and not all(isinstance(item, int) for item in held):
             continue  # RTen does not know sizes that have names either
         if held is None or held in seen:

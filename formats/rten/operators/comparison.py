@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from formats.ir.dtypes import BOOL
+from formats.ir.dtypes import BOOL, INT64
 from formats.rten.graph.attributes import get_int
 from formats.rten.operators import ranges
 from formats.rten.operators.rewritings import broadcast_by_attribute, widened
 from formats.rten.operators.rules import always, broadcast, of_either, pairs, same, stretch
 from formats.rten.operators.spec import OnnxForm, OperatorSpec, Row, Signature
+from formats.rten.types import INT32_LIMITS, INT64_LIMITS, INT64_MAX
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -34,6 +35,20 @@ def equal_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | N
     return tuple(_equal(a, b) for a, b in pairs(first, second))
 
 
+def _ends_told(node: Node, context: Context) -> str:
+    """A constant at the end of 64 bits is held as the end of 32 bits, which the other value may be."""
+    for place in (0, 1):
+        name, other = node.input[place], context.scope.range_of(node.input[1 - place])
+        if context.elem_type(name) != INT64 or context.scope.constant(name) is None:
+            continue
+        held = context.scope.range_of(name)
+        is_low = held.least == INT64_LIMITS[0] and (other.least is None or other.least <= INT32_LIMITS[0])
+        is_high = held.greatest == INT64_MAX and (other.greatest is None or other.greatest >= INT32_LIMITS[1])
+        if is_low or is_high:
+            return "RTen compares the least and greatest 64-bit integers as those of 32 bits"
+    return ""
+
+
 _OLD = (broadcast_by_attribute,)
 _IN_32_BITS = widened((0, 1), ())
 
@@ -44,11 +59,11 @@ def _spec(name: str, letter: str, **more: Any) -> OperatorSpec:
     return OperatorSpec(name, Row(2), signature=Signature(letter), **common, **more)
 
 
-Equal = _spec("Equal", "A", contents=equal_contents, older=_OLD, narrow=_IN_32_BITS)
-Greater = _spec("Greater", "N", older=_OLD, narrow=_IN_32_BITS)
-GreaterOrEqual = _spec("GreaterOrEqual", "N", narrow=_IN_32_BITS)
-Less = _spec("Less", "N", older=_OLD, narrow=_IN_32_BITS)
-LessOrEqual = _spec("LessOrEqual", "N", narrow=_IN_32_BITS)
+Equal = _spec("Equal", "A", contents=equal_contents, older=_OLD, narrow=_IN_32_BITS, told=_ends_told)
+Greater = _spec("Greater", "N", older=_OLD, narrow=_IN_32_BITS, told=_ends_told)
+GreaterOrEqual = _spec("GreaterOrEqual", "N", narrow=_IN_32_BITS, told=_ends_told)
+Less = _spec("Less", "N", older=_OLD, narrow=_IN_32_BITS, told=_ends_told)
+LessOrEqual = _spec("LessOrEqual", "N", narrow=_IN_32_BITS, told=_ends_told)
 And = _spec("And", "b", older=_OLD)
 Or = _spec("Or", "b", older=_OLD)
 Xor = _spec("Xor", "b", older=_OLD)
