@@ -129,7 +129,7 @@ def _changes(model: Model, legalized: Legalized, reached: Collection[str]) -> It
             )
         for index, node in enumerate(graph.node):
             if not set(node.output).isdisjoint(reached):
-                reason = "RTen runs it while it loads the model, and does not find the values that it captures"
+                reason = "RTen runs it while loading the model, but cannot find the values that it captures"
                 operator = node.op_type or ""
                 yield Change(f"{where}.node[{index}]", node.name or "", operator, ("Identity", operator), reason, True)
     yield from dict.fromkeys(_kept(legalized).changes)

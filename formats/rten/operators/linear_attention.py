@@ -62,7 +62,7 @@ def linear_attention(node: Node, context: Context) -> list[Node] | None:
         groups = get_int(node, "q_num_heads") // heads
     if not groups:
         raise Refused(
-            f"has {get_int(node, 'q_num_heads')} heads of queries, which are no multiple of its {heads} of keys"
+            f"has {get_int(node, 'q_num_heads')} query heads, which is not a multiple of its {heads} key heads"
         )
     query, value = context.input(0), context.input(2)
     tokens = {

@@ -107,7 +107,7 @@ def _outputs(direction: recurrent_loop.Direction) -> list[str]:
 MAX_WEIGHTS = 1 << 16  # the most weights that are checked
 
 
-_OF_NAN: Final = "for NaN, onnxruntime may return numbers"
+_OF_NAN: Final = "onnxruntime may return numbers for NaN"
 
 
 def _weights_told(node: Node, context: Context) -> str:
