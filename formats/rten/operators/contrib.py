@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from formats.ir.dtypes import INT64, UINT4, UINT8
+from formats.ir.dtypes import FLOAT, INT64, UINT2, UINT4, UINT8
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_string
 from formats.rten.operators import (
@@ -192,7 +192,7 @@ def gelu(node: Node, context: Context) -> list[Node] | None:
 Gelu = OperatorSpec(activation.Gelu.name, domain=MICROSOFT, rewritings=(gelu,), onnx=OnnxForm(Row(1), is_native=True))
 
 
-PACKED = {4: (UINT4, 2), 8: (UINT8, 1)}  # for a number of bits: the element type, and how many elements are in a byte
+PACKED = {2: (UINT2, 4), 4: (UINT4, 2), 8: (UINT8, 1)}  # by number of bits: the element type, how many a byte holds
 
 
 def _block_zeros(context: Context, zeros: str, rows: int, blocks: int, bits: int) -> str:
@@ -202,32 +202,52 @@ def _block_zeros(context: Context, zeros: str, rows: int, blocks: int, bits: int
     elem_type, per_byte = PACKED[bits]
     if not zeros:
         return context.array(numpy.full((rows, blocks), 1 << bits - 1), elem_type)
+    if context.is_float(zeros):
+        return context.op(shape.Reshape, zeros, context.int64([rows, blocks]))
     tensor = context.scope.constant(zeros)
     if tensor is None or tensor.data_type != UINT8:
-        raise Refused("has zero points that are not packed constants")
-    whole = replace(tensor, data_type=elem_type, dims=[rows, blocks + blocks % per_byte])
+        raise Refused("has zero points that are neither floats nor packed constants")
+    whole = replace(tensor, data_type=elem_type, dims=[rows, -(-blocks // per_byte) * per_byte])
     return context.constants.add(whole.numpy()[:, :blocks])
 
 
+def _by_column(context: Context, weight: str, scales: str, zeros: str, groups: str) -> str:
+    """(x - zero point) * scale, where each column says which group it belongs to."""
+    zeros = context.cast(zeros, context.elem_type(scales) or FLOAT)
+    factor, zero = (context.op(indexing.Gather, name, groups, axis=1) for name in (scales, zeros))
+    return context.op(elementwise.Mul, context.op(elementwise.Sub, weight, zero), factor)
+
+
 def mat_mul_n_bits(node: Node, context: Context) -> list[Node] | None:
-    """Write it as DequantizeLinear of blocks and MatMul."""
+    """Write it as DequantizeLinear of blocks, or of groups that each column names, and MatMul."""
     data, packed, scales, zeros = context.input(0), context.input(1), context.input(2), context.optional(3)
     rows, columns, block = get_int(node, "N"), get_int(node, "K"), get_int(node, "block_size")
-    tensor = context.scope.constant(packed)
+    tensor, groups = context.scope.constant(packed), context.optional(4)
     bits = get_int(node, "bits", 4)
-    if bits not in PACKED or tensor is None or context.optional(4):
-        raise Refused("has groups (g_idx), or a weight that is not a constant of four or eight bits")
+    if bits not in PACKED or tensor is None:
+        raise Refused("has a weight that is not a constant of two, four or eight bits")
+    if groups and (bits != 4 or (zeros and not context.is_float(zeros))):  # onnxruntime gives others than it documents
+        raise Refused("has groups (g_idx) with packed zero points, or not of four bits, which cannot be converted")
     blocks = -(-columns // block)
     context.check_size(rows, blocks)
     name = context.names.new(f"{packed}/unpacked")
     whole = replace(tensor, name=name, data_type=PACKED[bits][0], dims=[rows, blocks * block])
-    weight = context.constants.add_tensor(whole)
+    numbers = context.constants.add_tensor(whole)
     zero = _block_zeros(context, zeros, rows, blocks, bits)
     spread = context.op(shape.Reshape, scales, context.int64([rows, blocks]))
-    numbers = context.op(quantization.DequantizeLinear, weight, spread, zero, axis=1, block_size=block)
+    is_plain = not groups and not context.is_float(zero)
+    if is_plain:
+        numbers = context.op(quantization.DequantizeLinear, numbers, spread, zero, axis=1, block_size=block)
+    else:
+        numbers = context.cast(numbers, context.elem_type(scales) or FLOAT)
     if blocks * block != columns:
         bounds = (context.int64([number]) for number in (0, columns, 1))
         numbers = context.op(slicing.Slice, numbers, *bounds)
+    if not is_plain:
+        places = groups or context.int64(place // block for place in range(columns))
+        if groups and context.dims(groups) != (columns,):
+            places = context.op(slicing.Slice, groups, context.int64([0]), context.int64([columns]), context.int64([0]))
+        numbers = _by_column(context, numbers, spread, zero, places)
     product = context.op(matrix.MatMul, data, context.op(shape.Transpose, numbers, perm=[1, 0]))
     return context.replace(_plus(context, product, 5))
 
