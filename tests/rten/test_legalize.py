@@ -427,8 +427,6 @@ def test_all_refusals_are_collected() -> None:
 @pytest.mark.parametrize(
     ("case", "words"),
     [
-        (one("training", 15, "BatchNormalization", {"x": floats(1, 2)}, "x v v v v", training_mode=1,
-             CONSTANTS={"v": floats(2)}), "training form"),
         (one("old_training", 6, "Dropout", {"x": floats(2)}), "training form"),
         (one("dropout", 13, "Dropout", {"x": floats(2)}, "x r t",
              CONSTANTS={"r": np.float32(0.5), "t": np.asarray(True)}), "training mode"),

@@ -82,10 +82,25 @@ def old_batch_normalization(node: Node, context: Context) -> list[Node] | None:
 
 
 def batch_normalization(node: Node, context: Context) -> list[Node] | None:
-    """Only inference is supported: statistics are inputs and not computed."""
-    if get_int(node, "training_mode"):
-        raise Refused("is in its training form (training_mode = 1)", "export the model for inference")
-    return of_nothing(node, context)
+    """For RTen, statistics are inputs: in the training form, they are computed before."""
+    if not get_int(node, "training_mode"):
+        return of_nothing(node, context)
+    data, scale, bias = (context.input(place) for place in range(3))
+    axes = context.int64([0, *range(2, context.known_rank(data))])
+    mean = context.op(reduction.ReduceMean, data, axes, keepdims=1)
+    centred = context.op(elementwise.Sub, data, mean)
+    squares = context.op(elementwise.Mul, centred, centred)
+    found = [
+        context.op(shape.Reshape, mean, context.int64([-1])),
+        context.op(reduction.ReduceMean, squares, axes, keepdims=0),
+    ]
+    kept, running = get_float(node, "momentum", 0.9), []
+    for place, value in enumerate(found):
+        parts = zip((context.input(3 + place), value), (kept, 1 - kept), strict=True)
+        shares = [context.op(elementwise.Mul, part, context.scalar(share, like=part)) for part, share in parts]
+        running.append(context.op(elementwise.Add, *shares))
+    result = context.copy([data, scale, bias, *found], without=("training_mode", "momentum"))
+    return context.replace(result, *running)
 
 
 def of_nothing(node: Node, context: Context) -> list[Node] | None:
