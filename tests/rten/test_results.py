@@ -380,6 +380,26 @@ def test_flex_attention_takes_in_its_subgraphs(runtime, tmp_path):
     assert model.SerializeToString() == source.read_bytes()
 
 
+LINEAR_ATTENTION = """g (float[B,T,4] q, float[B,T,2] k, float[B,T,3] v, float[B,T,1] d, float[B,T,1] b)
+    => (float[B,T,6] y, float[B,1,2,3] s) {
+    y, s = LinearAttention<q_num_heads=2, kv_num_heads=1, update_rule="gated_delta">(q, k, v, "", d, b) }"""
+
+
+@pytest.mark.parametrize(("batch", "tokens"), [(2, 4), (1, 1), (2, 0), (0, 3)])
+def test_linear_attention_of_any_number_of_tokens(batch, tokens, runtime, tmp_path):
+    """The state after no token is that before; sizes are those of the run."""
+    model = _model(LINEAR_ATTENTION, 27)
+    source, target = tmp_path / "m.onnx", tmp_path / "m.rten"
+    source.write_bytes(model.SerializeToString())
+    formats.convert(source, target)
+    rng = np.random.default_rng(tokens)
+    widths = {"q": 4, "k": 2, "v": 3, "d": 1, "b": 1}
+    feeds = {name: rng.normal(size=(batch, tokens, width)).astype(F) / 2 for name, width in widths.items()}
+    want = ReferenceEvaluator(model).run(None, feeds)
+    for found, wanted in zip(runtime.run(target, feeds), want, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
 REFUSED = {
     "axis_twice": ("g (float[2,3] x) => (float y) <int64[2] a = {1, -3}> { y = Unsqueeze(x, a) }", "same axis twice"),
     "window_too_large": ("g (float[1,1,2,2] x) => (float y) { y = MaxPool<kernel_shape=[3, 3]>(x) }",
