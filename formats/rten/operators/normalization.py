@@ -280,6 +280,7 @@ MeanVarianceNormalization = OperatorSpec(
 def lrn(node: Node, context: Context) -> list[Node] | None:
     """Write it with an AveragePool of squares along the channels."""
     data, size = context.input(0), get_int(node, "size", 1)
+    context.tell("with NaN or infinities, the order of sums decides which elements are NaN", is_defined=False)
     rank, dims = context.known_rank(data), context.dims(data) or ()
     squares = context.op(elementwise.Mul, data, data)
     may_be_empty = not all(isinstance(dim, int) and dim > 0 for dim in dims[1:])

@@ -100,6 +100,7 @@ def dilated_pool(node: Node, context: Context) -> list[Node] | None:
     if get_int(node, "ceil_mode"):
         pads = rounding_pads(context, geometry, data, pads)
     if node.op_type == MaxPool.name:
+        context.tell("if there are NaNs, RTen and onnxruntime may choose different numbers", is_defined=False)
         padded = _padded(context, data, pads, float("-inf"))
         return context.replace(_taken(context, elementwise.Max, padded, geometry))
     total = _taken(context, elementwise.Sum, _padded(context, data, pads, 0.0), geometry)
