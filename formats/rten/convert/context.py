@@ -43,6 +43,7 @@ class ValueNames(Names):
     def __init__(self, used: set[str], read: set[str]) -> None:
         super().__init__(used | read)
         self._read = read - {""}
+        self.decisive: set[str] = set()  # of those that are rounded or compared
 
     def is_read(self, name: str) -> bool:
         """Whether anything uses the value with that name."""

@@ -16,6 +16,7 @@ from formats.errors import EncodeError
 from formats.ir.dtypes import FLOAT, type_name
 from formats.ir.model import Graph, Model, Node, OperatorSetId
 from formats.rten.convert.context import NEWEST, Constants, Context, ValueNames
+from formats.rten.convert.decisive import add_decisive
 from formats.rten.convert.distinct_outputs import KEEPING_APART, fed, with_distinct_outputs
 from formats.rten.convert.functions import expand, expanded_size, functions_of, key_of
 from formats.rten.convert.kept import Applied, Kept
@@ -131,6 +132,7 @@ class _Legalizer:
         self._target = target
         self._functions = functions_of(model.functions)
         self._names = ValueNames(*_names(model))
+        add_decisive([graph.node for graph in _all_graphs(model)], self._names.decisive)
         kept_version = version if version == target.version else None
         self.kept = Kept(target, kept_version, self._names) if target.is_onnx else None
         self._precedents = Precedents(self._names)
@@ -257,6 +259,7 @@ class _Legalizer:
             return self._refuse(node, domain, place, f"it is not well formed: {error!r}")
         if place.step == MAX_STEPS:
             return self._refuse(node, domain, place, "its rewriting does not end")
+        add_decisive([nodes], self._names.decisive)
         inner = place._replace(versions={"": NEWEST}, step=place.step + 1)
         return [legal for made in nodes for legal in self._node(made, inner)]
 
@@ -348,6 +351,7 @@ class _Legalizer:
         versions[""] = versions.pop("ai.onnx", versions.get("", NEWEST))
         inner = place._replace(versions=versions, is_inlined=True)
         nodes = expand(node, function, self._names)
+        add_decisive([nodes], self._names.decisive)
         return [legal for index in topological(nodes) for legal in self._given(nodes[index], inner)]
 
     def _with_legal_subgraphs(self, node: Node, place: _Place) -> Node:

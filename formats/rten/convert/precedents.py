@@ -34,10 +34,11 @@ class Precedents:
 
     What they rely on: what becomes of a node whose `OperatorSpec` is plain is decided by its likeness alone. That is
     its operator, its operator set (a function has its own, and a precedent never crosses operator sets), its
-    attributes, the types of its inputs, what the model declares of its outputs, and which of the further outputs are
-    read. Attributes are compared by value, or by the undecoded object that nodes with the same bytes share; the
-    likeness holds that object, so nothing else can take its place. A node is a precedent only where it became one node
-    of the same operator, inputs and outputs, and all outputs are floats: of integers the contents may be known as well.
+    attributes, the types of its inputs, what the model declares of its outputs, whether its result is rounded or
+    compared, and which of the further outputs are read. Attributes are compared by value, or by the undecoded object
+    that nodes with the same bytes share; the likeness holds that object, so nothing else can take its place. A node is
+    a precedent only where it became one node of the same operator, inputs and outputs, and all outputs are floats: of
+    integers the contents may be known as well.
     """
 
     def __init__(self, names: ValueNames) -> None:
@@ -64,7 +65,8 @@ class Precedents:
             inputs = [scope.type_of(name) if name else None for name in node.input]
         declared = map(scope.declared.get, node.output)
         wanted = map(self._names.is_read, node.output[1:])
-        return node.op_type, version, attributes, len(inputs), *inputs, *declared, *wanted
+        is_decisive = node.output[0] in self._names.decisive
+        return node.op_type, version, attributes, is_decisive, len(inputs), *inputs, *declared, *wanted
 
     def follow(self, likeness: Likeness | None, node: Node, scope: Scope) -> Node | None:
         """The result for a node, whose outputs are known from then on; `None` if there was no node like it."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import operator
+from math import frexp, isfinite
 from typing import TYPE_CHECKING, Final
 
 from formats.ir.dtypes import FLOAT, INT16, INT32, UINT16
+from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Interval
 from formats.rten.graph.attributes import find, get_float, get_int
 from formats.rten.operators import comparison, ranges
@@ -160,6 +162,42 @@ def of_one_element(node: Node, context: Context) -> list[Node] | None:
     return context.changed([with_axes(left, right, context), right])
 
 
+def quotient(context: Context, left: str, right: str) -> str:
+    """The quotient of floats, rounded once.
+
+    RTen multiplies by the reciprocal of a divisor with one element, and so rounds twice: 41 / 41 is below 1. So the
+    divisor gets several elements, and where the width of the quotient is not known, an axis of two in front.
+    """
+    from formats.rten.operators import indexing, shape  # which themselves need this module
+
+    dims, dividend = context.dims(right), context.dims(left)
+    if dims is None or dividend is None:
+        raise Refused("divides by a value of unknown rank")
+    width = dividend[-1] if dividend else None
+    if isinstance(width, int) and width > 1 and len(dims) <= len(dividend) and all(dim == 1 for dim in dims):
+        return context.op(Div, left, context.op(shape.Expand, right, context.int64([width])))
+    sizes = context.int64([2] + [1] * max(len(dims), len(dividend)))
+    both = context.op(Div, left, context.op(shape.Expand, right, sizes))
+    return context.op(indexing.Gather, both, context.int64_scalar(0), axis=0)
+
+
+def _is_power_of_two(number: float) -> bool:
+    return isfinite(number) and abs(frexp(number)[0]) == 0.5 and 2.0**-126 <= abs(number) <= 2.0**126
+
+
+def of_one_number(node: Node, context: Context) -> list[Node] | None:
+    """A quotient that is rounded or compared, or any with `--exact`, is rounded only once."""
+    left, right = context.input(0), context.input(1)
+    if not context.is_float(left) or not (context.exact or node.output[0] in context.names.decisive):
+        return None
+    dims, numbers = context.dims(right), context.scope.numbers(right)
+    if dims is None or context.dims(left) is None or any(isinstance(dim, int) and dim != 1 for dim in dims):
+        return None
+    if numbers and all(map(_is_power_of_two, numbers)):
+        return None
+    return context.replace(quotient(context, left, right))
+
+
 Div = OperatorSpec(
     "Div",
     Row(2),
@@ -168,7 +206,7 @@ Div = OperatorSpec(
     elements=(of_any_input,),
     contents=arithmetic(_divide, 1),
     older=(broadcast_by_attribute,),
-    rewritings=(of_known_floats, of_one_element),
+    rewritings=(of_known_floats, of_one_element, of_one_number),
     faults=(AS_INTEGERS,),
     deviation=quotient_deviation,
     narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),

@@ -288,9 +288,24 @@ def dynamic_quantize_dims(node: Node, scope: Scope, types: list[ValueType]) -> l
     return [types[0].dims, (), ()]
 
 
+def dynamic_quantize_linear(node: Node, context: Context) -> list[Node] | None:
+    """RTen multiplies by the reciprocal of the scale, which moves half steps. The exact form divides."""
+    if not context.exact:
+        return None
+    data = context.input(0)
+    dims = context.dims(data)
+    width = dims[-1] if dims else None
+    if isinstance(width, int) and width > 0:
+        return context.replace(*quantized_by_content(context, data, width))
+    column = context.op(shape.Reshape, data, context.int64([-1, 1]))
+    numbers, scale, zero = quantized_by_content(context, column, 1)
+    return context.replace(context.op(shape.Reshape, numbers, context.op(shape.Shape, data)), scale, zero)
+
+
 DynamicQuantizeLinear = OperatorSpec(
     "DynamicQuantizeLinear",
     Row(1, 3),
+    rewritings=(dynamic_quantize_linear,),
     dims=dynamic_quantize_dims,
     elements=(always(UINT8), always(FLOAT), always(UINT8)),
     deviation=_steps_told,
