@@ -132,7 +132,6 @@ class _Legalizer:
         self._target = target
         self._functions = functions_of(model.functions)
         self._names = ValueNames(*_names(model))
-        add_decisive([graph.node for graph in _all_graphs(model)], self._names.decisive)
         kept_version = version if version == target.version else None
         self.kept = Kept(target, kept_version, self._names) if target.is_onnx else None
         self._precedents = Precedents(self._names)
@@ -157,6 +156,7 @@ class _Legalizer:
     ) -> Graph:
         """The graph with legal nodes. For a subgraph, `input_types` are what its node knows of its inputs."""
         scope = Scope(outer.scope if outer else None)
+        add_decisive([found.node for _, found in graphs(graph)], self._names.decisive)
         self._fed = self._fed if outer else fed(graph)
         constants = Constants(scope, self._names)
         surroundings = _Surroundings(scope, constants, outer.depth + 1 if outer else 0, ShapeNames(graph))

@@ -65,7 +65,7 @@ class Precedents:
             inputs = [scope.type_of(name) if name else None for name in node.input]
         declared = map(scope.declared.get, node.output)
         wanted = map(self._names.is_read, node.output[1:])
-        is_decisive = node.output[0] in self._names.decisive
+        is_decisive = not self._names.decisive.isdisjoint(node.output)
         return node.op_type, version, attributes, is_decisive, len(inputs), *inputs, *declared, *wanted
 
     def follow(self, likeness: Likeness | None, node: Node, scope: Scope) -> Node | None:
