@@ -8,7 +8,6 @@ node, that is recorded with the place of the node in the given model, and the ot
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import chain
 from math import isinf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,6 +27,7 @@ from formats.rten.convert.scope import MALFORMED, Scope
 from formats.rten.convert.shape_names import ShapeNames
 from formats.rten.convert.value_types import UNKNOWN, ValueType, completed
 from formats.rten.graph.constants import constant_tensor, densify
+from formats.rten.graph.names import used_and_read
 from formats.rten.graph.ordering import graphs, mentioned, topological
 from formats.rten.operators import SPECS, creation, spec_of
 from formats.rten.operators.spec import STANDARD_DOMAINS
@@ -35,7 +35,7 @@ from formats.rten.target import ALL_RELEASES
 from formats.rten.types import FLOATS, NOT_NUMBERS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from formats.ir.model import Attribute
     from formats.rten.convert.functions import Key
@@ -131,7 +131,7 @@ class _Legalizer:
         self._exact = exact
         self._target = target
         self._functions = functions_of(model.functions)
-        self._names = ValueNames(*_names(model))
+        self._names = ValueNames(*used_and_read(model))
         kept_version = version if version == target.version else None
         self.kept = Kept(target, kept_version, self._names) if target.is_onnx else None
         self._precedents = Precedents(self._names)
@@ -371,28 +371,6 @@ class _Legalizer:
                 attribute = replace(attribute, g=graph)
             attributes.append(attribute)
         return replace(node, attribute=attributes)
-
-
-def _names(model: Model) -> tuple[set[str], set[str]]:
-    """The names of all values, and the names of values that are read."""
-    used: set[str] = set()
-    read: set[str] = set()
-    for graph in _all_graphs(model):
-        used.update(value.name or "" for value in (*graph.input, *graph.value_info))
-        used.update(tensor.name or "" for tensor in graph.initializer)
-        used.update(sparse.values.name or "" for sparse in graph.sparse_initializer if sparse.values)
-        read.update(value.name or "" for value in graph.output)
-        used.update(chain.from_iterable(node.output for node in graph.node))
-        read.update(chain.from_iterable(node.input for node in graph.node))
-    for function in model.functions:
-        read.update(function.output)
-    return used, read
-
-
-def _all_graphs(model: Model) -> Iterator[Graph]:
-    """All graphs of a model. The nodes of a function count as a graph."""
-    outermost = [model.graph or Graph(), *(Graph(node=function.node) for function in model.functions)]
-    return (found for graph in outermost for _, found in graphs(graph))
 
 
 def _body_types(node: Node, scope: Scope) -> list[ValueType]:

@@ -1,17 +1,19 @@
-"""Makes unique names, and renames values in subgraphs that hide outer values."""
+"""The names that a model uses, unique new ones, and new names for values in subgraphs that hide outer values."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
+from formats.ir.model import Graph
 from formats.rten.graph.attributes import make_node
 from formats.rten.graph.ordering import defined, graphs, mentioned, subgraphs
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from formats.ir.model import Attribute, Graph, Node
+    from formats.ir.model import Attribute, Model, Node
 
 Named = TypeVar("Named")
 
@@ -126,3 +128,25 @@ def _reached(
             needy.update(node.output)
     named = [make_node("Identity", [name], [names.new(f"{name}/captured")]) for name in sorted(missing)]
     return replace(graph, node=[*named, *nodes])
+
+
+def used_and_read(model: Model) -> tuple[set[str], set[str]]:
+    """The names of all values, and the names of values that are read."""
+    used: set[str] = set()
+    read: set[str] = set()
+    for graph in _all_graphs(model):
+        used.update(value.name or "" for value in (*graph.input, *graph.value_info))
+        used.update(tensor.name or "" for tensor in graph.initializer)
+        used.update(sparse.values.name or "" for sparse in graph.sparse_initializer if sparse.values)
+        read.update(value.name or "" for value in graph.output)
+        used.update(chain.from_iterable(node.output for node in graph.node))
+        read.update(chain.from_iterable(node.input for node in graph.node))
+    for function in model.functions:
+        read.update(function.output)
+    return used, read
+
+
+def _all_graphs(model: Model) -> Iterator[Graph]:
+    """All graphs of a model. The nodes of a function count as a graph."""
+    outermost = [model.graph or Graph(), *(Graph(node=function.node) for function in model.functions)]
+    return (found for graph in outermost for _, found in graphs(graph))

@@ -15,6 +15,7 @@ from formats.rten.operators import (
     activation,
     comparison,
     contrib,
+    dynamic_quantization,
     elementwise,
     indexing,
     matrix,
@@ -43,7 +44,7 @@ def _scaled(
 
 def dynamic_quantize_mat_mul(node: Node, context: Context) -> list[Node] | None:
     """Write it as DynamicQuantizeLinear, MatMulInteger and a scale."""
-    data, scale, zero = context.op_outputs(quantization.DynamicQuantizeLinear, [context.input(0)], 3)
+    data, scale, zero = context.op_outputs(dynamic_quantization.DynamicQuantizeLinear, [context.input(0)], 3)
     return _scaled(context, data, context.input(1), (scale, context.input(2)), (zero, context.optional(3)), 4)
 
 

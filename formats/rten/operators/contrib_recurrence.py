@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.ir.dtypes import FLOAT, INT64
 from formats.rten.operators import (
     comparison,
+    dynamic_quantization,
     elementwise,
     indexing,
     matrix,
-    quantization,
     recurrence,
     recurrent_loop,
     reduction,
@@ -41,7 +41,7 @@ class Weight(NamedTuple):
 
     def times(self, context: Context, data: str, content: str = "") -> str:
         """The product with data. Their quantisation follows from their range, or from that of `content` if given."""
-        numbers, scale, zero = quantization.quantized_by_content(context, data, self.rows, content)
+        numbers, scale, zero = dynamic_quantization.quantized_by_content(context, data, self.rows, content)
         product = context.cast(context.op(matrix.MatMulInteger, numbers, self.numbers, zero, self.zero), FLOAT)
         return context.op(elementwise.Mul, product, context.op(elementwise.Mul, scale, self.scale))
 

@@ -7,20 +7,17 @@ from typing import TYPE_CHECKING, Final
 
 from formats.ir.dtypes import FLOAT, INT8, INT16, INT32, UINT8, UINT16, type_name
 from formats.rten.convert.refusal import Refused
-from formats.rten.convert.value_types import Dims, ValueType
+from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import find, get_int
 from formats.rten.operators import (
     casting,
-    comparison,
     convolution,
     elementwise,
-    indexing,
     matrix,
-    reduction,
     shape,
     slicing,
 )
-from formats.rten.operators.rules import always, normalize, same, unknown
+from formats.rten.operators.rules import normalize, same, unknown
 from formats.rten.operators.small_floats import SMALL_FLOATS
 from formats.rten.operators.spec import (
     ANY,
@@ -41,7 +38,6 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
-    from formats.rten.convert.scope import Scope
 
 QUANTIZED_TYPES: Final[Mapping[int, str | None]] = {UINT8: VALUE_TYPES[UINT8], INT8: VALUE_TYPES[INT8], 0: None}
 
@@ -151,7 +147,8 @@ def _divided_out(node: Node, context: Context, target: int) -> list[Node]:
 _HALF_STEPS: Final = "halfway between two steps, RTen may choose the other one"
 
 
-def _steps_told(node: Node, context: Context) -> str:
+def steps_told(node: Node, context: Context) -> str:
+    """What differs at half steps."""
     return _HALF_STEPS
 
 
@@ -220,8 +217,8 @@ QuantizeLinear = OperatorSpec(
     elements=(_quantized_type,),
     rewritings=(quantize_linear,),
     faults=(_LONE_SCALE, _SHORT_AXIS),
-    deviation=_steps_told,
-    told=_steps_told,
+    deviation=steps_told,
+    told=steps_told,
     raised=quantize_raised,
     onnx=OnnxForm(
         takes={"block_size": (0,), "saturate": (1,), "precision": (0,)},
@@ -281,64 +278,6 @@ DequantizeLinear = OperatorSpec(
     raised=dequantize_raised,
     onnx=OnnxForm(takes={"block_size": (0,), "output_dtype": (0,)}),
 )
-
-
-def dynamic_quantize_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
-    """The input's dims, and two scalars."""
-    return [types[0].dims, (), ()]
-
-
-def dynamic_quantize_linear(node: Node, context: Context) -> list[Node] | None:
-    """RTen multiplies by the reciprocal of the scale, which moves half steps. The exact form divides."""
-    if not context.exact:
-        return None
-    data = context.input(0)
-    dims = context.dims(data)
-    width = dims[-1] if dims else None
-    if isinstance(width, int) and width > 0:
-        return context.replace(*quantized_by_content(context, data, width))
-    column = context.op(shape.Reshape, data, context.int64([-1, 1]))
-    numbers, scale, zero = quantized_by_content(context, column, 1)
-    return context.replace(context.op(shape.Reshape, numbers, context.op(shape.Shape, data)), scale, zero)
-
-
-DynamicQuantizeLinear = OperatorSpec(
-    "DynamicQuantizeLinear",
-    Row(1, 3),
-    rewritings=(dynamic_quantize_linear,),
-    dims=dynamic_quantize_dims,
-    elements=(always(UINT8), always(FLOAT), always(UINT8)),
-    deviation=_steps_told,
-    told=_steps_told,
-)
-
-
-def quantized_by_content(context: Context, data: str, width: int, content: str = "") -> tuple[str, str, str]:
-    """What DynamicQuantizeLinear gives: UINT8, the scale and the zero point; `width` is the last dim of the data.
-
-    The scale is that of `content`. By default that is the data.
-    If a divisor has one element, RTen multiplies with its reciprocal. That moves half steps. So divisors have several
-    elements.
-    """
-    columns = max(width, 2)
-    flat = context.op(
-        slicing.Concat, context.op(shape.Reshape, content or data, context.int64([-1])), context.array([0]), axis=0
-    )
-    low = context.op(reduction.ReduceMin, flat, context.int64([0]), keepdims=1)
-    high = context.op(reduction.ReduceMax, flat, context.int64([0]), keepdims=1)
-    span = context.op(shape.Expand, context.op(elementwise.Sub, high, low), context.int64([columns]))
-    steps = context.op(elementwise.Div, span, context.array([255] * columns))
-    zero_point, one, top = context.scalar(0.0), context.scalar(1.0), context.scalar(255.0)
-    scale = context.op(comparison.Where, context.op(comparison.Equal, span, zero_point), one, steps)
-    zero = context.op(elementwise.Div, context.op(elementwise.Neg, low), scale)
-    zero = context.op(elementwise.Round, context.op(elementwise.Clip, zero, zero_point, top))
-    numbers = context.op(elementwise.Round, context.op(elementwise.Div, data, scale))
-    numbers = context.op(elementwise.Clip, context.op(elementwise.Add, numbers, zero), zero_point, top)
-    if width == 1:
-        numbers = context.op(slicing.Slice, numbers, context.int64([0]), context.int64([1]), context.int64([-1]))
-    first = context.int64_scalar(0)
-    one_scale, one_zero = (context.op(indexing.Gather, name, first, axis=0) for name in (scale, zero))
-    return context.cast(numbers, UINT8), one_scale, context.cast(one_zero, UINT8)
 
 
 def dequantized(context: Context, data: str, scale: str, zero: str, axis: int = 1) -> str:

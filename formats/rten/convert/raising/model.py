@@ -10,13 +10,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.ir.model import Graph, Model, OperatorSetId
-from formats.ir.walk import graphs, nodes
+from formats.ir.walk import nodes
 from formats.rten.convert.context import ValueNames
 from formats.rten.convert.loss_report import Losses
 from formats.rten.convert.raising.graphs import GraphRaiser, Surroundings
 from formats.rten.convert.raising.interface import Interface
 from formats.rten.graph.attributes import get_int
-from formats.rten.graph.names import Names, with_reached_names
+from formats.rten.graph.names import Names, used_and_read, with_reached_names
 from formats.rten.operators import SPECS
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def raise_model(model: Model, pin_types: Mapping[str, str] | None = None) -> Rai
     detail = "a .rten file does not say which operator set the model used"
     losses.add("forgotten", detail, "opset_import", f"now {version}", matters=False)
     interface = Interface(graph, pin_types or {}, losses)
-    surroundings = Surroundings(ValueNames(*_names(model)), Names(), losses, version)
+    surroundings = Surroundings(ValueNames(*used_and_read(model)), Names(), losses, version)
     raiser = GraphRaiser(graph, surroundings, interface=interface)
     for value in graph.input:
         raiser.add_input(value, interface.of_input(value))
@@ -70,17 +70,3 @@ def _version(node: Node) -> int:
     """The operator set that a node needs."""
     spec = SPECS.get(node.op_type or "")
     return max(VERSION, CEIL_MODE if get_int(node, "ceil_mode") else 0, 0 if spec is None else spec.raised_version)
-
-
-def _names(model: Model) -> tuple[set[str], set[str]]:
-    """The names of all values, and the names of values that are read."""
-    made: set[str] = set()
-    read: set[str] = set()
-    for _, graph in graphs(model):
-        made.update(value.name or "" for value in graph.input)
-        made.update(tensor.name or "" for tensor in graph.initializer)
-        read.update(value.name or "" for value in graph.output)
-        for node in graph.node:
-            made.update(node.output)
-            read.update(node.input)
-    return made | read, read
