@@ -241,6 +241,15 @@ CASES = {
     "old_scales_both_ways": ("""g (float[1,1,4,5] x) => (float[A,B,C,D] y) <float[4] s = {1, 1, 0.6, 1.5}>
         { y = Resize(x, s) }""", {"x": np.arange(20, dtype=F).reshape(1, 1, 4, 5)}),
     **{
+        f"ngrams_{mode}_of_{dims}": (
+            f"""g (int64[{dims}] x) => (float[{dims.replace("C", "K")}] y) {{ y = TfIdfVectorizer<mode = "{mode}",
+                min_gram_length = 1, max_gram_length = 3, max_skip_count = 2, ngram_counts = [0, 2, 6],
+                ngram_indexes = [5, 0, 6, 2, 3], pool_int64s = [2, 3, 3, 2, 5, 5, 2, 5, 3],
+                weights = [0.5, 2.0, 3.0, 0.25, 7.0]>(x) }}""",
+            {"x": np.array([2, 3, 5, 2, 5, 5, 3, 2, 5, 5, 2, 3], I).reshape(shape)})
+        for mode in ("TF", "IDF", "TFIDF") for dims, shape in (("C", (12,)), ("N,C", (2, 6)), ("12,C", (12, 1)))
+    },
+    **{
         f"unique_{name}": (f"""g ({kind} x) => ({kind.partition("[")[0]}[{dims}] y, int64[I] i, int64[V] v, int64[C] c)
             {{ y, i, v, c = Unique{attributes}(x) }}""", {"x": x})
         for name, kind, dims, attributes, x in (

@@ -1,0 +1,116 @@
+"""Counts of n-grams: comparisons with windows of the numbers, whose elements may be some places apart.
+
+Spec: ONNX, Operators.md, TfIdfVectorizer.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from formats.ir.dtypes import FLOAT, INT32
+from formats.rten.convert.refusal import Refused
+from formats.rten.graph.attributes import find, get_int, get_ints, get_string
+from formats.rten.operators import comparison, elementwise, indexing, reduction, shape, slicing
+from formats.rten.operators.rules import always
+from formats.rten.operators.spec import OperatorSpec
+from formats.rten.types import INT32_LIMITS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from formats.ir.model import Node
+    from formats.rten.convert.context import Context
+    from formats.rten.convert.scope import Scope
+    from formats.rten.convert.value_types import Dims, ValueType
+
+MODES = ("TF", "IDF", "TFIDF")
+
+
+def _found(context: Context, data: str, grams: Sequence[Sequence[int]], distance: int) -> str:
+    """How often each n-gram is in each row, with that distance between its elements: a matrix, INT32."""
+    length, is_there = len(grams[0]), ""
+    for place, column in enumerate(zip(*grams, strict=True)):
+        behind = (length - 1 - place) * distance
+        end = context.int64([-behind if behind else INT32_LIMITS[1]])
+        window = context.op(slicing.Slice, data, context.int64([place * distance]), end, context.int64([1]))
+        rows = context.op(shape.Unsqueeze, window, context.int64([1]))
+        wanted = context.array([[number] for number in column], INT32)
+        is_equal = context.op(comparison.Equal, rows, wanted)
+        is_there = context.op(comparison.And, is_there, is_equal) if is_there else is_equal
+    return context.op(reduction.ReduceSum, context.cast(is_there, INT32), context.int64([2]), keepdims=0)
+
+
+def tf_idf_vectorizer(node: Node, context: Context) -> list[Node] | None:
+    """Write it as comparisons of the numbers with each n-gram, at each place. It has no strings."""
+    if find(node, "pool_strings") is not None:
+        raise Refused("looks for strings, which RTen does not support")
+    pool, starts, places = (get_ints(node, name) or [] for name in ("pool_int64s", "ngram_counts", "ngram_indexes"))
+    if any(not INT32_LIMITS[0] <= number <= INT32_LIMITS[1] for number in pool):
+        raise Refused("looks for numbers that do not fit into 32 bits")
+    if len(set(places)) < len(places) or not places or min(places) < 0:
+        raise Refused("does not have a place of its own for each n-gram")
+    lengths = range(get_int(node, "min_gram_length"), get_int(node, "max_gram_length") + 1)
+    data = context.cast(context.input(0), INT32)
+    is_vector = context.known_rank(data) == 1
+    if is_vector:
+        data = context.op(shape.Unsqueeze, data, context.int64([0]))
+    counts: list[str] = []  # of the n-grams of each length
+    column_of: dict[int, int] = {}  # by the place in the output
+    number = 0
+    for length, (start, end) in enumerate(pairwise([*starts, len(pool)]), 1):
+        grams = [pool[first : first + length] for first in range(start, end, length)]
+        if (end - start) % length or number + len(grams) > len(places):
+            raise Refused("has a pool that does not consist of whole n-grams")
+        if grams and length in lengths:
+            distances = range(1, 2 if length == 1 else get_int(node, "max_skip_count") + 2)
+            column_of |= {places[number + row]: len(column_of) + row for row in range(len(grams))}
+            total = ""
+            for distance in distances:
+                found = _found(context, data, grams, distance)
+                total = context.op(elementwise.Add, total, found) if total else found
+            counts.append(total)
+        number += len(grams)
+    return context.replace(_weighted(node, context, data, counts, column_of, places, is_vector))
+
+
+def _weighted(
+    node: Node,
+    context: Context,
+    data: str,
+    counts: Sequence[str],
+    column_of: dict[int, int],
+    places: Sequence[int],
+    is_vector: bool,
+) -> str:
+    """The counts in the order of the output, with the weights that the mode asks for."""
+    mode = get_string(node, "mode")
+    if mode not in MODES:
+        raise Refused(f"has the unknown mode {mode!r}")
+    rows = shape.joined(context, shape.sizes_of(context, data, 0, 1), context.int64([1]))
+    none = context.op(shape.Expand, context.array([[0]], INT32), rows)  # for places without an n-gram
+    columns = [column_of.get(place, len(column_of)) for place in range(max(places) + 1)]
+    every = context.op(slicing.Concat, *counts, none, axis=1)
+    found = context.op(indexing.Gather, every, context.int64(columns), axis=1)
+    if mode == "IDF":
+        found = context.op(comparison.Greater, found, context.array(0, INT32))
+    result = context.cast(found, FLOAT)
+    weights = find(node, "weights")
+    if mode != "TF" and weights is not None:
+        if len(weights.floats) != len(places):
+            raise Refused(f"has {len(weights.floats)} weights for {len(places)} n-grams")
+        by_place = dict(zip(places, weights.floats, strict=True))
+        factors = [by_place.get(place, 0.0) for place in range(len(columns))]
+        result = context.op(elementwise.Mul, result, context.array(factors))
+    return context.op(shape.Squeeze, result, context.int64([0])) if is_vector else result
+
+
+def tf_idf_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
+    """The dims of the input, whose last one becomes the number of places."""
+    dims, places = types[0].dims, get_ints(node, "ngram_indexes") or []
+    return [None if not dims or not places else (*dims[:-1], max(places) + 1)]
+
+
+TfIdfVectorizer = OperatorSpec(
+    "TfIdfVectorizer", dims=tf_idf_dims, elements=(always(FLOAT),), rewritings=(tf_idf_vectorizer,)
+)
