@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import inspect
-import io
 import os
 import subprocess
 import sys
@@ -359,9 +358,9 @@ def test_models_of_every_package_are_saved(tmp_path: Path) -> None:
     assert not (tmp_path / "wrong.onnx").exists()
 
 
-@pytest.mark.parametrize("given", [io.StringIO("x"), io.BytesIO(b"x"), b"x", None, 3], ids=type)
+@pytest.mark.parametrize("given", [b"x", None, 3], ids=type)
 def test_what_is_no_path_is_told(given: Any, tmp_path: Path) -> None:
-    """An open file, bytes or a number in the place of a path is a TypeError that says what takes them."""
+    """Bytes or a number in the place of a path are a TypeError that says what takes them."""
     model = formats.from_onnx(add_model(weight("a")))
     calls: list[Callable[[], Any]] = [
         lambda: formats.load(given),

@@ -312,7 +312,7 @@ def test_types_are_pinned_of_models_from_rten_only(tiny_model: Path, tmp_path: P
     for source, destination in (("tiny.onnx", "b.onnx"), ("tiny.onnx", "b.rten"), ("a.rten", "b.rten")):
         with pytest.raises(OptionError, match="`pin` is only for models"):
             formats.convert(tmp_path / source, tmp_path / destination, pin={"x": "int64"})
-    with pytest.raises(formats.EncodeError, match="no input or output is called 'z'; there are"):
+    with pytest.raises(formats.EncodeError, match="no input or output is called 'z'; the names are"):
         formats.convert(tmp_path / "a.rten", tmp_path / "b.onnx", pin={"z": "int64"})
 
 

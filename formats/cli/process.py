@@ -33,10 +33,14 @@ STOPPING_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")  # the last is Ct
 def main(program: str) -> None:
     """Run the command `program` as a process."""
     rest_at_exit()
+    out_of_memory = f"{program}: error: there is not enough memory\n".encode()  # made while there is some
     try:
         code = run(program, expanded(sys.argv[1:]))
     except BrokenPipeError:  # nobody reads on
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes what is left of it at the end
+        code = EXIT_FAILURE
+    except MemoryError:  # too little to report it as all other errors are
+        os.write(2, out_of_memory)
         code = EXIT_FAILURE
     raise SystemExit(code)
 

@@ -554,7 +554,7 @@ def test_one_sequence_of_bytes_is_one_key(tmp_path: Path, monkeypatch: pytest.Mo
 def test_other_values_are_no_keys(key: Any) -> None:
     """What is neither text nor bytes is a TypeError that says what a key is."""
     for use in (Key.of, lambda value: ReadOptions(key=value), lambda value: CryptOptions(key=value)):
-        with pytest.raises(TypeError, match=r"must be a text, bytes or a `formats.Key`|a key is a Key, text or bytes"):
+        with pytest.raises(TypeError, match=r"must be text, bytes or a `formats.Key`|a key is a Key, text or bytes"):
             use(key)
 
 

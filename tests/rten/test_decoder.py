@@ -182,7 +182,7 @@ def test_optional_tables():
 
 BROKEN = [
     ([value("x")], {"inputs": (1,)}, "graph.inputs lists node 1 of 1, which is not a value"),
-    ([operator("Abs", (), ())], {"outputs": (0,)}, "graph.outputs lists node 0, which is not a value"),
+    ([operator("Abs", (), ())], {"outputs": (0,)}, "graph.outputs lists node 0 of 1, which is not a value"),
     ([value("x")], {"outputs": (0, 0)}, "graph.outputs lists a value twice"),
     ([value("x")], {"captures": (0,)}, "is 'x', which no outer graph has"),
     ([value("x"), operator("Abs", (2,), ())], {}, "an operator has node 2 among its inputs, which is not a value"),

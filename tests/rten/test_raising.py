@@ -422,7 +422,6 @@ def test_deviations_are_losses(make, op_type, count, attributes, detail):
         ("Cast", 1, {"to": INT32}),
         ("Sign", 1, {}),
         ("ReduceSum", 2, {"noop_with_empty_axes": 1}),
-        ("LSTM", 4, {}),
         ("Slice", 5, {}),
         ("MatMul", 2, {}),
         ("ConvInteger", 2, {"pads": [0, 0]}),

@@ -213,7 +213,7 @@ CASES = {
                                  {"x": F([[1], [-1], [-2]]), "s": F([[1, 3]])}),
     "softmax_of_nothing": ("g (float[3,0] x) => (float[3,0] y) { y = LogSoftmax<axis=0>(x) }",
                            {"x": np.zeros((3, 0), F)}),
-    "indices_between_integers": ("""g (float[5] x) => (float[A,B] y) <float d = {3}, float[2] v = {0, 1}>
+    "indices_that_are_cut_off": ("""g (float[5] x) => (float[A,B] y) <float d = {3}, float[2] v = {0, 1}>
         { y = OneHot(x, d, v) }""", {"x": F([0.5, 2, -0.5, -1, 1.75])}),
     "variance_of_large_numbers": ("g (float[1,1,1,4] x) => (float[A,B,C,D] y) { y = MeanVarianceNormalization(x) }",
                                   {"x": F([1000, 1000.01, 1000.5, 1001]).reshape(1, 1, 1, 4)}),

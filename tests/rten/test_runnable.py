@@ -28,6 +28,7 @@ from formats.tensordata.engine import to_bytes
 from formats.tensordata.source import Literal
 
 RELEASE = "0.27"
+OTHER_TYPES = {"test_onehot_without_axis"}  # RTen needs integers as the depth, which onnxruntime lacks for INT32 values
 EXPECTED = Path(__file__).parent / "runnable_outcomes.json"
 TOLERANCES = {"fp16": 1e-2, "qdq8": 5e-2, "dynq8": 5e-2}
 RANDOM = "test_bernoulli"
@@ -117,6 +118,12 @@ def test_backend_nodes(runner, tmp_path):
     assert json.loads(EXPECTED.read_text()) == outcomes
 
 
+def as_numbers(output, kind):
+    """Return the numbers of an output, of which onnxruntime gives the bits if they are floats of eight bits."""
+    is_small = onnx.TensorProto.DataType.Name(kind).startswith("FLOAT8") and output.dtype == np.uint8
+    return output.view(onnx.helper.tensor_dtype_to_np_dtype(kind)).astype(np.float32) if is_small else output
+
+
 @pytest.mark.parametrize("part", range(4))
 def test_backend_nodes_in_onnxruntime(part):
     """What an operator test of ONNX becomes for RTen gives the same outputs in onnxruntime as the test itself."""
@@ -129,7 +136,13 @@ def test_backend_nodes_in_onnxruntime(part):
             wanted = evaluate_in_onnxruntime(case.model, case.inputs)
         except Exception:
             continue  # which it does not run
+        if case.id in OTHER_TYPES:
+            with pytest.raises(Exception, match="NOT_IMPLEMENTED"):
+                evaluate_in_onnxruntime(data, case.inputs)
+            continue
         outputs = evaluate_in_onnxruntime(data, case.inputs)
+        kinds = [value.type.tensor_type.elem_type for value in onnx.load_from_string(case.model).graph.output]
+        wanted = [as_numbers(*pair) for pair in zip(wanted, kinds, strict=True)]
         assert [""] * len(wanted) == [difference(*pair, 1e-5) for pair in zip(outputs, wanted, strict=True)], case.id
         compared += 1
     assert compared >= 50

@@ -13,13 +13,15 @@ from formats.ir.dtypes import type_name
 from formats.ir.model import Graph, Model
 from formats.ir.walk import graphs
 from formats.registry import Change, Runnable
+from formats.rten.convert.captures import with_reached_names
 from formats.rten.convert.legalize import legalize
 from formats.rten.convert.read_types import READ_AS, element_type, has_unknown_dims, in_read_types
 from formats.rten.convert.refusal import Refusal, RefusalError
 from formats.rten.graph.constants import NEAREST, convert
 from formats.rten.graph.encoder import constants_of
-from formats.rten.graph.names import with_reached_names, without_hiding
+from formats.rten.graph.names import without_hiding
 from formats.rten.graph.uses import find_uses
+from formats.rten.operators import shape
 from formats.rten.target import ONNX_LOADER
 from formats.rten.types import NOT_NUMBERS, PARTLY_HELD
 
@@ -131,5 +133,7 @@ def _changes(model: Model, legalized: Legalized, reached: Collection[str]) -> It
             if not set(node.output).isdisjoint(reached):
                 reason = "RTen runs it while loading the model, but cannot find the values that it captures"
                 operator = node.op_type or ""
-                yield Change(f"{where}.node[{index}]", node.name or "", operator, ("Identity", operator), reason, True)
+                yield Change(
+                    f"{where}.node[{index}]", node.name or "", operator, (shape.Identity.name, operator), reason, True
+                )
     yield from dict.fromkeys(_kept(legalized).changes)

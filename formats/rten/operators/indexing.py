@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from formats.ir.dtypes import FLOAT, INT32, INT64
+from formats.ir.dtypes import INT32, INT64
 from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import find, get_int
-from formats.rten.operators import casting, comparison, elementwise, ranges, shape
+from formats.rten.operators import casting, ranges, shape
 from formats.rten.operators.rewritings import widened
 from formats.rten.operators.rules import always, like_second, normalize, same, unknown
 from formats.rten.operators.spec import Field, FieldKind, OnnxForm, OperatorSpec, Row, Signature, axis_field, of_input
@@ -82,14 +82,10 @@ def one_hot_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims 
 
 
 def one_hot(node: Node, context: Context) -> list[Node] | None:
-    """RTen's OneHot needs integers as indices and depth. An index that is not whole marks no place."""
-    places, depth = context.input(0), context.input(1)
-    if context.is_float(places):
-        is_whole = context.op(comparison.Equal, context.op(elementwise.Floor, places), places)
-        places = context.op(comparison.Where, is_whole, places, context.cast(depth, context.elem_type(places) or FLOAT))
+    """RTen's OneHot needs integers as indices and depth. Others are cut off, as ONNX specifies."""
     inputs = [
         name if context.elem_type(name) in (None, INT32, INT64) else context.op(casting.Cast, name, to=INT64)
-        for name in (places, depth)
+        for name in (context.input(0), context.input(1))
     ]
     return context.changed([*inputs, context.input(2)]) if context.emitted else None
 

@@ -93,7 +93,7 @@ def _root_of_scale(node: Node, context: Context, query: str) -> str:
     width = shape.sizes_of(context, query, 3, 4)
     held = context.scope.ints(width)
     if held and held[0]:
-        return context.scalar(held[0] ** -0.25, like=query)
+        return context.scalar(held[0] ** (-1 / 4), like=query)
     root = context.op(elementwise.Sqrt, context.op(elementwise.Sqrt, context.cast(width, FLOAT)))
     return context.cast(context.op(elementwise.Div, context.array([1.0]), root), context.elem_type(query) or FLOAT)
 

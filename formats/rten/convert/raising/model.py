@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.ir.model import Graph, Model, OperatorSetId
 from formats.ir.walk import nodes
+from formats.rten.convert.captures import with_reached_names
 from formats.rten.convert.context import ValueNames
 from formats.rten.convert.loss_report import Losses
 from formats.rten.convert.raising.graphs import GraphRaiser, Surroundings
 from formats.rten.convert.raising.interface import Interface
 from formats.rten.graph.attributes import get_int
-from formats.rten.graph.names import Names, used_and_read, with_reached_names
+from formats.rten.graph.names import Names, used_and_read
 from formats.rten.operators import SPECS
 
 if TYPE_CHECKING:
