@@ -35,14 +35,19 @@ def dynamic_quantize_linear(node: Node, context: Context) -> list[Node] | None:
     return context.replace(context.op(shape.Reshape, numbers, context.op(shape.Shape, data)), scale, zero)
 
 
+def _told(node: Node, context: Context) -> str:
+    steps = quantization.steps_told(node, context)
+    return f"{steps}; if there are NaNs, RTen and onnxruntime may choose different numbers"
+
+
 DynamicQuantizeLinear = OperatorSpec(
     "DynamicQuantizeLinear",
     Row(1, 3),
     rewritings=(dynamic_quantize_linear,),
     dims=dynamic_quantize_dims,
     elements=(always(UINT8), always(FLOAT), always(UINT8)),
-    deviation=quantization.steps_told,
-    told=quantization.steps_told,
+    deviation=_told,
+    told=_told,
 )
 
 
