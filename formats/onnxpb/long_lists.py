@@ -28,7 +28,8 @@ MATCHED_BYTES = 1 << 16  # with a call: a pattern takes memory for each element
 LONGEST_BYTES = 1 << 8  # no element that is matched is longer, nor are the tag and the size of a packed field
 NUMPY_BYTES = 1 << 18  # of integers take as long to decode as numpy to import
 _INT64 = (64, True)
-_ANY_NUMBER = b"*+" if sys.version_info >= (3, 11) else b"*"  # the former never goes back, and takes two thirds as long
+# The former never goes back, and takes two thirds as long; Python 3.11.0 to 3.11.4 lose their way in it.
+_ANY_NUMBER = b"*+" if sys.version_info >= (3, 11, 5) else b"*"
 _FLOATS = struct.Struct("<" + "xf" * 1024)  # as many as are decoded with a call, each behind its tag
 
 _NUMBERS = {field.name: field.number for field in MESSAGES["AttributeProto"]}
