@@ -251,12 +251,16 @@ class LocalFile(File):
             descriptor, self._descriptor = self._descriptor, None
             if descriptor is not None:
                 os.close(descriptor)
-            if self._mapping is not None:
-                try:
-                    self._mapping.close()
-                except BufferError:  # there are views
-                    return False
-                self._mapping = None
+            return self._end_mapping()
+
+    def _end_mapping(self) -> bool:
+        """End the mapping, if there is one; return false if views of it prevent that. The lock is held."""
+        if self._mapping is not None:
+            try:
+                self._mapping.close()
+            except BufferError:  # there are views
+                return False
+            self._mapping = None
         return True
 
     def close(self) -> None:

@@ -191,13 +191,7 @@ class StreamedFile(LocalFile):
     def let_go(self) -> bool:
         """Whether no view of the file is left; it stays open, because no name leads to it."""
         with self._lock:
-            if self._mapping is not None:
-                try:
-                    self._mapping.close()
-                except BufferError:  # there are views
-                    return False
-                self._mapping = None
-        return True
+            return self._end_mapping()
 
     def __reduce__(self) -> NoReturn:
         raise TensorDataError("a model from a stream cannot go to another process; write it to a file", path=self.path)
