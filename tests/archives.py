@@ -1,7 +1,7 @@
-"""Archives put together field by field, for tests of readers: each breaks a requirement, or just does not.
+"""Archives made by hand, field by field, for tests of readers: each breaks one requirement, or almost breaks it.
 
-The zip structures and the messages are packed here by hand, so that the code under test does not make its own tests.
-`ROWS` and `LARGE_ROWS` become the test vectors, `onnxzip/golden/vectors.json` and `large.json`.
+The zip structures and the messages are packed here by hand, so that the code under test does not write its own test
+data. `ROWS` and `LARGE_ROWS` become the test vectors, `onnxzip/golden/vectors.json` and `large.json`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DATA = bytes(range(8))
 
 @dataclass
 class Member:
-    """One file of a hand-made archive; `local` and `central` change fields, the rest is as it should be."""
+    """One file of a hand-made archive; `local` and `central` change fields, all other fields are correct."""
 
     name: bytes
     data: bytes = b""
@@ -32,8 +32,8 @@ class Member:
     local_extra: bytes = b""
     central_extra: bytes = b""
     comment: bytes = b""
-    gap: bytes = b""  # in front of the local header
-    after: bytes = b""  # behind the payload
+    gap: bytes = b""  # bytes before the local header
+    after: bytes = b""  # bytes after the payload
     hidden: bool = False  # not in the directory
 
     def both(self, **fields: int) -> Member:
@@ -43,7 +43,7 @@ class Member:
         return self
 
     def values(self, extra: bytes) -> dict[str, int]:
-        """Return the right values."""
+        """Return the correct values of the fields."""
         size = len(self.data)
         sizes = {"packed": size, "size": size, "name_length": len(self.name), "extra_length": len(extra)}
         return {"crc": zlib.crc32(self.data), **sizes}
@@ -72,14 +72,14 @@ class Zip:
     end64: dict[str, int] = field(default_factory=dict)
     locator: dict[str, int] = field(default_factory=dict)
     end64_signature: bytes = b"PK\6\6"
-    before: bytes = b""  # the first local header
+    before: bytes = b""  # bytes before the first local header
     before_directory: bytes = b""
     after_directory: bytes = b""
-    after: bytes = b""  # the end record
+    after: bytes = b""  # bytes after the end record
     shift: int = 0  # added to the directory's offset
 
     def but(self, **changes: Any) -> Zip:
-        """Return the archive with other arguments."""
+        """Return the archive with some arguments changed."""
         return replace(self, **changes)
 
     def bytes(self) -> bytes:
@@ -108,7 +108,7 @@ class Zip:
 
 
 def varint(value: int, nbytes: int = 1) -> bytes:
-    """Return a varint, in at least so many bytes."""
+    """Return a varint that has at least this many bytes."""
     output = bytearray()
     value &= (1 << 64) - 1
     while value >= 0x80 or len(output) < nbytes - 1:
@@ -168,7 +168,7 @@ def tensor(
 
 
 TENSOR = tensor()
-OWN = tensor(places=b"", data_location=b"", more=message(9, bytes(8)))  # has its data itself
+OWN = tensor(places=b"", data_location=b"", more=message(9, bytes(8)))  # the tensor contains its data
 
 
 def of_graph(*parts: bytes) -> bytes:
@@ -225,10 +225,10 @@ BIG = 5 << 30
 
 
 class Row(NamedTuple):
-    """A requirement, an archive that breaks it, why our reader refuses that, and one like it that breaks none.
+    """A requirement, an archive that breaks it, the reason that our reader gives, and a similar archive that is valid.
 
-    Either archive may be missing. `breaks` is the requirement that the refused one breaks, where the other is but about
-    what counts. Where `is_model` is not so, the graph in the archive that is taken is no model of ONNX.
+    Either archive may be missing. `breaks` is the requirement that the refused archive breaks, if it is not
+    `requirement`. If `is_model` is false, the graph in the valid archive is not a valid ONNX model.
     """
 
     requirement: str
@@ -246,7 +246,7 @@ def bytes_of(archive: Zip | bytes) -> bytes:
 
 
 def one(**changes: Any) -> Zip:
-    """Return an archive whose entry `w` has other fields, in both places."""
+    """Return an archive whose entry `w` has other fields in the local header and in the directory."""
     return Zip([weight().both(**changes), proto()])
 
 
@@ -317,7 +317,7 @@ ENTRIES: list[Row] = [
             ("method", "method", 8, PLAIN),
             ("time", "time", 1, one(time=1)),
             ("date", "date", 34, one(date=34)),
-            ("crc32", "crc", 1, one(crc=1)),  # a wrong checksum is not looked at here
+            ("crc32", "crc", 1, one(crc=1)),  # this test does not check the checksum
             ("compressed_size", "packed", 7, PLAIN),
             ("size", "size", 9, PLAIN),
             ("name_length", "name_length", 0, PLAIN),
@@ -511,7 +511,7 @@ THE_END: list[Row] = [
 
 
 def nested(depth: int, *parts: bytes) -> bytes:
-    """Return a ModelProto with a graph at that depth, 1 more than a multiple of 3, which has these fields."""
+    """Return a ModelProto with a graph at this depth (one more than a multiple of 3) that has these fields."""
     graph = b"".join(parts)
     for _ in range(depth // 3):
         graph = message(1, message(5, message(6, graph)))  # node, attribute, g
@@ -524,7 +524,7 @@ def attribute(*parts: bytes) -> bytes:
 
 
 def groups(depth: int) -> bytes:
-    """Return groups in groups."""
+    """Return groups inside groups."""
     return depth * tag(99, 3) + depth * tag(99, 4)
 
 
@@ -910,19 +910,19 @@ TYPES = {  # the bits of an element
 
 
 def typed(data_type: int, more: int = 0) -> Zip:
-    """Return an archive with a tensor of three elements of a type, in an entry with `more` bytes than it needs."""
+    """Return an archive with a tensor of three elements of a type, in an entry with `more` extra bytes."""
     nbytes = (3 * TYPES[data_type] + 7) // 8
     place = external(location="w", length=str(nbytes + more))
     return of(tensor(dims=(3,), data_type=data_type, places=place), data=bytes(nbytes + more))
 
 
 def sized(dims: tuple[int, ...], nbytes: int, data_type: int = 2) -> Zip:
-    """Return an archive with a tensor of these dims in an entry of that size."""
+    """Return an archive with a tensor of these dims in an entry of this size."""
     return of(tensor(dims=dims, data_type=data_type, places=external(location="w")), data=bytes(nbytes))
 
 
 def placed(*entries: tuple[str | None, str | None]) -> Zip:
-    """Return an archive with a tensor with these entries of external data."""
+    """Return an archive with a tensor that has these entries of external data."""
     encoded = [[None if text is None else text.encode() for text in pair] for pair in entries]
     return of(tensor(places=b"".join(entry(key, value) for key, value in encoded)))
 
@@ -1084,17 +1084,17 @@ TENSORS: list[Row] = [
 ROWS = [*THE_FILE, *ENTRIES, *NAMES, *THE_END, *THE_GRAPH, *TENSORS]
 
 
-# Archives that are too large to be written out
+# Archives that are too large to store
 
 LETTERS = 4
 MANY = MAX_16
 
 
 class Part(NamedTuple):
-    """A part of a large archive: bytes, as many zeros, or parts that come `count` times.
+    """A part of a large archive: bytes, a number of zeros, or parts that are repeated `count` times.
 
-    Of these, the one with `letters` is another word of so many letters each time, from "aaaa" on, and that with `start`
-    and `step` 4 bytes with a number that grows.
+    A repeated part with `letters` is a different word of this many letters each time, starting with "aaaa". One with
+    `start` and `step` is a number of 4 bytes that grows.
     """
 
     data: bytes = b""
@@ -1106,7 +1106,7 @@ class Part(NamedTuple):
     step: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """Return the part as the file of vectors has it."""
+        """Return the part in the form of the file of vectors."""
         if self.count:
             return {"count": self.count, "of": [part.to_json() for part in self.parts]}
         if self.zeros:
@@ -1117,13 +1117,13 @@ class Part(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """The size of what `made` returns, or of the zeros."""
+        """The size of the result of `made`, or of the zeros."""
         if self.count:
             return self.count * sum(part.nbytes for part in self.parts)
         return self.zeros or self.letters or (4 if self.step else len(self.data))
 
     def made(self, index: int = 0) -> bytes:
-        """Return the bytes; `index` is that of the time."""
+        """Return the bytes; `index` counts the repetitions."""
         if self.count:
             return b"".join(part.made(number) for number in range(self.count) for part in self.parts)
         if self.letters:
@@ -1133,7 +1133,7 @@ class Part(NamedTuple):
 
 
 def end_records(count: int, directory_nbytes: int, file_offset: int, with_zip64: bool, **end: int) -> bytes:
-    """Return what is behind a directory of that size at that offset."""
+    """Return what follows a directory of this size at this offset."""
     full = {"on_disk": count, "entries": count, "size": directory_nbytes, "offset": file_offset}
     limits = {"on_disk": MAX_16, "entries": MAX_16, "size": MAX_32, "offset": MAX_32}
     data = b""
@@ -1145,7 +1145,7 @@ def end_records(count: int, directory_nbytes: int, file_offset: int, with_zip64:
 
 
 def many(count: int, with_zip64: bool, **end: int) -> list[Part]:
-    """Return an archive with that many entries, all empty except for the last."""
+    """Return an archive with this many entries, all empty except the last."""
     empty = Member(b"aaaa")
     head, tail = empty.local_bytes().split(empty.name)
     central, rest = empty.central_bytes(0).split(empty.name)
@@ -1183,7 +1183,7 @@ def large(
     fields: dict[str, int] | None = None,
     end: dict[str, int] | None = None,
 ) -> list[Part]:
-    """Return an archive with an entry of so many zeros, its extra fields, and that of the graph in the directory."""
+    """Return an archive with an entry of this many zeros, its extra fields, and those of the graph's entry."""
     size = min(nbytes, MAX_32)
     changed = {"size": size, "packed": size} | (fields or {})
     first = Member(b"w", local_extra=local, central_extra=central).both(**changed)
@@ -1199,7 +1199,7 @@ def large(
 
 
 class LargeRow(NamedTuple):
-    """As `Row`, of archives in parts."""
+    """Like `Row`, for archives that consist of parts."""
 
     requirement: str
     name: str

@@ -1,4 +1,4 @@
-"""The commands, run in the process of the tests."""
+"""Runs the commands in the process of the tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from formats.cli import process
 
 
 class Done(NamedTuple):
-    """What a command returned and said."""
+    """The exit code and the output of a command."""
 
     exit_code: int
     stdout: str
@@ -19,12 +19,12 @@ class Done(NamedTuple):
 
     @property
     def output(self) -> str:
-        """Both together."""
+        """The text of stdout and stderr together."""
         return self.stdout + self.stderr
 
 
 def run(program: str, *arguments: str | Path) -> Done:
-    """What `program` returns and says, with these arguments."""
+    """Run `program` with these arguments; return its exit code and output."""
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     with redirect_stdout(out), redirect_stderr(err):
         code = process.run(program, [*map(str, arguments)])

@@ -1,4 +1,4 @@
-"""What the tests share: models to read, the releases of RTen that run them, and the command as a process."""
+"""Shared parts of the tests: models to read, the releases of RTen that run them, and the command as a process."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ ROOT = Path(__file__).parents[1]
 SHARED_MODELS = sorted((ROOT.parent / "shared" / "models").glob("*.onnx"))
 
 
-settings.register_profile("CI", derandomize=True)  # what passes here passes there; elsewhere, examples are new ones
+settings.register_profile("CI", derandomize=True)  # CI always uses the same examples; elsewhere, each run has new ones
 if os.environ.get("CI"):
     settings.load_profile("CI")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Servers and clusters leave threads running, which no test of threads and processes must see: they come last."""
+    """Put tests of servers and clusters last: they leave threads running, which would disturb tests of threads."""
     items.sort(key=lambda item: item.path.parent.name == "remote" or item.path.name == "test_clusters.py")
 
 
@@ -59,7 +59,7 @@ def runtimes() -> Iterator[dict[str, Runner]]:
 
 @pytest.fixture
 def shared_models() -> list[Path]:
-    """The models that real exporters wrote."""
+    """The models that were written by real exporters."""
     if not SHARED_MODELS:
         pytest.skip("../shared/models is not there")
     return SHARED_MODELS
@@ -91,7 +91,7 @@ def tiny_model(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs Python with arguments in the test's folder, where `formats` can be imported."""
+    """Return a function that runs Python in the test's folder, where `formats` can be imported."""
 
     def run(*arguments: str | os.PathLike[str], **settings: Any) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80", **settings.pop("env", {})}
@@ -112,7 +112,7 @@ def python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 
 @pytest.fixture
 def command(python: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[..., Any]:
-    """Runs `convert` with arguments in the test's folder."""
+    """Return a function that runs `convert` in the test's folder."""
 
     def run(*arguments: str | os.PathLike[str], **settings: Any) -> subprocess.CompletedProcess[str]:
         return python("-c", "from formats.cli import convert; convert()", *arguments, **settings)

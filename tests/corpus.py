@@ -1,4 +1,4 @@
-"""Models that others made: the test models that come with the installed `onnx` package.
+"""Models made by others: the test models in the installed `onnx` package.
 
 Nothing here imports `onnx` before a function is called, and each function does its work once per process.
 """
@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 
 class BackendCase(NamedTuple):
-    """A model of one node with the values that go in and must come out.
+    """A model of one node with its inputs and expected outputs.
 
-    Values are by name, in the order of the graph's inputs and outputs: an array, for sequences a list of arrays,
-    for an empty optional None. Types that numpy lacks have those of ml_dtypes.
+    Values are listed by name, in the order of the graph's inputs and outputs. A value is an array, a list of arrays for
+    a sequence, or None for an empty optional. Types that numpy lacks use ml_dtypes.
     """
 
     id: str
@@ -30,8 +30,8 @@ class BackendCase(NamedTuple):
 def backend_cases() -> list[BackendCase]:
     """Return the operator tests of `onnx`, about 1,900, sorted by id.
 
-    The first call takes several seconds, most of them in the package's reference pooling. Random inputs are the same
-    in every process.
+    The first call takes several seconds, mostly in the package's reference implementation of pooling. Random inputs are
+    the same in every process.
     """
     import numpy as np
 
@@ -50,7 +50,7 @@ def backend_cases() -> list[BackendCase]:
 
 @functools.cache
 def backend_files() -> list[tuple[str, Path]]:
-    """Return the .onnx files that come with `onnx`, sorted, each with its folder's path below the data as id.
+    """Return the .onnx files of the `onnx` package, sorted; the id of each is its folder's path below the data.
 
     They were written by PyTorch and by many versions of `onnx`, in IR versions 3 to 7.
     """
@@ -73,7 +73,7 @@ def _backend_case(case: Any) -> BackendCase:
 
 
 def _value(given: Any) -> Any:
-    """Return what a case holds as an array, a list of arrays or None."""
+    """Return a value of a case as an array, a list of arrays or None."""
     import numpy as np
     from onnx import TensorProto, numpy_helper
 

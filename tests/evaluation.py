@@ -1,4 +1,4 @@
-"""Runs ONNX models as others run them, with inputs in whatever types these want."""
+"""Runs ONNX models in programs by others, with inputs in the types that these need."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import ml_dtypes  # noqa: F401 - gives numpy the names of the types that it lack
 import numpy as np
 
 INT32 = np.iinfo(np.int32)
-# How far numbers may be off that were rounded to a half type somewhere, relative to the largest.
+# How far numbers may differ that were rounded to a half-precision type somewhere, relative to the largest.
 TYPE_TOLERANCES = {"float16": 2e-3, "bfloat16": 2e-2}
 
 
 def evaluate(data: bytes, inputs: Mapping[str, Any]) -> list[Any]:
-    """Return the outputs of onnxruntime, or of ONNX's reference where onnxruntime has no kernel.
+    """Return the outputs of onnxruntime, or of ONNX's reference implementation if onnxruntime has no kernel.
 
-    An input is an array or, for a sequence, a list of arrays; they are converted to the types that the model declares.
+    An input is an array, or a list of arrays for a sequence; it is converted to the type that the model declares.
     """
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
@@ -26,7 +26,7 @@ def evaluate(data: bytes, inputs: Mapping[str, Any]) -> list[Any]:
     except state.NotImplemented:
         pass
     except state.Fail as error:
-        if "ConvInteger" not in str(error):  # whose kernel does not take a zero point for each channel
+        if "ConvInteger" not in str(error):  # its kernel does not accept a zero point for each channel
             raise
     import onnx
     from onnx.reference import ReferenceEvaluator
@@ -35,7 +35,7 @@ def evaluate(data: bytes, inputs: Mapping[str, Any]) -> list[Any]:
 
 
 def evaluate_in_onnxruntime(data: bytes, inputs: Mapping[str, Any]) -> list[Any]:
-    """Return the outputs of onnxruntime, of inputs as for `evaluate`; whatever it raises is raised."""
+    """Return the outputs of onnxruntime for inputs as in `evaluate`; raise whatever it raises."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -45,11 +45,11 @@ def evaluate_in_onnxruntime(data: bytes, inputs: Mapping[str, Any]) -> list[Any]
 
 
 def held(value: Any) -> Any:
-    """Return an array, or a list of arrays, in the types in which RTen holds the elements."""
+    """Return an array, or a list of arrays, with elements in the types that RTen uses."""
     if isinstance(value, list):
         return [held(element) for element in value]
     array = np.asarray(value)
-    if array.dtype.isbuiltin == 2:  # one of ml_dtypes
+    if array.dtype.isbuiltin == 2:  # a type of ml_dtypes
         return array.astype({"int": np.int8, "uin": np.uint8}.get(array.dtype.name[:3], np.float32))
     if array.dtype in (np.int16, np.uint16, np.uint32, np.uint64, np.int64):
         return array.clip(INT32.min if array.dtype.kind == "i" else 0, INT32.max).astype(np.int32)
@@ -57,7 +57,7 @@ def held(value: Any) -> Any:
 
 
 def _given(data: bytes, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs of a model in the types that it declares."""
+    """Return the inputs of a model in the types that it declares."""
     return {name: _converted(inputs[name], dtype) for name, dtype in _input_types(data)}
 
 
@@ -83,9 +83,9 @@ def _converted(value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def difference(got: Any, wanted: Any, tolerance: float) -> str:
-    """Return in words how two outputs differ in shape or value, "" if they agree, whatever their types.
+    """Say how two outputs differ in shape or value, whatever their types; "" if they agree.
 
-    The tolerance is of the largest magnitude; integers must be equal, as far as 32 bits hold them.
+    The tolerance is relative to the largest magnitude; integers must be equal, up to the range of 32 bits.
     """
     if isinstance(wanted, Sequence) and not isinstance(wanted, str):
         if not isinstance(got, list) or len(got) != len(wanted):

@@ -1,4 +1,4 @@
-"""What tests of many conversions share: models, what a manifest says, and where processes find the package."""
+"""Shared parts of tests of many conversions: models, lines of a manifest, and where processes find the package."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import formats
 
 
 def save(path: Path, seed: int = 0, size: int = 2000) -> Path:
-    """A model of one weight."""
+    """Save a model of one weight."""
     array = np.random.default_rng(seed).standard_normal(size).astype("float32")
     graph = formats.Graph(name=f"g{seed}", initializer=[formats.from_numpy(array, "w")])
     model = formats.Model(ir_version=8, opset_import=[formats.OperatorSetId("", 17)], graph=graph)
@@ -23,15 +23,15 @@ def save(path: Path, seed: int = 0, size: int = 2000) -> Path:
 
 
 def lines(manifest: Path) -> list[dict[str, Any]]:
-    """What a manifest says."""
+    """Return the lines of a manifest."""
     return [json.loads(line) for line in manifest.read_text("utf-8").splitlines()]
 
 
 def sha256(path: Path) -> str:
-    """The digest of a file, by hashlib."""
+    """Return the digest of a file, by hashlib."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def environment() -> dict[str, str]:
-    """Where `formats` is found."""
+    """Return the environment in which processes find `formats`."""
     return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}

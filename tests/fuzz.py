@@ -1,10 +1,11 @@
-"""Gives the readers what nobody should have written, and looks what comes out: a model or a `FormatError`, and soon.
+"""Gives damaged and strange input to the readers, which must quickly return a model or raise a `FormatError`.
 
-`python tests/fuzz.py [FORMAT ...] [--seconds N] [--seed S]` spends N seconds on each format. An input is changed in its
-structure (fields, tables, tokens), in its bytes (numbers, lengths and offsets set to extremes, pieces cut out, doubled
-or taken from other inputs), or both. Number, seed and format make an input: the same anywhere, in any order.
+`python tests/fuzz.py [FORMAT ...] [--seconds N] [--seed S]` spends N seconds on each format. It changes the structure
+of an input (fields, tables, tokens), its bytes (numbers, lengths and offsets set to extremes; pieces removed, doubled
+or taken from other inputs), or both. Number, seed and format determine an input: it is the same on every machine and in
+any order.
 
-What fails is kept in a folder, and `python tests/fuzz.py FORMAT --input FILE` tries it again.
+An input that fails is kept in a folder, and `python tests/fuzz.py FORMAT --input FILE` tries it again.
 """
 
 from __future__ import annotations
@@ -53,9 +54,9 @@ from formats.rten.file.schema import UNIONS
 from formats.rten.operators.spec import RTEN_DOMAIN
 from formats.tensordata.source import Literal
 
-MAX_SECONDS = 1.0  # of the processor, for one input
-MAX_RESIDENT_KIB = 256 << 10  # more of memory, for one input
-MAX_MEMORY_BYTES = 512 << 20  # of addresses, beyond what the imports take
+MAX_SECONDS = 1.0  # of processor time, for one input
+MAX_RESIDENT_KIB = 256 << 10  # of additional memory, for one input
+MAX_MEMORY_BYTES = 512 << 20  # of address space, beyond what the imports need
 EXTREMES = (0, 1, 2, 3, 5, 7, 8, 16, 63, 64, 127, 128, 255, 256, 1 << 15, (1 << 16) - 1, 1 << 16)
 EXTREMES += tuple(
     sign * (1 << power) + more for power in (31, 32, 62, 63, 64) for sign in (1, -1) for more in (-1, 0, 1)
@@ -70,7 +71,7 @@ KEY = Key(b"fuzz")
 
 
 class Target(NamedTuple):
-    """A way to read, and what is read that way."""
+    """A way to read, and the inputs for it."""
 
     seeds: Callable[[], Sequence[bytes]]
     change: Callable[[random.Random, Sequence[bytes]], bytes]
@@ -82,7 +83,7 @@ class Target(NamedTuple):
 
 @functools.cache
 def messages() -> tuple[onnx.ModelProto, ...]:
-    """Small models with, between them, most that a model can have."""
+    """Return small models that together have most features of a model."""
     many = parse_model(
         """<ir_version: 10, opset_import: ["": 21, "local": 1, "com.microsoft": 1], producer_name: "fuzz",
             metadata_props: ["license": "free", "k": "v"], doc_string: "text">
@@ -113,7 +114,7 @@ def messages() -> tuple[onnx.ModelProto, ...]:
 
 @functools.cache
 def small_messages() -> tuple[onnx.ModelProto, ...]:
-    """Those of the models that are not long as text, and parts of the others."""
+    """Return the models that are short as text, and parts of the others."""
     many, *others = messages()
     parts = []
     for half in (0, 1):
@@ -127,7 +128,7 @@ def small_messages() -> tuple[onnx.ModelProto, ...]:
 
 @functools.cache
 def external_messages() -> tuple[onnx.ModelProto, ...]:
-    """The models with their tensors in `m.data`, 4 KiB of which are there, or in `sub/w`."""
+    """Return the models with their tensors in `m.data`, of which only 4 KiB exist, or in `sub/w`."""
     result = []
     for message, location in zip(messages(), itertools.cycle(("m.data", "sub/w", "./m.data"))):
         moved = onnx.ModelProto.FromString(message.SerializeToString())
@@ -143,34 +144,34 @@ def external_messages() -> tuple[onnx.ModelProto, ...]:
 
 
 def binary() -> list[bytes]:
-    """The models as protobuf."""
+    """Return the models as protobuf."""
     return [message.SerializeToString() for message in messages()]
 
 
 def dumped(format_name: str, **options: Any) -> list[bytes]:
-    """The models in another format, if it can hold them."""
+    """Return the models in another format, if it supports them."""
     result = []
     for data in binary():
         try:
             result.append(formats.dumps(formats.loads(data), format_name, **options))
-        except RefusalError:  # RTen has no strings
+        except RefusalError:  # RTen has no string tensors
             pass
     return result
 
 
 def encrypted() -> list[bytes]:
-    """The models in each of the ways to encrypt."""
+    """Return the models encrypted in each possible way."""
     return [data for variant in (1, 2, 3) for data in dumped("onnxc", key=KEY, encryption=variant)]
 
 
 def archives() -> list[bytes]:
-    """The models as archives, also with the records for large ones."""
+    """Return the models as archives, also with the records that large archives need."""
     plain = dumped("onnxz", size_threshold=8) + dumped("onnxz", size_threshold=8, dedup=True)
     return [*plain, *map(enlarged, plain[:3])]
 
 
 def enlarged(archive: bytes) -> bytes:
-    """The archive with the end records of one that is too large for the short ones."""
+    """Return the archive with the end records of an archive that is too large for the short ones."""
     end = archive.rindex(b"PK\5\6")
     on_disk, entries, size, offset = struct.unpack_from("<2H2I", archive, end + 8)
     end64 = b"PK\6\6" + struct.pack("<Q2H2I4Q", 44, 45, 45, 0, 0, on_disk, entries, size, offset)
@@ -180,7 +181,7 @@ def enlarged(archive: bytes) -> bytes:
 
 
 def foreign_archives() -> list[bytes]:
-    """Archives as other programs make them of an unpacked model."""
+    """Return archives as other programs make them from an unpacked model."""
     result = [*archives()]
     for data in archives()[:4]:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -198,7 +199,7 @@ def foreign_archives() -> list[bytes]:
 
 
 def golden(version: int) -> list[bytes]:
-    """Files of rten-convert and of ours of a version."""
+    """Return files of one version, made by rten-convert and by us."""
     theirs = [path.read_bytes() for path in sorted(rten_golden.GOLDEN.glob(f"0.*/*.v{version}.rten"))]
     return theirs + dumped("rten", rten_version=version)
 
@@ -222,7 +223,7 @@ def changed_message(rng: random.Random, message: Any) -> None:
     field = rng.choice(message.DESCRIPTOR.fields) if rng.random() < 0.5 or not present else rng.choice(present)[0]
     try:
         _change_field(rng, message, field)
-    except (ValueError, TypeError):  # a number too large for its field
+    except (ValueError, TypeError):  # a number that is too large for its field
         message.ClearField(field.name)
 
 
@@ -264,7 +265,7 @@ def _scalar(rng: random.Random, field: Any) -> Any:
 
 @functools.cache
 def pools() -> dict[str, list[Any]]:
-    """All messages in the seeds by their type, and all names in them."""
+    """Return all messages in the seeds by their type, and all names in them."""
     found: dict[str, list[Any]] = {"names": []}
 
     def visit(message: Any) -> None:
@@ -283,7 +284,7 @@ def pools() -> dict[str, list[Any]]:
 
 
 def new_message(rng: random.Random, seeds: Sequence[onnx.ModelProto]) -> onnx.ModelProto:
-    """One of the models with some fields changed."""
+    """Return one of the models with some fields changed."""
     message = onnx.ModelProto()
     message.CopyFrom(rng.choice(seeds))
     for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
@@ -292,7 +293,7 @@ def new_message(rng: random.Random, seeds: Sequence[onnx.ModelProto]) -> onnx.Mo
 
 
 def changed_value(rng: random.Random, value: Any) -> Any:
-    """A copy of what a FlatBuffer holds, changed somewhere."""
+    """Return a copy of the content of a FlatBuffer with a change somewhere."""
     here = rng.random() < 0.15
     if isinstance(value, dict):
         if not value:
@@ -317,7 +318,7 @@ def changed_value(rng: random.Random, value: Any) -> Any:
 
 @functools.cache
 def tables(version: int) -> list[tuple[fbs.Table, bytes]]:
-    """What the .rten seeds of a version hold, and their tensor sections."""
+    """Return the content of the .rten seeds of a version, and their tensor sections."""
     result = []
     for data in golden(version):
         model, tensors = data, b""
@@ -330,7 +331,7 @@ def tables(version: int) -> list[tuple[fbs.Table, bytes]]:
 
 
 def _with_bytes(value: Any, buffer: bytes) -> Any:
-    """What was read from a buffer, with the elements of constants in it."""
+    """Return what was read from a buffer, with the elements of the constants included."""
     if isinstance(value, fbs.Span):
         return buffer[value.offset :][: value.nbytes]
     if isinstance(value, dict):
@@ -341,7 +342,7 @@ def _with_bytes(value: Any, buffer: bytes) -> Any:
 
 
 def new_rten(rng: random.Random, version: int) -> bytes:
-    """One of the files with some values changed."""
+    """Return one of the files with some values changed."""
     table, tensors = rng.choice(tables(version))
     for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
         table = changed_value(rng, table)
@@ -353,7 +354,7 @@ def new_rten(rng: random.Random, version: int) -> bytes:
 
 
 def with_model(archive: bytes, model: bytes) -> bytes:
-    """The archive with another graph as its last member, sizes and checksum right."""
+    """Return the archive with another graph as its last member; sizes and checksum are right."""
     end = archive.rindex(b"PK\5\6")
     central = archive.rindex(b"PK\1\2", 0, end)
     directory = struct.unpack_from("<I", archive, end + 16)[0]
@@ -373,7 +374,7 @@ def with_model(archive: bytes, model: bytes) -> bytes:
 
 
 def changed_bytes(rng: random.Random, data: bytes, others: Sequence[bytes]) -> bytes:
-    """The data with some places changed."""
+    """Return the data with some places changed."""
     buffer = bytearray(data)
     for _ in range(rng.choice((1, 1, 2, 4))):
         if not buffer:
@@ -429,7 +430,7 @@ _EDITS = (_set_byte, _set_byte, _set_number, _set_number, _set_varint, _cut, _re
 
 
 def changed_text(rng: random.Random, data: bytes, others: Sequence[bytes]) -> bytes:
-    """The text with some tokens changed."""
+    """Return the text with some tokens changed."""
     tokens = re.findall(r'\w+|"|\s+|.', data.decode(), re.DOTALL)
     for _ in range(rng.choice((1, 1, 2, 4))):
         if not tokens:
@@ -452,7 +453,7 @@ def changed_text(rng: random.Random, data: bytes, others: Sequence[bytes]) -> by
 
 
 def bytes_or(structured: Callable[[random.Random], bytes]) -> Callable[[random.Random, Sequence[bytes]], bytes]:
-    """What changes bytes of a seed, or makes an input with changes in its structure, or both."""
+    """Return a function that changes bytes of a seed, makes an input with a changed structure, or does both."""
 
     def change(rng: random.Random, seeds: Sequence[bytes]) -> bytes:
         kind = rng.random()
@@ -460,7 +461,7 @@ def bytes_or(structured: Callable[[random.Random], bytes]) -> Callable[[random.R
             return changed_bytes(rng, rng.choice(seeds), seeds)
         try:
             data = structured(rng)
-        except Exception:  # not every change leaves something that can be serialised
+        except Exception:  # not every changed model can be serialised
             return changed_bytes(rng, rng.choice(seeds), seeds)
         return data if kind < 0.9 else changed_bytes(rng, data, seeds)
 
@@ -468,7 +469,7 @@ def bytes_or(structured: Callable[[random.Random], bytes]) -> Callable[[random.R
 
 
 def text_or(printed: Callable[[onnx.ModelProto], str]) -> Callable[[random.Random, Sequence[bytes]], bytes]:
-    """What changes tokens of a seed, or prints a model with changes in its structure."""
+    """Return a function that changes tokens of a seed, or prints a model with a changed structure."""
 
     def change(rng: random.Random, seeds: Sequence[bytes]) -> bytes:
         if rng.random() < 0.7:
@@ -490,7 +491,7 @@ WRITTEN: Sequence[tuple[str, dict[str, Any]]] = (
 
 
 def exercise(model: Model, number: int) -> None:
-    """Look at every weight, and every few inputs write the model in one of the formats."""
+    """Read every weight, and for every few inputs write the model in one of the formats."""
     for _, tensor in walk.tensors(model):
         try:
             tensor.numpy()
@@ -499,13 +500,13 @@ def exercise(model: Model, number: int) -> None:
     turn, now = divmod(number, 8)
     if now == 0:
         target, options = WRITTEN[turn % len(WRITTEN)]
-        if any(entry.domain == RTEN_DOMAIN for entry in model.opset_import):  # of which it makes nothing exact
+        if any(entry.domain == RTEN_DOMAIN for entry in model.opset_import):  # which changes the results
             options = {name: value for name, value in options.items() if name != "exact"}
         formats.dumps(model, target, threads=1, **options)
 
 
 def use_bytes(format_name: str) -> Callable[[bytes, int], None]:
-    """What reads bytes in a format; every few inputs, also as a file that is verified and inspected."""
+    """Return a function that reads bytes in a format, and sometimes verifies and inspects them as a file."""
     reading: dict[str, Any] = {"key": KEY, "allow_encryption": 1} if format_name == "onnxc" else {}
 
     def use(data: bytes, number: int) -> None:
@@ -525,7 +526,7 @@ def use_lenient(data: bytes, number: int) -> None:
 
 @functools.cache
 def folder() -> Path:
-    """A folder with data files for external tensors, which goes with the process."""
+    """A folder with data files for external tensors, which is removed when the process ends."""
     made = tempfile.TemporaryDirectory(prefix="fuzz-")
     atexit.register(made.cleanup)
     Path(made.name, "sub").mkdir()
@@ -535,7 +536,7 @@ def folder() -> Path:
 
 
 def use_file(data: bytes, number: int, format_name: str | None = None) -> None:
-    """Read a file, whatever it is; every few inputs, verify and inspect it as well."""
+    """Read a file of any format; every few inputs, verify and inspect it as well."""
     path = folder() / "m"
     path.write_bytes(data)
     if number % 8 == 1:
@@ -545,27 +546,27 @@ def use_file(data: bytes, number: int, format_name: str | None = None) -> None:
 
 
 def text_of(message: onnx.ModelProto) -> str:
-    """The model in protobuf's text format."""
+    """Return the model in protobuf's text format."""
     return text_format.MessageToString(message)
 
 
 def json_of(message: onnx.ModelProto) -> str:
-    """The model in protobuf's JSON."""
+    """Return the model in protobuf's JSON."""
     return json_format.MessageToJson(message, indent=1)
 
 
 def new_binary(rng: random.Random) -> bytes:
-    """A changed model as protobuf."""
+    """Return a changed model as protobuf."""
     return new_message(rng, messages()).SerializeToString()
 
 
 def new_external(rng: random.Random) -> bytes:
-    """A changed model with data files as protobuf."""
+    """Return a changed model with data files as protobuf."""
     return new_message(rng, external_messages()).SerializeToString()
 
 
 def new_archive(rng: random.Random) -> bytes:
-    """An archive with a changed graph, which no longer fits the members, or with one that does not mention them."""
+    """Return an archive with a changed graph that no longer fits the members, or that does not use them."""
     archive = rng.choice(TARGETS["onnxz"].seeds())
     with zipfile.ZipFile(io.BytesIO(archive)) as opened:
         message = onnx.ModelProto.FromString(opened.read(opened.namelist()[-1]))
@@ -573,13 +574,13 @@ def new_archive(rng: random.Random) -> bytes:
 
 
 def new_encrypted(rng: random.Random) -> bytes:
-    """A changed model, encrypted."""
+    """Return a changed model, encrypted."""
     model = formats.loads(new_binary(rng))
     return formats.dumps(model, "onnxc", key=KEY, encryption=rng.choice((1, 2, 3)), threads=1)
 
 
 def external_seeds() -> list[bytes]:
-    """The models with data files as protobuf."""
+    """Return the models with data files as protobuf."""
     return [message.SerializeToString() for message in external_messages()]
 
 
@@ -612,9 +613,9 @@ TARGETS = {
 
 
 def failure(target: Target, data: bytes, number: int) -> str:
-    """What is wrong with how a target takes an input, "" for nothing."""
+    """Return what is wrong with a target's answer to an input, or ""."""
     started, peak = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    windows = patch.multiple(decoder, WHOLE_BYTES=0, WINDOW_BYTES=64)  # as of a large file
+    windows = patch.multiple(decoder, WHOLE_BYTES=0, WINDOW_BYTES=64)  # as for a large file
     try:
         with nullcontext() if number % 3 else windows:
             target.use(data, number)
@@ -633,7 +634,7 @@ def failure(target: Target, data: bytes, number: int) -> str:
 
 
 def inputs(name: str, seed: int) -> Iterator[bytes]:
-    """The inputs for a target, the seeds first."""
+    """Yield the inputs for a target, the seeds first."""
     target = TARGETS[name]
     seeds = target.seeds()
     yield from seeds
@@ -642,7 +643,7 @@ def inputs(name: str, seed: int) -> Iterator[bytes]:
 
 
 def run(name: str, seconds: float, seed: int, keep: Path) -> tuple[int, int]:
-    """How many inputs a target got in the time, and how many different failures there were; these are in `keep`."""
+    """Return the number of inputs that a target got, and of different failures, which are put in `keep`."""
     known: set[str] = set()
     end = time.monotonic() + seconds
     for number, data in enumerate(inputs(name, seed)):
@@ -660,14 +661,14 @@ def run(name: str, seconds: float, seed: int, keep: Path) -> tuple[int, int]:
 
 
 def limit_memory() -> None:
-    """Allow the process little more memory than it has."""
+    """Limit the process to little more memory than it has now."""
     pages = int(Path("/proc/self/statm").read_text().split()[0]) if Path("/proc/self/statm").exists() else 1 << 18
     limit = pages * resource.getpagesize() + MAX_MEMORY_BYTES
     resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 
 def main() -> int:
-    """Whether anything failed."""
+    """Run the targets; return whether anything failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("formats", nargs="*", metavar="FORMAT", help=", ".join(TARGETS))
     parser.add_argument("--seconds", type=float, default=10, help="for each format")

@@ -1,4 +1,4 @@
-"""Facts about parsing: what is plain is understood as typer would, from the one table of rows."""
+"""Tests of parsing: an ordinary command line means the same to our parser and to typer; both use one table of rows."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def table(verb: Verb) -> dict[str, tuple[Row, Flag]]:
 
 
 def by_typer(verb: Verb, texts: list[str]) -> Typed | None:
-    """How typer understands the texts, or nothing if it does not."""
+    """Return how typer understands the texts, or nothing if it refuses them."""
     found: list[Request] = []
     try:
         typer_commands.run("convert", texts, [verb], lambda _, request: found.append(request), lambda: None)
@@ -57,7 +57,7 @@ def by_typer(verb: Verb, texts: list[str]) -> Typed | None:
 
 
 def meaning(verb: Verb, typed: Typed | None) -> Any:
-    """What was understood, whichever name of a flag was used, and in whichever order flags came."""
+    """Return what was understood, independent of the order of flags and of which name of a flag was used."""
     if typed is None:
         return None
     names: dict[tuple[str, ...], list[str | None]] = {}
@@ -67,7 +67,7 @@ def meaning(verb: Verb, typed: Typed | None) -> Any:
 
 
 def random_line(rng: random.Random, verb: Verb) -> list[str]:
-    """A command line of flags in any order and form, arguments between them, and now and then something odd."""
+    """Return a command line with flags in any order and form, arguments between them, and sometimes a mistake."""
     words: list[str] = []
     for _ in range(rng.randrange(5)):
         name = rng.choice([*table(verb)])
@@ -88,7 +88,7 @@ def random_line(rng: random.Random, verb: Verb) -> list[str]:
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
 def test_what_is_plain_is_understood_as_by_typer(verb: Verb) -> None:
-    """Random command lines mean the same to both parsers, and what typer refuses, ours does not take for plain."""
+    """Random command lines mean the same to both parsers, and our parser accepts nothing that typer refuses."""
     plain = 0
     for seed in SEEDS:
         texts = random_line(random.Random(f"{verb.name} {seed}"), verb)
@@ -105,10 +105,10 @@ def test_what_is_plain_is_understood_as_by_typer(verb: Verb) -> None:
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
 def test_every_keyword_has_its_flag(verb: Verb) -> None:
-    """An option that the command has is called there as in the library: its name with dashes, beside other names."""
+    """The flag of every option is its name in the library with dashes; it may have other names, too."""
     for group in verb.groups(False):
         for row in rows_of(group.options):
-            if row.flags and row.name != "key":  # which does not stand among arguments
+            if row.flags and row.name != "key":  # this option has no flag of its name
                 assert f"--{row.name.replace('_', '-')}" in table(verb)
 
 
@@ -120,7 +120,7 @@ def test_every_flag_is_in_the_help(verb: Verb) -> None:
 
 
 def test_flags_of_one_option_exclude_each_other() -> None:
-    """Two flags that say different things of one option are an error that names both as they were typed."""
+    """Two flags that contradict each other about one option are an error that names both as they were typed."""
     done = commands.run("convert", "a.onnx", "b.onnx", "--no-external-data", "--external-data")
     assert (2, "convert: error: --no-external-data and --external-data exclude each other\n") == (
         done.exit_code,
@@ -144,7 +144,7 @@ def test_the_last_of_a_flag_counts() -> None:
 
 @pytest.mark.parametrize("program", ["formats", "convert"])
 def test_missing_arguments_are_named(program: str) -> None:
-    """Nothing at all is a mistake for `convert`, and for `formats` a question for help."""
+    """Without arguments, `convert` reports an error, and `formats` prints its help."""
     done = commands.run(program, *(["convert"] if program == "formats" else []))
     assert (2, "", f"{program}: error: SRC and DST are missing\n") == done
     assert commands.run("formats") == commands.run("formats", "--help")
@@ -154,7 +154,7 @@ def test_missing_arguments_are_named(program: str) -> None:
     "texts", [["a", "--nonsense"], ["a", "b", "c"], ["a", "b", "--threads"], ["a"], ["a", "b", "--inline=1"]]
 )
 def test_mistakes_are_json_where_that_is_wanted(texts: list[str]) -> None:
-    """With `--json`, a command line that is not understood is reported as JSON, too."""
+    """With `--json`, an error in the command line is reported as JSON, too."""
     done = commands.run("convert", *texts, "--json")
     assert (2, "OptionError") == (done.exit_code, json.loads(done.stdout)["error"]["kind"])
     assert 1 == done.stderr.count("\n")
@@ -164,7 +164,7 @@ def test_mistakes_are_json_where_that_is_wanted(texts: list[str]) -> None:
 
 
 def their_options(**fields: Any) -> type:
-    """A class of options with these fields."""
+    """Return a class of options with these fields."""
     return make_dataclass(
         "TheirOptions",
         [(name, Any, field) for name, field in fields.items()],
@@ -175,7 +175,7 @@ def their_options(**fields: Any) -> type:
 
 @pytest.fixture
 def their_format(monkeypatch: pytest.MonkeyPatch) -> Iterable[list[Any]]:
-    """A format of another package, with the options `level`, `alignment` and `index`; what it got is noted."""
+    """Another package's format, with the options `level`, `alignment` and `index`; it records their values."""
     options = their_options(
         level=option(3, count(1, 9), "Press that hard, from 1 to 9."),
         index=option(False, SWITCH, "Add an index."),
@@ -196,7 +196,7 @@ def their_format(monkeypatch: pytest.MonkeyPatch) -> Iterable[list[Any]]:
 
 
 def test_options_of_others_are_options(their_format: Any, tiny_model: Path, tmp_path: Path) -> None:
-    """The options of a format of another package are flags, in the help, keywords, and an object in the library."""
+    """Options of another package's format are flags that are in the help, and keywords or an object in the library."""
     seen, options = their_format
     out = tmp_path / "a.thx"
     assert 0 == commands.run("convert", tiny_model, out, "--level", "9", "--index", "--alignment=8").exit_code
@@ -229,7 +229,7 @@ def test_options_of_others_are_options(their_format: Any, tiny_model: Path, tmp_
 def test_flags_of_others_must_be_free(
     name: str, monkeypatch: pytest.MonkeyPatch, tiny_model: Path, tmp_path: Path
 ) -> None:
-    """A format cannot have an option whose flag every format has; it is reported, and other formats work."""
+    """A format cannot have an option whose flag all formats have; this is reported, and other formats still work."""
     codec = registry.built_in()[0]._replace(
         name="x", title="X", extensions=(".x",), options=their_options(**{name: option(False, SWITCH, "No.")})
     )

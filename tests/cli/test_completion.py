@@ -1,4 +1,4 @@
-"""What shells suggest: bash, zsh and fish themselves are asked, with the script that `formats completion` prints."""
+"""Suggestions in shells: bash, zsh and fish run the script that `formats completion` prints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from formats.cli.verbs import VERBS
 
 SHELLS = ("bash", "zsh", "fish")
 SECONDS = 30.0
-# What is typed before Tab, and what the line is then, where only one thing can follow.
+# What is typed before Tab, and the completed line, where there is only one possibility.
 COMPLETED = [
     ("formats conv", "formats convert"),
     ("formats ver", "formats verify"),
@@ -38,7 +38,7 @@ COMPLETED = [
 
 @pytest.fixture(params=SHELLS)
 def shell(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A shell that is installed, with its script in the test's folder."""
+    """An installed shell, with its script in the test's folder."""
     name = str(request.param)
     if shutil.which(name) is None:
         pytest.skip(f"{name} is not installed")
@@ -69,7 +69,7 @@ class Terminal:
         os.close(follower)
 
     def answer(self, typed: str, until: str) -> str:
-        """What is shown after typing, up to a text."""
+        """Return what the terminal shows after typing, up to a text."""
         os.write(self._leader, typed.encode())
         shown, end = "", time.monotonic() + SECONDS
         while not re.search(until, shown):
@@ -79,15 +79,15 @@ class Terminal:
         return shown
 
     def close(self) -> None:
-        """The shell is gone."""
+        """End the shell."""
         self._process.kill()
         self._process.wait()
         os.close(self._leader)
 
 
 def completed(shell: str, folder: Path) -> list[str]:
-    """What each of the lines becomes when Tab is pressed at its end."""
-    if shell == "fish":  # which tells without a terminal
+    """Return what each of the lines becomes when Tab is pressed at its end."""
+    if shell == "fish":  # fish prints its suggestions without a terminal
         lines = []
         for typed, _ in COMPLETED:
             code = f"source script; complete -C '{typed}'"
@@ -103,7 +103,7 @@ def completed(shell: str, folder: Path) -> list[str]:
         terminal.answer(f'{begin}eval "$(cat script)"; echo rea""dy\r', "ready")
         lines = []
         for number, (typed, _) in enumerate(COMPLETED):
-            # Tab, then to the beginning of the line, which becomes an argument of `echo`.
+            # Tab, then go to the beginning of the line, so that the line becomes an argument of `echo`.
             shown = terminal.answer(f"{typed}\t\x01echo {number}\\<\x05\\>\r", rf"\n{number}<[^>]*>")
             lines.append(re.findall(rf"\n{number}<([^>]*)>", shown)[-1])
     finally:
@@ -112,7 +112,7 @@ def completed(shell: str, folder: Path) -> list[str]:
 
 
 def test_shells_complete(shell: str, tmp_path: Path) -> None:
-    """Verbs, options, values of options, files and folders are completed where only one is left."""
+    """Verbs, options, values of options, files and folders are completed if there is only one possibility."""
     found = [line.strip().removesuffix("/") for line in completed(shell, tmp_path)]  # zsh takes the slash back
     assert found == [expected.removesuffix("/") for _, expected in COMPLETED]
 
@@ -140,7 +140,7 @@ def test_shells_know_all_options(shell: str, tmp_path: Path) -> None:
 
 
 def test_suggestions_of_bash() -> None:
-    """Where several can follow, bash suggests these, and nothing where only the user knows; `=` is understood, too."""
+    """Bash suggests all possibilities if there are several, and nothing for values that only the user knows."""
     if shutil.which("bash") is None:
         pytest.skip("bash is not installed")
     script = run("formats", "completion", "bash").stdout
@@ -161,7 +161,7 @@ def test_suggestions_of_bash() -> None:
 
 
 def test_unknown_shells_are_refused() -> None:
-    """A shell for which there is no script is a mistake in the command line."""
+    """A shell for which there is no script is an error in the command line."""
     done = run("formats", "completion", "tcsh")
     assert (2, True) == (done.exit_code, "bash, zsh, fish" in done.stderr)
     assert "" == run("formats", "completion", "zsh", "-q").stdout

@@ -1,4 +1,4 @@
-"""Facts about the command: what it prints where, its exit codes, and that nothing is left behind."""
+"""Tests of the command: what it prints, where it prints it, its exit codes, and that it leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -44,23 +44,23 @@ convert()
 
 
 def invoke(*arguments: str | Path) -> Any:
-    """What the command says and returns, run in this process."""
+    """Run the command in this process; return what it printed and its exit code."""
     return commands.run("convert", *arguments)
 
 
 def names(folder: Path) -> list[str]:
-    """The names of all files in a folder, hidden ones included."""
+    """Return the names of all files in a folder, including hidden ones."""
     return sorted(os.listdir(folder))
 
 
 def one_line(text: str) -> str:
-    """The only line of a text."""
+    """Return the only line of a text."""
     assert text.endswith("\n")
     assert 1 == text.count("\n")
     return text.rstrip("\n")
 
 
-# What is done, and what is said of it
+# What is done, and what is printed about it
 
 
 @pytest.mark.parametrize("extension", EXTENSIONS)
@@ -73,12 +73,12 @@ def test_result_is_one_line_on_stdout(digits: Path, command: Command, extension:
     assert first.startswith(f"digits.onnx -> a.{extension}  {size / 1000:.1f} kB, ")
     assert first.endswith(" s")
     assert ["warning", "note"][: len(rest)] == [line.partition(": ")[0] for line in rest]
-    assert len(rest) == 2 * (extension == "rten")  # its metadata matter, documentation does not
+    assert len(rest) == 2 * (extension == "rten")  # a loss of metadata matters, a loss of documentation does not
 
 
 @pytest.mark.parametrize("arguments", [("digits.onnx", "a.rten"), ("missing.onnx", "a.rten"), ("digits.onnx", "a.txt")])
 def test_two_paths_alone_are_not_special(digits: Path, command: Command, arguments: tuple[str, str]) -> None:
-    """A command without options, which skips the full parser, writes, prints and returns the same as with it."""
+    """A command without options does not use the full parser, but writes, prints and returns the same."""
     outcomes = []
     for options in ([], ["--"]):
         done = command(*options, *arguments)
@@ -105,7 +105,7 @@ def test_nobody_reads_what_is_said(digits: Path, options: list[str]) -> None:
 
 
 def test_module_and_scripts_are_the_same_commands(digits: Path, python: Command, command: Command) -> None:
-    """`python -m formats` is the command `formats`, whose `convert` is the command of that name."""
+    """`python -m formats` is the command `formats`, and `formats convert` is the command `convert`."""
     script = python("-c", "from formats.cli import formats; formats()", "--help")
     assert script.stdout == python("-m", "formats", "--help").stdout
     helps = [command("--help").stdout, python("-m", "formats", "convert", "--help").stdout]
@@ -116,7 +116,7 @@ def test_module_and_scripts_are_the_same_commands(digits: Path, python: Command,
 
 @pytest.mark.parametrize("words", [["formats", "convert"], ["convert"]])
 def test_installed_scripts_run(digits: Path, tmp_path: Path, words: list[str]) -> None:
-    """The installed commands convert; skipped where the package is only imported from its folder."""
+    """The installed commands convert; the test is skipped if the package is not installed."""
     script = shutil.which(words[0], path=str(Path(sys.executable).parent))
     if script is None:
         pytest.skip("the package is not installed here")
@@ -137,14 +137,14 @@ def test_installed_scripts_run(digits: Path, tmp_path: Path, words: list[str]) -
     ],
 )
 def test_pictures_are_for_imagemagick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
-    """Who converts pictures learns that this is not ImageMagick, and where that is or that it is not there."""
+    """A user who converts pictures is told that this is not ImageMagick, and where that is, if installed."""
     monkeypatch.setenv("PATH", str(tmp_path))
     done = invoke(*arguments)
     words = (
         "convert: error: this `convert` is that of onnx-formats, for machine-learning models, not that of ImageMagick"
     )
     assert (2, f"{words}, which is not installed here") == (done.exit_code, one_line(done.stderr))
-    for name in ("convert", "magick"):  # the latter is meant for the purpose
+    for name in ("convert", "magick"):  # `magick` is the current name of the program
         (tmp_path / name).write_text("#!/bin/sh\n")
         (tmp_path / name).chmod(0o755)
         assert f"{words}, which is {tmp_path / name}" == one_line(invoke(*arguments).stderr)
@@ -152,14 +152,14 @@ def test_pictures_are_for_imagemagick(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_volumes_are_for_windows() -> None:
-    """Who converts a volume to NTFS learns where the program of Windows is."""
+    """If a user converts a volume to NTFS, the error says where the program of Windows is."""
     done = invoke("D:", "/FS:NTFS")
     assert (2, True) == (done.exit_code, r"%SystemRoot%\System32\convert.exe" in done.stderr)
 
 
 @pytest.mark.parametrize("arguments", [["digits.onnx", "a.png"], ["a.png", "a.onnx"], ["a.png", "a.onnxz", "-q"]])
 def test_models_are_for_us(digits: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
-    """Where one of the files is a model, the error is about that."""
+    """If one of the files is a model, the error is about that file."""
     monkeypatch.chdir(digits.parent)
     done = invoke(*arguments)
     assert (1, False) == (done.exit_code, "ImageMagick" in done.stderr)
@@ -172,7 +172,7 @@ def test_quiet_prints_nothing(digits: Path, command: Command) -> None:
 
 
 def test_json_is_the_report(digits: Path, command: Command) -> None:
-    """With `--json` stdout is the report as one JSON document, and stderr is empty."""
+    """With `--json`, stdout is the report as one JSON document, and stderr is empty."""
     done = command("digits.onnx", "a.rten", "--json")
     report = json.loads(done.stdout)
     assert (0, "") == (done.returncode, done.stderr)
@@ -182,7 +182,7 @@ def test_json_is_the_report(digits: Path, command: Command) -> None:
 
 
 def test_json_is_the_error_too(tmp_path: Path, command: Command) -> None:
-    """With `--json` an error is a JSON document on stdout as well as a line on stderr, and the exit code is 1."""
+    """With `--json`, an error is a JSON document on stdout and also a line on stderr, and the exit code is 1."""
     done = command("missing.onnx", "a.rten", "--json")
     assert 1 == done.returncode
     error = json.loads(done.stdout)["error"]
@@ -202,7 +202,7 @@ def test_json_error_says_where(digits: Path, command: Command) -> None:
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_help_says_everything(command: Command, flag: str) -> None:
-    """Help has the usage, every option under its panel, and examples."""
+    """The help shows the usage, every option in its panel, and examples."""
     done = command(flag)
     assert (0, "") == (done.returncode, done.stderr)
     assert done.stdout.startswith("Usage: convert [OPTIONS] SRC... DST\n")
@@ -224,7 +224,7 @@ def test_version_is_printed(command: Command) -> None:
 
 
 def test_long_lists_of_losses_are_summarised(digits: Path, command: Command) -> None:
-    """The note names three losses and says how many there are besides and how to see them."""
+    """The note names three losses, says how many more there are, and how to see them."""
     proto = onnx.load(digits)
     proto.graph.quantization_annotation.add(tensor_name="image")
     proto.graph.input[0].doc_string = "an image"
@@ -255,14 +255,14 @@ def test_long_lists_of_losses_are_summarised(digits: Path, command: Command) -> 
 def test_name_of_external_data_is_optional(
     digits: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], name: str
 ) -> None:
-    """`--external-data` stands anywhere, with a name after it or none."""
+    """`--external-data` can be anywhere in the command line, with or without a name after it."""
     monkeypatch.chdir(digits.parent)
     assert 0 == invoke(*arguments).exit_code
     assert {"a.onnx", "digits.onnx", name} == {*names(digits.parent)}
 
 
 def test_inline_takes_the_weights_back(digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`--inline` puts external data back into one file, which is the original again."""
+    """`--inline` puts external data back into one file, which equals the original file."""
     monkeypatch.chdir(digits.parent)
     assert 0 == invoke("digits.onnx", "a.onnx", "--external-data").exit_code
     assert 0 == invoke("a.onnx", "b.onnx", "--inline").exit_code
@@ -270,7 +270,7 @@ def test_inline_takes_the_weights_back(digits: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_sizes_reach_the_codec(digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`--alignment` and `--size-threshold` decide where and whether tensors are outside."""
+    """`--alignment` and `--size-threshold` decide which tensors are external, and at which offsets."""
     monkeypatch.chdir(digits.parent)
     arguments = ("digits.onnx", "a.onnx", "--external-data", "--alignment", "4k", "--size-threshold", "0")
     assert 0 == invoke(*arguments).exit_code
@@ -294,7 +294,7 @@ def test_rten_options_reach_the_codec(digits: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_formats_can_be_forced(digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`--to` writes another format than the extension says, `--from` reads one that the content does not tell."""
+    """`--to` writes another format than the extension says; `--from` reads a file as the named format."""
     monkeypatch.chdir(digits.parent)
     assert 0 == invoke("digits.onnx", "a.bin", "--to", "onnxz").exit_code
     assert 0 == invoke("a.bin", "b.onnx", "--from", "onnxz").exit_code
@@ -329,7 +329,7 @@ def test_formats_can_be_forced(digits: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_what_is_not_understood_exits_with_2(
     digits: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
-    """A command that is not understood says why on stderr, writes nothing and exits with 2."""
+    """A command line with an error is explained on stderr, writes nothing and exits with 2."""
     monkeypatch.chdir(digits.parent)
     Path("list.json").write_text("[1]")
     done = invoke(*arguments)
@@ -339,7 +339,7 @@ def test_what_is_not_understood_exits_with_2(
 
 
 def test_inapplicable_options_are_named_as_they_were_typed(digits: Path, tmp_path: Path) -> None:
-    """The error on an option that the target does not have names the flag and the format."""
+    """The error about an option that the target does not have names the flag and the format."""
     done = invoke(digits, tmp_path / "a.rten", "--inline", "--size-threshold", "1K")
     assert "convert: error: --inline and --size-threshold cannot be used for RTen" == one_line(done.stderr)
 
@@ -348,7 +348,7 @@ def test_inapplicable_options_are_named_as_they_were_typed(digits: Path, tmp_pat
 
 
 def test_wrong_inputs_are_one_line_each(digits: Path, command: Command, tmp_path: Path) -> None:
-    """A missing file, a directory, a truncated file, an empty one and a text are one line, exit 1 and no file."""
+    """A missing, truncated or empty file, a directory and a text each give one line, exit 1 and no output file."""
     (tmp_path / "cut.onnx").write_bytes(digits.read_bytes()[:30000])
     (tmp_path / "empty.onnx").write_bytes(b"")
     (tmp_path / "text.onnx").write_text("This is not a model.\nReally.\n")
@@ -369,7 +369,7 @@ def test_wrong_inputs_are_one_line_each(digits: Path, command: Command, tmp_path
 
 
 def test_wrong_destinations_are_one_line_each(digits: Path, command: Command, tmp_path: Path) -> None:
-    """A destination that is there, has no folder, is a folder or a device is one line, and stays unchanged."""
+    """A destination that exists, is a folder or device, or has no folder gives one line and stays unchanged."""
     (tmp_path / "there.onnx").write_bytes(b"mine")
     (tmp_path / "folder.onnx").mkdir()
     before = names(tmp_path)
@@ -392,13 +392,13 @@ def test_wrong_destinations_are_one_line_each(digits: Path, command: Command, tm
 
 
 def test_unwritable_destinations_are_one_line(digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder in which nothing may be created, and a file that may not be written, are one line and exit 1."""
+    """A folder and a file that the user may not write to give one line and exit 1."""
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "a.onnx").write_bytes(b"mine")
     (folder / "a.onnx").chmod(stat.S_IRUSR)
     folder.chmod(stat.S_IRUSR | stat.S_IXUSR)
-    if os.access(folder, os.W_OK):  # for the superuser permissions are no obstacle
+    if os.access(folder, os.W_OK):  # the superuser may write anywhere
         open_file, access = os.open, os.access
 
         def refuse(path: Any, flags: int, *rest: Any, **more: Any) -> int:
@@ -421,7 +421,7 @@ def test_unwritable_destinations_are_one_line(digits: Path, tmp_path: Path, monk
 
 
 def test_full_disk_is_one_line(digits: Path, tmp_path: Path, command: Command) -> None:
-    """On a full disk (a filesystem of 32 KiB), the command says so, exits with 1 and leaves no file."""
+    """If the disk is full (a filesystem of 32 KiB), the command says so, exits with 1 and leaves no file."""
     disk = tmp_path / "disk"
     disk.mkdir()
     script = f'mount -t tmpfs -o size=32k none {disk} || exit 77; "$@"; code=$?; ls -A {disk}; exit $code'
@@ -446,7 +446,7 @@ def test_full_disk_is_one_line(digits: Path, tmp_path: Path, command: Command) -
 
 @pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="only POSIX limits the size of files")
 def test_file_size_limit_is_one_line(digits: Path, command: Command) -> None:
-    """Where the system limits the size of files, the command says so, exits with 1 and leaves nothing."""
+    """If the system limits the size of files, the command says so, exits with 1 and leaves nothing."""
     import resource
 
     done = command(
@@ -461,7 +461,7 @@ def test_file_size_limit_is_one_line(digits: Path, command: Command) -> None:
 def test_write_that_fails_in_the_middle_leaves_nothing(
     digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When the disk fills up while the second file is written, neither file appears and the old ones stay."""
+    """If the disk fills up while the second file is written, neither file appears and the old files stay."""
     monkeypatch.chdir(tmp_path)
     Path("a.onnx.data").write_bytes(b"old data")
     place = publication._Steps._place
@@ -479,7 +479,7 @@ def test_write_that_fails_in_the_middle_leaves_nothing(
 
 
 def test_strict_names_the_losses(digits: Path, command: Command) -> None:
-    """With `--strict` a loss is an error that names it, and nothing is written."""
+    """With `--strict`, a loss is an error that names it, and nothing is written."""
     done = command("digits.onnx", "a.rten", "--strict")
     assert (1, "") == (done.returncode, done.stdout)
     assert one_line(done.stderr).startswith("convert: error: digits.onnx: --strict refuses these losses: ")
@@ -487,7 +487,7 @@ def test_strict_names_the_losses(digits: Path, command: Command) -> None:
 
 
 def test_refused_operators_are_listed(tmp_path: Path, command: Command) -> None:
-    """A model that the target cannot express is refused with the operators and the places where they stand."""
+    """If the target cannot express a model, the error lists the operators and their places in the model."""
     x, y = (onnx.helper.make_tensor_value_info(name, 1, [4]) for name in "xy")
     nodes = [
         onnx.helper.make_node("ImageDecoder", ["x"], ["y"]),
@@ -504,7 +504,7 @@ def test_refused_operators_are_listed(tmp_path: Path, command: Command) -> None:
 
 
 def test_debug_shows_the_traceback(tmp_path: Path, command: Command) -> None:
-    """With `--debug` an error comes with its traceback, and the line and the exit code are the same."""
+    """With `--debug`, an error comes with its traceback; the line and the exit code are the same."""
     done = command("missing.onnx", "a.rten", "--debug")
     assert 1 == done.returncode
     assert done.stderr.startswith("Traceback (most recent call last)")
@@ -514,7 +514,7 @@ def test_debug_shows_the_traceback(tmp_path: Path, command: Command) -> None:
 def test_mistakes_of_the_program_are_one_line_too(
     digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An unexpected exception becomes a line that asks for a report, and exit code 1."""
+    """An unexpected exception gives one line that asks for a report, and exit code 1."""
 
     def fail(*_: Any, **__: Any) -> None:
         raise KeyError("oops")
@@ -526,7 +526,7 @@ def test_mistakes_of_the_program_are_one_line_too(
 
 
 def test_memory_that_runs_out_is_one_line(digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A lack of memory is one line and exit 1."""
+    """If memory runs out, the command prints one line and exits with 1."""
 
     def fail(*_: Any, **__: Any) -> None:
         raise MemoryError
@@ -537,7 +537,7 @@ def test_memory_that_runs_out_is_one_line(digits: Path, tmp_path: Path, monkeypa
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_report_that_cannot_be_printed_is_one_line(digits: Path, tmp_path: Path) -> None:
-    """When stdout is full, the command says so on stderr and exits with 1."""
+    """If stdout is full, the command says so on stderr and exits with 1."""
     environment = {**os.environ, "PYTHONPATH": str(Path(formats.__file__).parents[1])}
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
@@ -560,7 +560,7 @@ def test_report_that_cannot_be_printed_is_one_line(digits: Path, tmp_path: Path)
 @pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="file names are Unicode there")
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
 def test_undecodable_names_can_be_printed(digits: Path, tmp_path: Path, command: Command, locale: str) -> None:
-    """Names that are not UTF-8, with control characters or of other scripts, are printed with escapes."""
+    """Names that are not UTF-8, or that contain control characters or other scripts, are printed with escapes."""
     environment = {"LC_ALL": locale, "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
     name = os.fsdecode("é\nü\x1b[31m".encode() + b"\xff.onnx")
     done = command("digits.onnx", name, env=environment)
@@ -580,14 +580,14 @@ def test_undecodable_names_can_be_printed(digits: Path, tmp_path: Path, command:
 
 
 def answer_signals() -> None:
-    """Signals that a shell or `nohup` made the tests ignore are handled again."""
+    """Undo what a shell or `nohup` did to make the tests ignore signals."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
 
 @pytest.fixture
 def slow(digits: Path, tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """Starts the command such that every write takes 0.2 seconds."""
+    """Return a function that starts the command and makes every write take 0.2 seconds."""
     proto = onnx.load(digits)
     for index in range(30):
         proto.graph.initializer.append(onnx.helper.make_tensor(f"w{index}", 1, [300000], bytes(1200000), raw=True))
@@ -616,7 +616,7 @@ def slow(digits: Path, tmp_path: Path) -> Iterator[Callable[..., subprocess.Pope
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)])
 def test_signals_leave_nothing_behind(slow: Any, tmp_path: Path, number: signal.Signals) -> None:
-    """Interrupted, terminated or hung up, the command says so, leaves no file and exits with 128 and the signal."""
+    """If interrupted, terminated or hung up, the command says so, leaves no file and exits with 128 plus the signal."""
     (tmp_path / "a.onnx.data").write_bytes(b"old data")
     process = slow("a.onnx", "--external-data", "--force", stderr=subprocess.PIPE, stdout=subprocess.PIPE)
     time.sleep(1.5)
@@ -631,7 +631,7 @@ def test_signals_leave_nothing_behind(slow: Any, tmp_path: Path, number: signal.
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
 def test_ignored_signals_stay_ignored(slow: Any, tmp_path: Path) -> None:
-    """A hangup that was ignored when the command started, as `nohup` has it, does not stop the command."""
+    """If a hangup was ignored when the command started, as with `nohup`, it does not stop the command."""
     process = slow(
         "a.onnx",
         "--threads",
@@ -648,14 +648,14 @@ def test_ignored_signals_stay_ignored(slow: Any, tmp_path: Path) -> None:
 
 
 def test_handlers_are_put_back(digits: Path, tmp_path: Path) -> None:
-    """A program that calls the command has its own signal handlers afterwards."""
+    """After a program has called the command, the program has its own signal handlers again."""
     before = signal.getsignal(signal.SIGINT)
     assert 0 == invoke(digits, tmp_path / "a.onnx").exit_code
     assert before is signal.getsignal(signal.SIGINT)
 
 
 def on_terminal(slow: Any, *arguments: str) -> str:
-    """What the command shows on its own terminal."""
+    """Return what the command shows on its own terminal."""
     import pty
 
     master, terminal = pty.openpty()
@@ -665,7 +665,7 @@ def on_terminal(slow: Any, *arguments: str) -> str:
     while True:
         try:
             piece = os.read(master, 4096)
-        except OSError:  # how Linux says that the other end was closed
+        except OSError:  # how Linux reports that the other end was closed
             break
         if not piece:
             break
@@ -677,7 +677,7 @@ def on_terminal(slow: Any, *arguments: str) -> str:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
 def test_progress_is_shown_on_a_terminal(slow: Any) -> None:
-    """Work that takes long shows a bar with bytes and rate on a terminal, and the bar is gone in the end."""
+    """Long work shows a bar with bytes and rate on a terminal, and the bar disappears at the end."""
     shown = on_terminal(slow, "a.onnx", "--threads", "8")
     assert "MB/s" in shown
     assert "36.1 MB" in shown.replace("/36.1", " 36.1")
@@ -687,7 +687,7 @@ def test_progress_is_shown_on_a_terminal(slow: Any) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
 @pytest.mark.parametrize("flag", ["--quiet", "--json"])
 def test_progress_is_not_shown_when_not_wanted(slow: Any, flag: str) -> None:
-    """With `--quiet` and `--json` there is no bar, on a terminal either."""
+    """With `--quiet` or `--json`, there is no bar, even on a terminal."""
     shown = on_terminal(slow, "a.onnx", "--threads", "8", flag)
     assert "\x1b" not in shown
     assert not shown or json.loads(shown)
@@ -695,13 +695,13 @@ def test_progress_is_not_shown_when_not_wanted(slow: Any, flag: str) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
 def test_progress_is_not_shown_elsewhere(slow: Any) -> None:
-    """Without a terminal stderr stays empty, however long it takes."""
+    """Without a terminal, stderr stays empty, however long the work takes."""
     process = slow("a.onnx", "--threads", "8", stderr=subprocess.PIPE, stdout=subprocess.PIPE)
     assert b"" == process.communicate(timeout=60)[1]
 
 
 def test_progress_waits_before_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bar appears half a second after the start, not before, and not for work that is done."""
+    """The bar appears half a second after the start, not earlier, and never for finished work."""
     clock = [0.0]
     bars: list[str] = []
     monkeypatch.setattr(progress_bar, "perf_counter", lambda: clock[0])
@@ -716,7 +716,7 @@ def test_progress_waits_before_it_shows(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_weights_in_several_files(digits: Path, command: Command, tmp_path: Path) -> None:
-    """Weights are split into files by size, or into one for each tensor, on request."""
+    """On request, weights are split into files by size, or into one file for each tensor."""
     for flags, names in (
         (("--max-external-file-size", "10K"), ["a-00001-of-00003.data", "a-00002-of-00003.data"]),
         (("--one-file-per-tensor",), ["a.conv1.weight.data"]),
@@ -729,7 +729,7 @@ def test_weights_in_several_files(digits: Path, command: Command, tmp_path: Path
 
 
 def test_checksums_are_noted(digits: Path, command: Command) -> None:
-    """With `--checksum`, the model tells the SHA-1 of its data file, which `formats verify --data` checks."""
+    """With `--checksum`, the model contains the SHA-1 of its data file, which `formats verify --data` checks."""
     done = command(str(digits), "a.onnx", "--external-data", "--checksum")
     assert (0, "") == (done.returncode, done.stderr)
     found = verification.verify(digits.with_name("a.onnx"), data=True)
@@ -737,7 +737,7 @@ def test_checksums_are_noted(digits: Path, command: Command) -> None:
 
 
 def test_policies_of_reading_reach_the_reader(digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`--max-depth` and `--no-hard-links` refuse what is read otherwise, and the error says what to do."""
+    """`--max-depth` and `--no-hard-links` refuse files that are otherwise accepted; the error says what to do."""
     monkeypatch.chdir(digits.parent)
     assert 0 == invoke("digits.onnx", "a.onnx", "--external-data").exit_code
     assert 0 == invoke("a.onnx", "b.onnx", "--max-depth", "6", "--no-hard-links").exit_code
@@ -752,7 +752,7 @@ def test_policies_of_reading_reach_the_reader(digits: Path, monkeypatch: pytest.
 
 
 def test_encrypted_models(digits: Path, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key from a file or the environment encrypts a model and opens it again; a wrong one, or none, is refused."""
+    """A key from a file or the environment encrypts a model and opens it again; a wrong or missing key is refused."""
     (tmp_path / "key").write_text("secret\n")
     (tmp_path / "wrong").write_text("Secret\n")
     monkeypatch.setenv("MODEL_KEY", "secret")
@@ -777,7 +777,7 @@ def test_encrypted_models(digits: Path, command: Command, tmp_path: Path, monkey
 
 
 def test_key_from_the_terminal(digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key can be typed, twice for a file that it shall lock."""
+    """A key can be typed; it must be typed twice to encrypt a file."""
     encrypted = tmp_path / "a.onnxc"
     typed = iter(["secret", "secret", "secret", "Secret"])
     monkeypatch.setattr("getpass.getpass", lambda prompt: next(typed))
@@ -789,7 +789,7 @@ def test_key_from_the_terminal(digits: Path, tmp_path: Path, monkeypatch: pytest
 
 
 def test_types_that_rten_lacks_are_pinned(command: Command, tmp_path: Path) -> None:
-    """Inputs of a .rten file become int64 again in the .onnx file where that is asked for."""
+    """On request, inputs of a .rten file become int64 again in the .onnx file."""
     ids = onnx.helper.make_tensor_value_info("a=ids", onnx.TensorProto.INT64, [2])
     other = onnx.helper.make_tensor_value_info("b", onnx.TensorProto.INT64, [2])
     total = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.INT64, [2])

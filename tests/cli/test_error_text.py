@@ -1,4 +1,4 @@
-"""Facts about the words of the command: summaries, and errors for people and for programs."""
+"""Tests of the texts of the command: summaries, and errors for people and for programs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROWS = Request(Typed([], []), convert_groups(False)).rows()
 
 
 def report(*files: tuple[str, int], seconds: float = 0.31, losses: tuple[Loss, ...] = ()) -> ConversionReport:
-    """The report of a conversion into these files, the model last."""
+    """Return the report of a conversion into these files, the last of which is the model."""
     written = tuple(WrittenFile(Path(name), nbytes) for name, nbytes in files)
     return ConversionReport(Path("m.onnx"), written[-1].path, "onnx", "rten", written, seconds, losses)
 
@@ -32,12 +32,12 @@ def test_summary_of_a_large_file_has_a_rate() -> None:
 
 
 def test_summary_of_a_small_file_has_no_rate() -> None:
-    """For a small file a rate would say nothing."""
+    """The line for a small file has no rate, because it would mean nothing."""
     assert ["m.onnx -> m.rten  5.0 kB, 0.31 s"] == summary(report(("m.rten", 5000)))
 
 
 def test_summary_names_few_companions_and_counts_many() -> None:
-    """Up to two data files are named; of more there is the number; their sizes are counted in."""
+    """Up to two data files are named; if there are more, their number is shown; the size includes all of them."""
     assert (
         "m.onnx -> o.onnx + a.data + b.data  1.3 kB, 0.31 s"
         == summary(report(("a.data", 500), ("b.data", 500), ("o.onnx", 300)))[0]
@@ -47,7 +47,7 @@ def test_summary_names_few_companions_and_counts_many() -> None:
 
 
 def test_summary_names_three_losses() -> None:
-    """A line has three losses in their own words; those that matter have another than those that do not."""
+    """Up to three losses are listed; losses that matter are shown with another word than the others."""
     losses = tuple(Loss("kind", "", f"loss {index}", matters=False) for index in range(5))
     assert "note: loss 0; loss 1" == summary(report(("m.rten", 1), losses=losses[:2]))[1]
     grave = Loss("kind", "", "inputs change")
@@ -78,12 +78,12 @@ def test_summary_names_three_losses() -> None:
     ],
 )
 def test_errors_are_described(error: BaseException, text: str) -> None:
-    """Errors of the system, of formats and of options are reported without the names of Python's classes."""
+    """Errors of the system, of a format and of options are reported without the names of Python's classes."""
     assert [text] == describe(error, ROWS)
 
 
 def test_remedy_is_offered_only_where_it_helps(tmp_path: Path) -> None:
-    """`--force` is offered for a file that is in the way, not for something that is no file."""
+    """`--force` is suggested if a file is in the way, not if it is something else."""
     path = tmp_path / "a"
     path.touch()
     assert describe(FileExistsError(errno.EEXIST, "File exists", str(path)), ROWS)[0].endswith("; --force replaces it")
@@ -91,7 +91,7 @@ def test_remedy_is_offered_only_where_it_helps(tmp_path: Path) -> None:
 
 
 def test_errors_for_programs_have_their_places_apart() -> None:
-    """The JSON of an error has the message without the places, which are their own fields."""
+    """The JSON of an error has the message without the places, which have their own fields."""
     error = FormatError("bad", path=Path("a"), file_offset=3, where="graph")
     expected = {"kind": "FormatError", "message": "bad", "path": "a", "file_offset": 3, "where": "graph"}
     assert expected == error_to_json(error)
@@ -99,5 +99,5 @@ def test_errors_for_programs_have_their_places_apart() -> None:
 
 
 def test_text_is_made_printable() -> None:
-    """Control characters and lone surrogates are shown as escapes; lines stay lines."""
+    """Control characters and lone surrogates are shown as escapes; line breaks stay."""
     assert "a\\x1b[31m\\nb é\nsecond \\udcff" == printable(["a\x1b[31m\nb é", "second \udcff"])

@@ -1,4 +1,4 @@
-"""Facts about limits of the system, and about names from files that try to write to the terminal."""
+"""Tests of limits of the system, and of names in files that try to control the terminal."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ HOSTILE = "\x1b]0;title\x07\x1b[31m\n\rconvert: error: forged\u202e\u2028\u2029\
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the memory that a process has is read from /proc")
 @pytest.mark.parametrize("name", LIMITS)
 def test_limits_are_named(name: str, digits: Path) -> None:
-    """If the system limits a resource, one line names it, no file is left, and no traceback is printed.
+    """If a system limit is reached, one line names it, no file is left, and no traceback is printed.
 
     Limits below what the interpreter itself needs are not tested.
     """
     before = sorted(digits.parent.iterdir())
     code = (
         "import resource, sys\n"
-        "import formats.cli.process, formats.conversion\n"  # the interpreter's own needs
+        "import formats.cli.process, formats.conversion\n"  # what the interpreter itself needs
         "limit = int(sys.argv.pop(1))\n"
         f"if {name!r} == 'RLIMIT_AS':\n"
         "    limit += int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
@@ -53,12 +53,12 @@ def test_limits_are_named(name: str, digits: Path) -> None:
             if done.returncode:
                 assert (1, 1) == (done.returncode, done.stderr.count("\n")), done.stderr
                 assert re.match(rf"convert: error: {TOLD}", done.stderr), done.stderr
-                assert "the limit is" in done.stderr or name == "RLIMIT_AS"  # which can also be reached while importing
-    assert 1 in outcomes or name == "RLIMIT_NPROC"  # which does not hold for root, and one thread is enough
+                assert "the limit is" in done.stderr or name == "RLIMIT_AS"  # an import can reach this limit, too
+    assert 1 in outcomes or name == "RLIMIT_NPROC"  # it does not limit root, and one thread is enough
 
 
 def test_one_thread_does_where_no_other_starts(digits: Path) -> None:
-    """Where no thread can be started, the one that is there does the work."""
+    """If no thread can be started, the main thread does the work."""
     code = (
         "import sys, threading, formats.cli.process as process\n"
         'def start(thread): raise RuntimeError("can\'t start new thread")\n'
@@ -71,7 +71,7 @@ def test_one_thread_does_where_no_other_starts(digits: Path) -> None:
 
 
 def hostile_model(path: Path, location: str | None = None, **places: str) -> None:
-    """A model with hostile text wherever a file can have text."""
+    """Return a model with hostile text in every place where a model has text."""
     h = HOSTILE
     model = onnx.ModelProto(ir_version=8, producer_name=h, producer_version=h, domain=h, doc_string=h)
     graph = model.graph
@@ -104,7 +104,7 @@ PLACES = (
 @pytest.mark.parametrize("places", PLACES)
 @pytest.mark.parametrize("flag", [None, "--debug", "--json"])
 def test_text_of_files_stays_in_its_line(places: dict[str, str], flag: str | None, tmp_path: Path) -> None:
-    """No name makes a line, a terminal sequence or a change of direction in anything that a command prints."""
+    """No name in a file can start a line, a terminal sequence or a change of text direction in printed text."""
     model = tmp_path / "m.onnx"
     hostile_model(model, **places)
     (tmp_path / "w.data").write_bytes(bytes(16))

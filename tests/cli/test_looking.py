@@ -1,4 +1,4 @@
-"""Several files at once, quiet and JSON for every verb, nodes and parameters, and the width of a terminal."""
+"""Tests of several files at once, `-q` and `--json` in every verb, `--nodes`, `--params`, and the terminal's width."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HOSTILE = "red \x1b[31m\n\u202e\x07 end"
 
 
 def named(*names: str) -> Model:
-    """A model with a weight of each name."""
+    """Return a model with a weight of each name."""
     weights = [formats.from_numpy(np.ones(n + 300, "float32"), name) for n, name in enumerate(names)]
     nodes = [Node(name=f"node of {name}", op_type="Identity", input=[name], output=[f"{name}/o"]) for name in names]
     graph = Graph(name="g", node=nodes, initializer=weights)
@@ -35,7 +35,7 @@ def named(*names: str) -> Model:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder: two models, one that is wrong, and one that is none."""
+    """The current folder: two good models, a damaged one, and a file that is not a model."""
     monkeypatch.chdir(tmp_path)
     Path("models/in").mkdir(parents=True)
     formats.save(named("w"), "models/a.onnx", external_data=True)
@@ -49,12 +49,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def formats_(*arguments: str | Path) -> Done:
-    """What `formats` does."""
+    """Run `formats` with these arguments."""
     return run("formats", *arguments)
 
 
 def test_several_files_are_inspected(folder: Path) -> None:
-    """One that cannot be read is told and does not stop the others; the exit code is 1 then."""
+    """A file that cannot be read is reported and does not stop the others; then the exit code is 1."""
     done = formats_("inspect", "models")
     assert (1, "4 files: 3 read, 1 failed") == (done.exit_code, done.stdout.splitlines()[-1])
     first = [line.split()[0] for line in done.stdout.splitlines() if re.match(r"models\S+  onnx", line)]
@@ -65,7 +65,7 @@ def test_several_files_are_inspected(folder: Path) -> None:
 
 
 def test_several_files_are_verified(folder: Path) -> None:
-    """Those that are wrong and those that cannot be read count; patterns are understood where the shell leaves them."""
+    """Damaged and unreadable files count as failures; patterns work even if the shell does not expand them."""
     done = formats_("verify", "models/*.onnx", "models/in", "none.onnx", "--data")
     assert (1, "5 files: 2 ok, 3 failed") == (done.exit_code, done.stdout.splitlines()[-1])
     assert "models/c.onnx: 1 error" in done.stdout
@@ -78,7 +78,7 @@ def test_several_files_are_verified(folder: Path) -> None:
 
 @pytest.mark.parametrize("verb", ["inspect", "verify"])
 def test_several_files_are_one_report(folder: Path, verb: str) -> None:
-    """Of several files, the report has one entry each: that of the file alone, and its error, which is null if none."""
+    """The report of several files has one entry for each: the report of this file alone, and its error or null."""
     done = formats_(verb, "models", "none.onnx", "--json")
     report = json.loads(done.stdout)
     failed = 2 if verb == "inspect" else 3
@@ -93,7 +93,7 @@ def test_several_files_are_one_report(folder: Path, verb: str) -> None:
 
 
 def test_options_for_one_file_are_refused_for_several(folder: Path) -> None:
-    """A picture and an original belong to one model; a mistake in an option is told once, before any file."""
+    """Options for a single file are refused for several; a wrong option is reported once, before any file is read."""
     for arguments in (
         ("inspect", "models", "--layout", "a.svg"),
         ("verify", "models", "--data", "--original", "models/a.onnx"),
@@ -120,7 +120,7 @@ QUIET = {
 
 
 def test_every_verb_can_be_quiet_and_speak_json(folder: Path) -> None:
-    """`-q` prints nothing but errors, `--json` one object, also of errors, and both together are refused."""
+    """`-q` prints only errors, `--json` prints one object, also for errors, and both together are refused."""
     assert {verb.name for verb in VERBS} == {*QUIET}
     for verb, arguments in QUIET.items():
         for flag in ("-q", "--json"):
@@ -136,7 +136,7 @@ def test_every_verb_can_be_quiet_and_speak_json(folder: Path) -> None:
 
 
 def test_what_is_wrong_is_told_quietly(folder: Path) -> None:
-    """`verify -q` tells of files that are wrong and of nothing else."""
+    """`verify -q` reports damaged files and nothing else."""
     assert "" == formats_("verify", "-q", "models/a.onnx").stdout
     done = formats_("verify", "-q", "models")
     told = [line.split(":")[0] for line in done.stdout.splitlines()]
@@ -163,7 +163,7 @@ def test_what_is_wrong_is_told_quietly(folder: Path) -> None:
     ids=" ".join,
 )
 def test_usage_errors_are_json(folder: Path, arguments: list[str]) -> None:
-    """A command line that is not understood ends with exit code 2 and an error with all keys, in every verb."""
+    """In every verb, an error in the command line gives exit code 2 and a JSON error with all keys."""
     if not arguments:
         assert "Usage" in formats_().stdout
         return
@@ -175,7 +175,7 @@ def test_usage_errors_are_json(folder: Path, arguments: list[str]) -> None:
 
 
 def test_nodes_are_counted_and_listed(tmp_path: Path) -> None:
-    """`--nodes` counts by operator and domain, in subgraphs and functions, too; a pattern lists those that match."""
+    """`--nodes` counts nodes by operator and domain, also in subgraphs and functions, or lists those that match."""
     inner = Graph(node=[Node(name="inside", op_type="Neg", input=["w"], output=["n"])])
     whole = named("w", "v")
     assert whole.graph is not None
@@ -207,7 +207,7 @@ def test_nodes_are_counted_and_listed(tmp_path: Path) -> None:
 
 
 def test_parameters_are_counted_by_part(tmp_path: Path) -> None:
-    """`--params` sums what names have in common up to a depth, after what all have; the largest part comes first."""
+    """`--params` sums parameters by the parts of their names up to a depth, and shows the largest part first."""
     formats.save(named("m.enc.a.w", "m.enc.a.b", "m.dec.x.w", "m.dec.y.w", "val_1"), tmp_path / "a.onnx")
     parts = formats.inspect(tmp_path / "a.onnx", params=1).parts
     assert parts is not None
@@ -226,7 +226,7 @@ def test_parameters_are_counted_by_part(tmp_path: Path) -> None:
 
 
 def in_terminal(folder: Path, columns: int, *arguments: str) -> list[str]:
-    """The lines that `formats` shows on a terminal of so many columns."""
+    """Return the lines that `formats` shows on a terminal with this many columns."""
     pty = pytest.importorskip("pty", reason="this system has no pseudo-terminals")
     leader, follower = pty.openpty()
     environment = {**os.environ, "COLUMNS": str(columns), "PYTHONPATH": str(Path(formats.__file__).parents[1])}
@@ -237,7 +237,7 @@ def in_terminal(folder: Path, columns: int, *arguments: str) -> list[str]:
     while True:
         try:
             part = os.read(leader, 65536)
-        except OSError:  # which is how Linux says that the other end is closed
+        except OSError:  # how Linux reports that the other end is closed
             break
         if not part:
             break
@@ -251,7 +251,7 @@ def in_terminal(folder: Path, columns: int, *arguments: str) -> list[str]:
 
 @pytest.mark.parametrize("columns", [40, 80])
 def test_output_fits_the_terminal(tmp_path: Path, columns: int) -> None:
-    """No line is wider than the terminal, in cells, with any names; only words such as paths may be."""
+    """No line is wider than the terminal, whatever the names are; only a single word such as a path may be wider."""
     formats.save(named(LONG, HOSTILE, "w"), tmp_path / "a.onnx", external_data=True)
     formats.save(named("w"), tmp_path / "b.onnx")
     for arguments in (
@@ -274,7 +274,7 @@ def test_output_fits_the_terminal(tmp_path: Path, columns: int) -> None:
 
 
 def test_nothing_is_cut_where_there_is_no_terminal(tmp_path: Path) -> None:
-    """In a pipe, names and metadata are whole, whatever `COLUMNS` says; control characters are escaped."""
+    """In a pipe, names and metadata are complete, whatever `COLUMNS` is; control characters are escaped."""
     formats.save(named(LONG, HOSTILE), tmp_path / "a.onnx")
     environment = {**os.environ, "COLUMNS": "40", "PYTHONPATH": str(Path(formats.__file__).parents[1])}
     command = [sys.executable, "-m", "formats", "inspect", "a.onnx", "--nodes", "*"]
@@ -289,7 +289,7 @@ def test_nothing_is_cut_where_there_is_no_terminal(tmp_path: Path) -> None:
 
 
 def test_tables_are_aligned_in_cells(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wide and combining characters count as what they take; the widest column is shortened in its middle."""
+    """Wide and combining characters count with their real width; the widest column is shortened in its middle."""
     wide, combining = "\N{CJK UNIFIED IDEOGRAPH-6A21}" * 3, "e\N{COMBINING ACUTE ACCENT}"
     rows = [(wide, "1"), (combining, "22"), ("plain", "333")]
     assert {cell_len(line) for line in table(("name", "bytes"), rows)} == {2 + 6 + 2 + 5}
@@ -302,14 +302,14 @@ def test_tables_are_aligned_in_cells(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def any_text() -> Any:
-    """Texts of all kinds of characters."""
+    """Return a strategy for texts of all kinds of characters."""
     from hypothesis import strategies as st
 
     return st.text(max_size=80)
 
 
 def test_any_text_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever characters a name has, a table is no wider than the terminal, and no line breaks."""
+    """Whatever characters a name contains, a table is no wider than the terminal, and no line breaks."""
     from hypothesis import given, settings
 
     monkeypatch.setattr("formats.cli.columns.terminal_width", lambda: 40)

@@ -1,4 +1,4 @@
-"""What the commands do on other systems, emulated: Windows, whose signals and closed pipes are its own."""
+"""Tests of the commands on other systems, which are emulated: Windows has its own signals and closed pipes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from formats.cli.printing import say
 
 
 class Refusing(io.StringIO):
-    """A stream that fails when it is written to."""
+    """A stream that fails when something writes to it."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ def test_a_closed_pipe_of_windows() -> None:
 
 @posix
 def test_ctrl_break_of_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where there is a signal for Ctrl+Break, it stops the command as Ctrl+C does, and its handler is put back."""
+    """If the system has a signal for Ctrl+Break, it stops the command like Ctrl+C; the old handler is put back."""
     monkeypatch.setattr(signal, "SIGBREAK", signal.SIGUSR1, raising=False)
     before = signal.getsignal(signal.SIGUSR1)
     with pytest.raises(process.Stopped) as caught, process.stoppable():
@@ -48,7 +48,7 @@ def test_ctrl_break_of_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_patterns_are_for_shells_but_on_windows(monkeypatch: pytest.MonkeyPatch, digits: Path) -> None:
-    """On systems whose shells do not expand patterns, the command does; a pattern without a match stays."""
+    """If the shells of a system do not expand patterns, the command does; a pattern without a match stays as it is."""
     pattern = str(digits.with_name("*.onnx"))
     assert [pattern, "x*"] == process.expanded([pattern, "x*"])
     monkeypatch.setattr("os.name", "nt")
@@ -61,7 +61,7 @@ def test_patterns_are_for_shells_but_on_windows(monkeypatch: pytest.MonkeyPatch,
 
 @pytest.mark.parametrize(("path", "program"), [("/bin/convert", "convert"), ("formats", "formats"), ("-c", "formats")])
 def test_main_is_the_command_that_was_called(path: str, program: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The name of the program says which of the two commands it is."""
+    """The name of the program decides which of the two commands runs."""
     called: list[str] = []
     monkeypatch.setattr(process, "main", called.append)
     monkeypatch.setattr("sys.argv", [path, "a.onnx", "b.rten"])

@@ -1,4 +1,4 @@
-"""Commands with several sources: which files they mean, what they print, and how they end."""
+"""Tests of commands with several sources: which files they mean, what they print, and how they end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from formats.cli import progress_bar
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with models in it, in a folder and below that."""
+    """The current folder, with models in it, in a subfolder and below that."""
     monkeypatch.chdir(tmp_path)
     for number, name in enumerate(("a", "b", "models/c", "models/in/a", "models/in/d.v2")):
         path = Path(f"{name}.onnx")
@@ -33,18 +33,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def tree(folder: str) -> list[str]:
-    """Everything below a folder, hidden files and folders too."""
+    """Return everything below a folder, including hidden files and folders."""
     return sorted(path.relative_to(folder).as_posix() for path in Path(folder).rglob("*"))
 
 
 def run(*arguments: str) -> commands.Done:
-    """What `formats` does with these arguments."""
+    """Run the command with these arguments."""
     return commands.run("formats", *arguments)
 
 
 @pytest.mark.parametrize("place", ["out", "out/", "made/"])
 def test_files_go_into_a_folder(folder: Path, place: str) -> None:
-    """Several sources, or one and a folder, are converted into the folder, which is made if it is not there."""
+    """Several sources, or one source and a folder, are converted into the folder, which is created if it is missing."""
     Path("out").mkdir()
     done = run("convert", "a.onnx", "b.onnx", place, "--to", "onnxz")
     assert (done.exit_code, done.stderr) == (0, "")
@@ -77,7 +77,7 @@ def test_text_is_taken_on_request(folder: Path) -> None:
 
 
 def test_a_folder_can_be_converted_into_itself(folder: Path) -> None:
-    """What is converted lies next to its source; made once more, it is in the way, and is no source itself."""
+    """Converted files are placed next to their sources; in a second run they are in the way, but are not sources."""
     assert run("convert", "models", "models", "--to", "onnxz").exit_code == 0
     expected = ["c.onnx", "c.onnxz", "in", "in/a.onnx", "in/a.onnxz", "in/d.v2.onnx", "in/d.v2.onnxz"]
     assert tree("models") == expected
@@ -89,7 +89,7 @@ def test_a_folder_can_be_converted_into_itself(folder: Path) -> None:
 
 
 def test_one_failure_does_not_stop_the_others(folder: Path) -> None:
-    """The exit code is 1, stderr has a line for each failure, and no empty folder stays."""
+    """If some files fail, the exit code is 1, stderr has a line for each, and no empty folder is left."""
     Path("models/in/a.onnx").write_bytes(b"no model")
     Path("models/in/d.v2.onnx").unlink()
     done = run("convert", "models", "a.onnx", "missing.onnx", "out", "--to", "onnxz", "-j", "1")
@@ -103,7 +103,7 @@ def test_one_failure_does_not_stop_the_others(folder: Path) -> None:
 
 
 def test_fail_fast_stops_the_others(folder: Path) -> None:
-    """With --fail-fast, what comes after a failure is skipped, and that is reported."""
+    """With `--fail-fast`, sources after a failure are skipped, and this is reported."""
     done = run("convert", "missing.onnx", "a.onnx", "b.onnx", "out/", "--to", "onnxz", "--fail-fast", "-j", "1")
     assert (done.exit_code, done.stdout.partition("  ")[0]) == (1, "1 failed, 2 skipped")
     assert not Path("out").exists()
@@ -128,7 +128,7 @@ def test_fail_fast_stops_the_others(folder: Path) -> None:
     ],
 )
 def test_mistakes_are_told_at_once(folder: Path, arguments: tuple[str, ...], words: str) -> None:
-    """What cannot be meant ends with exit code 2 before anything is made."""
+    """A command line with a contradiction ends with exit code 2 before anything is created."""
     before = tree(".")
     done = run(*arguments)
     assert done.exit_code == 2
@@ -138,7 +138,7 @@ def test_mistakes_are_told_at_once(folder: Path, arguments: tuple[str, ...], wor
 
 
 def test_a_place_that_cannot_be_made_is_an_error(folder: Path) -> None:
-    """A destination folder is made in an existing folder, and never in place of a file."""
+    """A destination folder is created only in an existing folder, and never replaces a file."""
     for place in ("no/such/", "a.onnx/"):
         done = run("convert", "b.onnx", "models", place, "--to", "rten")
         assert done.exit_code == 1
@@ -147,7 +147,7 @@ def test_a_place_that_cannot_be_made_is_an_error(folder: Path) -> None:
 
 
 def test_parents_are_made_on_request(folder: Path) -> None:
-    """With --parents, folders around the destination are made, and are gone again if nothing was written."""
+    """With `--parents`, the folders above the destination are created, and removed again if nothing was written."""
     assert "--parents makes it" in run("convert", "a.onnx", "b.onnx", "x/y/", "--to", "onnxz").stderr
     assert run("convert", "a.onnx", "b.onnx", "x/y/", "--to", "onnxz", "--parents").exit_code == 0
     assert tree("x") == ["y", "y/a.onnxz", "y/b.onnxz"]
@@ -179,13 +179,13 @@ def test_a_model_after_external_data_is_a_source(folder: Path) -> None:
     ],
 )
 def test_patterns_are_placed_from_their_first_open_folder(folder: Path, pattern: str, expected: list[str]) -> None:
-    """Files that match a pattern keep the folders that the pattern does not fix."""
+    """The outputs for a pattern keep the folders from the first one that the pattern leaves open."""
     assert run("batch", pattern, "--out", "out", "--to", "onnxz").exit_code == 0
     assert tree("out") == expected
 
 
 def test_a_pattern_that_fits_nothing_is_told(folder: Path) -> None:
-    """It is its own error; what is called like a pattern is that file."""
+    """A pattern without a match is an error of its own; a file whose name looks like a pattern is just that file."""
     save(Path("x[1].onnx"))
     done = run("batch", "nothing*.onnx", "x[1].onnx", "--out", "out", "--to", "onnxz")
     assert (done.exit_code, tree("out")) == (1, ["x[1].onnxz"])
@@ -201,7 +201,7 @@ def test_a_folder_without_models_is_told(folder: Path) -> None:
 
 
 def test_a_list_names_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each line is a path; a relative one keeps its folders, and - is stdin."""
+    """Each line of a list is a path; a relative path keeps its folders, and - is stdin."""
     Path("list").write_text(f"models/in/a.onnx\n\na.onnx\r\n{folder}/b.onnx\nmodels/../models/c.onnx")
     assert run("batch", "--list", "list", "--out", "out", "--to", "onnxz").exit_code == 0
     assert tree("out") == ["a.onnxz", "b.onnxz", "c.onnxz", "models", "models/in", "models/in/a.onnxz"]
@@ -214,7 +214,7 @@ def test_a_list_names_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_json_has_all_jobs(folder: Path) -> None:
-    """One report has each job with its own, its error, and the numbers of all; its keys are those of one conversion."""
+    """The report has the reports of all jobs, their errors, and totals; its keys are those of a single conversion."""
     Path("b.onnx").write_bytes(b"no model")
     done = run("convert", "a.onnx", "b.onnx", "out/", "--to", "onnxz", "--json")
     assert done.exit_code == 1
@@ -229,13 +229,13 @@ def test_json_has_all_jobs(folder: Path) -> None:
 
 
 def test_quiet_prints_errors_only(folder: Path) -> None:
-    """With --quiet, stdout stays empty, and stderr has what failed."""
+    """With `--quiet`, stdout stays empty, and stderr has the failures."""
     done = run("convert", "a.onnx", "missing.onnx", "out/", "--to", "rten", "-q")
     assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
 
 
 def test_a_manifest_makes_a_second_run_short(folder: Path) -> None:
-    """What a manifest knows is not done again, of folders and of one file."""
+    """A second run skips what its manifest lists as done, for folders and for a single file."""
     command = ("batch", "models", "--out", "out", "--to", "onnxz", "--manifest", "runs.jsonl", "--size-threshold", "1K")
     assert run(*command).stdout.splitlines()[-1].startswith("3 converted  ")
     assert run(*command).stdout.startswith("3 unchanged  0 bytes")
@@ -254,7 +254,7 @@ def test_a_manifest_makes_a_second_run_short(folder: Path) -> None:
 @pytest.mark.skipif(os.name == "nt", reason="Windows has other signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_all_processes(folder: Path, number: int) -> None:
-    """A batch that is interrupted ends at once with the code of the signal, and leaves nothing half written."""
+    """An interrupted batch ends at once with the signal's exit code, and leaves nothing half written."""
     Path("large").mkdir()
     for seed in range(8):
         array = np.random.default_rng(seed).standard_normal(6_000_000).astype("float32")
@@ -279,7 +279,7 @@ def test_a_signal_ends_all_processes(folder: Path, number: int) -> None:
 
 
 def test_the_bar_counts_models_and_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bar shows how many are done, and disappears when something is printed and at the end."""
+    """The bar shows how many models are done, and disappears when something is printed and at the end."""
     shown: list[Any] = []
 
     class Bar:

@@ -1,4 +1,4 @@
-"""Facts about the command `formats`: what it prints, and its exit codes."""
+"""Tests of the command `formats`: what it prints, and its exit codes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import formats
 
 
 def invoke(*arguments: str | Path) -> Any:
-    """What the command says and returns, run in this process."""
+    """Run the command in this process; return what it printed and its exit code."""
     return commands.run("formats", *arguments)
 
 
@@ -27,7 +27,7 @@ def archive(tiny_model: Path, tmp_path: Path) -> Path:
 
 
 def test_inspection_is_a_table(archive: Path) -> None:
-    """`inspect` prints the format, inputs, operators and files, and each tensor with its place."""
+    """`inspect` prints the format, inputs, operators and files, and each tensor with its file and offset."""
     done = invoke("inspect", archive)
     assert 0 == done.exit_code
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
@@ -44,7 +44,7 @@ def test_inspection_is_a_table(archive: Path) -> None:
 
 
 def test_table_of_tensors_is_bounded(shared_models: list[Path]) -> None:
-    """`inspect` lists as many tensors as are asked for, and tells how many there are more."""
+    """`inspect` lists the requested number of tensors, and says how many more there are."""
     path = next(path for path in shared_models if path.stem == "gpt2.dyn")
     count = len(formats.inspect(path).tensors)
     shown = invoke("inspect", path, "--tensors", "3").stdout.splitlines()
@@ -53,7 +53,7 @@ def test_table_of_tensors_is_bounded(shared_models: list[Path]) -> None:
 
 
 def test_largest_tensors_come_first_or_those_of_a_pattern() -> None:
-    """`--tensors` takes a number, of the largest ones, or a pattern of names; what is neither is a usage error."""
+    """`--tensors` takes a number of largest tensors, or a pattern of names; anything else is a usage error."""
     digits = Path(__file__).parents[2] / "examples" / "digits.onnx"
     names = [line.split()[0] for line in invoke("inspect", digits, "--tensors", "2").stdout.splitlines()[-3:-1]]
     assert ["classifier.weight", "conv2.weight"] == names
@@ -65,7 +65,7 @@ def test_largest_tensors_come_first_or_those_of_a_pattern() -> None:
 
 
 def test_inspection_is_json(archive: Path) -> None:
-    """`inspect --json` prints the inspection of the library."""
+    """`inspect --json` prints what `formats.inspect` of the library returns."""
     assert formats.inspect(archive).to_json() == json.loads(invoke("inspect", archive, "--json").stdout)
     (tensor,) = formats.inspect(archive).to_json()["tensors"]
     assert (str(archive), 64) == (tensor["file"], tensor["file_offset"])
@@ -74,7 +74,7 @@ def test_inspection_is_json(archive: Path) -> None:
 
 @pytest.mark.parametrize(("name", "begin"), [("a.svg", "<svg "), ("a.html", "<!doctype html>")])
 def test_layout_is_drawn(archive: Path, tmp_path: Path, name: str, begin: str) -> None:
-    """`--layout` writes a picture, replaces a file only when asked to, and never another kind of file."""
+    """`--layout` writes a picture; it replaces a picture only on request, and other kinds of files never."""
     picture = tmp_path / name
     assert 0 == invoke("inspect", archive, "--layout", picture).exit_code
     assert picture.read_text(encoding="utf-8").startswith(begin)
@@ -84,7 +84,7 @@ def test_layout_is_drawn(archive: Path, tmp_path: Path, name: str, begin: str) -
 
 
 def test_verification_has_exit_codes(archive: Path) -> None:
-    """`verify` ends with 0 for a file that is right, 1 for one that is not and for none at all."""
+    """`verify` exits with 0 for a valid file, and with 1 for a damaged or a missing one."""
     done = invoke("verify", archive, "--data")
     assert (0, True) == (done.exit_code, "a.onnxz: ok  onnxz, 1 tensors, 2 checksums of" in done.stdout)
     data = bytearray(archive.read_bytes())
@@ -99,7 +99,7 @@ def test_verification_has_exit_codes(archive: Path) -> None:
 
 
 def test_verification_needs_little_memory(tmp_path: Path, python: Any) -> None:
-    """The checksums of a large archive are computed a piece at a time."""
+    """The checksums of a large archive are computed piece by piece."""
     if not Path("/proc/self/status").exists():
         pytest.skip("only Linux tells the memory of a process in its own file")
     code = (
@@ -118,7 +118,7 @@ def test_verification_needs_little_memory(tmp_path: Path, python: Any) -> None:
 
 
 def test_comparison_has_exit_codes(archive: Path, tiny_model: Path, tmp_path: Path) -> None:
-    """`diff` ends with 0 for equal models, 1 for others, 2 if one cannot be read or arguments are wrong."""
+    """`diff` exits with 0 for equal models, 1 for different ones, and 2 if one is unreadable or arguments are wrong."""
     done = invoke("diff", archive, tiny_model)
     assert (0, f"{archive} and {tiny_model}: equal\n") == (done.exit_code, done.stdout)
     model = formats.load(tiny_model)
@@ -136,7 +136,7 @@ def test_comparison_has_exit_codes(archive: Path, tiny_model: Path, tmp_path: Pa
 
 
 def test_encrypted_models_are_looked_at(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the key, an encrypted model is inspected, verified and compared; a wrong key or two keys are refused."""
+    """With the key, an encrypted model can be inspected, verified and compared; a wrong key or two keys are refused."""
     monkeypatch.setenv("KEY", "secret")
     monkeypatch.setenv("WRONG", "Secret")
     formats.convert(tiny_model, tmp_path / "a.onnxc", key=formats.Key.of("secret"))
@@ -150,7 +150,7 @@ def test_encrypted_models_are_looked_at(tiny_model: Path, tmp_path: Path, monkey
 
 
 def test_policies_of_reading(tiny_model: Path, tmp_path: Path) -> None:
-    """`--no-hard-links` and `--max-depth` hold for everything that reads."""
+    """`--no-hard-links` and `--max-depth` apply to every verb that reads."""
     formats.convert(tiny_model, tmp_path / "a.onnx", external_data=True)
     os.link(tmp_path / "a.onnx.data", tmp_path / "other name")
     for arguments in (("inspect",), ("verify",), ("diff", tiny_model)):
@@ -170,7 +170,7 @@ def test_conversion_is_a_verb(tiny_model: Path, tmp_path: Path) -> None:
 
 
 def test_help_lists_the_verbs() -> None:
-    """`formats --help` and no arguments list what it can do."""
+    """`formats --help`, and `formats` without arguments, list the verbs."""
     for verb in ("convert", "inspect", "verify", "diff"):
         assert f"\n  {verb} " in invoke("--help").stdout
     assert f"formats {formats.__version__}\n" == invoke("--version").stdout

@@ -1,4 +1,4 @@
-"""The example model is what its script makes, and it does what it says."""
+"""Tests of the example model: its script makes the same file, and it works as described."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def session() -> Any:
 
 
 def test_the_script_makes_the_checked_in_bytes() -> None:
-    """Training and building again gives the file byte for byte."""
+    """Training and building again gives the same file, byte for byte."""
     assert make_model.make_model().SerializeToString() == MODEL.read_bytes()
 
 
 def test_onnx_accepts_the_model() -> None:
-    """The checker passes with types inferred, and the versions are the stated ones."""
+    """The checker accepts the model with inferred types, and the versions are the documented ones."""
     model = onnx.load(MODEL)
     onnx.checker.check_model(model, full_check=True)
     assert (model.ir_version, model.opset_import[0].version) == (8, 17)
@@ -35,7 +35,7 @@ def test_onnx_accepts_the_model() -> None:
 
 
 def test_the_model_reads_every_shifted_digit(session: Any) -> None:
-    """Each drawing up to three pixels off the centre gets the highest probability for its digit."""
+    """Each drawing that is up to three pixels off the centre gets the highest probability for its digit."""
     images = np.stack([make_model.draw(digit, *shift) for digit in range(10) for shift in make_model.SHIFTS])
     (probabilities,) = session.run(["probabilities"], {"image": images})
     assert probabilities.shape == (490, 10)
@@ -44,6 +44,6 @@ def test_the_model_reads_every_shifted_digit(session: Any) -> None:
 
 
 def test_the_model_takes_one_image(session: Any) -> None:
-    """A batch of one works as any other."""
+    """A batch of one image works like any other."""
     (probabilities,) = session.run(None, {"image": make_model.draw(7)[None]})
     assert int(probabilities.argmax()) == 7

@@ -1,4 +1,4 @@
-"""The example of a codec in its own package: the command line and the library have it, as if it were built in."""
+"""Tests of the example package with its own codec: the command line and the library use it as if it were built in."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ FORMATS = "from formats.cli import formats; formats()"
 
 
 def entry_points(pyproject: str) -> str:
-    """The entry points of a package, as its metadata have them when it is installed."""
+    """Return the entry points of a package as in the metadata of an installed package."""
     section = pyproject.partition('[project.entry-points."formats.codecs"]\n')[2].partition("\n[")[0]
     return f"[formats.codecs]\n{section}".replace('"', "")
 
 
 @pytest.fixture
 def installed(tmp_path: Path, python: Callable[..., Any]) -> Callable[..., Any]:
-    """Runs Python where the package is installed."""
+    """Return a function that runs Python where the package is installed."""
     site = tmp_path / "site"
     shutil.copytree(SOURCE / "formats_safetensors", site / "formats_safetensors")
     metadata = site / "onnx_formats_safetensors-0.1.0.dist-info"
@@ -39,7 +39,7 @@ def installed(tmp_path: Path, python: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def test_the_command_has_it(installed: Callable[..., Any], digits: Path, tmp_path: Path) -> None:
-    """`--help` lists the format and its options; files are converted, looked at, checked and compared."""
+    """`--help` lists the format and its options; its files can be converted, inspected, verified and compared."""
     shown = installed(CONVERT, "--help").stdout
     assert ", safetensors." in " ".join(shown.split())
     assert "--buffer-alignment SIZE" in shown
@@ -78,7 +78,7 @@ def test_the_command_has_it(installed: Callable[..., Any], digits: Path, tmp_pat
 def test_its_options_are_checked(
     installed: Callable[..., Any], digits: Path, tmp_path: Path, arguments: tuple[str, ...], words: str
 ) -> None:
-    """Options of the format that have no effect or no such value are usage errors, and nothing is written."""
+    """Options of the format that have no effect or a wrong value are usage errors, and nothing is written."""
     done = installed(CONVERT, "digits.onnx", *arguments)
     assert 2 == done.returncode
     assert words in done.stderr
@@ -86,7 +86,7 @@ def test_its_options_are_checked(
 
 
 def test_the_library_has_it(installed: Callable[..., Any], digits: Path) -> None:
-    """Its options are keywords, or one object of its own class."""
+    """Its options are keywords, or one object of the package's own class."""
     code = (
         "import formats; from formats_safetensors import SafetensorsOptions\n"
         "report = formats.convert('digits.onnx', 'a.safetensors', note={'author': 'me'}, size_threshold='2K')\n"
@@ -104,7 +104,7 @@ def test_the_library_has_it(installed: Callable[..., Any], digits: Path) -> None
 
 
 def test_nobody_pays_for_it(installed: Callable[..., Any], digits: Path) -> None:
-    """Conversions between built-in formats do not import it, and its door imports nothing heavy."""
+    """Conversions between built-in formats do not import it, and its entry point imports no large package."""
     code = "import formats; formats.convert('digits.onnx', 'a.onnxz'); print('formats_safetensors' in sys.modules)"
     assert "False\n" == installed(code).stdout
     code = "from formats import registry; registry.by_name('safetensors'); print('numpy' in sys.modules)"

@@ -1,8 +1,8 @@
-"""Runs scenarios while one call after the other fails; a program, into which `shim.c` is preloaded.
+"""Runs scenarios while each system call fails in turn; `shim.c` must be preloaded into this program.
 
     LD_PRELOAD=shim.so python driver.py shim.so FOLDER SCENARIO...
 
-Prints a JSON object: how many faults there were of each kind, and every broken promise.
+Prints a JSON object: the number of faults of each kind, and every broken promise.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from formats.errors import FormatError
 READ, WRITE, SPACE, NAME, SYNC, OPEN, OTHER = (1 << number for number in range(7))
 ALL = (1 << 7) - 1
 FAIL, SHORT, INTERRUPT, KILL, KILL_AFTER, FAIL_ON = range(6)
-# What is tried: the mode, the kinds of calls, the error.
+# What is injected: the mode, the kinds of calls, the error.
 FAULTS = {
     "kill": (KILL, ALL & ~READ, 0),
     "error": (FAIL, ALL, errno.EIO),
@@ -38,7 +38,7 @@ DONE, REFUSED, OTHER_ERROR, NOT_HIT = 0, 1, 2, 4
 
 
 def main() -> None:
-    """Run the scenarios that are named."""
+    """Run the named scenarios."""
     shim = ctypes.CDLL(sys.argv[1])
     box = Path(sys.argv[2])
     counts: Counter[str] = Counter()
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def run(shim: ctypes.CDLL, scenario: Scenario, box: Path, fault: str, number: int) -> int:
-    """The exit code of a process that does the work, and whose n-th call fails; negative for a signal."""
+    """Return the exit code of a process that does the work while its n-th call fails; negative for a signal."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -83,7 +83,7 @@ def run(shim: ctypes.CDLL, scenario: Scenario, box: Path, fault: str, number: in
 
 
 def judge(scenario: Scenario, template: Path, box: Path, fault: str, status: int) -> Iterator[str]:
-    """What is not as promised."""
+    """Return every broken promise."""
     if fault == "kill":
         if status != -signal.SIGKILL:
             yield f"ended with {status}"
@@ -96,7 +96,7 @@ def judge(scenario: Scenario, template: Path, box: Path, fault: str, status: int
     state = state_of(scenario, box)
     if status == DONE and state != scenario.result:
         yield f"done, and found: {state}"
-    if scenario.in_place and f".{scenario.file}.undo" in hidden_files(box):  # it could not even be put back, so far
+    if scenario.in_place and f".{scenario.file}.undo" in hidden_files(box):  # it could not even be restored yet
         yield from problems(scenario, box)
         return
     before = {name: (template / name).read_bytes() for name in os.listdir(template)}

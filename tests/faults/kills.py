@@ -1,11 +1,11 @@
-"""Kills conversions of large models at random moments, and fills a small disk; looks at what is left.
+"""Kills conversions of large models at random moments, and fills a small disk; then checks what is left.
 
     python tests/faults/kills.py [--kills N] [--mib N] [--directory FOLDER] [--disk]
 
-For each target, N conversions of a model with that many MiB of weights are killed, to a new place and in the place of
-another model. Then what is found must be the old model, the new one or, of several files, none; `formats repair` must
-leave it whole and nothing next to it. `--disk` makes a filesystem of a few MiB in a file, which needs root, and
-converts into it until it is full. The exit code is 1 if a promise was broken.
+For each target, N conversions of a model with this many MiB of weights are killed, some to a new path and some that
+replace another model. Afterwards the old or the new model must be there, or none if it has several files. `formats
+repair` must leave it complete and leave no other file. `--disk` makes a filesystem of a few MiB in a file, which needs
+root, and converts into it until it is full. The exit code is 1 if a promise was broken.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ WEIGHT_BYTES = 4 << 20
 
 
 def make(path: Path, name: str, mib: int) -> None:
-    """A model of so many MiB, whose weights and name nobody else has."""
+    """Return a model of this many MiB with weights and a name that no other model has."""
     state = np.random.default_rng(len(name))
     count = max((mib << 20) // WEIGHT_BYTES, 1)
     weights = [formats.from_numpy(state.random(WEIGHT_BYTES // 4, "float32"), f"w{index}") for index in range(count)]
@@ -59,7 +59,7 @@ def make(path: Path, name: str, mib: int) -> None:
 
 
 def found_at(path: Path, models: dict[str, list[bytes]]) -> str:
-    """Which of the models is at a path, by the first and last bytes of each weight."""
+    """Return which of the models is at a path, judged by the first and last bytes of each weight."""
     try:
         graph = formats.load(path).graph
     except FileNotFoundError:
@@ -76,7 +76,7 @@ def _ends(data: bytes) -> bytes:
 
 
 def kill(folder: Path, source: Path, target: str, old: Path | None, models: dict[str, list[bytes]]) -> Iterator[str]:
-    """What is found after each of endless kills of a conversion to a target: a state, or a broken promise."""
+    """Yield what is found after each of any number of killed conversions to a target: a state, or a broken promise."""
     name, options = target.split(" ")[0], TARGETS[target]
     command = [sys.executable, "-m", "formats", source, folder / name, "--force", "--quiet", *options]
     state, longest = random.Random(5), 60.0
@@ -94,7 +94,7 @@ def kill(folder: Path, source: Path, target: str, old: Path | None, models: dict
             assert process.wait() == 0
             longest = time.perf_counter() - started
             continue
-        # Most of what is interesting is at the end, when files take their places.
+        # The most interesting moments are at the end, when files are moved to their paths.
         with suppress(subprocess.TimeoutExpired):
             process.wait(longest * (state.random() if number % 2 else state.uniform(0.7, 1.05)))
         process.send_signal(signal.SIGKILL)
@@ -114,7 +114,7 @@ def kill(folder: Path, source: Path, target: str, old: Path | None, models: dict
 
 @contextmanager
 def small_disk(folder: Path, mib: int) -> Iterator[Path]:
-    """An empty filesystem of so many MiB."""
+    """An empty filesystem of this many MiB."""
     image, place = folder / "disk.img", folder / "disk"
     with image.open("wb") as file:
         file.truncate(mib << 20)
@@ -128,20 +128,20 @@ def small_disk(folder: Path, mib: int) -> Iterator[Path]:
 
 
 def leave_free(disk: Path, nbytes: int) -> None:
-    """The disk has so many bytes left, and not many more."""
+    """Fill the disk until only about this many bytes are free."""
     with (disk / "ballast").open("wb") as ballast:
         size = shutil.disk_usage(disk).free - nbytes
         while size > 0:
             try:
                 os.posix_fallocate(ballast.fileno(), 0, size)
-            except OSError:  # a part is for what says where the file is
+            except OSError:  # some blocks are needed to record where the file is
                 size -= 4096
             else:
                 return
 
 
 def fill(folder: Path, source: Path) -> Iterator[str]:
-    """What is not as promised when a disk is full: an error, the old model or none, and nothing else."""
+    """Return the broken promises on a full disk: there must be an error, the old model or none, and nothing else."""
     mib = (source.stat().st_size >> 20) + 8
     with small_disk(folder, 2 * mib) as disk:
         space = shutil.disk_usage(disk).free
@@ -168,7 +168,7 @@ def fill(folder: Path, source: Path) -> Iterator[str]:
 
 
 def main() -> int:
-    """Kill, fill, print what was found."""
+    """Kill conversions, fill a disk, and print what was found."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--mib", type=int, default=64)

@@ -1,9 +1,9 @@
-"""Imagines power cuts: runs scenarios with `shim.c`, which logs what changes files, and looks at what could be left.
+"""Simulates power cuts: runs scenarios with `shim.c`, which logs changes of files, and checks each possible result.
 
     LD_PRELOAD=shim.so python power_cuts.py shim.so FOLDER SCENARIO...
 
-What was synced is on the disk. Of what was not, anything may be there: names may be old or new, in any combination, and
-the content of a file old, new, or zeros of the new size. Prints a JSON object: how many states there were, and every
+Whatever was synced is on the disk. The rest may be in any state: names may be old or new, in any combination, and the
+content of a file may be old, new, or zeros of the new size. Prints a JSON object: the number of states, and every
 broken promise.
 """
 
@@ -22,14 +22,14 @@ from pathlib import Path
 from scenarios import MORE, SCENARIOS, Scenario, fresh, problems
 
 ALL = (1 << 7) - 1
-STATES = int(os.environ.get("FORMATS_STATES", "12"))  # of each moment, beside those that lose all or nothing
+STATES = int(os.environ.get("FORMATS_STATES", "12"))  # for each moment, besides those that lose everything or nothing
 
 
 class Disk:
-    """What is on the disk for sure, and what may be."""
+    """What is certainly on the disk, and what may be."""
 
     def __init__(self, folder: Path) -> None:
-        self.names: dict[str, int] = {}  # on the disk, and the file that each leads to
+        self.names: dict[str, int] = {}  # the names on the disk, and the file of each
         self.contents: dict[int, bytes] = {}
         self.times: dict[int, int] = {}
         for path in folder.iterdir():
@@ -37,12 +37,12 @@ class Disk:
             self.names[path.name] = inode
             self.contents[inode] = path.read_bytes()
             self.times[inode] = path.stat().st_mtime_ns
-        self.seen = dict(self.names)  # what a process sees
+        self.seen = dict(self.names)  # the names that a process sees
         self.written = dict(self.contents)
         self.pending: list[tuple[str | None, str | None, int]] = []  # changes of names: new, old, file
 
     def apply(self, line: str) -> None:
-        """One line of the log has happened."""
+        """Apply one line of the log."""
         verb, *fields = line.split("\t")
         if verb == "create":
             self.written[int(fields[0])] = b""
@@ -76,7 +76,7 @@ class Disk:
         self.seen = changed(self.seen, [(new, old, inode)])
 
     def states(self, chance: random.Random) -> Iterator[dict[str, tuple[int, bytes]]]:
-        """What could be on the disk after a power cut now."""
+        """Yield the possible states of the disk after a power cut now."""
         unsynced = [inode for inode in self.written if self.written[inode] != self.contents.get(inode)]
         count = len(self.pending)
         choices: list[tuple[tuple[bool, ...], str]] = [((True,) * count, how) for how in ("new", "old", "zero")]
@@ -101,7 +101,7 @@ class Disk:
 
 
 def changed(names: dict[str, int], changes: list[tuple[str | None, str | None, int]]) -> dict[str, int]:
-    """The names after these changes."""
+    """Return the names after these changes."""
     now = dict(names)
     for new, old, inode in changes:
         if new is not None:
@@ -112,7 +112,7 @@ def changed(names: dict[str, int], changes: list[tuple[str | None, str | None, i
 
 
 def main() -> None:
-    """Look at the scenarios that are named."""
+    """Check the named scenarios."""
     shim = ctypes.CDLL(sys.argv[1])
     box = Path(sys.argv[2])
     counts: Counter[str] = Counter()
@@ -144,7 +144,7 @@ def main() -> None:
 
 
 def run(shim: ctypes.CDLL, scenario: Scenario, box: Path, log: Path) -> bool:
-    """Whether the work was done in its own process, which leaves its log."""
+    """Do the work in its own process, which writes the log; return whether it succeeded."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
@@ -159,7 +159,7 @@ def run(shim: ctypes.CDLL, scenario: Scenario, box: Path, log: Path) -> bool:
 
 
 def put(state: dict[str, tuple[int, bytes]], box: Path, times: dict[int, int]) -> None:
-    """The folder is as the state says."""
+    """Make the folder match the state."""
     fresh(box.with_name("nothing"), box)
     made: dict[int, Path] = {}
     for name, (inode, content) in state.items():

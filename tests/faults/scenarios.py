@@ -1,4 +1,4 @@
-"""What is done to models while the system fails: the folder before, the work, and what may be found then."""
+"""Work on models while the system fails: the folder before, the work, and the states that are allowed afterwards."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIZES = (300, 5000, 20_000)
 
 
 def model(name: str, seed: int) -> Model:
-    """A model with that producer, whose weights nobody else has."""
+    """Return a model with this producer and weights that no other model has."""
     state = np.random.default_rng(seed)
     weights = [formats.from_numpy(state.random(size, "float32"), f"w{size}") for size in SIZES]
     nodes = [
@@ -42,28 +42,28 @@ def model(name: str, seed: int) -> Model:
 
 @dataclass(frozen=True)
 class Scenario:
-    """Work on the model `file`, in a folder that has been prepared."""
+    """Work on the model `file` in a prepared folder."""
 
     name: str
     file: str
     work: Callable[[Path], object]
     prepare: Callable[[Path], object] = lambda folder: None
-    replaces: bool = False  # the old model is there before
-    several: bool = False  # where it takes several files, it may be absent in between
-    in_place: bool = False  # only our own readers see the old model while it is changed
-    result: str = "new"  # what is found when the work was done
-    goes_on: bool = False  # the work was begun by a process that was killed
-    source: str = ""  # where the new model is before, until it is at `file`
+    replaces: bool = False  # there is an old model before
+    several: bool = False  # the model has several files, so it may be absent in between
+    in_place: bool = False  # while it is changed, only our own readers see the old model
+    result: str = "new"  # the state after the work was done
+    goes_on: bool = False  # a killed process began the work
+    source: str = ""  # where the new model is before it is moved to `file`
     beside: str = ""  # a model that is written together with this one
 
 
 def write(file: str, seed: int, name: str, **options: Any) -> Callable[[Path], object]:
-    """Writes a model to that file of the folder."""
+    """Return work that writes a model to this file of the folder."""
     return lambda folder: formats.save(model(name, seed), folder / file, threads=1, **options)
 
 
 def update(folder: Path) -> object:
-    """Changes an archive where it is."""
+    """Return work that changes an archive in place."""
     archive = formats.load(folder / "m.onnxz")
     archive.producer_name = "new"
     assert archive.graph is not None
@@ -72,11 +72,11 @@ def update(folder: Path) -> object:
 
 
 class Killed(BaseException):
-    """Stands for the end of a process."""
+    """Simulates the end of a process."""
 
 
 def killed(work: Callable[[Path], object], moves: int) -> Callable[[Path], object]:
-    """What a process leaves that does some work and is killed when it has moved so many files, or cut an archive."""
+    """Do work in a process that is killed after it has moved this many files, or has cut an archive."""
 
     def leave(folder: Path) -> None:
         left = [moves]
@@ -107,12 +107,12 @@ def killed(work: Callable[[Path], object], moves: int) -> Callable[[Path], objec
 
 
 def repair(folder: Path) -> object:
-    """Repairs whatever model is there."""
+    """Repair any model in the folder."""
     return formats.repair(folder / ("m.onnxz" if (folder / "m.onnxz").exists() else "m.onnx"))
 
 
 def both(file: str, new: bool, **options: Any) -> Scenario:
-    """A model is written: to a new place, where it is synced on request, or in the place of another."""
+    """Scenarios that write a model: to a new path, where it can be synced, or over another model."""
     name = f"{'new' if new else 'replaced'} {file} {' '.join(options)}".strip()
     several = bool(options.get("external_data"))
     fixed = {"key": formats.Key.of(KEY)} if file.endswith("onnxc") else {}
@@ -125,7 +125,7 @@ def both(file: str, new: bool, **options: Any) -> Scenario:
 
 
 def moved(replaces: bool) -> Scenario:
-    """A model in two files moves to another name, where there may be one."""
+    """Scenarios that move a model of two files to another name, where a model may exist."""
 
     def prepare(folder: Path) -> None:
         write("s.onnx", 2, "new", **ONE)(folder)
@@ -140,10 +140,10 @@ def moved(replaces: bool) -> Scenario:
 
 
 def shared(beside: str, replaces: bool) -> Scenario:
-    """Two models with common weights are written, where there may be two others, written in the same way."""
+    """Scenarios that write two models with common weights, with or without two older ones that share weights, too."""
 
     def share(folder: Path, name: str, **options: Any) -> object:
-        sources = folder.with_name(f"{name} sources")  # beside the folder, which is copied
+        sources = folder.with_name(f"{name} sources")  # outside of the folder, because the folder is copied
         return formats.share([sources / "m.onnx", sources / beside], folder, threads=1, **options)
 
     def prepare(folder: Path) -> None:
@@ -217,7 +217,7 @@ SCENARIOS = [
     shared("n.onnx", replaces=False),
     shared("n.onnx", replaces=True),
 ]
-# What the imagined power cuts must find wrong, or they find nothing.
+# The simulated power cuts must find a fault here; otherwise the simulation does not work.
 UNSYNCED = Scenario(
     "unsynced",
     "m.onnx",
@@ -244,7 +244,7 @@ MORE = [
 
 
 def state_of(scenario: Scenario, folder: Path) -> str:
-    """What our reader finds: "old", "new", "none", or what is wrong."""
+    """Return what our reader finds: "old", "new", "none", or what is wrong."""
     key = {"key": formats.Key.of(KEY)} if scenario.file.endswith("onnxc") else {}
     try:
         found = formats.load(folder / scenario.file, **key)
@@ -256,7 +256,7 @@ def state_of(scenario: Scenario, folder: Path) -> str:
 
 
 def plain_state_of(scenario: Scenario, folder: Path) -> str:
-    """What another program finds: `onnx`, or for an archive `zipfile`."""
+    """Return what another program finds: `onnx`, or `zipfile` for an archive."""
     path = folder / scenario.file
     if not path.exists():
         return "none"
@@ -289,18 +289,18 @@ def _weights(name: str, is_update: bool) -> list[bytes]:
 
 
 def hidden_files(folder: Path) -> list[str]:
-    """The hidden files of a folder."""
+    """Return the hidden files of a folder."""
     return sorted(name for name in os.listdir(folder) if name.startswith("."))
 
 
 def allowed(scenario: Scenario) -> set[str]:
-    """The states in which a model may be found, whatever happens, with our own readers."""
+    """Return the states in which our readers may find a model, whatever happens."""
     states = {"old", "new"} if scenario.replaces else {"none", "new"}
     return states | ({"none"} if scenario.several else set())
 
 
 def problems(scenario: Scenario, folder: Path, *, plain: bool = True) -> list[str]:
-    """What is not as promised in a folder in which the work was interrupted; it is repaired then."""
+    """Return the broken promises in a folder where work was interrupted; then repair it."""
     found = []
     before = {name: (folder / name).read_bytes() for name in os.listdir(folder)}
     if plain and not scenario.in_place and (state := plain_state_of(scenario, folder)) not in allowed(scenario):
@@ -332,9 +332,9 @@ def problems(scenario: Scenario, folder: Path, *, plain: bool = True) -> list[st
 
 
 def _problems_again(scenario: Scenario, folder: Path) -> list[str]:
-    """What is not as promised when a model that was interrupted on its way is sent there once more.
+    """Return the broken promises if a model whose writing was interrupted is written to the same path again.
 
-    Where only its old data files were left, they are removed.
+    If only old data files were left there, they are removed.
     """
     if (folder / scenario.source).exists():
         scenario.work(folder)
@@ -347,6 +347,6 @@ def _problems_again(scenario: Scenario, folder: Path) -> list[str]:
 
 
 def fresh(template: Path, folder: Path) -> None:
-    """The folder is as the template."""
+    """Restore the folder from the template."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(template, folder)

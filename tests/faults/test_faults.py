@@ -1,4 +1,4 @@
-"""Models are whole whatever call fails, and wherever a process is killed; `shim.c` makes the calls fail."""
+"""Models stay complete whatever call fails and wherever a process is killed; `shim.c` makes the calls fail."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from scenarios import MORE, SCENARIOS, UNSYNCED, Scenario
 HERE = Path(__file__).parent
 
 
-ONLY_RENAMES = "repair of several files"  # which writes nothing, and so does not run out of space
+ONLY_RENAMES = "repair of several files"  # it writes no data, so the disk cannot become full
 EVERYTHING = bool(os.environ.get("FORMATS_ALL_FAULTS"))
 
 
 @pytest.fixture(scope="session")
 def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The library that is preloaded, compiled now."""
+    """Compile the library that is preloaded."""
     compiler = shutil.which("cc")
     if sys.platform != "linux" or compiler is None:
         pytest.skip("calls fail by a library that a C compiler makes for Linux")
@@ -33,7 +33,7 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(program: str, shim: Path, folder: Path, *scenarios: Scenario) -> dict[str, Any]:
-    """What a program says of these scenarios; the shim is preloaded into it."""
+    """Run a program with the shim preloaded on these scenarios, and return what it prints."""
     (folder / "nothing").mkdir()
     paths = (str(HERE.parents[1]), str(HERE))
     done = subprocess.run(
@@ -51,7 +51,7 @@ def run(program: str, shim: Path, folder: Path, *scenarios: Scenario) -> dict[st
 
 @pytest.mark.parametrize("scenario", [*SCENARIOS, *(MORE if EVERYTHING else [])], ids=lambda scenario: scenario.name)
 def test_every_call_fails_once(scenario: Scenario, shim: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed, failing, truncated, interrupted or out of space at any call, a model is old, new or none as promised."""
+    """Whatever call is killed, fails, is cut short, is interrupted or lacks space, a model is in a promised state."""
     faults = ["kill", "error"] if scenario.name == ONLY_RENAMES else ["kill", "error", "full"]
     if EVERYTHING or scenario.name in ("new m.onnxz", "update"):
         faults += ["short", "interrupt", "quota"]
@@ -63,7 +63,7 @@ def test_every_call_fails_once(scenario: Scenario, shim: Path, tmp_path: Path, m
 
 
 def test_power_cuts(shim: Path, tmp_path: Path) -> None:
-    """Whatever of the unsynced changes a power cut leaves, what is found is old, new or absent as promised."""
+    """Whichever unsynced changes a power cut keeps, a model is old, new or absent, as promised."""
     scenarios = [scenario for scenario in [*SCENARIOS, *(MORE if EVERYTHING else [])] if scenario is not UNSYNCED]
     result = run("power_cuts.py", shim, tmp_path, *scenarios)
     assert [] == result["broken"]
@@ -71,6 +71,6 @@ def test_power_cuts(shim: Path, tmp_path: Path) -> None:
 
 
 def test_power_cuts_are_imagined_well(shim: Path, tmp_path: Path) -> None:
-    """Without syncing, the same power cuts do harm."""
+    """Without syncing, the same simulated power cuts damage a model."""
     result = run("power_cuts.py", shim, tmp_path, UNSYNCED)
     assert any("found" in problem for problem in result["broken"])

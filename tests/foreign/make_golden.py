@@ -1,8 +1,8 @@
-"""Makes the files in `golden/` with the programs whose formats they are; what is not installed is left unchanged.
+"""Makes the files in `golden/` with the programs that own their formats; skips programs that are not installed.
 
     python tests/foreign/make_golden.py
 
-Made with PyTorch 1.12.1, TensorFlow and Keras of 2.21, coremltools 9.0 and OpenVINO 2026.4.
+The current files were made with PyTorch 1.12.1, TensorFlow and Keras of 2.21, coremltools 9.0 and OpenVINO 2026.4.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ GOLDEN = Path(__file__).with_name("golden")
 
 
 def pytorch() -> None:
-    """A state, in the format of today and in that of before version 1.6, and a script."""
+    """Write a state in the current format and in the format before version 1.6, and a script."""
     import torch
 
     state = {"weight": torch.zeros(2)}
@@ -26,7 +26,7 @@ def pytorch() -> None:
     torch.save(state, GOLDEN / "legacy.pth", _use_new_zipfile_serialization=False)
     script = GOLDEN / "script.pt"
     torch.jit.save(torch.jit.script(torch.nn.ReLU()), script)
-    with zipfile.ZipFile(script) as archive:  # without what tells the paths of this machine
+    with zipfile.ZipFile(script) as archive:  # remove the paths of this machine
         members = {name: archive.read(name) for name in archive.namelist() if not name.endswith(".debug_pkl")}
     with zipfile.ZipFile(script, "w") as archive:
         for name, data in members.items():
@@ -34,7 +34,7 @@ def pytorch() -> None:
 
 
 def tensorflow() -> None:
-    """A model for TensorFlow Lite, a saved model, and a frozen graph."""
+    """Write a model for TensorFlow Lite, a saved model, and a frozen graph."""
     import tensorflow as tf
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
@@ -50,14 +50,14 @@ def tensorflow() -> None:
 
 
 def keras() -> None:
-    """A model of Keras 3."""
+    """Write a model of Keras 3."""
     import keras
 
     keras.Sequential([keras.layers.Input((3,)), keras.layers.ReLU()]).save(GOLDEN / "model.keras")
 
 
 def core_ml() -> None:
-    """A network, and a program."""
+    """Write a network and a program."""
     import coremltools
     from coremltools.converters.mil import Builder
     from coremltools.models import datatypes
@@ -78,7 +78,7 @@ def core_ml() -> None:
 
 
 def openvino() -> None:
-    """A model of one operator."""
+    """Write a model of one operator."""
     import openvino
     from openvino import opset13
 

@@ -1,10 +1,10 @@
-"""Fuzzes one reader, and what follows it, guided by the coverage that inputs reach; needs the package `atheris`.
+"""Fuzzes one reader, and the usual next steps, guided by code coverage; needs the package `atheris`.
 
     python tests/fuzzing/coverage_guided.py onnx tests/fuzzing/corpus/onnx -max_total_time=60
 
-The first argument is the format, the others are libFuzzer's: folders of inputs, of which the first grows, and options.
-What ends the process is left in the working folder; put it into `tests/fuzzing/crashes/FORMAT`, whose files a test
-runs.
+The first argument is the format, the others are libFuzzer's: options, and folders of inputs; new inputs are added to
+the first folder. An input that ends the process is left in the working folder; put it into
+`tests/fuzzing/crashes/FORMAT`, whose files a test runs.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pathlib import Path
 
 import atheris
 
-sys.path.insert(0, str(Path(__file__).parent))  # where OSS-Fuzz has put everything into one file, it is there already
+sys.path.insert(0, str(Path(__file__).parent))  # OSS-Fuzz puts everything into one file, without this folder
 with atheris.instrument_imports(include=["formats"]):
     import formats
     import readers
 
-    for found in pkgutil.walk_packages(formats.__path__, "formats."):  # what is imported later would not be seen
+    for found in pkgutil.walk_packages(formats.__path__, "formats."):  # atheris would not see later imports
         if not found.name.startswith(("formats.testing", "formats.__main__", "formats.bridge")):
             importlib.import_module(found.name)
 

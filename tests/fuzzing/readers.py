@@ -1,7 +1,7 @@
-"""What the coverage-guided fuzzer does with one input: read it, and all that usually follows.
+"""What the coverage-guided fuzzer does with one input: read it, then do everything that usually follows.
 
-`use(format, data)` ends with nothing, whatever the data are: every error of `formats/errors.py` is an answer, and
-everything else that is raised is a fault. What must hold of a model that was read is asserted.
+`use(format, data)` returns nothing: every error of `formats/errors.py` is a valid answer, and every other exception is
+a fault. Assertions check what must be true of every model.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from formats.onnxpb import crypt
 
 KEY = "fuzz"
 FORMATS = ("onnx", "onnxz", "onnxz-lenient", "rten", "onnxc", "textproto", "json")
-WRITTEN = ("onnx", "onnxz", "json", "textproto")  # what every model that is read can be written as, or is refused
-LARGEST_TENSOR = 1 << 20  # elements: more are not looked at, as no user would print them
+WRITTEN = ("onnx", "onnxz", "json", "textproto")  # a model that was read can be written in these formats, or is refused
+LARGEST_TENSOR = 1 << 20  # elements; larger tensors are not printed, because no user would do this
 
 
 @cache
 def folder() -> Path:
-    """A folder with files of weights, for the life of the process."""
+    """A folder with files of weights that exists as long as the process."""
     made = Path(tempfile.mkdtemp(prefix="formats-fuzz-"))
     for name in ("w.data", "m.onnx.data"):
         (made / name).write_bytes(bytes(range(256)) * 4)
@@ -36,7 +36,7 @@ def folder() -> Path:
 
 
 def use(name: str, data: bytes) -> None:
-    """Read `data` as the format `name`, then look at, check, compare and write the model."""
+    """Read `data` in the format `name`, then inspect, check, compare and write the model."""
     crypt.KEY_ITERATIONS = 1
     form, _, lenient = name.partition("-")
     reading = {"key": KEY, "allow_encryption": 1} if form == "onnxc" else {}
@@ -53,7 +53,7 @@ def use(name: str, data: bytes) -> None:
 
 
 def _look(path: Path, form: str, reading: dict[str, object]) -> None:
-    """What the commands that only look say of the file, as text and as JSON."""
+    """Call the verbs that only read the file, and make their text and JSON."""
     looks: tuple[Callable[[], list[str]], ...] = (
         lambda: _lines(formats.verify(path, format=form, data=True, **reading), report_lines.verification_lines),
         lambda: _lines(
@@ -77,7 +77,7 @@ def _lines(report, lines) -> list[str]:  # type: ignore[no-untyped-def]
 
 
 def _follow(model: Model, form: str) -> None:
-    """The weights as arrays, and the model in other formats and back."""
+    """Read the weights as arrays, and convert the model to other formats and back."""
     try:
         for _, tensor in walk.tensors(model):
             try:

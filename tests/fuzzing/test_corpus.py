@@ -1,4 +1,4 @@
-"""Every input of the corpus, and every one that once ended the fuzzer, ends with a model or with an error of ours."""
+"""Every input of the corpus, and every input that once crashed the fuzzer, gives a model or one of our errors."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ HERE = Path(__file__).parent
 
 @pytest.fixture(autouse=True)
 def quick_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys are made in one round, and in as many as before afterwards."""
+    """Derive keys in one round during these tests, and in the usual number afterwards."""
     monkeypatch.setattr(crypt, "KEY_ITERATIONS", 1)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def no_rest() -> Iterator[None]:
-    """The folder that the inputs are written to is gone afterwards."""
+    """Remove the folder of the inputs afterwards."""
     yield
     shutil.rmtree(readers.folder())
     readers.folder.cache_clear()
@@ -33,7 +33,7 @@ def no_rest() -> Iterator[None]:
 
 @pytest.mark.parametrize("name", readers.FORMATS)
 def test_corpus_is_read_or_refused(name: str) -> None:
-    """Nothing but an error of ours comes out of reading an input, or of what follows."""
+    """Reading an input, and the usual next steps, raise only our own errors."""
     files = sorted((HERE / "corpus" / name).iterdir())
     assert len(files) >= 20
     for path in (*files, *sorted((HERE / "crashes" / name).glob("*"))):
@@ -41,7 +41,7 @@ def test_corpus_is_read_or_refused(name: str) -> None:
 
 
 def test_oss_fuzz_has_a_target_for_each_format() -> None:
-    """What OSS-Fuzz builds names files that are there: a target for each format, with its corpus."""
+    """The files that the OSS-Fuzz build names exist: a target for each format, with its corpus."""
     script = (HERE / "oss_fuzz" / "build.sh").read_text()
     assert "readers.FORMATS" in script
     assert "coverage_guided.main" in script
@@ -50,7 +50,7 @@ def test_oss_fuzz_has_a_target_for_each_format() -> None:
 
 @pytest.mark.skipif(find_spec("atheris") is None, reason="atheris is not installed")
 def test_coverage_guided_fuzzer_runs(tmp_path: Path) -> None:
-    """The fuzzer starts, takes some inputs and finds nothing in a few seconds."""
+    """The fuzzer starts, tries some inputs and finds no fault in a few seconds."""
     program = [sys.executable, HERE / "coverage_guided.py", "json", tmp_path, HERE / "corpus" / "json", "-runs=200"]
     program += ["-rss_limit_mb=0"]  # Linux counts the peak of this process as the child's, however small the child is
     done = subprocess.run([*program], cwd=tmp_path, capture_output=True, text=True, check=False)
