@@ -1,4 +1,4 @@
-"""Which files this process has open, as the system tells it."""
+"""The files that this process has open, as the system reports them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FOLDERS = ("/proc/self/fd", "/dev/fd")
 
 
 def descriptors() -> int:
-    """How many files this process has open; the test is skipped if the system does not tell."""
+    """Return the number of files that this process has open; skip the test if the system does not report it."""
     for folder in FOLDERS:
         if Path(folder).is_dir():
             return len(os.listdir(folder))

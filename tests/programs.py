@@ -1,4 +1,4 @@
-"""Programs that we did not write, and that tests run."""
+"""Other people's programs that the tests run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 
 def need(name: str) -> None:
-    """Skip the test where a program is not installed; where the environment variable `CI` is set, it must be."""
+    """Skip the test if a program is not installed; if the environment variable `CI` is set, fail instead."""
     if not shutil.which(name):
         assert not os.environ.get("CI"), f"{name} is not installed; .ci/run says which package has it"
         pytest.skip(f"the oracle is {name}")

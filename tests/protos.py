@@ -27,7 +27,7 @@ SCALARS: dict[str, st.SearchStrategy[Any]] = {
 
 
 def message_type(name: str) -> Any:
-    """The class of the `onnx` package for a message."""
+    """Return the class of the `onnx` package for a message."""
     found: Any = onnx
     for step in name.split("."):
         found = getattr(found, step)
@@ -36,7 +36,7 @@ def message_type(name: str) -> Any:
 
 @st.composite
 def protos(draw: st.DrawFn, *, allow_nan: bool = True) -> tuple[str, Any]:
-    """The name of any message, and one with random fields, among which not-a-numbers may be."""
+    """Draw the name of a message, and a message with random fields, which may contain NaN."""
     name = draw(st.sampled_from(sorted(MESSAGES)))
     message = message_type(name)()
     _fill(draw, message, name, 3, allow_nan)
@@ -73,17 +73,17 @@ def _set(draw: st.DrawFn, message: Any, row: MessageField, depth: int, allow_nan
 
 
 def decoded(proto: Any) -> Any:
-    """Our message for one of the `onnx` package."""
+    """Return our message for one of the `onnx` package."""
     return decode(Literal(proto.SerializeToString()), CLASSES[proto.DESCRIPTOR.full_name.removeprefix("onnx.")])
 
 
 def encoded(message: Any) -> bytes:
-    """Our message on the wire, with its sources read."""
+    """Return the bytes of our message, with its sources read."""
     return b"".join(part.read() if isinstance(part, Source) else bytes(part) for part in encode(message))
 
 
 class Watched(Source):
-    """Bytes in memory that pretend to be far away, and count what is read of them."""
+    """Bytes in memory that are treated like a file, and count how many of them are read."""
 
     __slots__ = ("data", "nbytes", "nbytes_read")
 
@@ -91,16 +91,16 @@ class Watched(Source):
         self.data, self.nbytes, self.nbytes_read = data, len(data), 0
 
     def readinto(self, offset: int, buffer: memoryview) -> None:
-        """Copy the range, and remember how long it was."""
+        """Copy the range, and record its length."""
         self._check_range(offset, len(buffer))
         self.nbytes_read += len(buffer)
         buffer[:] = self.data[offset : offset + len(buffer)]
 
     def slice(self, offset: int, nbytes: int) -> Source:
-        """A literal: only reads by the decoder count."""
+        """Return a literal: only reads by the decoder count."""
         self._check_range(offset, nbytes)
         return Literal(self.data[offset : offset + nbytes])
 
     def view(self) -> memoryview:
-        """The bytes."""
+        """Return the bytes."""
         return memoryview(self.data)

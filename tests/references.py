@@ -1,4 +1,4 @@
-"""Models whose tensors are, or are to be, references to other files, as `onnx` writes them and as nobody should."""
+"""Models whose tensors are references to other files, or become such, written by `onnx` or deliberately wrong."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnx import numpy_helper
 
 
 def model_with_references(path: Path, *places: dict[str, str]) -> Path:
-    """A model at `path` with a tensor of 100 floats for each of the given places."""
+    """Write a model to `path` with a tensor of 100 floats for each of the given places."""
     tensors = [onnx.TensorProto(name=f"t{i}", dims=[100], data_type=1, data_location=1) for i in range(len(places))]
     for tensor, entries in zip(tensors, places, strict=True):
         for key, value in entries.items():
@@ -21,12 +21,12 @@ def model_with_references(path: Path, *places: dict[str, str]) -> Path:
 
 
 def weight(name: str, size: int, seed: int = 0) -> onnx.TensorProto:
-    """A float tensor."""
+    """Return a float tensor."""
     return numpy_helper.from_array(np.random.default_rng(seed).random(size).astype("float32"), name)
 
 
 def proto_with_weights_everywhere() -> onnx.ModelProto:
-    """A model with tensors as initialisers, attributes, in a subgraph, a function and a sparse initialiser."""
+    """Return a model with tensors as initialisers, attributes, in a subgraph, a function and a sparse initialiser."""
     sparse = onnx.helper.make_sparse_tensor(weight("s", 600), numpy_helper.from_array(np.arange(600)), [1000])
     inner = onnx.helper.make_graph(
         [onnx.helper.make_node("Constant", [], ["k"], value=weight("k", 500))],

@@ -1,4 +1,4 @@
-"""Servers on the loopback address that count what they are asked for and fail on purpose, and large files for them."""
+"""Local servers that count requests and fail on purpose, and large files for them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 
 
 class Asked(NamedTuple):
-    """A request: its method, the path in it, the range, and how many bytes were sent."""
+    """A request: its method, its path, its range, and the number of bytes that were sent."""
 
     method: str
     path: str
@@ -33,7 +33,7 @@ class Asked(NamedTuple):
 
 @dataclass
 class Answer:
-    """What a server is about to send; a fault changes it. `cut_bytes` ends the connection after so many of the body."""
+    """The answer of a server, which a fault can change; `cut_bytes` ends the connection after this part of the body."""
 
     status: int
     headers: dict[str, str]
@@ -44,9 +44,9 @@ class Answer:
 
 @dataclass
 class WebServer:
-    """An HTTP server of files in a folder, with ranges and ETags.
+    """An HTTP server for the files in a folder, with ranges and ETags.
 
-    `fault` gets the number of the request, from 0 on, what was asked, and the answer, which it may change.
+    `fault` gets the number of the request, from 0 on, the request, and the answer, which it may change.
     """
 
     folder: Path
@@ -56,20 +56,20 @@ class WebServer:
     etag: Callable[[Path], str] = lambda path: f'"{path.stat().st_mtime_ns}-{path.stat().st_size}"'
 
     def url(self, name: str) -> str:
-        """The address of a file."""
+        """Return the address of a file."""
         return f"http://127.0.0.1:{self.port}/{name}"
 
     @property
     def nbytes(self) -> int:
-        """How many bytes of files were sent."""
+        """Return how many bytes of files were sent."""
         return sum(asked.nbytes for asked in self.requests)
 
     def forget(self) -> None:
-        """Count from here on."""
+        """Restart the counts."""
         self.requests.clear()
 
     def answer(self, asked: Asked) -> Answer:
-        """The right answer."""
+        """Return the correct answer."""
         path = self.folder / unquote(urlsplit(asked.path).path).lstrip("/")
         if not path.is_file():
             return Answer(404, {}, b"not found")
@@ -89,7 +89,7 @@ class WebServer:
 
 @contextmanager
 def web_server(folder: Path) -> Iterator[WebServer]:
-    """A server of the files in a folder, while the context lasts."""
+    """Run a server for the files in a folder while the context lasts."""
     state = WebServer(folder)
     lock = threading.Lock()
 
@@ -123,7 +123,7 @@ def web_server(folder: Path) -> Iterator[WebServer]:
                     self.close_connection = True
                     self.wfile.flush()
                     self.connection.shutdown(2)
-            except OSError:  # the client is gone
+            except OSError:  # the client has closed the connection
                 self.close_connection = True
 
         do_HEAD = do_POST = do_PUT = do_GET
@@ -142,10 +142,10 @@ def web_server(folder: Path) -> Iterator[WebServer]:
 
 @dataclass
 class S3Server:
-    """moto's S3, behind a door that counts and can fail.
+    """moto's S3 behind a server that counts requests and can fail.
 
-    `fault` gives a status for a request that is not done, or None. A request that `loses` says so of is done, but its
-    answer says that the server failed.
+    `fault` returns the status of a request that is not executed, or None. If `loses` is true for a request, the request
+    is executed, but the answer says that the server failed.
     """
 
     port: int = 0
@@ -155,22 +155,22 @@ class S3Server:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The storage options for it."""
+        """Return the storage options for it."""
         return {"key": "testing-key", "secret": "testing-secret", "endpoint_url": f"http://127.0.0.1:{self.port}"}
 
     @property
     def nbytes(self) -> int:
-        """How many bytes were sent."""
+        """Return how many bytes were sent."""
         return sum(asked.nbytes for asked in self.requests)
 
     def forget(self) -> None:
-        """Count from here on."""
+        """Restart the counts."""
         self.requests.clear()
 
 
 @contextmanager
 def s3_server() -> Iterator[S3Server]:
-    """An S3 server, while the context lasts."""
+    """Run an S3 server while the context lasts."""
     from moto.server import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import make_server
 
@@ -218,26 +218,26 @@ def s3_server() -> Iterator[S3Server]:
 
 
 class Zeros(Source):
-    """So many zeros, which take no memory."""
+    """This many zeros, which take no memory."""
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
 
     def readinto(self, offset: int, buffer: memoryview) -> None:
-        """Nothing but zeros."""
+        """Fill the buffer with zeros."""
         buffer[:] = bytes(len(buffer))
 
     def slice(self, offset: int, nbytes: int) -> Zeros:
-        """Fewer zeros."""
+        """Return fewer zeros."""
         return Zeros(nbytes)
 
     def view(self) -> memoryview:
-        """All the zeros."""
+        """Return all the zeros."""
         return memoryview(bytes(self.nbytes))
 
 
 def large_model(count: int, nbytes: int, nodes: int = 100) -> Model:
-    """A model with so many weights of so many bytes each, all zeros, and a chain of nodes."""
+    """Return a model with this many weights of this many bytes each, all zeros, and a chain of nodes."""
     tensors = [
         Tensor(name=f"layer.{n}.weight", data_type=1, dims=[nbytes // 4], raw_data=Zeros(nbytes)) for n in range(count)
     ]
@@ -248,7 +248,7 @@ def large_model(count: int, nbytes: int, nodes: int = 100) -> Model:
 
 
 def write_sparse(model: Model, path: Path, **options: Any) -> None:
-    """The model is in a file with holes in the place of its zeros; checksums in it are those of nothing."""
+    """Write the model to a file with holes instead of zeros; the checksums in it are those of empty data."""
     codec = registry.for_writing(path)
     for file in codec.plan(model, path, codec.options(**options)).files:
         with file.path.open("wb") as output:

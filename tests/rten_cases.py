@@ -1,6 +1,7 @@
 """Small models of single operators in forms that RTen lacks, for the tests of legalisation and inference.
 
-Each is written for the operator set that it names; where onnxruntime does not run that, what it computes is given.
+Each is written for the operator set that it names; if onnxruntime does not support it, the case contains the right
+outputs.
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ CONTRIB = "com.microsoft"
 
 
 class Case(NamedTuple):
-    """A model in few words: nodes, what is fed and what is constant."""
+    """A model in short form: nodes, inputs and constants."""
 
     name: str
     version: int
     nodes: list[onnx.NodeProto]
     inputs: Mapping[str, np.ndarray]
     constants: Mapping[str, np.ndarray] = {}
-    expected: list[np.ndarray] | None = None  # where onnxruntime does not run the operator set
+    expected: list[np.ndarray] | None = None  # if onnxruntime does not support the operator set
     exact: bool = False
     outputs: tuple[str, ...] = ("y",)
     symbolic: bool = False  # the dims of the inputs are not declared
-    steps: int = 0  # by which quantised results may differ: RTen multiplies with the reciprocal of a scale
-    onnxruntime: bool = True  # runs the legal form, which is ONNX in any case
+    steps: int = 0  # the allowed difference of quantised results: RTen multiplies by the reciprocal of a scale
+    onnxruntime: bool = True  # runs the legal form, which is always ONNX
 
     def proto(self) -> onnx.ModelProto:
-        """The model as onnx has it."""
+        """Return the model as a message of onnx."""
         inputs = [
             helper.make_tensor_value_info(
                 name,
@@ -56,16 +57,16 @@ class Case(NamedTuple):
         return helper.make_model(graph, opset_imports=imports, ir_version=10)
 
     def model(self) -> Model:
-        """The model as we have it."""
+        """Return the model in our classes."""
         return decode(Literal(self.proto().SerializeToString()), Model)
 
     def reference(self) -> list[Any]:
-        """What the model computes, by onnxruntime unless it is given."""
+        """Return the outputs of the model, computed by onnxruntime if they are not given."""
         return self.expected if self.expected is not None else run(self.proto(), self.inputs)
 
 
 def run(proto: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> list[Any]:
-    """What onnxruntime computes, without rewriting the model itself."""
+    """Return the outputs of onnxruntime, which does not rewrite the model."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -76,7 +77,7 @@ def run(proto: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> list[Any]:
 
 
 def to_proto(model: Model) -> onnx.ModelProto:
-    """One of our models as onnx has it."""
+    """Return one of our models as a message of onnx."""
     data = b"".join(part.read() if isinstance(part, Source) else bytes(part) for part in encode(model))
     return onnx.ModelProto.FromString(data)
 
@@ -85,27 +86,27 @@ _RANDOM = np.random.default_rng(7)
 
 
 def floats(*dims: int) -> np.ndarray:
-    """Numbers between -2 and 2."""
+    """Return numbers between -2 and 2."""
     return _RANDOM.uniform(-2, 2, dims).astype(np.float32)
 
 
 def numbers(*dims: int, dtype: str = "int64", low: int = -9, high: int = 9) -> np.ndarray:
-    """Whole numbers."""
+    """Return whole numbers."""
     return _RANDOM.integers(low, high, dims).astype(dtype)
 
 
 def int64(*values: int) -> np.ndarray:
-    """A vector."""
+    """Return a vector."""
     return np.array(values, np.int64)
 
 
 def float32(*values: float) -> np.ndarray:
-    """A vector."""
+    """Return a vector."""
     return np.array(values, np.float32)
 
 
 def node(op_type: str, inputs: str, outputs: str = "y", **attributes: Any) -> onnx.NodeProto:
-    """A node; names are separated by blanks, and `_` is an omitted one."""
+    """Return a node; names are separated by spaces, and `_` is an omitted one."""
     names = [["" if name == "_" else name for name in text.split()] for text in (inputs, outputs)]
     return helper.make_node(op_type, *names, **attributes)
 
@@ -120,7 +121,7 @@ def one(name: str, version: int, op_type: str, inputs: Mapping[str, np.ndarray],
 
 
 def softmax(x: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarray:
-    """The exponentials as parts of their sum."""
+    """Return the exponentials as parts of their sum."""
     grown = np.exp(x - x.max(axis, keepdims=True))
     return grown / grown.sum(axis, keepdims=True)
 
@@ -231,7 +232,7 @@ _PLACES = np.array([0, 1, 4, 7, 8, 15, 16, 31, 32], np.int32)
 
 
 def _shifted(data: np.ndarray, places: np.ndarray, direction: str) -> Case:
-    """All numbers shifted by all numbers of places."""
+    """Return all numbers shifted by all numbers of places."""
     return one(
         f"bit_shift_{direction.lower()}_{data.dtype}",
         28,
@@ -240,11 +241,11 @@ def _shifted(data: np.ndarray, places: np.ndarray, direction: str) -> Case:
         direction=direction,
         EXPECTED=[_shift(data[:, None].astype(object), places, direction, data.dtype)],
         ONNXRUNTIME=False,
-    )  # signed ones are newer than it
+    )  # signed ones are newer than this operator set
 
 
 def _shift(data: np.ndarray, places: np.ndarray, direction: str, dtype: np.dtype[Any]) -> np.ndarray:
-    """What a shift of numbers without limits gives, cut off."""
+    """Return the result of a shift of numbers without limits, cut off."""
     found = data * 2 ** places.astype(object) if direction == "LEFT" else data // 2 ** places.astype(object)
     bits = 8 * dtype.itemsize
     low = 0 if dtype.kind == "u" else 1 << bits - 1
@@ -428,7 +429,7 @@ _RESIZES: list[tuple[str, dict[str, Any], np.ndarray]] = [
     ("linear_antialias", {"mode": "linear", "antialias": 1}, _DOWN),
     ("cubic_antialias", {"mode": "cubic", "antialias": 1}, _DOWN),
 ]
-# Their sizes or scales are known only when the model runs; onnxruntime wants to know how many sizes there are.
+# Their sizes or scales are known only when the model runs, but onnxruntime needs the number of sizes.
 _LATE_RESIZES = [
     ("s", float32(1, 1, 1.7, 0.6), {"mode": "linear"}),
     ("s", float32(1, 2, 1.7, 0.6), {"mode": "nearest", "nearest_mode": "ceil"}),
@@ -500,7 +501,7 @@ GRIDS = [
 
 
 def _boxes(name: str, given: str, centre: int = 0, **inputs: np.ndarray) -> Case:
-    """A case of two images and three classes, with boxes that overlap as much as others, and have the same scores."""
+    """Return a case of two images and three classes, with boxes that overlap equally, and have equal scores."""
     return one(
         name, 13, "NonMaxSuppression",
         {"b": numbers(2, 9, 4, dtype="float32", low=0, high=7), "s": numbers(2, 3, 9, dtype="float32", low=0, high=5)},
@@ -558,7 +559,7 @@ QUANTISED = [
 
 
 def _layer(name: str, op_type: str, gates: int, given: str = "x w r b", **rest: Any) -> Case:
-    """A recurrent layer of 3 inputs and 2 hidden numbers over 5 steps of 2 samples."""
+    """Return a recurrent layer of 3 inputs and 2 hidden numbers over 5 steps of 2 samples."""
     directions = 2 if rest.get("direction") == "bidirectional" else 1
     constants = {
         "w": floats(directions, gates * 2, 3),
@@ -633,12 +634,12 @@ SIGNALS = [
 
 
 def contrib(name: str, op_type: str, inputs: Mapping[str, np.ndarray], given: str = "", **rest: Any) -> Case:
-    """A case of an operator of onnxruntime's own."""
+    """Return a case of one of onnxruntime's own operators."""
     return one(name, 17, op_type, inputs, given, domain=CONTRIB, **rest)
 
 
 def _quantized_layer(name: str, given: str, *, columns: bool = False, signed: bool = False, **rest: Any) -> Case:
-    """A quantised layer of 3 inputs and 2 hidden numbers over 5 steps of one sample."""
+    """Return a quantised layer of 3 inputs and 2 hidden numbers over 5 steps of one sample."""
     directions = 2 if rest.get("direction") == "bidirectional" else 1
     dims = (directions, 8) if columns else (directions,)
     dtype, low, high = ("int8", -128, 127) if signed else ("uint8", 0, 255)
@@ -662,7 +663,7 @@ def _quantized_layer(name: str, given: str, *, columns: bool = False, signed: bo
 
 
 def attended(query: np.ndarray, key: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """Attention with the heads as third axis, which are beside each other in the result."""
+    """Return attention with the heads as third axis, which are next to each other in the result."""
     products = np.einsum("bqhd,bkhd->bhqk", query, key) / np.sqrt(query.shape[-1])
     return np.einsum("bhqk,bkhd->bqhd", softmax(products, -1), value).reshape(*query.shape[:2], -1)
 
@@ -673,7 +674,7 @@ _LINEAR = {"s": _SCALE, "z": _ZERO, "t": np.float32(0.04), "o": np.uint8(110)}
 
 
 def _grouped(name: str, given: str, steps: int, ends: list[int], total: int, **rest: Any) -> Case:
-    """Four heads of 16 numbers and two of keys and values, with room for five of the past."""
+    """Return a case of four heads of 16 numbers and two of keys and values, with room for five past tokens."""
     names, count = given.split(), len(ends)
     room = numbers(count, 2, 5, 16, dtype="float32") * (
         np.arange(5)[:, None] < np.array(ends)[:, None, None, None] - steps

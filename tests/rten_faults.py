@@ -1,9 +1,9 @@
 # ruff: noqa: E501 - facts and prose are lines of a page
-"""What the newest release of RTen computes differently from ONNX: small models, a page and a program that show them.
+"""Differences between the newest release of RTen and ONNX: small models, and a page and a program that show them.
 
-`python tests/rten_faults.py` writes `docs/rten_faults.md` and `tests/runtime/0.27/faults.rs`; with a folder, it writes the
-models there. `tests/rten/test_faults.py` holds that page and program are these, that every fault still shows, and what
-the other side gives.
+`python tests/rten_faults.py` writes `docs/rten_faults.md` and `tests/runtime/0.27/faults.rs`; with a folder as
+argument, it writes the models there. `tests/rten/test_faults.py` checks that page and program are current, that RTen
+still has every fault, and that onnxruntime gives the right result.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ F, I64, I32, U8, BOOL = np.float32, np.int64, np.int32, np.uint8, np.bool_
 
 
 class Fault(NamedTuple):
-    """A model that shows a fault. `wanted` are the outputs that ONNX says, or else those of onnxruntime.
+    """A model that shows a fault. `wanted` are the outputs according to ONNX, or else those of onnxruntime.
 
-    `found` are the outputs of RTen, or what its error or panic says.
+    `found` are the outputs of RTen, or the text of its error or panic.
     """
 
     name: str
@@ -39,15 +39,15 @@ class Fault(NamedTuple):
     inputs: Mapping[str, np.ndarray[Any, Any]]
     found: list[Any] | str
     wanted: list[Any]
-    source: str = "ONNX"  # of what is wanted
+    source: str = "ONNX"  # the source of `wanted`
 
     def proto(self) -> onnx.ModelProto:
-        """The model."""
+        """Return the model."""
         return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : {self.version}]>\n{self.name} {self.text}')
 
 
 def f(*values: Any) -> np.ndarray[Any, Any]:
-    """A vector of floats, or one float."""
+    """Return a vector of floats, or one float."""
     return np.array(values if len(values) != 1 else values[0], F)
 
 
@@ -712,7 +712,7 @@ PROGRAM_NOTE = "// The program of docs/rten_faults.md; tests/rten_faults.py writ
 
 
 def rust(fault: Fault) -> list[str]:
-    """The lines that run a model."""
+    """Return the lines that run a model."""
     lines = []
     for name, array in fault.inputs.items():
         kind = RUST_TYPES[array.dtype.name]
@@ -736,7 +736,7 @@ def _rust_number(value: Any, kind: str) -> str:
 
 
 def program() -> str:
-    """The program that runs all of them."""
+    """Return the program that runs all of them."""
     arms = "".join(
         f'        "{fault.name}" => {{\n' + "".join(f"            {line}\n" for line in rust(fault)) + "        }\n"
         for fault in FAULTS
@@ -746,7 +746,7 @@ def program() -> str:
 
 
 def shown(outputs: list[Any], names: list[str]) -> str:
-    """Outputs in words."""
+    """Return outputs as text."""
     return ", ".join(
         f"{name} = {_numbers(value)}" + (f", dims {list(value.shape)}" if isinstance(value, np.ndarray) else "")
         for name, value in zip(names, outputs, strict=True)
@@ -759,7 +759,7 @@ def _numbers(values: Any) -> str:
 
 
 def page() -> str:
-    """The page."""
+    """Return the page."""
     parts = [
         HEAD,
         f"\n```rust\n{PROGRAM_HEAD}        // the lines of one model, in an arm of its own, and ...\n{PROGRAM_TAIL}```\n",
@@ -778,7 +778,7 @@ def page() -> str:
 
 
 def main() -> None:
-    """Write page and program, or the models into a folder."""
+    """Write the page and the program, or the models into a folder."""
     if len(sys.argv) > 1:
         folder = Path(sys.argv[1])
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Tables of forms, put together as plain tables, value by value."""
+"""Tables of forms, converted to plain tables, value by value."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from formats.rten.file.forms import NAME, Filled, Gap
 
 
 def expanded(value: Any, around: Filled | None = None) -> Any:
-    """Return a table, or a part of the table `around`, in which no table is left as a form and its values."""
+    """Return a table, or a part of the table `around`, with plain tables instead of forms and their values."""
     if isinstance(value, Filled):
         return expanded(value.form.table, value)
     if isinstance(value, Gap) and around is not None:
         return around.name if value == NAME else around.values[value.number]
     if isinstance(value, dict):
         table = {name: expanded(inner, around) for name, inner in value.items()}
-        for name in ("data", "data_offset"):  # no vectors: single values
+        for name in ("data", "data_offset"):  # single values, not vectors
             if isinstance(value.get(name), Gap):
                 (table[name],) = table[name]
         return table

@@ -1,6 +1,7 @@
 """Small models, and the program that makes .rten files of them with several releases of rten-convert.
 
-`python tests/rten_golden.py` fetches the releases and writes `tests/rten/golden/RELEASE/MODEL.v1.rten` and `.v2.rten`.
+`python tests/rten_golden.py` downloads the releases and writes `tests/rten/golden/RELEASE/MODEL.v1.rten` and
+`.v2.rten`.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from onnx import numpy_helper
 from onnx.parser import parse_model
 
 GOLDEN = Path(__file__).parent / "rten" / "golden"
-# The first release, and those that came with a change of the files: data outside the graph, captures, types of 8 bits,
-# types of values and new operators, quantisation, inferred shapes. Of each, the options for the versions of the file.
+# The first release, and the releases that changed the files: data outside the graph, captures, types of 8 bits, types
+# of values and new operators, quantisation, inferred shapes. Each has the options for the versions of the file.
 RELEASES: Mapping[str, Mapping[int, Sequence[str]]] = {
     "0.4.0": {1: []},
     "0.11.0": {1: [], 2: ["--v2"]},
     **{release: {1: ["--v1"], 2: []} for release in ("0.13.1", "0.14.0", "0.17.0", "0.22.0")},
 }
 METADATA = {"license": "Apache-2.0", "description": "a golden file — of ours"}
-# Windows are padded as SAME_UPPER would pad them, since 0.11.0 writes that whatever is asked for; 0.4.0 writes axis 0
-# of ArgMax whatever is asked for, and refuses two nodes of the same name, or of none.
+# Windows are padded as SAME_UPPER pads them, because 0.11.0 always writes that; 0.4.0 always writes axis 0 for ArgMax,
+# and refuses two nodes with the same name or without one.
 HEADER = '<ir_version: 8, opset_import: ["": 13]>'
 
 CONVOLUTIONS = """
@@ -123,7 +124,7 @@ TEXTS = {
 
 
 def _weight(value: onnx.ValueInfoProto) -> onnx.TensorProto:
-    """A tensor for a value that the text declares, of numbers that are exact in few bits."""
+    """Return a tensor for a value that the text declares, with numbers that are exact in few bits."""
     kind = value.type.tensor_type
     dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
     dims = [dim.dim_value for dim in kind.shape.dim]
@@ -135,7 +136,7 @@ def _weight(value: onnx.ValueInfoProto) -> onnx.TensorProto:
 
 @functools.cache
 def model(name: str) -> onnx.ModelProto:
-    """A model, with weights that are the same everywhere."""
+    """Return a model whose weights are always the same."""
     proto = parse_model(HEADER + TEXTS[name])
     for graph in (proto.graph, *(a.g for node in proto.graph.node for a in node.attribute if a.HasField("g"))):
         graph.initializer.extend(_weight(value) for value in graph.value_info)
@@ -147,7 +148,7 @@ def model(name: str) -> onnx.ModelProto:
 
 
 def inputs(name: str) -> Mapping[str, np.ndarray]:
-    """What the model is given."""
+    """Return the inputs of the model."""
     rng = np.random.default_rng(1)
     of_floats = {
         "convolutions": {"x": (2, 2, 9, 9)},
@@ -162,7 +163,7 @@ def inputs(name: str) -> Mapping[str, np.ndarray]:
 
 
 def _convert(folder: Path, source: Path, target: Path, options: Sequence[str]) -> None:
-    """Have the release in a folder make a file of a model, or print why it does not."""
+    """Let the release in a folder make a file of a model, or print why it does not."""
     metadata = folder / "metadata.json"
     metadata.write_text(json.dumps(METADATA), encoding="utf-8")
     program = "from rten_convert.converter import main; main()"

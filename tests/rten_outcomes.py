@@ -1,7 +1,7 @@
-"""How outcomes in several releases of RTen are written down: once where the releases agree.
+"""The form in which outcomes in several releases of RTen are recorded: once if the releases agree.
 
-A row has `right`, how many are right in all releases that the tests run; `deviating`, the names of those that deviate
-in all; and, say, `deviating only in 0.25`, of those that are right in the others.
+A row has `right`, the number of cases that are right in all releases of the tests; `deviating`, the names of cases that
+deviate in all of them; and, for example, `deviating only in 0.25`, the names of cases that are right in the others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ONLY_IN = "deviating only in "
 
 
 def row_of(right: Mapping[str, Collection[str]], deviating: Mapping[str, Collection[str]]) -> dict[str, Any]:
-    """Return the row of what is right and of what deviates in each release."""
+    """Return the row for the right and the deviating cases in each release."""
     places: dict[str, list[str]] = {}
     for release, names in deviating.items():
         for name in names:
@@ -31,7 +31,7 @@ def row_of(right: Mapping[str, Collection[str]], deviating: Mapping[str, Collect
 def row_for(row: Mapping[str, Any], releases: Collection[str]) -> dict[str, Any]:
     """Return a row as it would be if the tests ran these releases.
 
-    Of one that they do not run by default, the row is taken to be that of the next one.
+    For a release that they do not run by default, the row of the next release is used.
     """
     known = {
         release: min((r for r in DEFAULT_RELEASES if r >= release), default=DEFAULT_RELEASES[-1])
@@ -50,12 +50,12 @@ def row_for(row: Mapping[str, Any], releases: Collection[str]) -> dict[str, Any]
 
 
 def right_in(row: Mapping[str, Any], release: str) -> int:
-    """Return how many are right in a release."""
+    """Return the number of right cases in a release."""
     right: int = row_for(row, [release])["right"]
     return right
 
 
 def deviating_in(row: Mapping[str, Any], release: str) -> list[str]:
-    """Return the names of those that deviate in a release."""
+    """Return the names of the deviating cases in a release."""
     names: list[str] = row_for(row, [release]).get(DEVIATING, [])
     return names

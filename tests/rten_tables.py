@@ -1,4 +1,4 @@
-"""The tables of `docs/rten.md`, from what package and tests know; `python tests/rten_tables.py` puts them there."""
+"""The tables of `docs/rten.md`, from the package and its tests; `python tests/rten_tables.py` updates the page."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "rten.md"
 OUTCOMES = ROOT / "tests" / "rten" / "backend_outcomes.json"
 MODES = ("native", "exact")
-MAX_WORDS = 8  # of one place in a reason that are listed
-MAX_WORD = 30  # characters; what is longer was made by a program
+MAX_WORDS = 8  # the listed words for one place in a reason
+MAX_WORD = 30  # characters; a longer word was made by a program
 
-# Why tests of operators whose names begin so have other outputs in RTen than ONNX says, although the operator is right.
+# Why the tests of operators whose names begin like this have other outputs in RTen than in ONNX, although the operator
+# is right.
 DEVIATIONS = {
     "test_argm": "RTen returns the last of equal extremes, not the first",
     "test_averagepool_2d_ceil_last_window_starts_on_pad": "the suite rounds its outputs to four digits",
@@ -36,8 +37,8 @@ DEVIATIONS = {
     "test_sign": "RTen returns 1 or -1 for zero",
     "simple/test_sign": "RTen returns 1 or -1 for zero",
 }
-# Operator tests whose outputs onnxruntime does not give: in the fourth output of Attention, what is masked is its
-# lowest number, where ONNX says minus infinity.
+# Operator tests for which onnxruntime gives other outputs: in the fourth output of Attention, masked elements are its
+# lowest number, but ONNX says minus infinity.
 NOT_AS_IN_ONNXRUNTIME = ("test_attention_4d_with_past_and_present_qk_matmul_bias_3d_mask_causal",
                          "test_attention_4d_with_past_and_present_qk_matmul_bias_4d_mask_causal")  # fmt: skip
 
@@ -54,7 +55,7 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def types() -> str:
-    """Which element types of ONNX each of RTen's holds."""
+    """Return which element types of ONNX each type of RTen contains."""
     rows = []
     for element in ELEMENTS:
         held = [dtypes.type_name(number) for number, holder in HOLDERS.items() if holder is element]
@@ -63,32 +64,32 @@ def types() -> str:
 
 
 def native() -> str:
-    """The operators that are in ONNX and in RTen, and whose newest form is written unchanged."""
+    """Return the operators of ONNX and RTen whose newest form is written unchanged."""
     return _paragraph(name for name, spec in HELD.items() if not spec.all_rewritings)
 
 
 def adapted() -> str:
-    """The operators that are in ONNX and in RTen, of which some forms are rewritten."""
+    """Return the operators of ONNX and RTen for which some forms are rewritten."""
     return _paragraph(name for name, spec in HELD.items() if spec.all_rewritings)
 
 
 def lowered() -> str:
-    """The operators of ONNX that RTen has not, and that are written as others."""
+    """Return the operators of ONNX that RTen lacks, and that are written as others."""
     return _paragraph(sorted(name for name, spec in SPECS.items() if spec.all_rewritings and name not in HELD))
 
 
 def contributed() -> str:
-    """The operators of onnxruntime's own domain that are written with other operators."""
+    """Return the operators of onnxruntime's own domain that are written with other operators."""
     return _paragraph(sorted(spec.name for spec in BY_DOMAIN.values() if spec.domain == MICROSOFT and spec.rewritings))
 
 
 def learned() -> str:
-    """The operators of classical machine learning that are written as others, which all are but one."""
+    """Return the operators of classical machine learning that are written as others: all but one."""
     return _paragraph(sorted(name for domain, name in BY_DOMAIN if domain == MACHINE_LEARNING and name != "ZipMap"))
 
 
 def preview() -> str:
-    """The operators of the domains in which ONNX tries out new ones."""
+    """Return the operators of the domains for experimental operators of ONNX."""
     return _paragraph(sorted(name for domain, name in BY_DOMAIN if domain in (PREVIEW, TRAINING)))
 
 
@@ -96,7 +97,7 @@ _VARIABLE = re.compile(r"'[^']*'|\b[A-Z][A-Z0-9]{2,}\b|(?<== )\S+")
 
 
 def refusals() -> str:
-    """For each reason how many of the operator tests are refused for it, by operator; a test can have several."""
+    """Return, for each reason, how many operator tests are refused for it, by operator; a test can have several."""
     outcomes = json.loads(OUTCOMES.read_text(encoding="utf-8"))
     counts: dict[str, dict[str, int]] = {}
     operators: dict[str, set[str]] = {}
@@ -106,7 +107,7 @@ def refusals() -> str:
             templates = set()
             for part in reasons.split("; "):
                 operator, _, reason = part.partition(": ")
-                if not operator:  # of inputs and outputs
+                if not operator:  # an input or output
                     reason = re.sub(r"the (input|output) '[^']*'", "an input or output", reason)
                 variable = _VARIABLE.search(reason)
                 template = _VARIABLE.sub("{}", reason, count=1)
@@ -126,7 +127,7 @@ def refusals() -> str:
 
 
 def outcomes() -> str:
-    """How many of the operator tests have which outcome in each release."""
+    """Return the number of operator tests for each outcome in each release."""
     known = json.loads(OUTCOMES.read_text(encoding="utf-8"))
     rows = []
     for mode, title in zip(MODES, ("`convert`", "`convert --exact`"), strict=True):
@@ -138,7 +139,7 @@ def outcomes() -> str:
 
 
 def deviations() -> str:
-    """The operator tests with other outputs than the suite says, why, and in which releases."""
+    """Return the operator tests with other outputs than in the suite, the reason, and the releases."""
     known = json.loads(OUTCOMES.read_text(encoding="utf-8"))
     places: dict[str, dict[str, list[str]]] = {}
     for mode in MODES:
@@ -168,7 +169,7 @@ def faults() -> str:
 
 
 def additions() -> str:
-    """The operators and fields that newer releases brought."""
+    """Return the operators and fields that newer releases added."""
     found: dict[str, list[str]] = {}
     for name, spec in HELD.items():
         assert spec.row is not None
@@ -198,7 +199,7 @@ MARK = re.compile(r"(<!-- table: (\w+) -->\n\n)((?:.+\n)+)(\n<!-- end -->)")
 
 
 def blocks(text: str) -> dict[str, str]:
-    """The tables of a document by their names."""
+    """Return the tables of a document by their names."""
     return {match[2]: match[3] for match in MARK.finditer(text)}
 
 

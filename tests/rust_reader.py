@@ -1,9 +1,9 @@
-"""The programs of the Rust reader, in `readers/rust/examples`, which are built next to the runners of RTen.
+"""The programs of the Rust reader, in `readers/rust/examples`, which are built together with the runners of RTen.
 
     cargo build --release --locked --manifest-path readers/rust/Cargo.toml --target-dir tests/runtime/target \
         --examples --features rten,rten/all-ops,rten/mmap,rten/rten_format
 
-With these features, RTen is the one that the runners have built already.
+With these features, the build reuses the RTen that was built for the runners.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What Linux tells of the memory of a process, mapping by mapping."""
+"""Linux's report of the memory of a process, mapping by mapping."""
 
 from __future__ import annotations
 
 
 def fields_of(smaps: str, name: str) -> dict[str, int]:
-    """The sizes in bytes that the system tells of the mappings of a file, summed up."""
+    """Return the sums of the sizes in bytes that the system reports for the mappings of a file."""
     sums: dict[str, int] = {}
     inside = False
     for line in smaps.splitlines():

@@ -1,14 +1,14 @@
-"""Whether the types of the package are true of it as it is when it runs: `stubtest` of mypy, with what it cannot know.
+"""Checks whether the types of the package agree with it at run time, with `stubtest` of mypy and a list of exceptions.
 
-`python tests/stubs.py` runs it on the whole package, with more arguments for `stubtest`. It reads types from the
-source, or from a stub if there is one, and compares them with the modules that Python imports. What follows is found
-again each time, so that no list of it can grow old:
+`python tests/stubs.py` checks the whole package, and passes other arguments to `stubtest`. That program reads types
+from the source, or from a stub if there is one, and compares them with the modules that Python imports. The following
+exceptions are found anew each time, so that no list of them can become outdated:
 
-- a function with a cache is an object of another kind, whose parameters mypy does not know;
-- an alias that is written as text, as `Annotated`, or for type checkers alone is not what it stands for;
-- the slots of a dataclass are only its own where it inherits others; mypy takes all fields for its slots;
-- an enum of protobuf is no class when it runs, and its values are plain numbers;
-- constructors of messages take no positional arguments, and say so in protobuf's words.
+- a cached function is an object of another kind, whose parameters mypy does not know;
+- an alias that is a text, an `Annotated`, or only for type checkers is not the same object as its type;
+- if a dataclass with slots inherits fields, its slots are only its own; mypy expects all fields there;
+- an enum of protobuf is not a class at run time, and its values are plain numbers;
+- constructors of messages accept no positional arguments, with the same error as protobuf.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ from formats.onnxpb.schema import ENUMS
 ROOT = Path(__file__).parents[1]
 CACHED = type(functools.cache(len))
 MISUNDERSTOOD = (  # and why
-    r"formats\.ir\.model\.Message\.__repr__",  # `recursive_repr` has no names of parameters for mypy
-    r"formats\.onnxpb\.proto\.(EnumType|E)",  # what the stub describes enums with
-    r"formats\.onnxzip\.far_entries\.FarEntry",  # a tuple with further attributes
-    r"formats\..*@\d+",  # a class within a function
+    r"formats\.ir\.model\.Message\.__repr__",  # mypy does not know the names of `recursive_repr`'s parameters
+    r"formats\.onnxpb\.proto\.(EnumType|E)",  # the stub describes enums with it
+    r"formats\.onnxzip\.far_entries\.FarEntry",  # a tuple with additional attributes
+    r"formats\..*@\d+",  # a class inside a function
 )
 
 
 def modules() -> Iterator[ModuleType]:
-    """Every module of the package."""
+    """Return every module of the package."""
     yield formats
     for found in pkgutil.walk_packages(formats.__path__, "formats."):
-        if found.name != "formats.__main__":  # which runs the command
+        if found.name != "formats.__main__":  # importing it runs the command
             yield importlib.import_module(found.name)
 
 
 def aliases(module: ModuleType) -> Iterator[str]:
-    """The names of aliases that are text, or that only type checkers see."""
+    """Return the names of aliases that are text, or that only type checkers see."""
     for name, kind in vars(module).get("__annotations__", {}).items():
         if str(kind).endswith("TypeAlias") and isinstance(vars(module)[name], str):
             yield name
@@ -64,7 +64,7 @@ def aliases(module: ModuleType) -> Iterator[str]:
 
 
 def exceptions() -> Iterator[str]:
-    """Patterns of what stubtest gets wrong."""
+    """Return patterns for the names that stubtest reports wrongly."""
     yield from MISUNDERSTOOD
     for module in modules():
         prefix = re.escape(module.__name__)
@@ -86,7 +86,7 @@ def exceptions() -> Iterator[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run stubtest, and give its exit code."""
+    """Run stubtest, and return its exit code."""
     with tempfile.TemporaryDirectory() as folder:
         allowed = Path(folder) / "allowed"
         allowed.write_text("\n".join(sorted(set(exceptions()))))

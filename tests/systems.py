@@ -1,4 +1,4 @@
-"""What only some systems have, for tests of it."""
+"""Features that only some systems have, for the tests of them."""
 
 from __future__ import annotations
 

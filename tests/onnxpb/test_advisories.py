@@ -1,6 +1,6 @@
-"""Every published advisory about ONNX files, by name: the attack fails on read and on write, its legal twin does not.
+"""Every published advisory about ONNX files, by name: the attack fails on read and write, a similar legal file works.
 
-Of GHSA-3jf9-582g-jjmq, GHSA-xrch-8vh7-h656, GHSA-p893-rvq9-2xf9 and GHSA-8qff-7g33-75mx there is no public text.
+GHSA-3jf9-582g-jjmq, GHSA-xrch-8vh7-h656, GHSA-p893-rvq9-2xf9 and GHSA-8qff-7g33-75mx have no public text.
 """
 
 from __future__ import annotations
@@ -53,25 +53,25 @@ def inside(tmp_path: Path) -> Path:
 
 
 def tree(folder: Path) -> dict[str, bytes | None]:
-    """Everything under a folder, with the content of files."""
+    """Return everything under a folder, with the content of files."""
     return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
 
 
 def model_with_weights(*names: str) -> Model:
-    """A model with a weight for each name."""
+    """Return a model with a weight for each name."""
     tensors = [Tensor(name=name, data_type=1, dims=[1000], raw_data=Literal(WEIGHT.tobytes())) for name in names]
     return Model(ir_version=10, opset_import=[OperatorSetId(version=20)], graph=Graph(name="g", initializer=tensors))
 
 
 def weights(path: Path) -> list[list[float]]:
-    """The numbers of every initialiser of the model at `path`."""
+    """Return the elements of every initialiser of the model at `path`."""
     graph = formats.load(path).graph
     assert graph is not None
     return [tensor.numpy().tolist() for tensor in graph.initializer]
 
 
 def refuses_to_read(inside: Path, location: str, **entries: str) -> None:
-    """Assert that neither reader of models opens the data file at `location`."""
+    """Assert that no reader of models opens the data file at `location`."""
     path = model_with_references(inside / "m.onnx", {"location": location, **entries})
     for read in (formats.load, onnxpb.load, formats.inspect):
         with pytest.raises(ExternalDataError):
@@ -79,7 +79,7 @@ def refuses_to_read(inside: Path, location: str, **entries: str) -> None:
 
 
 def refuses_to_write(inside: Path, location: str) -> None:
-    """Assert that no writer of models takes `location` for its data, and that nothing is written at all."""
+    """Assert that no writer of models puts its data at `location`, and that nothing at all is written."""
     before = tree(inside.parent)
     model = model_with_weights("w")
     with pytest.raises((OptionError, ExternalDataError)):
@@ -89,12 +89,12 @@ def refuses_to_write(inside: Path, location: str) -> None:
     assert before == tree(inside.parent)
 
 
-# Where external data lie
+# Places of external data
 
 
 @pytest.mark.parametrize("location", TRAVERSALS[:1])
 def test_traversal(inside: Path, location: str) -> None:
-    """CVE-2022-25882: a location cannot lead up by "..", though a file name may start with dots."""
+    """CVE-2022-25882: a location cannot lead up by "..", but a file name may start with dots."""
     refuses_to_read(inside, location)
     refuses_to_write(inside, location)
     for name in ("..w.data", "w..data", "...data"):
@@ -106,7 +106,7 @@ def test_traversal(inside: Path, location: str) -> None:
 
 @pytest.mark.parametrize("location", TRAVERSALS[1:])
 def test_nested_traversal(inside: Path, location: str) -> None:
-    """CVE-2024-27318: nor by ".." behind other steps, in either notation; steps that only go down are fine."""
+    """CVE-2024-27318: nor can ".." follow other steps, in either notation; steps that only go down are allowed."""
     refuses_to_read(inside, location)
     refuses_to_write(inside, location)
     (inside / "sub" / "w.data").write_bytes(bytes(400))
@@ -116,7 +116,7 @@ def test_nested_traversal(inside: Path, location: str) -> None:
 
 @pytest.mark.parametrize("location", [*ABSOLUTE, "w.data\0", "sub\0/w.data"])
 def test_absolute_locations(inside: Path, location: str) -> None:
-    """microsoft/onnxruntime#26776: nor can it be absolute, on a drive or another machine, empty or cut by a NUL."""
+    """microsoft/onnxruntime#26776: a location cannot be absolute, on a drive or machine, empty or cut by a NUL."""
     refuses_to_read(inside, "")
     (inside / "w.data").write_bytes(bytes(400))
     refuses_to_read(inside, location)
@@ -126,13 +126,13 @@ def test_absolute_locations(inside: Path, location: str) -> None:
 
 @pytest.mark.parametrize("location", ["*/_ORT_MEM_ADDR_/*", "x_ORT_MEM_ADDR_", "*/w", "<memory>"])
 def test_addresses_in_memory(inside: Path, location: str) -> None:
-    """microsoft/onnxruntime#28709, #29011: a location that means an address in memory is not one, in a file."""
+    """microsoft/onnxruntime#28709, #29011: in a file, a location that means an address in memory is refused."""
     refuses_to_read(inside, location, offset=str(id(WEIGHT)), length="400")
     refuses_to_write(inside, location)
 
 
 def test_model_from_memory(inside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """microsoft/onnxruntime#27430: a model from bytes opens no file of the current directory."""
+    """microsoft/onnxruntime#27430: a model from bytes does not open a file of the current directory."""
     monkeypatch.chdir(inside)
     Path("w.data").write_bytes(bytes(400))
     monkeypatch.setattr(File, "open", lambda *arguments, **options: pytest.fail("a file was opened"))
@@ -144,7 +144,7 @@ def test_model_from_memory(inside: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_writing_elsewhere(inside: Path) -> None:
-    """CVE-2025-51480: data are written to the location that a tensor has only where that is inside the folder."""
+    """CVE-2025-51480: data are written to a tensor's own location only if it is inside the folder."""
     for location in (str(inside.parent / "w.data"), "../w.data", "sub/w.data", "w.data"):
         is_inside = location in ("sub/w.data", "w.data")
         tensor = Tensor(name="w", data_type=1, dims=[1000], raw_data=Literal(WEIGHT.tobytes()), data_location=1)
@@ -167,7 +167,7 @@ def test_writing_elsewhere(inside: Path) -> None:
 
 @pytest.mark.parametrize("target", ["../w.data", "{inside}/../w.data", "sub/up/w.data", "chain"])
 def test_symbolic_links(inside: Path, target: str) -> None:
-    """CVE-2026-27489, CVE-2026-34447: a link, or a chain of them, cannot lead out; one within the directory may."""
+    """CVE-2026-27489, CVE-2026-34447: a link, or a chain of links, cannot lead out of the directory, only within it."""
     (inside / "sub" / "up").symlink_to("../..")
     (inside / "chain").symlink_to("sub/up/w.data")
     (inside / "link").symlink_to(target.format(inside=inside))
@@ -182,7 +182,7 @@ def test_symbolic_links(inside: Path, target: str) -> None:
 
 @pytest.mark.parametrize("target", ["../w.data", "../nowhere", "sub", "m.onnx.data"])
 def test_writing_through_symbolic_links(inside: Path, target: str) -> None:
-    """CVE-2026-27489, on write: a link in the place of a data file is replaced; one in that of the model followed."""
+    """CVE-2026-27489, on write: a link at the data file's path is replaced; a link at the model's path is followed."""
     (inside / "m.onnx.data").symlink_to(target)
     before = tree(inside.parent)
     with pytest.raises(OSError):
@@ -199,7 +199,7 @@ def test_writing_through_symbolic_links(inside: Path, target: str) -> None:
 
 
 def test_links_of_a_model_cache(tmp_path: Path) -> None:
-    """microsoft/onnxruntime#27353: model and data as links into one folder of blobs are read; to other folders not."""
+    """microsoft/onnxruntime#27353: a model and data that are links into one folder of blobs are read, others not."""
     blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshots" / "1"
     blobs.mkdir()
     snapshot.mkdir(parents=True)
@@ -216,7 +216,7 @@ def test_links_of_a_model_cache(tmp_path: Path) -> None:
 
 
 def test_hard_links(inside: Path) -> None:
-    """CVE-2026-34446: a file with a name elsewhere is refused where that is wanted, and never written through."""
+    """CVE-2026-34446: on request, a file with hard links elsewhere is refused; writing never changes such a file."""
     path = model_with_references(inside / "m.onnx", {"location": "one.data"}, {"location": "two.data"})
     os.link(inside.parent / "w.data", inside / "one.data")
     (inside / "two.data").write_bytes(bytes(400))
@@ -234,7 +234,7 @@ def test_hard_links(inside: Path) -> None:
 
 @pytest.mark.parametrize("restore", [False, True])
 def test_replacement_between_check_and_use(inside: Path, restore: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """onnx/onnx#7790: without open folders, a link that appears after the check is noticed, also when it went again."""
+    """onnx/onnx#7790: without open folders, a link that appears after the check is noticed, even if it goes again."""
     path = model_with_references(inside / "m.onnx", {"location": "sub/w.data"})
     (inside / "sub" / "w.data").write_bytes(bytes(400))
     opened = locations.LocalFile
@@ -265,7 +265,7 @@ CALLS = ((os, "open"), (os, "stat"), (os.path, "realpath"), (os.path, "islink"),
 def test_exchange_at_every_call(
     inside: Path, swapped: str, back: bool, location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whichever call a folder, the model or a file is exchanged for a link at, and back, nothing outside is opened."""
+    """At whichever call a folder, the model or a file is replaced by a link and restored, nothing outside is opened."""
     (inside / "folder").symlink_to("sub")
     (inside / "link").symlink_to("sub/w.data")
     path = model_with_references(inside / "m.onnx", {"location": location})
@@ -318,7 +318,7 @@ def test_special_files(inside: Path) -> None:
             formats.load(model_with_references(inside / "m.onnx", {"location": location}))
 
 
-# What the entries say
+# The entries of `external_data`
 
 
 @pytest.mark.parametrize(
@@ -338,18 +338,18 @@ def test_special_files(inside: Path) -> None:
     ],
 )
 def test_hostile_entries(inside: Path, entries: dict[str, str]) -> None:
-    """CVE-2026-34445: no offset or length leads past the end of the file, or makes anybody ask for so much memory."""
+    """CVE-2026-34445: no offset or length leads past the end of the file, or makes a program allocate more memory."""
     (inside / "w.data").write_bytes(bytes(400))
     path = model_with_references(inside / "m.onnx", {"location": "w.data", **entries})
     with pytest.raises(ExternalDataError) as caught:
         formats.load(path)
     assert "graph.initializer[0]" == caught.value.where
-    onnxpb.save(onnxpb.load(path, load_external_data=False), inside / "out.onnx")  # and offsets make no file grow
+    onnxpb.save(onnxpb.load(path, load_external_data=False), inside / "out.onnx")  # and offsets do not make a file grow
     assert path.stat().st_size == (inside / "out.onnx").stat().st_size
 
 
 def test_entries_that_name_attributes(inside: Path) -> None:
-    """CVE-2026-34445: keys of a file set no attributes; unknown ones mean nothing, and travel with the tensor."""
+    """CVE-2026-34445: keys of a file set no attributes; unknown keys mean nothing, and stay with the tensor."""
     strange = dict.fromkeys(("__class__", "__dict__", "external_source", "raw_data", "dims", "nbytes"), "1")
     (inside / "w.data").write_bytes(bytes(400))
     path = model_with_references(inside / "m.onnx", {"location": "w.data", **strange})
@@ -360,7 +360,7 @@ def test_entries_that_name_attributes(inside: Path) -> None:
 
 
 def test_padding(inside: Path) -> None:
-    """onnx/onnx#8260: offsets that a model came with do not count when its data are written again."""
+    """onnx/onnx#8260: the offsets of a model that was read are not used when its data are written again."""
     with (inside / "w.data").open("wb") as file:
         file.truncate((1 << 40) + 400)
     path = model_with_references(inside / "m.onnx", {"location": "w.data", "offset": str(1 << 40)})
@@ -371,7 +371,7 @@ def test_padding(inside: Path) -> None:
 @pytest.mark.parametrize("dims", [[99], [101], [1 << 62], [1 << 32, 1 << 32], [1 << 31, 1 << 31, 4], [-100], [100, -1]])
 @pytest.mark.parametrize("storage", ["raw_data", "float_data", "external"])
 def test_sizes_that_disagree(inside: Path, dims: list[int], storage: str) -> None:
-    """onnx/onnx#8109, #8031, #8277: dims that ask for other data than there are, or overflow, give an error."""
+    """onnx/onnx#8109, #8031, #8277: dims that overflow, or that need another amount of data, give an error."""
 
     def numbers(dims: list[int]) -> Any:
         tensor = onnx.TensorProto(name="t", dims=dims, data_type=1)
@@ -398,7 +398,7 @@ def test_sizes_that_disagree(inside: Path, dims: list[int], storage: str) -> Non
 
 
 def test_long_texts_in_messages(inside: Path) -> None:
-    """CVE-2024-27319: a message about a text of any length is whole, and not as long as the text."""
+    """CVE-2024-27319: a message about a text of any length is complete, and not as long as the text."""
     for location in ("/" + "x" * 1_000_000, "é" * 4095 + "/..", "%s%n" * 1000 + "\0"):
         with pytest.raises(ExternalDataError) as caught:
             formats.load(model_with_references(inside / "m.onnx", {"location": location}))
@@ -410,7 +410,7 @@ def test_long_texts_in_messages(inside: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../evil", "/evil", "sub/../../evil", "C:\\evil", "..\\evil", "evil\0.txt"])
 def test_entries_of_archives(inside: Path, name: str) -> None:
-    """CVE-2024-5187: no entry of an archive is ever extracted, and no tensor's name leads anywhere on write."""
+    """CVE-2024-5187: no entry of an archive is ever extracted, and on write no tensor's name is used as a path."""
     formats.save(model_with_weights("w"), inside / "m.onnxz")
     before = tree(inside.parent)
     with zipfile.ZipFile(inside / "m.onnxz") as old, zipfile.ZipFile(inside / "evil.onnxz", "w") as new:
@@ -430,7 +430,7 @@ def test_entries_of_archives(inside: Path, name: str) -> None:
 
 
 def test_nothing_comes_from_the_network(tiny_model: Path, python: Callable[..., Any]) -> None:
-    """CVE-2026-28500: there is no hub: no location is an address, and nothing that could reach one is even imported."""
+    """CVE-2026-28500: there is no hub: no location is an address, and no module for network access is imported."""
     with pytest.raises(ExternalDataError, match="does not exist"):
         formats.load(model_with_references(tiny_model.with_name("m.onnx"), {"location": "https://example.com/w.data"}))
     program = (
@@ -445,7 +445,7 @@ def test_nothing_comes_from_the_network(tiny_model: Path, python: Callable[..., 
 
 
 def test_functions_that_call_each_other(tmp_path: Path) -> None:
-    """GHSA-7w46-vvrh-m8q5: functions that call each other are kept as data, and refused where they must be expanded."""
+    """GHSA-7w46-vvrh-m8q5: functions that call each other are kept as data, and refused if they must be expanded."""
 
     def function(name: str, called: str, domain: str = "local") -> Function:
         node = Node(op_type=called, domain=domain, input=["x"], output=["y"])
@@ -479,7 +479,7 @@ def test_functions_that_call_each_other(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [0, 3, -1, 1 << 40, -(1 << 63)])
 def test_scan_inputs(count: int, tmp_path: Path) -> None:
-    """GHSA-qrhj-v62m-vmpf: a Scan with more scanned inputs than inputs is copied as it is, and not interpreted."""
+    """GHSA-qrhj-v62m-vmpf: a Scan with more scanned inputs than inputs is copied unchanged, and not interpreted."""
     body = onnx.helper.make_graph([], "body", [], [])
     node = onnx.helper.make_node("Scan", ["x"], ["y"], body=body, num_scan_inputs=count)
     x, y = (onnx.helper.make_tensor_value_info(name, 1, [2]) for name in "xy")
@@ -504,7 +504,7 @@ def test_scan_inputs(count: int, tmp_path: Path) -> None:
     ],
 )
 def test_nested_groups(data: bytes) -> None:
-    """CVE-2024-7254, CVE-2026-6409: groups in groups are counted, not entered; a few are skipped and kept."""
+    """CVE-2024-7254, CVE-2026-6409: nested groups are read without recursion; a few are skipped and kept."""
     with pytest.raises(FormatError):
         formats.dumps(formats.loads(data, format="onnx"), "json")
     near = onnx.ModelProto(graph=onnx.GraphProto(name="g")).SerializeToString() + b"\xfb\x01" * 50 + b"\xfc\x01" * 50
@@ -513,7 +513,7 @@ def test_nested_groups(data: bytes) -> None:
 
 @pytest.mark.parametrize("extension", ["onnx", "json", "textproto"])
 def test_nested_messages(extension: str) -> None:
-    """CVE-2025-4565, CVE-2026-0994: messages in messages are limited, in every notation."""
+    """CVE-2025-4565, CVE-2026-0994: the nesting of messages is limited in every format."""
     text = {
         "json": ('{"tp": {"sequenceType": {"elemType": ', "{}"),
         "textproto": ("tp { sequence_type { elem_type { ", ""),
@@ -535,7 +535,7 @@ def test_nested_messages(extension: str) -> None:
 
 
 def _field(number: int, data: bytes) -> bytes:
-    """A field with a length."""
+    """Return a field with a length."""
     size, length = len(data), b""
     while size >= 0x80:
         length, size = length + bytes((size & 0x7F | 0x80,)), size >> 7

@@ -1,4 +1,4 @@
-"""Facts about the functions that programs know from `onnx`: what they read, write, and leave alone."""
+"""Tests of the functions that programs know from `onnx`: what they read and write, and what they leave unchanged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from formats.tensordata.source import FileSpan, Literal
 
 
 def example(size: int = 600) -> onnx.ModelProto:
-    """A model with a large weight, a small one, one in a subgraph and one in an attribute."""
+    """Return a model with a large weight, a small one, one in a subgraph and one in an attribute."""
     then = helper.make_graph([], "then", [], [], [numpy_helper.from_array(np.full(size, 2.0, "float32"), "inner")])
     constant = numpy_helper.from_array(np.full(size, 3.0, "float32"), "constant")
     nodes = [
@@ -43,7 +43,7 @@ BYTES = MODEL.SerializeToString()
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    """The example written by `onnx`, its large weights in a file next to it."""
+    """The example written by `onnx`, with its large weights in a file next to it."""
     path = tmp_path / "saved" / "m.onnx"
     path.parent.mkdir()
     copied = onnx.ModelProto.FromString(BYTES)
@@ -52,12 +52,12 @@ def saved(tmp_path: Path) -> Path:
 
 
 def sources(model: Any) -> list[Any]:
-    """The raw data of the graph's initialisers, where they are."""
+    """Return the sources of the initialisers' raw data."""
     return [tensor.raw_data for tensor in proto.unwrap(model).graph.initializer]
 
 
 def without_locations(model: Any) -> bytes:
-    """The bytes of a model, except for the remark that loading external data leaves: that these are inside now."""
+    """Return the bytes of a model without the note of loaded external data, which says that the data are inside now."""
     for _, tensor in walk.tensors(proto.unwrap(model)):
         tensor.data_location = tensor.data_location or None
     return bytes(model.SerializeToString())
@@ -67,7 +67,7 @@ def without_locations(model: Any) -> bytes:
 
 
 def test_load_gives_what_onnx_gives() -> None:
-    """Every model file that comes with `onnx` is the same message, from a path, a file, bytes and by every name."""
+    """Every model file of the `onnx` package gives the same message, from a path, a file or bytes, by every name."""
     for name, path in backend_files():
         expected = onnx.load(path)
         data = expected.SerializeToString()
@@ -81,7 +81,7 @@ def test_load_gives_what_onnx_gives() -> None:
 
 
 def test_external_data_are_loaded_as_onnx_does(saved: Path) -> None:
-    """External data become raw data that stay in their file until they are asked for; or references stay references."""
+    """External data become raw data that stay in their file until they are read; or references stay references."""
     model = drop_in.load(saved)
     assert all(isinstance(source, (FileSpan, Literal)) for source in sources(model))
     assert isinstance(sources(model)[0], FileSpan)
@@ -95,7 +95,7 @@ def test_external_data_are_loaded_as_onnx_does(saved: Path) -> None:
 
 
 def test_references_need_no_files(saved: Path) -> None:
-    """Without external data a model is read also where they are missing; with them that is an error."""
+    """Without external data, a model is read even if data files are missing; with external data, this is an error."""
     (saved.parent / "m.weights").unlink()
     assert "g" == drop_in.load(saved, None, False).graph.name
     with pytest.raises(ExternalDataError):
@@ -114,7 +114,7 @@ def test_location_names_the_data_file(saved: Path) -> None:
 
 @pytest.mark.parametrize("threads", [-1, 0, 1, 3])
 def test_threads_read_everything_into_memory(saved: Path, threads: int) -> None:
-    """With a number of threads nothing stays in a file, so that the files may go."""
+    """With a number of threads, all weights are read into memory, so that the files can be removed."""
     expected = onnx.load(saved).SerializeToString()
     model = drop_in.load(saved, num_threads=threads)
     assert all(isinstance(source, Literal) for source in sources(model))
@@ -124,7 +124,7 @@ def test_threads_read_everything_into_memory(saved: Path, threads: int) -> None:
 
 
 def test_a_buffer_is_copied_unless_that_is_declined() -> None:
-    """A buffer that may change is copied; with `no_copy` the weights look at it and keep it alive."""
+    """A buffer that may change is copied; with `no_copy`, the weights point into it and keep it alive."""
     buffer = bytearray(BYTES)
     copied, shared = drop_in.load(buffer), drop_in.load(memoryview(buffer), no_copy=True)
     place = BYTES.index(np.arange(600, dtype="float32").tobytes()) + 4
@@ -138,7 +138,7 @@ def test_a_buffer_is_copied_unless_that_is_declined() -> None:
 
 
 def test_weights_are_skipped() -> None:
-    """Structure-only reading leaves out the weights from a size on, wherever they are; the rest is there."""
+    """Structure-only reading leaves out weights above a size, wherever they are; everything else is read."""
     model = drop_in.load(BYTES, skip_raw_data=True)
     large, small = model.graph.initializer
     assert (False, [600], True) == (large.HasField("raw_data"), list(large.dims), small.HasField("raw_data"))
@@ -153,7 +153,7 @@ def test_weights_are_skipped() -> None:
 
 
 def test_skipped_weights_are_not_read(tmp_path: Path) -> None:
-    """Structure-only reading of a sparse file of 5 GiB touches no weight."""
+    """Structure-only reading of a sparse file of 5 GiB reads no weight."""
     size = 5 << 30
     head = onnx.ModelProto(ir_version=8, graph={"name": "g"}).SerializeToString()
     tensor = onnx.TensorProto(name="t", dims=[size], data_type=2).SerializeToString()
@@ -182,7 +182,7 @@ def test_skipped_weights_are_not_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "extension"), [("textproto", ".txtpb"), ("json", ".json"), (None, ".onnxz")])
 def test_other_formats(name: str | None, extension: str, tmp_path: Path) -> None:
-    """Text and archives are read and written by their extension, and by name without one."""
+    """Text and archives are read and written by their extension, or by the name of the format."""
     path = tmp_path / f"m{extension}"
     drop_in.save(MODEL_SKIN, path)
     assert BYTES == drop_in.load(path).SerializeToString()
@@ -195,7 +195,7 @@ def test_other_formats(name: str | None, extension: str, tmp_path: Path) -> None
 
 
 def test_other_operators(tmp_path: Path) -> None:
-    """A model of RTen is read as one of ONNX, which the checker of `onnx` accepts."""
+    """A model of RTen is read as an ONNX model that the checker of `onnx` accepts."""
     x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in "xy")
     graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
@@ -206,7 +206,7 @@ def test_other_operators(tmp_path: Path) -> None:
 
 
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
-    """Bytes of something else are an error with a reason, and so are options that do not exist."""
+    """Bytes that are not a model give an error with a reason, and so do unknown options."""
     for data in (b"PK", b"\xff" * 10, b"\x00", os.urandom(2) + b"\xff\xff"):
         with pytest.raises(FormatError):
             drop_in.load(data)
@@ -226,7 +226,7 @@ MODEL_SKIN = proto.ModelProto.FromString(BYTES)
 
 
 def test_save_writes_what_onnx_writes(tmp_path: Path) -> None:
-    """The file of a model, wrapped or plain, is the one that `onnx` writes, into a path or an open file."""
+    """For a model, wrapped or plain, the path or the open file gets the same bytes as with `onnx`."""
     onnx.save(MODEL, tmp_path / "theirs")
     expected = (tmp_path / "theirs").read_bytes()
     for model in (MODEL_SKIN, proto.unwrap(MODEL_SKIN)):
@@ -240,9 +240,9 @@ def test_save_writes_what_onnx_writes(tmp_path: Path) -> None:
 
 
 def test_save_with_external_data(tmp_path: Path) -> None:
-    """Large weights go to the file that is named, `onnx` reads them back, and the model in memory is as it was."""
+    """Large weights are written to the named file, `onnx` reads them, and the model in memory does not change."""
     path = tmp_path / "m.onnx"
-    for _ in range(2):  # saving again writes the same again
+    for _ in range(2):  # saving again writes the same file
         options = {"location": "w.bin", "alignment": 4096, "num_threads": 2, "convert_attribute": True}
         drop_in.save(MODEL_SKIN, path, save_as_external_data=True, **options)
         assert ["m.onnx", "w.bin"] == sorted(entry.name for entry in tmp_path.iterdir())
@@ -256,7 +256,7 @@ def test_save_with_external_data(tmp_path: Path) -> None:
 
 
 def test_external_data_by_size_and_file(tmp_path: Path) -> None:
-    """The threshold is in bytes of payload; data are split by size, or a file a tensor, or have the usual name."""
+    """The threshold counts bytes of raw data; data are split by size or by tensor, or have the usual name."""
 
     def files(**options: Any) -> list[str]:
         for path in tmp_path.iterdir():
@@ -273,7 +273,7 @@ def test_external_data_by_size_and_file(tmp_path: Path) -> None:
 
 
 def test_saving_where_it_was_loaded_from(saved: Path) -> None:
-    """A model may replace the files that its own weights are in, and then hold them inside or outside."""
+    """A model can replace the files that contain its own weights, and then contain them or refer to them."""
     expected = drop_in.load(saved).SerializeToString()
     model = drop_in.load(saved)
     drop_in.save(model, saved, save_as_external_data=True, location="m.weights")
@@ -284,7 +284,7 @@ def test_saving_where_it_was_loaded_from(saved: Path) -> None:
 
 
 def test_references_stay_where_they_hold(saved: Path, tmp_path: Path) -> None:
-    """Saving next to the data file keeps references, elsewhere the data go along; dangling ones are kept as well."""
+    """Saving in the same folder keeps references, elsewhere the data are copied; dangling references are kept, too."""
     expected = drop_in.load(saved).SerializeToString()
     references = drop_in.load(saved, load_external_data=False)
     before = saved.read_bytes()
@@ -304,7 +304,7 @@ def test_references_stay_where_they_hold(saved: Path, tmp_path: Path) -> None:
 
 
 def test_tensors_marked_as_external_by_hand(tmp_path: Path) -> None:
-    """What `onnx.external_data_helper` marks and `onnx.save` then moves out is moved out here too."""
+    """Tensors that `onnx.external_data_helper` marks are written to external data here as by `onnx.save`."""
     model = proto.ModelProto.FromString(BYTES)
     tensor = model.graph.initializer[0]
     tensor.data_location = proto.TensorProto.EXTERNAL
@@ -317,7 +317,7 @@ def test_tensors_marked_as_external_by_hand(tmp_path: Path) -> None:
 
 
 def test_options_that_a_format_does_not_have(tmp_path: Path) -> None:
-    """External data need a path and the format that has them; nothing is written where they are asked for otherwise."""
+    """External data need a path and a format that supports them; otherwise nothing is written."""
     with pytest.raises(TypeError):
         drop_in.save(MODEL_SKIN, io.BytesIO(), save_as_external_data=True)
     with pytest.raises(TypeError):
@@ -334,7 +334,7 @@ def test_options_that_a_format_does_not_have(tmp_path: Path) -> None:
 
 
 def test_a_failed_save_leaves_the_old_files(saved: Path) -> None:
-    """Where weights cannot be read, what was there is untouched."""
+    """If weights cannot be read, the old files stay unchanged."""
     before = {path.name: path.read_bytes() for path in saved.parent.iterdir() if path.name != "m.weights"}
     model = drop_in.load(saved)
     (saved.parent / "m.weights").write_bytes(b"cut")
@@ -348,7 +348,7 @@ def test_a_failed_save_leaves_the_old_files(saved: Path) -> None:
 
 @pytest.mark.parametrize("extension", [".pb", "", ".textproto", ".json"])
 def test_tensors(extension: str, tmp_path: Path) -> None:
-    """A tensor by itself is read and written as `onnx` does it."""
+    """A single tensor is read and written as `onnx` does it."""
     tensor, path = MODEL.graph.initializer[0], tmp_path / f"t{extension}"
     drop_in.save_tensor(MODEL_SKIN.graph.initializer[0], path)
     assert tensor == onnx.load_tensor(path)
@@ -358,7 +358,7 @@ def test_tensors(extension: str, tmp_path: Path) -> None:
 
 
 def test_methods_for_files(tmp_path: Path) -> None:
-    """Messages of any class go to a file and come from one by themselves, models with their external data."""
+    """Messages of any class have methods to write and read files, models with their external data."""
     path = tmp_path / "m.onnx"
     MODEL_SKIN.SerializeToFile(path, drop_in.SerializeOptions(size_threshold=2000), "weights")
     assert ["m.onnx", "weights"] == sorted(entry.name for entry in tmp_path.iterdir())
@@ -394,7 +394,7 @@ def test_encrypted_models(tmp_path: Path) -> None:
 
 
 def test_kinds_of_encryption(tmp_path: Path) -> None:
-    """A kind is named with the word of onnx-light; AES-256-CBC is opened where it is named, and a named kind only."""
+    """Kinds of encryption have onnx-light's names; AES-256-CBC is opened only if named, and only the named kind is."""
     pytest.importorskip("cryptography")
     path = tmp_path / "m.onnxc"
     words = {"AES-256-CBC": b"ONNXCRY1", "ChaCha20-Poly1305": b"ONNXCRY2", "AES-256-GCM": b"ONNXCRY3"}
@@ -419,7 +419,7 @@ def test_kinds_of_encryption(tmp_path: Path) -> None:
 # The module
 
 
-# What does not read or write models, and the operator schemas that no model holds.
+# Functions that neither read nor write models, and the operator schemas, which no model contains.
 OF_ONNX_ALONE = {
     *("ONNX_ML", "OperatorProto", "OperatorSetProto", "checker", "compose", "defs", "gen_proto", "helper"),
     *("numpy_helper", "parser", "printer", "shape_inference", "utils", "version_converter"),
@@ -427,7 +427,7 @@ OF_ONNX_ALONE = {
 
 
 def test_names_are_found_when_they_are_asked_for() -> None:
-    """Every name of the drop-in API is an attribute of the package; others are not."""
+    """Every name of the drop-in API is an attribute of the package; other names are not."""
     theirs = {*vars(onnx.onnx_ml_pb2), *vars(onnx.onnx_data_pb2)} & set(onnx.__all__)
     for name in (*theirs, "wrap", "unwrap"):
         assert getattr(drop_in, name) is not None
@@ -444,7 +444,7 @@ def test_names_are_found_when_they_are_asked_for() -> None:
 
 
 def test_plain_models_are_as_good(tmp_path: Path) -> None:
-    """A model from `formats.load` is saved by these functions, and one from here by `formats.save`."""
+    """These functions save a model of `formats.load`, and `formats.save` saves a model of theirs."""
     drop_in.save(MODEL_SKIN, tmp_path / "a.onnx")
     drop_in.save(formats.load(tmp_path / "a.onnx"), tmp_path / "b.onnx")
     formats.save(proto.unwrap(drop_in.load(tmp_path / "b.onnx")), tmp_path / "c.onnx")

@@ -43,12 +43,12 @@ READING = ReadOptions(key=Key(PASSWORD), allow_encryption=1)
 
 @pytest.fixture(autouse=True)
 def quick_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys are made in one round: some tests need hundreds."""
+    """Derive keys in one round: some tests need hundreds of keys."""
     monkeypatch.setattr(crypt, "KEY_ITERATIONS", 1)
 
 
 def model_text(nbytes: int = 5000) -> bytes:
-    """A serialised model with a weight of `nbytes` bytes."""
+    """Return a serialised model with a weight of `nbytes` bytes."""
     weight = onnx.TensorProto(name="w", data_type=2, dims=[nbytes], raw_data=random.Random(nbytes).randbytes(nbytes))
     return onnx.ModelProto(ir_version=10, graph=onnx.GraphProto(name="g", initializer=[weight])).SerializeToString()
 
@@ -56,19 +56,19 @@ def model_text(nbytes: int = 5000) -> bytes:
 def encrypt(
     text: bytes | Source, variant: int, options: EngineOptions | None = None, *, password: bytes = PASSWORD
 ) -> bytes:
-    """The file that we write, with a salt and a nonce that are always the same."""
+    """Return the file that we write with a fixed salt and nonce."""
     source = Literal(text) if isinstance(text, bytes) else text
     file = crypt.encrypt(source, Path("m"), password, variant, salt=SALT, nonce=NONCES[variant])
     return to_bytes(WritePlan((file,)), options)
 
 
 def decrypt(source: Source, password: bytes) -> Source:
-    """The text of an encrypted model of any variant."""
+    """Return the text of an encrypted model of any variant."""
     return crypt.decrypt(source, password, allow_encryption=1)
 
 
 def expected(text: bytes, variant: int, iterations: int = 1) -> bytes:
-    """The file as the description of the format has it, made without our code."""
+    """Return the file as the description of the format defines it, made without our code."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 
     key = hashlib.pbkdf2_hmac("sha256", PASSWORD, SALT, iterations, 32)
@@ -83,13 +83,13 @@ def expected(text: bytes, variant: int, iterations: int = 1) -> bytes:
 
 
 def openssl_cbc(key: bytes, iv: bytes, text: bytes) -> bytes:
-    """What the `openssl` command encrypts with AES-256-CBC."""
+    """Return what the `openssl` command encrypts with AES-256-CBC."""
     need("openssl")
     command = ["openssl", "enc", "-aes-256-cbc", "-K", key.hex(), "-iv", iv.hex()]
     return subprocess.run(command, input=text, stdout=subprocess.PIPE, check=True).stdout
 
 
-# Against others
+# Comparison with other programs
 
 GOLDEN = {
     1: "4f4e4e5843525931000102030405060708090a0b0c0d0e0f6465666768696a6b6c6d6e6f70717273"
@@ -103,7 +103,7 @@ GOLDEN = {
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_golden_files(variant: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model of a few bytes, with a key of 100,000 rounds, is written as it always was, and read."""
+    """A model of a few bytes, with a key of 100,000 rounds, is written with the same bytes as ever, and can be read."""
     monkeypatch.setattr(crypt, "KEY_ITERATIONS", ITERATIONS)
     text = onnx.ModelProto(ir_version=10, graph=onnx.GraphProto(name="g")).SerializeToString()
     golden = bytes.fromhex(GOLDEN[variant])
@@ -115,7 +115,7 @@ def test_golden_files(variant: int, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("nbytes", SIZES)
 def test_ciphertext_is_that_of_others(variant: int, nbytes: int) -> None:
-    """Texts of every size about a block and a piece become what others make of them, tag included."""
+    """Texts of any size near a block or a piece are encrypted to the same bytes as by others, including the tag."""
     text = random.Random(nbytes).randbytes(nbytes)
     assert expected(text, variant) == encrypt(text, variant)
 
@@ -123,7 +123,7 @@ def test_ciphertext_is_that_of_others(variant: int, nbytes: int) -> None:
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("nbytes", [0, *range(1, 40), PIECE - 60, 2 * PIECE])
 def test_files_of_others_are_read(variant: int, nbytes: int) -> None:
-    """What others encrypted is decrypted, whole and in ranges."""
+    """A file that others encrypted is decrypted, as a whole and in ranges."""
     text = model_text(nbytes)
     decrypted = decrypt(Literal(expected(text, variant)), PASSWORD)
     assert text == decrypted.read()
@@ -135,7 +135,7 @@ def test_files_of_others_are_read(variant: int, nbytes: int) -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=70), st.binary(max_size=200), st.binary(min_size=32, max_size=32), st.integers(0, 200))
 def test_tags_of_any_header_and_text(header: bytes, text: bytes, key: bytes, split: int) -> None:
-    """The tag of any header and text, taken in in two parts, is that of the library."""
+    """The tag of any header and text, processed in two parts, equals that of the library."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 
     nonce = key[:12]
@@ -151,7 +151,7 @@ def test_tags_of_any_header_and_text(header: bytes, text: bytes, key: bytes, spl
 
 
 def test_tag_counts_more_than_32_bits() -> None:
-    """The tag of a text of more than 512 MiB, whose length in bits needs more than 32 bits, is that of the library."""
+    """The tag of a text over 512 MiB, whose length in bits needs more than 32 bits, equals that of the library."""
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
     key, nonce, chunk = bytes(32), bytes(12), bytes(1 << 20)
@@ -163,19 +163,19 @@ def test_tag_counts_more_than_32_bits() -> None:
     assert library.tag == tag.digest()
 
 
-# Far into large files
+# Far offsets in large files
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sparse(Source):
-    """Zeros, as many as anybody could want, with some bytes at one place."""
+    """Any number of zeros, with some other bytes at one place."""
 
     nbytes: int
     offset: int = 0
     data: bytes = b""
 
     def readinto(self, offset: int, buffer: memoryview) -> None:
-        """Fill with zeros, and with what of the data lies there."""
+        """Fill the buffer with zeros and the part of the data in this range."""
         self._check_range(offset, len(buffer))
         buffer[:] = bytes(len(buffer))
         low, high = max(offset, self.offset), min(offset + len(buffer), self.offset + len(self.data))
@@ -192,7 +192,7 @@ class Sparse(Source):
 
 
 def gcm_key_bytes(key: bytes, nonce: bytes, block: int) -> bytes:
-    """The key bytes of one block of AES-GCM, from the block cipher itself."""
+    """Return the key bytes of one block of AES-GCM, computed with the block cipher itself."""
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
     counter = nonce + (block + 2).to_bytes(4, "big")
@@ -200,7 +200,7 @@ def gcm_key_bytes(key: bytes, nonce: bytes, block: int) -> bytes:
 
 
 def chacha_key_bytes(key: bytes, nonce: bytes, block: int) -> bytes:
-    """The key bytes of one block of ChaCha20, as RFC 8439 describes them."""
+    """Return the key bytes of one block of ChaCha20, as RFC 8439 describes them."""
     words = [int.from_bytes(part[i : i + 4], "little") for part in (key, nonce) for i in range(0, len(part), 4)]
     start = [0x61707865, 0x3320646E, 0x79622D32, 0x6B206574, *words[:8], block + 1, *words[8:]]
     state = list(start)
@@ -226,7 +226,7 @@ def chacha_key_bytes(key: bytes, nonce: bytes, block: int) -> bytes:
 def test_ranges_far_into_a_text(
     variant: int, block_nbytes: int, key_bytes: Callable[[bytes, bytes, int], bytes], offset: int
 ) -> None:
-    """A range at any offset up to the last is encrypted with the key bytes of that place."""
+    """A range at any offset up to the last is encrypted with the key bytes for that offset."""
     text = Sparse(crypt.VARIANTS[3].max_nbytes, offset, b"far away")
     plan = crypt.encrypt(text, Path("m"), PASSWORD, variant, salt=SALT, nonce=NONCES[variant])
     key = crypt.derive_key(PASSWORD, SALT)
@@ -238,7 +238,7 @@ def test_ranges_far_into_a_text(
 
 @pytest.mark.parametrize(("variant", "limit"), [(2, (1 << 38) - 64), (3, (1 << 36) - 32)])
 def test_no_more_than_the_counter_reaches(variant: int, limit: int) -> None:
-    """A text as long as the cipher permits is planned, and encrypted to its last byte; a longer one is refused."""
+    """A text as long as the cipher permits is planned, and encrypted to its last byte; a longer text is refused."""
     plan = crypt.encrypt(Sparse(limit), Path("m"), PASSWORD, variant)
     assert 1 == len(plan.writes[-1].source.read(limit - 1, 1))
     with pytest.raises(CryptError, match="encrypts at most"):
@@ -259,7 +259,7 @@ def test_no_limit_without_a_counter() -> None:
 @pytest.mark.parametrize("threads", [1, 2, 8])
 @pytest.mark.parametrize("chunk_bytes", [1000, 1 << 16, 1 << 22])
 def test_threads_and_chunks_do_not_show(variant: int, threads: int, chunk_bytes: int) -> None:
-    """The bytes are the same however the engine cuts the work."""
+    """The bytes are the same however the engine splits the work."""
     text = random.Random(1).randbytes(5 * PIECE + 7)
     options = EngineOptions(threads=threads, chunk_bytes=chunk_bytes, in_flight_bytes=1 << 16)
     assert encrypt(text, variant) == encrypt(text, variant, options)
@@ -278,14 +278,14 @@ def test_ciphertext_in_any_order(variant: int) -> None:
 
 
 def test_salt_and_nonce_are_new_each_time() -> None:
-    """The same model, encrypted twice, has another salt, nonce and ciphertext."""
+    """The same model, encrypted twice, has different salts, nonces and ciphertexts."""
     model = CODEC.read(Literal(model_text()), None)
     one, two = (to_bytes(CRYPT_CODEC.plan(model, Path("m"), CryptOptions(Key(PASSWORD)))) for _ in range(2))
     assert all(one[i : i + 12] != two[i : i + 12] for i in (8, 24, 36, 52))
 
 
 def test_variant_3_is_written_by_default() -> None:
-    """The default is the variant with everything under its tag."""
+    """By default, the variant is written whose tag protects everything."""
     model = CODEC.read(Literal(model_text()), None)
     assert to_bytes(CRYPT_CODEC.plan(model, Path("m"), CryptOptions(Key(PASSWORD)))).startswith(b"ONNXCRY3")
     with pytest.raises(OptionError, match="`encryption` is 4"):
@@ -294,7 +294,7 @@ def test_variant_3_is_written_by_default() -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_external_data_are_encrypted_too(variant: int, tmp_path: Path) -> None:
-    """A model with external data becomes one file that has them, and nothing else is written."""
+    """A model with external data becomes one file that contains them, and nothing else is written."""
     model = CODEC.read(Literal(model_text()), None)
     execute(CODEC.plan(model, tmp_path / "m.onnx", OnnxOptions(external_data=True)))
     path = tmp_path / "m.onnx"
@@ -307,7 +307,7 @@ def test_external_data_are_encrypted_too(variant: int, tmp_path: Path) -> None:
 
 
 def test_missing_weights_are_not_left_outside() -> None:
-    """A model whose external data were not found is refused, not encrypted without them."""
+    """A model whose external data were not found is refused, and not encrypted without them."""
     tensor = onnx.TensorProto(name="w", data_type=2, dims=[3], data_location=1)
     tensor.external_data.add(key="location", value="w.data")
     proto = onnx.ModelProto(graph=onnx.GraphProto(initializer=[tensor]))
@@ -317,7 +317,7 @@ def test_missing_weights_are_not_left_outside() -> None:
 
 
 def test_large_files_warn_about_peers() -> None:
-    """A file over 2 GiB is planned, with a note that onnx-light cannot read it."""
+    """For a file over 2 GiB, the plan has a note that onnx-light cannot read it."""
     model = CODEC.read(Literal(model_text()), None)
     assert model.graph is not None
     tensor = model.graph.initializer[0]
@@ -329,7 +329,7 @@ def test_large_files_warn_about_peers() -> None:
 
 @pytest.mark.parametrize("variant", TAGGED)
 def test_more_than_2_gib_both_ways(variant: int) -> None:
-    """A model over 2 GiB is encrypted and read again in a few MiB of memory, and its far end is what it was."""
+    """A model over 2 GiB is encrypted and read again in a few MiB of memory, and its last part is unchanged."""
     nbytes, far = (1 << 31) + (1 << 20), 1 << 31
     tensor = Tensor(name="w", data_type=2, dims=[nbytes], raw_data=Sparse(nbytes, far, b"far away"))
     model = Model(ir_version=10, graph=Graph(name="g", initializer=[tensor]))
@@ -350,7 +350,7 @@ def test_more_than_2_gib_both_ways(variant: int) -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_memory_is_bounded_on_write(variant: int, tmp_path: Path) -> None:
-    """A file is encrypted piece by piece, also where each block needs the one before."""
+    """A file is encrypted piece by piece, even if each block depends on the one before."""
     file = crypt.encrypt(Sparse(64 << 20), tmp_path / "m", PASSWORD, variant)
     tracemalloc.start()
     try:
@@ -361,12 +361,12 @@ def test_memory_is_bounded_on_write(variant: int, tmp_path: Path) -> None:
     assert file.nbytes == (tmp_path / "m").stat().st_size
 
 
-# Reading what is wrong
+# Reading damaged files
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_wrong_keys_are_noticed(variant: int) -> None:
-    """None of many wrong keys gives a text, though one in 256 makes a padding that could be."""
+    """Many wrong keys never give a text, although one in 256 gives a padding that could be valid."""
     data = Literal(encrypt(model_text(100), variant))
     for number in range(600):
         with pytest.raises(CryptError, match="key is wrong"):
@@ -375,7 +375,7 @@ def test_wrong_keys_are_noticed(variant: int) -> None:
 
 @pytest.mark.parametrize("variant", TAGGED)
 def test_every_flipped_bit_is_noticed(variant: int) -> None:
-    """A file with any bit flipped, in magic, salt, nonce, tag or ciphertext, gives no text."""
+    """A file with any single bit flipped, in magic, salt, nonce, tag or ciphertext, gives no text."""
     data = bytearray(encrypt(model_text(20), variant))
     for bit in range(8 * len(data)):
         data[bit // 8] ^= 1 << bit % 8
@@ -387,7 +387,7 @@ def test_every_flipped_bit_is_noticed(variant: int) -> None:
 
 @pytest.mark.parametrize("nbytes", [20, 29, 3 * PIECE])
 def test_flipped_bits_that_cbc_can_notice(nbytes: int) -> None:
-    """Without a tag, at least a flip in magic, salt or the first blocks is noticed, or changes what is read."""
+    """Without a tag, a flip in magic, salt or the first blocks is noticed or changes the text."""
     text = model_text(nbytes)
     data = bytearray(encrypt(text, 1))
     for bit in range(8 * 60):
@@ -404,7 +404,7 @@ def test_flipped_bits_that_cbc_can_notice(nbytes: int) -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_truncation_is_noticed(variant: int) -> None:
-    """A file cut anywhere, or with more behind it, gives no text."""
+    """A file that is cut anywhere, or has additional bytes at the end, gives no text."""
     data = encrypt(model_text(60), variant)
     for end in range(len(data)):
         with pytest.raises(CryptError):
@@ -417,13 +417,13 @@ def test_every_truncation_is_noticed(variant: int) -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from([b"", b"ONNXCRY1", b"ONNXCRY2", b"ONNXCRY3", b"ONNXCRY9"]), st.binary(max_size=120))
 def test_any_bytes_give_a_crypt_error(magic: bytes, rest: bytes) -> None:
-    """Arbitrary bytes raise nothing but CryptError."""
+    """Arbitrary bytes raise only CryptError."""
     with pytest.raises(CryptError):
         decrypt(Literal(magic + rest), PASSWORD)
 
 
 def test_unknown_variant_is_named() -> None:
-    """A variant of the future is refused as such, and still recognised as an encrypted model."""
+    """An unknown variant is refused by its name, and still recognised as an encrypted model."""
     with pytest.raises(CryptError, match="ONNXCRY4"):
         decrypt(Literal(b"ONNXCRY4" + bytes(100)), PASSWORD)
     assert Match.STRONG is CRYPT_CODEC.sniff(b"ONNXCRY4", 108)
@@ -431,19 +431,19 @@ def test_unknown_variant_is_named() -> None:
 
 
 def test_intact_file_without_a_model() -> None:
-    """What is under the tag but no model is a DecodeError: the key was right."""
+    """An encrypted file with a valid tag that is not a model gives a DecodeError: the key was right."""
     with pytest.raises(DecodeError):
         CRYPT_CODEC.read(Literal(encrypt(b"no model", 3)), None, READING)
     with pytest.raises(CryptError):
         decrypt(Literal(encrypt(b"no model", 1)), PASSWORD)
 
 
-# Reading what changes
+# Reading files that change
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_change_after_opening_is_noticed(variant: int) -> None:
-    """Bytes that change behind the reader's back are refused; those elsewhere can still be read."""
+    """Bytes that change after the file was opened are refused; other parts can still be read."""
     text = model_text(3 * PIECE)
     data = bytearray(encrypt(text, variant))
     decrypted = decrypt(Literal(memoryview(data)), PASSWORD)
@@ -457,7 +457,7 @@ def test_change_after_opening_is_noticed(variant: int) -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_shrunken_file_is_noticed(variant: int, tmp_path: Path) -> None:
-    """A file that loses its end while the model is in use is an error, and so is one that does before it is opened."""
+    """A file that is truncated while the model is in use is an error, and so is one that was truncated earlier."""
     path = tmp_path / "m.onnxc"
     path.write_bytes(encrypt(model_text(3 * PIECE), variant))
     model = CRYPT_CODEC.read(File.open(path).span(), path, READING)
@@ -471,7 +471,7 @@ def test_shrunken_file_is_noticed(variant: int, tmp_path: Path) -> None:
 
 
 def test_engine_checks_the_encrypted_file(tmp_path: Path) -> None:
-    """A conversion fails where the encrypted file is touched meanwhile, also where what was read was right."""
+    """A conversion fails if the encrypted file changes meanwhile, even if everything that was read was right."""
     path = tmp_path / "m.onnxc"
     path.write_bytes(encrypt(model_text(3 * PIECE), 3))
     model = CRYPT_CODEC.read(File.open(path).span(), path, READING)
@@ -482,7 +482,7 @@ def test_engine_checks_the_encrypted_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_weights_are_decrypted_when_asked_for(variant: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reading a large model decrypts its structure; a weight is decrypted when it is wanted, by itself."""
+    """Reading a large model decrypts its structure; each weight is decrypted only when it is read."""
     text = model_text(1 << 20)
     data = Literal(encrypt(text, variant))
     monkeypatch.setattr("formats.onnxpb.decoder.WHOLE_BYTES", 1 << 16)
@@ -501,14 +501,14 @@ def test_weights_are_decrypted_when_asked_for(variant: int, monkeypatch: pytest.
 
 
 def test_key_is_not_shown() -> None:
-    """Printing a key or the options that hold it shows no password, in whatever form it was given."""
+    """Printing a key or options that contain it does not show the password, in whatever form it was given."""
     for key in (Key(b"secret"), "secret", b"secret"):
         assert "secret" not in repr(CryptOptions(key)) + repr(ReadOptions(key=key))
     assert "secret" not in str(Key(b"secret"))
 
 
 def test_keys_of_files(tmp_path: Path) -> None:
-    """A key file's content is the key, without one line end; what cannot be meant as a key is refused."""
+    """The key is the content of a key file without one line end; content that cannot be a key is refused."""
     path = tmp_path / "key"
     for content, password in (
         (b"k\n", b"k"),
@@ -528,7 +528,7 @@ def test_keys_of_files(tmp_path: Path) -> None:
 
 
 def test_keys_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An environment variable's value is the key; one that is not set is named."""
+    """The value of an environment variable is the key; the error names a variable that is not set."""
     monkeypatch.setenv("MODEL_KEY", "pä")
     assert "pä".encode() == Key.from_environment("MODEL_KEY").password
     monkeypatch.delenv("MODEL_KEY")
@@ -539,7 +539,7 @@ def test_keys_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_one_sequence_of_bytes_is_one_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same bytes are the same key from a call, a file, a variable and text that holds them."""
+    """The same bytes are the same key from a call, a file, a variable and text that contains them."""
     for password in (b"k", b"\xe9", b"\xff\xfe", "é".encode(), bytes(range(1, 256))):
         (tmp_path / "key").write_bytes(password + b"\n")
         monkeypatch.setitem(os.environb, b"MODEL_KEY", password)
@@ -552,14 +552,14 @@ def test_one_sequence_of_bytes_is_one_key(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("key", [5, bytearray(b"k"), Path("key"), ["k"]])
 def test_other_values_are_no_keys(key: Any) -> None:
-    """What is neither text nor bytes is a TypeError that says what a key is."""
+    """A value that is neither text nor bytes is a TypeError that says what a key is."""
     for use in (Key.of, lambda value: ReadOptions(key=value), lambda value: CryptOptions(key=value)):
         with pytest.raises(TypeError, match=r"must be text, bytes or a `formats.Key`|a key is a Key, text or bytes"):
             use(key)
 
 
 def test_bytes_that_onnx_light_takes_for_text() -> None:
-    """onnx-light takes bytes for Latin-1 text; the same text opens its file."""
+    """onnx-light reads bytes as Latin-1 text; the same text opens its file."""
     file = encrypt(model_text(100), 3, password="é".encode())
     opened = CRYPT_CODEC.read(Literal(file), None, ReadOptions(key=b"\xe9".decode("latin-1")))
     assert CODEC.read(Literal(model_text(100)), None) == opened
@@ -568,7 +568,7 @@ def test_bytes_that_onnx_light_takes_for_text() -> None:
 
 
 def test_no_key_is_asked_for() -> None:
-    """Without a key nothing is read or written, and the message says how to give one."""
+    """Without a key, nothing is read or written, and the error says how to give one."""
     with pytest.raises(CryptError, match="pass one with `key`"):
         CRYPT_CODEC.read(Literal(b"ONNXCRY3" + bytes(100)), None)
     with pytest.raises(CryptError, match="pass one with `key`"):
@@ -576,7 +576,7 @@ def test_no_key_is_asked_for() -> None:
 
 
 def test_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the library, the error names the extra that brings it."""
+    """Without the library, the error names the extra that installs it."""
     for name in [name for name in sys.modules if name.split(".")[0] == "cryptography"]:
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delitem(sys.modules, "formats.onnxpb.ciphers")

@@ -29,7 +29,7 @@ from formats.tensordata.source import Literal, Source
 
 
 def test_every_field_has_its_attribute() -> None:
-    """The IR has one attribute for each row of the schema, of the right shape, and nothing else but its extras."""
+    """The IR has one attribute for each row of the schema, with its default and type, and only the listed extras."""
     for name, rows in MESSAGES.items():
         cls = CLASSES[name]
         hints = {field.name: str(field.type) for field in fields(cls)}
@@ -43,7 +43,7 @@ def test_every_field_has_its_attribute() -> None:
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(protos(allow_nan=False))
 def test_any_message_round_trips(case: tuple[str, Any]) -> None:
-    """Whatever `onnx` can build is decoded, and encoded to the bytes that `onnx` writes."""
+    """Everything that `onnx` can build is decoded, and encoded to the bytes that `onnx` writes."""
     name, message = case
     data = message.SerializeToString()
     assert data == encoded(decode(Literal(data), CLASSES[name]))
@@ -52,7 +52,7 @@ def test_any_message_round_trips(case: tuple[str, Any]) -> None:
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(protos(allow_nan=False))
 def test_windows_change_nothing(case: tuple[str, Any]) -> None:
-    """A large file, of which only a window is read at a time, decodes to the same message."""
+    """A large file, which is read window by window, decodes to the same message."""
     name, message = case
     data = message.SerializeToString()
     with pytest.MonkeyPatch.context() as patch:
@@ -63,7 +63,7 @@ def test_windows_change_nothing(case: tuple[str, Any]) -> None:
 
 
 def test_weights_are_not_read() -> None:
-    """Decoding a large model reads its structure, and a window at the head of each weight."""
+    """Decoding a large model reads its structure, and one window at the start of each weight."""
     graph = onnx.GraphProto(initializer=[onnx.TensorProto(name=f"w{i}", raw_data=bytes(1 << 20)) for i in range(20)])
     data = onnx.ModelProto(graph=graph).SerializeToString()
     source = Watched(data)
@@ -75,7 +75,7 @@ def test_weights_are_not_read() -> None:
 
 
 def test_unpacked_elements_of_a_packed_field() -> None:
-    """Typed data may arrive element by element, and is then written packed."""
+    """Typed data may come element by element, and are then written packed."""
     data = b"\x25\x00\x00\x80\x3f" + b"\x28\x05\x28\x96\x01" + b"\x25\x00\x00\x00\x40" + b"\x2a\x01\x07"
     proto = onnx.TensorProto.FromString(data)
     tensor = decode(Literal(data), ir.Tensor)
@@ -84,7 +84,7 @@ def test_unpacked_elements_of_a_packed_field() -> None:
 
 
 def test_packed_elements_of_an_unpacked_field() -> None:
-    """Repeated integers and floats may arrive packed although ONNX does not declare them so."""
+    """Repeated integers and floats may come packed, although ONNX does not declare them so."""
     data = b"\x42\x03\x01\x96\x01" + b"\x3a\x08\x00\x00\x80\x3f\x00\x00\x00\x40"
     attribute = decode(Literal(data), ir.Attribute)
     assert ([1, 150], [1.0, 2.0]) == (attribute.ints, attribute.floats)
@@ -92,7 +92,7 @@ def test_packed_elements_of_an_unpacked_field() -> None:
 
 
 def test_parts_of_a_message_are_merged() -> None:
-    """A message field that occurs twice is one message: scalars from the later, lists from both."""
+    """A message field that occurs twice is one message: scalars from the later one, lists from both."""
     first = onnx.ModelProto(graph=onnx.GraphProto(name="a", node=[onnx.NodeProto(name="n")]))
     second = onnx.ModelProto(graph=onnx.GraphProto(name="b", node=[onnx.NodeProto(name="m")]))
     data = first.SerializeToString() + second.SerializeToString()
@@ -100,7 +100,7 @@ def test_parts_of_a_message_are_merged() -> None:
 
 
 def test_last_member_of_a_oneof_wins() -> None:
-    """A dimension that has a name after a value has the name."""
+    """A dimension with a value, and then a name, has the name."""
     data = b"\x08\x05\x12\x01n"
     dimension = decode(Literal(data), ir.Dimension)
     assert ir.Dimension(dim_param="n") == dimension
@@ -119,13 +119,13 @@ def test_unknown_fields_survive() -> None:
 
 
 def test_order_of_unknown_fields() -> None:
-    """Unknown fields before and behind the operator of a node stay in their order."""
+    """Unknown fields before and after the operator of a node keep their order."""
     data = b"\xa2\x06\x01a" + b"\x22\x04Relu" + b"\xa2\x06\x01b"
     assert b"\xa2\x06\x01a\xa2\x06\x01b" == decode(Literal(data), ir.Node).unknown_fields
 
 
 def test_empty_packed_list_behind_an_operator() -> None:
-    """An attribute with no elements in packed form is read, and is like one without the field."""
+    """An attribute with an empty packed list is read, and equals one without the field."""
     data = b"\x22\x04Relu" + b"\x2a\x05\x0a\x01a\x42\x00"
     node = decode(Literal(data), ir.Node)
     assert onnx.NodeProto.FromString(data).SerializeToString() == encoded(node)
@@ -133,9 +133,9 @@ def test_empty_packed_list_behind_an_operator() -> None:
 
 
 def test_many_parts_are_joined_once() -> None:
-    """A message in a hundred thousand parts takes time in proportion, for unknown fields and for typed data.
+    """A message in a hundred thousand parts takes proportional time, for unknown fields and for typed data.
 
-    Joined one by one, either would copy some 20 GB.
+    If the parts were joined one by one, each list would copy some 20 GB.
     """
     count = 100_000
     started = time.process_time()
@@ -149,7 +149,7 @@ def test_many_parts_are_joined_once() -> None:
 
 
 def test_known_number_with_another_wire_type_is_unknown() -> None:
-    """A field whose wire type is not that of its row is kept as unknown, as protobuf demands."""
+    """A field whose wire type differs from its row is kept as unknown, as protobuf demands."""
     data = b"\x22\x04Relu" + b"\x18\x07"
     node = decode(Literal(data), ir.Node)
     assert (b"\x18\x07", None) == (node.unknown_fields, node.name)
@@ -163,13 +163,13 @@ def test_bytes_that_are_not_utf8_survive() -> None:
 
 
 def test_empty_is_not_absent() -> None:
-    """Presence is kept: an empty string is written, an absent one is not."""
+    """Presence is kept: an empty string is written, a missing one is not."""
     assert b"\x1a\x00" == encoded(ir.Node(name=""))
     assert b"" == encoded(ir.Node())
 
 
 def test_canonical_sample_cut_anywhere() -> None:
-    """Every prefix of a model decodes to a message or ends in a DecodeError that says where."""
+    """Every prefix of a model decodes to a message or raises a DecodeError that says where."""
     tensor = onnx.numpy_helper.from_array(__import__("numpy").arange(6, dtype="float32"), "w")
     node = onnx.helper.make_node("Conv", ["x", "w"], ["y"], kernel_shape=[1, 1], auto_pad="VALID", f=1.5)
     graph = onnx.helper.make_graph([node], "g", [onnx.helper.make_tensor_value_info("x", 1, [1, "n"])], [], [tensor])
@@ -188,7 +188,7 @@ def test_canonical_sample_cut_anywhere() -> None:
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=60))
 def test_any_bytes_give_a_model_or_a_decode_error(data: bytes) -> None:
-    """Arbitrary bytes raise nothing but DecodeError."""
+    """Arbitrary bytes raise only DecodeError."""
     try:
         decode(Literal(data), ir.Graph)
     except DecodeError:
@@ -196,7 +196,7 @@ def test_any_bytes_give_a_model_or_a_decode_error(data: bytes) -> None:
 
 
 def nested(depth: int) -> bytes:
-    """A TypeProto within `depth` sequences."""
+    """Return a TypeProto within `depth` sequences."""
     data = b""
     for _ in range(depth):
         inner = b"\x0a" + encode_varint(len(data)) + data
@@ -205,7 +205,7 @@ def nested(depth: int) -> bytes:
 
 
 def test_nesting_is_limited() -> None:
-    """A hundred messages within each other are read, more are refused and overflow no stack."""
+    """A hundred nested messages are read; more are refused and do not overflow the stack."""
     assert nested(50) == encoded(decode(Literal(nested(50)), ir.Type))
     with pytest.raises(LimitError, match="nested"):
         decode(Literal(nested(51)), ir.Type)
@@ -214,7 +214,7 @@ def test_nesting_is_limited() -> None:
 
 
 def test_number_of_messages_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small file cannot ask for any number of objects."""
+    """A small file cannot make the reader create an unlimited number of objects."""
     monkeypatch.setattr(decoder, "MAX_MESSAGES", 1001)
     decode(Literal(b"\x0a\x00" * 1000), ir.Graph)
     with pytest.raises(LimitError, match="messages"):
@@ -222,7 +222,7 @@ def test_number_of_messages_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_messages_of_equal_nodes_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is copied from a node that was decoded before counts like what is decoded."""
+    """Messages that are copied from an equal node count like decoded messages."""
     monkeypatch.setattr(decoder, "MAX_MESSAGES", 1000)
     node = b"\x22\x01X" + b"\x2a\x00" * 100
     with pytest.raises(LimitError, match="more than 1000 messages"):
@@ -230,7 +230,7 @@ def test_messages_of_equal_nodes_count(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_large_unknown_fields() -> None:
-    """A group larger than a window is read without all that follows it; a field that memory cannot hold is refused."""
+    """A group larger than a window is read without what follows it; a field that memory cannot hold is refused."""
     group = b"\x9b\x06" + b"\x08\x01" * 40_000 + b"\x9c\x06"
     weights = onnx.GraphProto(initializer=[onnx.TensorProto(raw_data=bytes(1 << 25))])
     source = Watched(group + onnx.ModelProto(graph=weights).SerializeToString())
@@ -246,7 +246,7 @@ def test_large_unknown_fields() -> None:
 
 def test_errors_say_where() -> None:
     """An error names the file offset and the dotted place."""
-    inner = b"\x2a\x05\x0a\x09abc"  # attribute whose name claims nine bytes
+    inner = b"\x2a\x05\x0a\x09abc"  # an attribute whose name claims to have nine bytes
     data = b"\x3a" + bytes([2 + len(inner)]) + b"\x0a" + bytes([len(inner)]) + inner
     with pytest.raises(TruncatedError) as caught:
         decode(Literal(data), ir.Model)
@@ -264,13 +264,13 @@ def test_errors_say_where() -> None:
     ],
 )
 def test_values_that_do_not_fit_are_refused(message: Any) -> None:
-    """Encoding refuses a value that its field cannot hold, and names the field."""
+    """Encoding refuses a value that its field cannot represent, and names the field."""
     with pytest.raises(EncodeError, match="does not fit"):
         encode(message)
 
 
 def test_a_model_within_itself_is_refused() -> None:
-    """Encoding a graph that contains itself ends in an error."""
+    """Encoding a graph that contains itself raises an error."""
     graph = ir.Graph()
     graph.node.append(ir.Node(attribute=[ir.Attribute(g=graph)]))
     with pytest.raises(EncodeError):
@@ -278,7 +278,7 @@ def test_a_model_within_itself_is_refused() -> None:
 
 
 def test_replace_reaches_every_tensor() -> None:
-    """The encoder offers each tensor that the model has, wherever it is, for replacement."""
+    """The encoder offers every tensor of the model for replacement, wherever it is."""
     tensor = onnx.helper.make_tensor("t", 1, [1], [1.0])
     sparse = onnx.helper.make_sparse_tensor(tensor, onnx.helper.make_tensor("i", 7, [1], [0]), [3])
     inner = onnx.helper.make_graph([], "inner", [], [], [tensor], sparse_initializer=[sparse])
@@ -303,14 +303,14 @@ def test_replace_reaches_every_tensor() -> None:
 
 
 def test_classes_are_those_of_the_schema() -> None:
-    """Every message has exactly one class, and annotations resolve."""
+    """Every message has exactly one class, and its annotations can be resolved."""
     assert set(MESSAGES) == set(CLASSES)
     for cls in ir.MESSAGE_CLASSES:
         typing.get_type_hints(cls, vars(ir) | {"Mapping": Mapping, "Source": Source, "np": __import__("numpy")})
 
 
 def bulky_graph(count: int = 500) -> onnx.GraphProto:
-    """A graph with long lists of nodes, many alike except for their names, of tiny tensors, and of value infos."""
+    """Return a graph with long lists of similar nodes, of tiny tensors, and of value infos."""
     nodes = [
         onnx.helper.make_node("Conv", [f"x{i}", "w"], [f"x{i + 1}"], name=f"n{i}", pads=[1, 1, 1, 1], group=1)
         for i in range(count)
@@ -321,7 +321,7 @@ def bulky_graph(count: int = 500) -> onnx.GraphProto:
 
 
 def test_long_lists_are_left_in_the_file() -> None:
-    """Long lists of a large graph are written as they were read, and all of it is there when somebody looks."""
+    """Long lists of a large graph are written as they were read, and can be read completely at any time."""
     proto = bulky_graph()
     data = proto.SerializeToString()
     for source in (Literal(data), Watched(data)):
@@ -338,7 +338,7 @@ def test_long_lists_are_left_in_the_file() -> None:
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(protos(allow_nan=False))
 def test_leaving_lists_changes_nothing(case: tuple[str, Any]) -> None:
-    """However short the lists that are left undecoded, whole or in windows, the message is the same."""
+    """Whatever lengths of lists stay undecoded, whole or in windows, the message is the same."""
     name, message = case
     data = message.SerializeToString()
     expected = decode(Literal(data), CLASSES[name])
@@ -353,7 +353,7 @@ def test_leaving_lists_changes_nothing(case: tuple[str, Any]) -> None:
 
 
 def test_lists_that_come_in_parts() -> None:
-    """Nodes before and behind other fields are one list, in their order, left undecoded or not."""
+    """Nodes before and after other fields are one list, in their order, decoded or not."""
     long, short = bulky_graph().SerializeToString(), bulky_graph(1).SerializeToString()
     for data in (long + short, short + long, long + long):
         expected = onnx.GraphProto.FromString(data)
@@ -363,7 +363,7 @@ def test_lists_that_come_in_parts() -> None:
 
 @pytest.mark.parametrize("tag", [b"\x8a\x00", b"\x8a\x80\x00"])
 def test_a_long_tag_in_a_long_list(tag: bytes) -> None:
-    """A tag in more bytes than it needs, behind a list that was left in the file, continues that list."""
+    """A tag with more bytes than necessary continues a list that was left in the file."""
     data = bulky_graph().SerializeToString() + tag + b"\x03\x22\x01X"
     expected = onnx.GraphProto.FromString(data)
     assert "X" == decode(Literal(data), ir.Graph).node[500].op_type
@@ -382,7 +382,7 @@ def test_copies_of_lists_left_in_the_file() -> None:
     "location", [b"\x70\x01", b"\x70\x81\x00", b"\xf0\x00\x01", b"\xf0\x80\x00\x81\x80\x80\x80\x10"]
 )
 def test_references_in_any_encoding_are_found(location: bytes) -> None:
-    """However long a tensor says that its data are external, the list that it is in is not passed over."""
+    """In whatever encoding a tensor says that its data are external, its list is examined and the tensor is found."""
     assert 1 == onnx.TensorProto.FromString(location).data_location
     tensor = b"\x2a" + bytes((len(location),)) + location
     attribute = b"\x2a" + bytes((len(tensor),)) + tensor
@@ -395,7 +395,7 @@ def test_references_in_any_encoding_are_found(location: bytes) -> None:
 
 
 def test_weights_that_look_like_references() -> None:
-    """Weights with the bytes that a reference begins with don't make a list of tensors one with references."""
+    """Weights with the same bytes as the start of a reference do not make a list one with references."""
     proto = bulky_graph()
     for tensor in proto.initializer:
         tensor.raw_data = b"\x70\x01\xf0\x80"
@@ -418,7 +418,7 @@ def test_damage_where_a_reference_is_looked_for() -> None:
 
 
 def test_large_tensors_behind_small_ones() -> None:
-    """Where a large tensor follows on a list that was left in the file, it is found like any other."""
+    """A large tensor after a list that was left in the file is found like any other."""
     proto = bulky_graph()
     proto.initializer.add(name="large", data_type=1, dims=[100_000], raw_data=bytes(400_000))
     data = proto.SerializeToString()
@@ -432,7 +432,7 @@ def test_large_tensors_behind_small_ones() -> None:
 
 
 def test_a_list_that_is_replaced() -> None:
-    """A list that somebody sets takes the place of the one in the file, which need not be read for that."""
+    """A list that is assigned replaces the list in the file, which is not read for that."""
     graph = decode(Literal(bulky_graph().SerializeToString()), ir.Graph)
     graph.node = [ir.Node(op_type="Relu")]
     graph.initializer = []
@@ -453,7 +453,7 @@ def test_nodes_that_are_alike_are_not_one() -> None:
 
 
 def test_what_nodes_have_alike_stays_undecoded() -> None:
-    """Attributes like those of another node are written as they were read, and looked into only by who reads them."""
+    """Attributes that equal those of another node are written as read, and decoded only when they are read."""
     proto = bulky_graph()
     graph = decode(Literal(proto.SerializeToString()), ir.Graph)
     for node, node_proto in zip(graph.node, proto.node, strict=True):
@@ -465,7 +465,7 @@ def test_what_nodes_have_alike_stays_undecoded() -> None:
 
 
 def test_what_nodes_have_alike_is_copied_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many nodes read their attributes, each has its own, and all of them are right."""
+    """However many nodes' attributes are read, each node has its own, and all of them are right."""
     monkeypatch.setattr(templates, "MOST_COPIES", 8)
     proto = bulky_graph()
     graph = decode(Literal(proto.SerializeToString()), ir.Graph)
@@ -480,7 +480,7 @@ def test_what_nodes_have_alike_is_copied_for_each(monkeypatch: pytest.MonkeyPatc
 
 
 def test_several_threads_read_what_nodes_have_alike() -> None:
-    """Nodes may be read by several threads at once: each node has all of its attributes, and no other's."""
+    """Several threads may read nodes at once: each node has all of its attributes, and only its own."""
     proto = bulky_graph(4000)
     graph = decode(Literal(proto.SerializeToString()), ir.Graph)
     nodes = graph.node
@@ -491,7 +491,7 @@ def test_several_threads_read_what_nodes_have_alike() -> None:
 
 
 def test_fields_of_alike_nodes_that_are_no_attributes() -> None:
-    """Metadata of nodes are theirs, too, wherever in the node they are; what has messages in it is decoded at once."""
+    """Metadata of a node belong to it, wherever in the node they are; fields with messages are decoded at once."""
     tail = onnx.NodeProto(op_type="Relu", metadata_props=[onnx.StringStringEntryProto(key="k", value="v")])
     more = onnx.NodeProto(attribute=[onnx.AttributeProto(name="x", type=2, i=1)], overload="o")
     spread = onnx.NodeProto(device_configurations=[onnx.NodeDeviceConfigurationProto(sharding_spec=[{}])])
@@ -508,7 +508,7 @@ def test_fields_of_alike_nodes_that_are_no_attributes() -> None:
 
 
 def test_tensors_in_lists_left_in_the_file() -> None:
-    """Lists in which a tensor is large or external are decoded to find it; lists without such tensors are not."""
+    """Lists with a large or external tensor are decoded to find it; lists without such tensors are not."""
     graph = bulky_graph()
     small = onnx.helper.make_node("Constant", [], ["c"], value=onnx.TensorProto(raw_data=bytes(8), name="small"))
     graph.node.append(small)
@@ -531,14 +531,14 @@ def test_a_list_that_cannot_be_decoded() -> None:
     at = data.index(b"n400") - 2
     data[at + 1] = 0x7F  # the length of the name
     graph = decode(Literal(bytes(data)), ir.Graph)
-    for _ in range(2):  # and again, if somebody asks again
+    for _ in range(2):  # and again for a second access
         with pytest.raises(TruncatedError, match="needed 127 bytes") as caught:
             print(len(graph.node))
         assert (at, "node[400].name") == (caught.value.file_offset, caught.value.where)
 
 
 def test_depth_is_limited() -> None:
-    """Messages nested more deeply than allowed are refused, in lists left in the file as well."""
+    """Messages that are nested more deeply than allowed are refused, also in lists left in the file."""
     graph = bulky_graph()
     inner = onnx.helper.make_node("If", ["c"], ["y"], then_branch=onnx.GraphProto(node=[onnx.NodeProto(name="deep")]))
     graph.node.append(inner)
@@ -549,7 +549,7 @@ def test_depth_is_limited() -> None:
 
 
 def test_a_node_that_comes_in_parts() -> None:
-    """Fields of a node that come twice, before and behind its operator, are merged, however often that comes."""
+    """Fields of a node that occur twice, before and after its operator, are merged, in every such node."""
     node = onnx.NodeProto(input=["a"], op_type="Conv", attribute=[onnx.AttributeProto(name="x", type=2, i=1)])
     constant = onnx.NodeProto(op_type="Constant", attribute=[onnx.AttributeProto(name="value", t=onnx.TensorProto())])
     for part in (node, constant):
@@ -571,7 +571,7 @@ NODE_PARTS = [
 
 @given(st.lists(st.lists(st.sampled_from(NODE_PARTS), max_size=6), max_size=8))
 def test_nodes_with_fields_in_any_order(nodes: list[list[onnx.NodeProto]]) -> None:
-    """Nodes are what `onnx` reads, wherever in a node its names are, and however many of them and of which length."""
+    """Nodes are read as `onnx` reads them, wherever their names are, and however many and long they are."""
     data = b""
     for parts in nodes:
         content = b"".join(part.SerializeToString() for part in parts)
@@ -580,7 +580,7 @@ def test_nodes_with_fields_in_any_order(nodes: list[list[onnx.NodeProto]]) -> No
 
 
 def test_a_name_that_is_not_utf8() -> None:
-    """Such a name, in front of a node among others, is read and written unchanged."""
+    """A name that is not UTF-8 is read and written unchanged, also in one of many nodes."""
     data = b"\x0a\x06\x0a\x01a\x12\x01b" + b"\x0a\x09\x0a\x01a\x12\x01\xff\x22\x01X" + b"\x0a\x03\x22\x01X"
     graph = decode(Literal(data), ir.Graph)
     assert data == encoded(graph)
@@ -589,7 +589,7 @@ def test_a_name_that_is_not_utf8() -> None:
 
 @pytest.mark.parametrize("nbytes", [1, 2, 3, 4])
 def test_a_run_of_nodes_that_is_cut(nbytes: int) -> None:
-    """Where the last of several nodes is cut, the error says at which byte it begins."""
+    """If the last of several nodes is cut, the error says at which byte this node begins."""
     data = b"\x0a\x03\x22\x01X" * 3
     with pytest.raises(TruncatedError) as caught:
         decode(Literal(data[: 5 + nbytes]), ir.Graph)
@@ -597,7 +597,7 @@ def test_a_run_of_nodes_that_is_cut(nbytes: int) -> None:
 
 
 def test_errors_behind_the_names_of_a_node() -> None:
-    """An error in the part of a node that is looked up is reported with its place, like any other."""
+    """An error in a part of a node that is shared with other nodes is reported with its place, like any other."""
     node = onnx.NodeProto(input=["a"], op_type="Conv", attribute=[onnx.AttributeProto(name="x", type=2, i=1)] * 2)
     graph = onnx.GraphProto(node=[onnx.NodeProto(name="first"), node])
     data = bytearray(graph.SerializeToString())

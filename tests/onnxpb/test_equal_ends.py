@@ -1,4 +1,4 @@
-"""What two runs of fields have in common at both ends."""
+"""Common fields at both ends of two sequences of fields."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ FIELDS = st.lists(
 
 
 def run(payloads: list[bytes], tag: int = 0x0A) -> bytes:
-    """Fields with a length, one behind the other."""
+    """Return fields with a length, one after another."""
     return b"".join(encode_varint(tag) + encode_varint(len(payload)) + payload for payload in payloads)
 
 
 @given(FIELDS, FIELDS, st.sampled_from((0x0A, 0xCA02)))
-@example([b"x", b"\x0a\x01a"], [b"a"], 0x0A)  # bytes at the end are equal, from inside a field on
+@example([b"x", b"\x0a\x01a"], [b"a"], 0x0A)  # the last bytes are equal, from the middle of a field on
 @example([b"a", b"a"], [b"a"], 0x0A)
 def test_equal_fields_at_both_ends(mine: list[bytes], theirs: list[bytes], tag: int) -> None:
-    """As many fields at the start as are equal, and then as many at the end, none of them twice."""
+    """All equal fields at the start are counted, then all at the end, and no field twice."""
     most = min(len(mine), len(theirs))
     first = next((count for count in range(most) if mine[count] != theirs[count]), most)
     last = next((n for n in range(most - first) if mine[-1 - n] != theirs[-1 - n]), most - first)

@@ -1,4 +1,4 @@
-"""Facts about external data: where it may lie, how it is laid out, and what is refused; `onnx` is the oracle."""
+"""Tests of external data: where they may be, their layout, and what is refused; `onnx` is the oracle."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from formats.tensordata.source import Literal
 
 
 def read(path: Path) -> Model:
-    """The model at `path`."""
+    """Return the model at `path`."""
     return CODEC.read(File.open(path).span(), path)
 
 
@@ -38,7 +38,7 @@ def write(model: Model, path: Path, **options: Any) -> None:
 
 
 def arrays(path: Path) -> dict[str, bytes]:
-    """The bytes of every tensor, by place, as the reader finds them."""
+    """Return the bytes of every tensor, by place, as the reader finds them."""
     return {
         where: b"".join(tensor.string_data) or tensor.numpy().tobytes() for where, tensor in walk.tensors(read(path))
     }
@@ -46,7 +46,7 @@ def arrays(path: Path) -> dict[str, bytes]:
 
 @pytest.fixture
 def inline(tmp_path: Path) -> Path:
-    """A model file with everything inside."""
+    """A model file that contains all weights."""
     path = tmp_path / "inline.onnx"
     path.write_bytes(proto_with_weights_everywhere().SerializeToString())
     return path
@@ -64,7 +64,7 @@ def external(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("alignment", [1, 64, 4096])
 def test_weights_move_out_and_back(inline: Path, tmp_path: Path, alignment: int) -> None:
-    """Every large tensor, wherever it is, moves to the data file at the alignment asked for, and comes back."""
+    """Every large tensor, wherever it is, is moved to the data file at the requested alignment, and back."""
     out = tmp_path / "out.onnx"
     write(read(inline), out, external_data=True, alignment=alignment)
     proto = onnx.load(out, load_external_data=False)
@@ -91,14 +91,14 @@ def test_onnx_reads_what_is_written(inline: Path, tmp_path: Path) -> None:
 
 
 def test_writing_does_not_change_the_model(inline: Path, tmp_path: Path) -> None:
-    """The model in memory is the same after weights were written elsewhere."""
+    """The model in memory is unchanged after weights were written elsewhere."""
     model = read(inline)
     write(model, tmp_path / "out.onnx", external_data=True)
     assert read(inline) == model
 
 
 def test_external_data_is_read(external: Path) -> None:
-    """Tensors that `onnx` wrote to another file are read, without being loaded."""
+    """Tensors that `onnx` wrote to another file are found without loading them into memory."""
     graph = read(external).graph
     assert graph is not None
     assert [1000, 500, 3] == [tensor.numpy().size for tensor in graph.initializer]
@@ -106,7 +106,7 @@ def test_external_data_is_read(external: Path) -> None:
 
 
 def test_storage_is_kept(external: Path, tmp_path: Path) -> None:
-    """Without an option, external stays external, inline inline, and the weights travel along."""
+    """Without an option, external tensors stay external, inline ones inline, and the external data are copied, too."""
     out = tmp_path / "copy.onnx"
     write(read(external), out)
     proto = onnx.load(out, load_external_data=False)
@@ -118,7 +118,7 @@ def test_storage_is_kept(external: Path, tmp_path: Path) -> None:
 
 
 def test_saving_again_replaces_the_data_file(external: Path, tmp_path: Path) -> None:
-    """A second save to the same place has the size of the first: nothing is appended."""
+    """A second save to the same path has the size of the first: nothing is appended."""
     out = tmp_path / "copy.onnx"
     write(read(external), out)
     first = (tmp_path / "copy.onnx.data").stat().st_size
@@ -128,7 +128,7 @@ def test_saving_again_replaces_the_data_file(external: Path, tmp_path: Path) -> 
 
 
 def test_shared_bytes_are_written_once(tmp_path: Path) -> None:
-    """Two tensors on the same range of a file share their place in the new one."""
+    """Two tensors with the same range of a file share a range in the new file, too."""
     source = tmp_path / "m.onnx"
     shared = [weight("a", 1000), weight("b", 1000)]
     for tensor in shared:
@@ -148,7 +148,7 @@ def test_shared_bytes_are_written_once(tmp_path: Path) -> None:
     "entries", [{}, {"offset": "0"}, {"length": "400"}, {"offset": "0", "length": "400", "x": "y"}]
 )
 def test_offset_and_length_may_be_missing(tmp_path: Path, entries: dict[str, str]) -> None:
-    """A legal near-miss: defaults are the start of the file and the size that the tensor needs."""
+    """Offset and length may be missing: their defaults are the start of the file and the size of the tensor."""
     (tmp_path / "w.data").write_bytes(bytes(400))
     assert 1 == len(arrays(model_with_references(tmp_path / "m.onnx", {"location": "w.data", **entries})))
 
@@ -168,7 +168,7 @@ def test_offset_and_length_may_be_missing(tmp_path: Path, entries: dict[str, str
 )
 @pytest.mark.parametrize("missing", [(), ("offset",), ("length",), ("offset", "length")], ids="-".join)
 def test_layouts_found_in_the_wild(tmp_path: Path, names: list[str], missing: tuple[str, ...]) -> None:
-    """Whatever names other tools give, and with offset and length or without, data are read as `onnx` reads them."""
+    """Data with the file names of other tools, with or without offset and length, are read as `onnx` reads them."""
     path = tmp_path / "in" / "model.onnx"
     (path.parent / "w" / "deep" / "er").mkdir(parents=True)
     places = []
@@ -181,7 +181,7 @@ def test_layouts_found_in_the_wild(tmp_path: Path, names: list[str], missing: tu
         places.append({key: value for key, value in entries.items() if key not in missing})
     model_with_references(path, *places)
     ours = [tensor.numpy().tolist() for _, tensor in walk.tensors(read(path))]
-    if missing != ("length",):  # without one, `onnx` takes the rest of the file, and then has more than dims say
+    if missing != ("length",):  # without it, `onnx` reads the rest of the file, which is more than the dims need
         assert [numpy_helper.to_array(tensor).tolist() for tensor in onnx.load(path).graph.initializer] == ours
     if not missing:
         assert [[float(number)] * 100 for number in range(3)] == ours
@@ -190,13 +190,13 @@ def test_layouts_found_in_the_wild(tmp_path: Path, names: list[str], missing: tu
 
 
 def test_missing_data_file(tmp_path: Path) -> None:
-    """A data file that is not there is named."""
+    """The error names a missing data file."""
     with pytest.raises(ExternalDataError, match=r"gone\.data.*does not exist"):
         read(model_with_references(tmp_path / "m.onnx", {"location": "gone.data"}))
 
 
 def test_subfolders_are_allowed(tmp_path: Path) -> None:
-    """A location may go down."""
+    """A location may be in a subfolder."""
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "w.data").write_bytes(bytes(400))
     assert 1 == len(arrays(model_with_references(tmp_path / "m.onnx", {"location": "sub/w.data"})))
@@ -211,7 +211,7 @@ def test_data_file_names_that_are_refused(inline: Path, tmp_path: Path, name: st
 
 
 def test_model_from_memory_has_no_external_data(external: Path) -> None:
-    """A model decoded from bytes keeps its references, and says so when their data are wanted."""
+    """A model that is decoded from bytes keeps its references, and reading their data is an error that says why."""
     model = CODEC.read(Literal(external.read_bytes()), None)
     assert model.graph is not None
     with pytest.raises(TensorDataError, match="another file"):
@@ -219,7 +219,7 @@ def test_model_from_memory_has_no_external_data(external: Path) -> None:
 
 
 def test_many_data_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a data file for each tensor, few files are open at a time, and all are found after a change of directory."""
+    """With a data file for each tensor, few files are open at once, and all are found after a change of directory."""
     graph = onnx.helper.make_graph([], "g", [], [], [weight(f"t{i}", 10, i) for i in range(300)])
     path = tmp_path / "in" / "m.onnx"
     path.parent.mkdir()
@@ -238,7 +238,7 @@ def test_many_data_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_spellings_of_one_file(tmp_path: Path) -> None:
-    """Locations that lead to one file by other words share its bytes, which are written once, and cannot overlap."""
+    """Locations that name one file in different ways share its bytes, which are written once, and cannot overlap."""
     (tmp_path / "w.data").write_bytes(bytes(800))
     (tmp_path / "link").symlink_to("w.data")
     places = [{"location": location, "offset": "0"} for location in ("w.data", "./w.data", ".//w.data", "link")]
@@ -250,7 +250,7 @@ def test_spellings_of_one_file(tmp_path: Path) -> None:
 
 
 def test_large_files_warn(tmp_path: Path) -> None:
-    """A model that grows over 2 GiB is planned, with a warning that names what would help; that is printed."""
+    """For a model that grows over 2 GiB, the plan has a warning that names the remedy, and the command prints it."""
     path = model_with_references(tmp_path / "m.onnx", {"location": "w.data"})
     proto = onnx.load(path, load_external_data=False)
     proto.graph.initializer[0].dims[:] = [1 << 29]
@@ -274,7 +274,7 @@ def test_large_files_warn(tmp_path: Path) -> None:
 
 
 def test_entries_about_the_old_file_are_not_kept(tmp_path: Path) -> None:
-    """Checksums, base paths and packed weights belong to the file that they came with; unknown entries are kept."""
+    """Checksums, base paths and packed weights belong to the old file, and are dropped; unknown entries are kept."""
     (tmp_path / "w.data").write_bytes(bytes(400))
     entries = {"location": "w.data", "checksum": "00", "basepath": "/home", "prepacked_0": "k|8;9", "other": "kept"}
     model = read(model_with_references(tmp_path / "m.onnx", entries))
@@ -291,7 +291,7 @@ def test_entries_about_the_old_file_are_not_kept(tmp_path: Path) -> None:
     "options", [{}, {"max_external_file_size": 4500}, {"one_file_per_tensor": True}, {"alignment": 4096}]
 )
 def test_checksums_are_noted(inline: Path, tmp_path: Path, options: dict[str, Any]) -> None:
-    """Each reference tells the SHA-1 of its whole file; `onnx` reads the model, and `verify` finds what was changed."""
+    """Each reference has the SHA-1 of its whole file; `onnx` reads the model, and `verify` finds changed files."""
     out = tmp_path / "out" / "m.onnx"
     out.parent.mkdir()
     write(read(inline), out, external_data=True, checksum=True, **options)
@@ -311,7 +311,7 @@ def test_checksums_are_noted(inline: Path, tmp_path: Path, options: dict[str, An
 
 
 def test_checksums_are_renewed(inline: Path, tmp_path: Path) -> None:
-    """A model that had checksums gets new ones on request, and loses nothing."""
+    """On request, a model with checksums gets new ones, and this is not a loss."""
     out = tmp_path / "out.onnx"
     write(read(inline), out, external_data=True, checksum=True)
     plan = CODEC.plan(read(out), tmp_path / "again.onnx", OnnxOptions(alignment=4096, checksum=True))
@@ -321,7 +321,7 @@ def test_checksums_are_renewed(inline: Path, tmp_path: Path) -> None:
 
 
 def test_no_data_no_checksum(tmp_path: Path) -> None:
-    """Asking for checksums changes nothing where all weights stay inside, being small."""
+    """A request for checksums changes nothing if all weights are small and stay inside."""
     (tmp_path / "m.onnx").write_bytes(proto_with_weights_everywhere().SerializeToString())
     write(read(tmp_path / "m.onnx"), tmp_path / "out.onnx", checksum=True, size_threshold=1 << 30)
     write(read(tmp_path / "m.onnx"), tmp_path / "plain.onnx")
@@ -329,18 +329,18 @@ def test_no_data_no_checksum(tmp_path: Path) -> None:
 
 
 def wrong_checksums(path: Path) -> tuple[int, set[str]]:
-    """The number of bytes that were read to check checksums, and the places of those that do not hold."""
+    """Return the number of bytes that were read to check checksums, and the places of wrong ones."""
     found = formats.verify(path, data=True)
     return found.read_bytes, {error.where for error in found.errors if error.kind == "checksum"}
 
 
 def data_files(path: Path) -> dict[str, int]:
-    """The size of each file next to the model at `path`."""
+    """Return the size of each file next to the model at `path`."""
     return {file.name: file.stat().st_size for file in sorted(path.parent.iterdir()) if file != path}
 
 
 def test_data_split_by_size(inline: Path, tmp_path: Path) -> None:
-    """A limit on the size of data files splits between tensors, under names that other tools accept."""
+    """A limit on the size of data files splits them between tensors, with names that other tools accept."""
     out = tmp_path / "out" / "m.onnx"
     out.parent.mkdir()
     write(read(inline), out, external_data=True, max_external_file_size=4500)
@@ -354,7 +354,7 @@ def test_data_split_by_size(inline: Path, tmp_path: Path) -> None:
 
 
 def test_data_that_fit_one_file_are_not_split(inline: Path, tmp_path: Path) -> None:
-    """A limit that is not reached leaves the usual name."""
+    """If the data fit the limit, the data file has the usual name."""
     out = tmp_path / "out" / "m.onnx"
     out.parent.mkdir()
     write(read(inline), out, external_data=True, max_external_file_size=1 << 30)
@@ -362,7 +362,7 @@ def test_data_that_fit_one_file_are_not_split(inline: Path, tmp_path: Path) -> N
 
 
 def test_a_file_for_each_tensor(tmp_path: Path) -> None:
-    """Each tensor can have its own file, named after it, also where names differ only by case or are no names."""
+    """Each tensor can have its own file with its name, even if names differ only by case or are not file names."""
     names = ["w", "W", "a/b", "a_b", "", "é" * 300, "con"]
     graph = onnx.helper.make_graph([], "g", [], [], [weight(name, 300, i) for i, name in enumerate(names)])
     source, out = tmp_path / "m.onnx", tmp_path / "out" / "m.onnx"
@@ -375,7 +375,7 @@ def test_a_file_for_each_tensor(tmp_path: Path) -> None:
 
 
 def test_ranges_that_overlap_are_refused(tmp_path: Path) -> None:
-    """Two tensors may have the same range of a file, or neighbouring ones, but not parts of each other's."""
+    """Two tensors may have the same range of a file, or neighbouring ones, but not overlapping ones."""
     (tmp_path / "w.data").write_bytes(bytes(1200))
 
     def model(*offsets: int) -> Path:
@@ -395,7 +395,7 @@ def test_ranges_that_overlap_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [1, 500])
 def test_typed_data_count_as_what_they_are(tmp_path: Path, count: int) -> None:
-    """A tensor goes by the size of its elements, also in a long list of nodes where it takes an eighth of that."""
+    """The size of a tensor is that of its elements, even if its varints in a long list take an eighth of it."""
     tensor = onnx.TensorProto(name="t", dims=[200], data_type=onnx.TensorProto.INT64, int64_data=range(100, 300))
     tensor.int64_data[:] = [1] * 200
     nodes = [onnx.helper.make_node("Relu", [f"x{i}"], [f"y{i}"], name=f"n{i}") for i in range(count)]
@@ -407,7 +407,7 @@ def test_typed_data_count_as_what_they_are(tmp_path: Path, count: int) -> None:
 
 
 def test_data_that_another_model_needs(inline: Path, tmp_path: Path) -> None:
-    """A data file of another model is replaced only with `overwrite`; that is reported, and `strict` refuses it."""
+    """Another model's data file is replaced only with `overwrite`; this is reported, and `strict` refuses it."""
     folder = tmp_path / "out"
     folder.mkdir()
     formats.convert(inline, folder / "first.onnx", external_data="w.data")
@@ -427,7 +427,7 @@ def test_data_that_another_model_needs(inline: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["m.data", "m.safetensors"])
 def test_wide_gaps_take_no_memory(name: str, tmp_path: Path) -> None:
-    """Padding is not in memory, however much there is, and it is zeros."""
+    """Padding takes no memory, however long it is, and consists of zeros."""
     tensors = [weight(f"w{index}", 9) for index in range(20)]
     graph = onnx.helper.make_graph([], "g", [], [], tensors)
     onnx.save(onnx.helper.make_model(graph), tmp_path / "in.onnx")
@@ -437,7 +437,7 @@ def test_wide_gaps_take_no_memory(name: str, tmp_path: Path) -> None:
     assert 152 << 20 <= CODEC.plan(model, tmp_path / "m.onnx", options).nbytes
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 48 << 20  # the header of a .safetensors file is padded as well
+    assert peak < 48 << 20  # the header of a .safetensors file has padding, too
     write(model, tmp_path / "m.onnx", external_data=name, size_threshold=0, alignment=3 << 16, checksum=True)
     assert arrays(tmp_path / "in.onnx") == arrays(tmp_path / "m.onnx")
     assert formats.verify(tmp_path / "m.onnx", data=True).ok

@@ -1,4 +1,4 @@
-"""Facts about files that somebody makes of encrypted models without the key, or puts in their place."""
+"""Tests of forged files that somebody makes from encrypted models without the key, or puts in their place."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ KEY = "correct horse"
 MODEL = onnx.ModelProto(
     ir_version=8, producer_name="pytorch", producer_version="2.5.1", graph=onnx.GraphProto(name="g")
 )
-KNOWN = b"\x08\x08\x12\x07pytorch\x1a\x052.5.1"[:16]  # how such a model begins, as anybody can guess
+KNOWN = b"\x08\x08\x12\x07pytorch\x1a\x052.5.1"[:16]  # the usual start of such a model, which anybody can guess
 UNKNOWN = b"\xf8\x3f"  # the tag of field 1023, a varint; ModelProto has no such field
 SWALLOW = b"\xfa\x3f\x10"  # the same field with a value of 16 bytes
 
 
 @pytest.fixture(autouse=True)
 def quick_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys are made in one round."""
+    """Derive keys in one round."""
     monkeypatch.setattr(crypt, "KEY_ITERATIONS", 1)
 
 
 def encrypted(variant: int) -> bytes:
-    """The model, encrypted."""
+    """Return the model, encrypted."""
     return formats.dumps(formats.loads(MODEL.SerializeToString()), "onnxc", key=KEY, encryption=variant)
 
 
 def xor(first: bytes, second: bytes) -> bytes:
-    """Two blocks combined."""
+    """Return two blocks combined by exclusive or."""
     return bytes(a ^ b for a, b in zip(first, second, strict=True))
 
 
 def forged(victim: bytes) -> bytes:
-    """A file made without the key of `victim`, of variant 3, which that key opens as variant 1: with another graph.
+    """Make a file from `victim`, of variant 3, without its key; the key opens it as variant 1, with another graph.
 
-    The first known 16 bytes tell one block of key bytes: what AES makes of the nonce and the counter 2. So of
-    AES-256-CBC the block that decrypts to that counter is known, and the block before it chooses the text; what that
-    block decrypts to itself is garbage, which an unknown field takes in.
+    The first 16 bytes of the text are known, so one block of key bytes is known: the encryption of the nonce and the
+    counter 2. In AES-256-CBC, a block with these key bytes is decrypted to that counter, and the block before it
+    chooses the text. That block itself is decrypted to random bytes, which an unknown field takes.
     """
     salt, nonce, ciphertext = victim[8:24], victim[24:36], victim[52:]
     counter, block = nonce + (2).to_bytes(4, "big"), xor(ciphertext[:16], KNOWN)
@@ -55,7 +55,7 @@ def forged(victim: bytes) -> bytes:
 
 
 def test_downgrade_is_refused(tmp_path: Path) -> None:
-    """An AES-256-GCM file that was turned into one of AES-256-CBC is refused by all that opens files."""
+    """An AES-256-GCM file that was turned into an AES-256-CBC file is refused by every function that opens files."""
     path = tmp_path / "m.onnxc"
     path.write_bytes(forged(encrypted(3)))
     for use in (
@@ -77,7 +77,7 @@ def test_downgrade_is_refused(tmp_path: Path) -> None:
 
 
 def test_forgery_works_where_it_is_allowed() -> None:
-    """The attack of the test above is a real one: with the permission, the file opens with the attacker's graph."""
+    """The attack of the test above is real: with the permission, the file opens with the attacker's graph."""
     model = formats.loads(forged(encrypted(3)), key=KEY, allow_encryption=1)
     assert model.graph is not None
     assert "bad" == model.graph.name
@@ -87,7 +87,7 @@ def test_forgery_works_where_it_is_allowed() -> None:
 @pytest.mark.parametrize("claimed", [1, 2, 3])
 @pytest.mark.parametrize("allowed", [None, 1])
 def test_labels_cannot_be_exchanged(found: int, claimed: int, allowed: int | None) -> None:
-    """A file under the magic of another variant opens with no permission, whichever part is taken for the nonce."""
+    """A file with the magic of another variant cannot be opened without a permission, however the nonce is cut."""
     file = encrypted(found)
     magic, whole_blocks = b"ONNXCRY%d" % claimed, len(file) - (len(file) - 40) % 16
     for body in (file[8:], file[8:36] + file[40:], file[8:36] + bytes(16) + file[36:], file[8:whole_blocks]):
@@ -98,7 +98,7 @@ def test_labels_cannot_be_exchanged(found: int, claimed: int, allowed: int | Non
 
 
 def test_old_files_become_authenticated_ones(tmp_path: Path) -> None:
-    """With the permission, an AES-256-CBC file is converted to one with a tag; it is told what that tag is worth."""
+    """With the permission, an AES-256-CBC file is converted to one with a tag; the report says what it cannot prove."""
     old, new = tmp_path / "old.onnxc", tmp_path / "new.onnxc"
     old.write_bytes(encrypted(1))
     report = formats.convert(old, new, key=KEY, allow_encryption=1, strict=True)
@@ -110,7 +110,7 @@ def test_old_files_become_authenticated_ones(tmp_path: Path) -> None:
 
 
 def test_writing_without_a_tag_is_told(tmp_path: Path) -> None:
-    """Whoever writes AES-256-CBC is told what it cannot show."""
+    """A conversion to AES-256-CBC reports that nothing protects the file against changes."""
     model = formats.loads(MODEL.SerializeToString())
     for variant, kinds in ((1, ["unauthenticated"]), (2, []), (3, [])):
         report = formats.save(model, tmp_path / f"{variant}.onnxc", key=KEY, encryption=variant)
@@ -119,19 +119,19 @@ def test_writing_without_a_tag_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [0, 2, 3, 4, "1", (1,)])
 def test_only_what_needs_it_is_permitted(value: object) -> None:
-    """A permission for anything but variant 1 is a mistake, which is reported before a file is looked at."""
+    """A permission for anything but variant 1 is an error, which is reported before a file is opened."""
     with pytest.raises(ValueError, match=r"`allow_encryption` is .*, but must be 1"):
         formats.load("missing.onnxc", key=KEY, allow_encryption=value)
 
 
-# Files that are not encrypted, in the place of one that is
+# Plain files in the place of an encrypted one
 
 FORMATS = ("onnx", "onnxz", "rten", "json", "textproto")
 
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_plain_files_in_the_place_of_encrypted_ones(form: str, tmp_path: Path) -> None:
-    """A file called .onnxc that is not encrypted is refused, even without a key: anyone could have put it there."""
+    """A file called .onnxc that is not encrypted is refused, even without a key: anyone could have made it."""
     path = tmp_path / "m.onnxc"
     path.write_bytes(formats.dumps(formats.loads(MODEL.SerializeToString()), form))
     for key in (KEY, None):
@@ -139,7 +139,7 @@ def test_plain_files_in_the_place_of_encrypted_ones(form: str, tmp_path: Path) -
             formats.load(path, key=key)
         with pytest.raises(CryptError):
             formats.convert(path, tmp_path / "new.onnxc", key=KEY)
-    assert formats.load(path, format=form) is not None  # who knows better can say so
+    assert formats.load(path, format=form) is not None  # a caller who knows better can name the format
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -163,7 +163,7 @@ def test_key_for_a_plain_file(form: str, tmp_path: Path) -> None:
 
 
 def test_weights_outside_of_an_encrypted_model(tmp_path: Path) -> None:
-    """An encrypted graph whose weights lie next to it in the open is not verified, and a conversion tells it."""
+    """An encrypted graph with unencrypted weights next to it fails verification, and a conversion reports it."""
     model = onnx.ModelProto.FromString(MODEL.SerializeToString())
     tensor = model.graph.initializer.add(name="w", data_type=2, dims=[3], data_location=1)
     tensor.external_data.add(key="location", value="w.data")

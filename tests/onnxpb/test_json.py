@@ -47,14 +47,14 @@ LARGEST_FLOAT = 3.4028234663852886e38
     ],
 )
 def test_values_and_their_text(message: Any, member: str) -> None:
-    """Each kind of value is printed like this, and parsed to the same text again."""
+    """Each kind of value is printed like this, and the text is parsed to the same message."""
     printed = f"{{\n  {member}\n}}"
     assert printed == jsontext.to_json(message)
     assert printed == jsontext.to_json(jsontext.parse(printed, type(message)))
 
 
 def test_strings_that_are_not_utf8_are_refused() -> None:
-    """JSON has no form for a name that is not UTF-8."""
+    """JSON cannot express a name that is not UTF-8."""
     with pytest.raises(EncodeError, match="does not fit its type or JSON"):
         jsontext.to_json(ir.Node(name=b"\xe9t".decode("utf-8", "surrogateescape")))
 
@@ -64,7 +64,7 @@ def test_strings_that_are_not_utf8_are_refused() -> None:
 
 @pytest.mark.parametrize("name", MESSAGES)
 def test_names_have_two_spellings(name: str) -> None:
-    """The name that protobuf has for JSON means the same field as the one in onnx.proto, so both exclude each other."""
+    """The JSON name of a field in protobuf means the same field as its name in onnx.proto; both exclude each other."""
     for field in message_type(name).DESCRIPTOR.fields:
         names = {field.json_name: None}
         assert CLASSES[name]() == jsontext.parse(json.dumps(names), CLASSES[name])
@@ -90,13 +90,13 @@ WRITTEN = [
 
 @pytest.mark.parametrize("written_text", WRITTEN)
 def test_json_of_others_is_parsed_as_protobuf_does(written_text: str) -> None:
-    """Every form that the mapping allows means the same as for protobuf."""
+    """Every form that the mapping allows means the same as in protobuf."""
     expected = json_format.Parse(written_text, onnx.NodeProto())
     assert expected.SerializeToString() == encoded(jsontext.parse(written_text, ir.Node))
 
 
 def test_largest_float() -> None:
-    """The largest number of 32 bits is read as it is printed, rounded to 8 digits, which protobuf refuses."""
+    """The largest number of 32 bits is read as it is printed, rounded to 8 digits; protobuf refuses it."""
     assert LARGEST_FLOAT == jsontext.parse('{"f": 3.4028235e+38}', ir.Attribute).f
 
 
@@ -143,7 +143,7 @@ def test_largest_float() -> None:
     ],
 )
 def test_wrong_json_is_refused(written_text: str, where: str | None, problem: str) -> None:
-    """What is no JSON of a message is refused, as by protobuf, with what was expected and the place in the message."""
+    """Text that is not JSON of a message is refused, as by protobuf; the error says what was expected, and where."""
     with pytest.raises((json_format.ParseError, AttributeError)):
         json_format.Parse(written_text, onnx.NodeProto())
     with pytest.raises(DecodeError) as caught:
@@ -168,7 +168,7 @@ def test_wrong_json_is_refused(written_text: str, where: str | None, problem: st
     ],
 )
 def test_values_that_only_protobuf_takes_are_refused(written_text: str, problem: str) -> None:
-    """What the mapping does not allow is refused, also where Python's protobuf is lenient."""
+    """Values that the mapping does not allow are refused, even if Python's protobuf accepts them."""
     with pytest.raises(DecodeError) as caught:
         jsontext.parse(written_text, ir.Attribute)
     assert problem in caught.value.message
@@ -182,12 +182,12 @@ def test_members_of_a_oneof_exclude_each_other() -> None:
 
 
 def test_an_empty_list_is_absent() -> None:
-    """A repeated field without values is not there, as on the wire."""
+    """An empty repeated field is equal to a missing one, as in the binary format."""
     assert ir.Tensor() == jsontext.parse('{"floatData": [], "dims": []}', ir.Tensor)
 
 
 def nested(depth: int) -> str:
-    """A type within `depth` sequences."""
+    """Return a type within `depth` sequences."""
     return '{"sequence_type": {"elem_type": ' * depth + "{}" + "}}" * depth
 
 
@@ -200,7 +200,7 @@ def test_nesting_is_limited() -> None:
 
 
 def test_number_of_brackets_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small text cannot ask for any number of lists that are no messages."""
+    """A small text cannot contain an unlimited number of lists that are not messages."""
     monkeypatch.setattr(jsontext, "MAX_BRACKETS", 1000)
     with pytest.raises(LimitError, match="objects and lists"):
         jsontext.parse("[" + "[]," * 1000 + "0]", ir.Graph)
@@ -218,7 +218,7 @@ VALUES = st.recursive(
 @settings(max_examples=150, deadline=None)
 @given(VALUES)
 def test_any_json_gives_a_message_or_a_decode_error(value: Any) -> None:
-    """Arbitrary JSON raises nothing but DecodeError."""
+    """Arbitrary JSON raises only DecodeError."""
     try:
         jsontext.parse(json.dumps(value), ir.Attribute)
     except DecodeError:

@@ -1,4 +1,4 @@
-"""Long lists in attributes are left in the file; nothing else about them differs from short ones, or from protobuf."""
+"""Long lists in attributes stay in the file; otherwise they behave like short ones, and as in protobuf."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ LISTS = ("floats", "ints", "strings")
 
 
 def field(tag: int, payload: bytes) -> bytes:
-    """A field with a length."""
+    """Return a field with a length."""
     return bytes((tag,)) + encode_varint(len(payload)) + payload
 
 
 def overlong(value: int, nbytes: int) -> bytes:
-    """A varint in more bytes than it needs."""
+    """Return a varint with more bytes than it needs."""
     return bytes(value >> 7 * index & 0x7F | 0x80 for index in range(nbytes - 1)) + bytes((value >> 7 * nbytes - 7,))
 
 
@@ -75,12 +75,12 @@ broken = st.sampled_from(
 
 
 def lists(attribute: Any) -> list[list[Any]]:
-    """The lists of an attribute of either kind."""
+    """Return a strategy for lists of an attribute of either kind."""
     return [list(getattr(attribute, name)) for name in LISTS]
 
 
 def outcome(data: bytes, patch: pytest.MonkeyPatch, bulk: int, window: int | None = None) -> Any:
-    """What is read of an attribute in which lists of that many bytes are left, or the error with its place."""
+    """Return what is read of an attribute if lists of at least this size stay undecoded, or the error and its place."""
     patch.setattr(decoder, "BULK_BYTES", bulk)
     source: Any = Literal(data)
     if window:
@@ -90,7 +90,7 @@ def outcome(data: bytes, patch: pytest.MonkeyPatch, bulk: int, window: int | Non
         patch.setattr(long_lists, "READ_BYTES", max(window, long_lists.LONGEST_BYTES))
     try:
         attribute = decode(source, Attribute)
-        deque(visit(attribute, Tensor), 0)  # damage may look like messages, which are left in the file, too
+        deque(visit(attribute, Tensor), 0)  # damage may look like messages, which stay in the file, too
         return attribute
     except DecodeError as error:
         return str(error)
@@ -110,7 +110,7 @@ def test_lists_are_what_protobuf_reads(data: bytes) -> None:
             assert expected == onnx.AttributeProto.FromString(encoded(attribute))
 
 
-TENSOR = b"=\0\0R[" + b"=\0\0\0\0" * 8  # behind an unfinished field, what looks like the beginning of a tensor
+TENSOR = b"=\0\0R[" + b"=\0\0\0\0" * 8  # after an unfinished field, bytes that look like the start of a tensor
 
 
 @settings(max_examples=150, deadline=None)
@@ -118,14 +118,14 @@ TENSOR = b"=\0\0R[" + b"=\0\0\0\0" * 8  # behind an unfinished field, what looks
 @example(b"", b"\x95\0\0", TENSOR * 2 + b"=\0\0\0\0", False)
 @given(attribute_bytes, st.one_of(broken, st.binary(max_size=6)), attribute_bytes, st.booleans())
 def test_damaged_lists_have_the_same_verdict(before: bytes, damage: bytes, after: bytes, cut: bool) -> None:
-    """A mistake in a list is told when the list is left as it is when it is decoded, and `onnx` refuses no other."""
+    """Damage in a list is found whether the list stays in the file or is decoded, and `onnx` finds it, too."""
     data = before + damage + (b"" if cut else after)
     with pytest.MonkeyPatch.context() as patch:
         expected = outcome(data, patch, 1 << 30)
         for bulk, window in ((0, None), (30, None), (0, 8)):
             found = outcome(data, patch, bulk, window)
             assert isinstance(expected, str) == isinstance(found, str), (bulk, window, expected, found)
-            if not window and not (isinstance(found, str) and "[" in f"{expected}{found}"):  # one that is in a message
+            if not window and not (isinstance(found, str) and "[" in f"{expected}{found}"):  # an error in a message
                 assert expected == found
     try:
         onnx.AttributeProto.FromString(data)
@@ -134,7 +134,7 @@ def test_damaged_lists_have_the_same_verdict(before: bytes, damage: bytes, after
 
 
 def test_a_damaged_list_is_damaged_however_long() -> None:
-    """What cannot be in a short list cannot be in a long one, wherever in it, and the error says where."""
+    """Elements that are refused in a short list are refused anywhere in a long list, and the error says where."""
     good = b"".join(bytes((INT,)) + encode_varint(value) for value in range(100_000))
     for bad in (b"\x80" * 10 + b"\x01", b"\xff" * 9 + b"\x02"):
         with pytest.raises(DecodeError) as caught:
@@ -145,7 +145,7 @@ def test_a_damaged_list_is_damaged_however_long() -> None:
 
 
 def ensemble(count: int) -> onnx.ModelProto:
-    """A model with one node of trees, of which a list has `count` elements, between small nodes and a weight."""
+    """Return a model with one tree node, a list of which has `count` elements, between small nodes and a weight."""
     trees = helper.make_node(
         "TreeEnsembleRegressor",
         ["x"],
@@ -170,7 +170,7 @@ def ensemble(count: int) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("count", [1_000, 30_000, 700_000])
 def test_a_model_of_trees(tmp_path: Path, count: int) -> None:
-    """It is the same in every file and form, read or unread, for lists of any size."""
+    """A model of trees is the same in every file and format, read or unread, with lists of any size."""
     proto = ensemble(count)
     original = tmp_path / "model.onnx"
     onnx.save(proto, original)
@@ -188,7 +188,7 @@ def test_a_model_of_trees(tmp_path: Path, count: int) -> None:
 
 
 def test_what_reads_no_lists_takes_no_memory_for_them(tmp_path: Path) -> None:
-    """Loading, converting, looking at and checking a model with long lists takes less memory than the lists."""
+    """Loading, converting, inspecting and verifying a model with long lists takes less memory than the lists."""
     path = tmp_path / "model.onnx"
     onnx.save(ensemble(1_000_000), path)
     small = tmp_path / "small.onnx"
@@ -206,7 +206,7 @@ def test_what_reads_no_lists_takes_no_memory_for_them(tmp_path: Path) -> None:
 
 
 def test_long_lists_are_no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where something large has no tensor in it, the list that it is in stays undecoded, whoever looks for weights."""
+    """A search for weights leaves a long list undecoded if its large fields contain no tensor."""
     monkeypatch.setattr(decoder, "WHOLE_BYTES", 0)
     graph = decode(Watched(ensemble(30_000).graph.SerializeToString()), Graph)
     list(movable_tensors(graph, 1024))
@@ -214,7 +214,7 @@ def test_long_lists_are_no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_weights_in_large_nodes_are_found() -> None:
-    """A large constant, or a reference in a large subgraph, is seen from outside of an undecoded list."""
+    """A large constant, or a reference in a large subgraph, is found without decoding its list."""
     relus = [helper.make_node("Relu", ["x" * 100], [f"y{index}"]) for index in range(2000)]
     large = helper.make_tensor("w", onnx.TensorProto.FLOAT, [5_000_000], bytes(20_000_000), raw=True)
     constant = helper.make_node("Constant", [], ["c"], value=large)
@@ -244,7 +244,7 @@ def test_copies_do_not_share_large_nodes(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_file_that_changes_before_a_list_is_read(tmp_path: Path) -> None:
-    """It is told when the list is read."""
+    """If the file changes before a list is read, reading it is an error."""
     path = tmp_path / "model.onnx"
     onnx.save(ensemble(30_000), path)
     (attribute, *_) = load(path).graph.node[601].attribute

@@ -1,4 +1,4 @@
-"""Facts about the message classes, each checked against the classes that `onnx` makes with the protobuf runtime."""
+"""Tests of the message classes, each compared with the classes that `onnx` makes with the protobuf runtime."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from formats.onnxpb import proto
 from formats.onnxpb.schema import ENUMS, MESSAGES
 from formats.tensordata.source import Literal, Source
 
-# Lockstep: the same operations on a message of ours and one of theirs, after each of which both are the same bytes.
+# Lockstep: the same operations on a message of ours and one of protobuf's, whose bytes are compared after each.
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "int32": st.integers(-(1 << 31), (1 << 31) - 1) | st.integers(0, 3),
@@ -54,7 +54,7 @@ ERRORS = (TypeError, ValueError, AttributeError, IndexError)
 
 
 def outcome(action: Callable[[], Any]) -> Any:
-    """What a call returns, in a form that does not tell whose it is, or the class of its exception."""
+    """Return the result of a call in a form that does not show whose it is, or the class of its exception."""
     try:
         found = action()
     except ERRORS as error:
@@ -63,7 +63,7 @@ def outcome(action: Callable[[], Any]) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A value, with messages as their bytes and containers as lists."""
+    """Return a value, with messages as their bytes and containers as lists."""
     if hasattr(value, "SerializeToString"):
         return value.SerializeToString()
     if isinstance(value, float):
@@ -78,7 +78,7 @@ def plain(value: Any) -> Any:
 
 
 class Pair:
-    """A message or a container of ours, and one of protobuf's, after the same operations."""
+    """A message or container of ours, and one of protobuf's, after the same operations."""
 
     def __init__(self, kind: str, mine: Any, their: Any, field: Any = None, owner: Pair | None = None) -> None:
         self.kind, self.mine, self.their, self.field = kind, mine, their, field
@@ -86,31 +86,31 @@ class Pair:
         self.is_root = owner is None
 
     def both(self, action: Callable[[Any], Any]) -> None:
-        """Do the same to both, with the same outcome."""
+        """Do the same to both, and compare the outcomes."""
         expected = outcome(lambda: action(self.their))
         assert expected == outcome(lambda: action(self.mine))
 
 
 class Lockstep:
-    """Pairs that operations are done to; later ones were found in, or taken out of, earlier ones."""
+    """Pairs for operations; later pairs were found in earlier ones, or taken out of them."""
 
     def __init__(self, data: st.DataObject, root: str) -> None:
         self.data = data
         self.pairs = [Pair("message", getattr(proto, root)(), theirs(root)())]
 
     def draw(self, strategy: st.SearchStrategy[Any]) -> Any:
-        """A value of the example."""
+        """Draw a value of the example."""
         return self.data.draw(strategy)
 
     def value(self, pair: Pair, kind: str) -> Any:
-        """A value for a field, sometimes one that it cannot hold: theirs sets the message then nevertheless."""
+        """Draw a value for a field, sometimes one that it refuses; protobuf sets the message nevertheless."""
         if self.draw(st.integers(0, 7)):
             return self.draw(VALUES[kind])
         pair.message.both(lambda message: message.SetInParent())
         return self.draw(st.sampled_from(WRONG))
 
     def fresh(self, name: str) -> Pair:
-        """A new message with a few fields, the same for both."""
+        """Make a new message with a few fields, the same for both."""
         real = theirs(name)()
         scalars = [row for row in MESSAGES[name] if row.kind != "message" and row.label == "optional"]
         for row in self.draw(st.lists(st.sampled_from(scalars), max_size=2)) if scalars else ():
@@ -120,18 +120,18 @@ class Lockstep:
         return Pair("message", mine, real)
 
     def step(self) -> None:
-        """One operation on one of the pairs."""
+        """Do one operation on one of the pairs."""
         pair = self.draw(st.sampled_from(self.pairs))
         getattr(self, pair.kind)(pair)
         for known in self.pairs:
             assert plain(known.their) == plain(known.mine)
 
     def forget_parts(self) -> None:
-        """Something may be gone from a message: what was found in it is not touched again, where theirs can crash."""
+        """Forget the parts of a message that may have been removed from it: using them can crash protobuf."""
         self.pairs = [pair for pair in self.pairs if pair.is_root]
 
     def message(self, pair: Pair) -> None:
-        """An operation on a message."""
+        """Do an operation on a message."""
         name = pair.mine.DESCRIPTOR.scoped_name
         row = self.draw(st.sampled_from(MESSAGES[name]))
         action = self.draw(
@@ -153,7 +153,7 @@ class Lockstep:
             if wanted == "nothing":
                 pair.both(lambda message: message.SetInParent())
             if action == "ClearField" and row.oneof and wanted == row.name and not pair.their.HasField(wanted):
-                return  # theirs would clear the field of the oneof that is set, if this one is in use
+                return  # protobuf would clear the set field of the oneof if this one is in use
             pair.both(lambda message: getattr(message, action)(wanted))
             self.forget_parts()
         elif action == "presence":
@@ -178,7 +178,7 @@ class Lockstep:
             self.pairs.append(Pair("message", copy.deepcopy(pair.mine), copy.deepcopy(pair.their)))
 
     def scalars(self, pair: Pair) -> None:
-        """An operation on a container of scalars."""
+        """Do an operation on a container of scalars."""
         value, size = self.value(pair, pair.field.kind), len(pair.their)
         values = self.draw(st.lists(VALUES[pair.field.kind], max_size=3))
         index = self.draw(st.integers(-4, 4))
@@ -192,7 +192,7 @@ class Lockstep:
             lambda field: field.__getitem__(index),
             lambda field: field.__getitem__(span),
             lambda field: field.__delitem__(index),
-            lambda field: field.__delitem__(span) if range(size)[span] else None,  # theirs can crash at none
+            lambda field: field.__delitem__(span) if range(size)[span] else None,  # protobuf can crash without one
             lambda field: field.pop(index) if -size <= index < size else None,
             lambda field: field.remove(value) if size else None,
             lambda field: field.reverse(),
@@ -204,7 +204,7 @@ class Lockstep:
         pair.both(self.draw(st.sampled_from(actions)))
 
     def messages(self, pair: Pair) -> None:
-        """An operation on a container of messages."""
+        """Do an operation on a container of messages."""
         name, index = pair.field.type_name, self.draw(st.integers(-3, 3))
         first, second, size = self.fresh(name), self.fresh(name), len(pair.their)
         action = self.draw(st.sampled_from(("add", "append", "extend", "insert", "pop", "get", "other", "wrong")))
@@ -250,21 +250,21 @@ class Lockstep:
 @settings(
     max_examples=30,
     deadline=None,
-    derandomize=True,  # a sequence that makes the protobuf runtime crash must not turn up one day
+    derandomize=True,  # always the same examples: a new one might crash the protobuf runtime
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 def test_lockstep(root: str, data: st.DataObject) -> None:
-    """Any sequence of operations on a message of ours and one of theirs has the same outcomes and the same bytes."""
+    """Any sequence of operations on a message of ours and one of protobuf's has the same outcomes and bytes."""
     lockstep = Lockstep(data, root)
     for _ in range(data.draw(st.integers(1, 30))):
         lockstep.step()
 
 
-# Facts one by one
+# Single facts
 
 
 def both(text: str) -> tuple[Any, Any]:
-    """What an expression gives with their names and with ours."""
+    """Evaluate an expression with their names and with ours."""
     return tuple(  # type: ignore[return-value]
         outcome(lambda names=names: eval(text, {**vars(names), "np": np, "copy": copy}))
         for names in (onnx.onnx_ml_pb2, proto)
@@ -379,7 +379,7 @@ def both(text: str) -> tuple[Any, Any]:
     ],
 )
 def test_expression(text: str) -> None:
-    """An expression gives the same, or an exception of the same kind, with either classes."""
+    """An expression gives the same result, or the same kind of exception, with both classes."""
     expected, found = both(text)
     assert expected == found
 
@@ -390,7 +390,7 @@ has_default_value json_name camelcase_name is_extension"""
 
 @pytest.mark.parametrize("name", sorted(MESSAGES))
 def test_descriptors(name: str) -> None:
-    """The descriptor of every message says of each field what protobuf's says."""
+    """The descriptor of every message says the same of each field as protobuf's."""
     mine, their = proto.CLASSES[name].DESCRIPTOR, theirs(name).DESCRIPTOR
     assert (their.name, their.full_name) == (mine.name, mine.full_name)
     assert {field.name for field in their.fields} == {field.name for field in mine.fields}
@@ -407,7 +407,7 @@ def test_descriptors(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(ENUMS))
 def test_enums(name: str) -> None:
-    """Every enum has the names and numbers of protobuf's, in the order of the numbers."""
+    """Every enum has the names and numbers of protobuf's, sorted by number."""
     mine: Any = proto
     for step in name.split("."):
         mine = getattr(mine, step)
@@ -419,7 +419,7 @@ def test_enums(name: str) -> None:
 
 
 def test_a_submessage_becomes_part_when_it_is_changed() -> None:
-    """What was looked at while it was not set is the submessage once it is changed, however deep, and the same one."""
+    """An unset submessage that was read becomes part of its message when it is changed, at any depth."""
     value = proto.ValueInfoProto()
     shape = value.type.tensor_type.shape
     assert shape is value.type.tensor_type.shape
@@ -432,7 +432,7 @@ def test_a_submessage_becomes_part_when_it_is_changed() -> None:
 
 
 def test_a_submessage_in_use_takes_what_is_merged() -> None:
-    """What was looked at while it was not set is the submessage that a merge sets."""
+    """An unset submessage that was read is the one that a merge sets."""
     value = proto.ValueInfoProto()
     tensor_type = value.type.tensor_type
     value.MergeFrom(proto.ValueInfoProto(type={"tensor_type": {"elem_type": 7}}))
@@ -460,7 +460,7 @@ def test_what_was_cleared_goes_on_by_itself() -> None:
 
 
 def test_a_field_of_a_oneof_that_lost_its_place_goes_on_by_itself() -> None:
-    """The message that another field of the oneof replaced no longer changes the outer one."""
+    """A message that another field of the oneof replaced no longer changes the outer message."""
     value = proto.TypeProto(tensor_type={"elem_type": 1})
     tensor_type, map_type = value.tensor_type, value.map_type
     value.sequence_type.SetInParent()
@@ -471,7 +471,7 @@ def test_a_field_of_a_oneof_that_lost_its_place_goes_on_by_itself() -> None:
 
 
 def test_containers_copy_what_is_added() -> None:
-    """A message that was appended is not the one in the container."""
+    """Appending a message adds a copy of it to the container."""
     graph, node = proto.GraphProto(), proto.NodeProto(name="n", input=["a"])
     graph.node.append(node)
     graph.node.extend(graph.node)
@@ -481,7 +481,7 @@ def test_containers_copy_what_is_added() -> None:
 
 
 def test_assignment_to_fields_that_are_no_scalars_is_refused() -> None:
-    """Messages and repeated fields are changed in place only; so is what has no such field."""
+    """Messages and repeated fields cannot be assigned, and neither can unknown fields."""
     node = proto.NodeProto()
     for name, value in (("input", ["a"]), ("attribute", []), ("nonsense", 1)):
         with pytest.raises(AttributeError):
@@ -494,7 +494,7 @@ def test_assignment_to_fields_that_are_no_scalars_is_refused() -> None:
 
 
 def test_a_failed_change_changes_nothing() -> None:
-    """Where one of several values does not fit, or bytes are no message, everything is as it was."""
+    """If one of several values is wrong, or bytes are not a message, nothing changes."""
     node = proto.NodeProto(name="n", input=["a"])
     before = node.SerializeToString()
     with pytest.raises(TypeError):
@@ -509,7 +509,7 @@ def test_a_failed_change_changes_nothing() -> None:
 
 
 def test_pickling() -> None:
-    """Messages, nested classes included, are the same after pickling; containers refuse it."""
+    """Messages, including nested classes, are the same after pickling; containers refuse it."""
     model = proto.ModelProto(graph={"node": [{"name": "n"}], "initializer": [{"raw_data": b"data" * 999}]})
     assert model == pickle.loads(pickle.dumps(model))
     nested = proto.TypeProto.Tensor(elem_type=3)
@@ -545,11 +545,11 @@ def test_text() -> None:
     assert text == str(node) == repr(node)
 
 
-# The skin and what is under it
+# The wrapped message and the object under it
 
 
 def test_wrap_and_unwrap() -> None:
-    """A message and the object of the IR under it are two looks at the same thing."""
+    """A message and the IR object under it are two views of the same data."""
     node = ir.Node(name="n", input=["a"])
     message = proto.wrap(node)
     assert isinstance(message, proto.NodeProto)
@@ -570,7 +570,7 @@ def test_wrap_and_unwrap() -> None:
 
 
 def test_changes_under_the_skin_are_seen() -> None:
-    """A list or message that is replaced in the IR is what the message has from then on."""
+    """A list or message that is replaced in the IR is replaced in the message at once."""
     graph = ir.Graph(node=[ir.Node(name="old")])
     message = proto.wrap(ir.Model(graph=graph))
     nodes, old = message.graph.node, message.graph.node[0]
@@ -583,7 +583,7 @@ def test_changes_under_the_skin_are_seen() -> None:
 
 
 def test_reading_changes_nothing() -> None:
-    """Looking at every field of a tensor leaves the sources of its weights as they are."""
+    """Reading every field of a tensor leaves the sources of its weights unchanged."""
     sources = {
         "float_data": Literal(np.arange(3, dtype="<f4").tobytes()),
         "int32_data": Literal(b"\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
@@ -622,7 +622,7 @@ class Untouchable(Source):
         raise AssertionError("the weights were read")
 
     def slice(self, offset: int, nbytes: int) -> Source:
-        """As untouchable."""
+        """Return the same kind of source."""
         return Untouchable(nbytes)
 
     def view(self) -> memoryview:
@@ -631,7 +631,7 @@ class Untouchable(Source):
 
 
 def test_structure_is_changed_without_reading_weights() -> None:
-    """Copies, sizes, presence and merges of a model of terabytes need none of its weights."""
+    """Copies, sizes, presence and merges of a model of terabytes read none of its weights."""
     tensor = ir.Tensor(name="t", dims=[1 << 40], raw_data=Untouchable(1 << 42), float_data=Untouchable(1 << 42))
     graph = proto.wrap(ir.Graph(initializer=[tensor]))
     graph.initializer.append(graph.initializer[0])
@@ -648,7 +648,7 @@ def test_structure_is_changed_without_reading_weights() -> None:
 
 
 def test_appending_is_cheap_and_sources_do_not_change() -> None:
-    """Appending to typed data extends one buffer; what was a source before still has its old bytes."""
+    """Appending to typed data extends one buffer; an earlier source still has its old bytes."""
     tensor = proto.TensorProto()
     sources = []
     for number in range(300):
@@ -667,7 +667,7 @@ def test_appending_is_cheap_and_sources_do_not_change() -> None:
 
 
 def test_elements_of_a_large_field_are_looked_at_in_linear_time() -> None:
-    """Typed data is decoded once for a loop over the indexes, though each round begins at the model."""
+    """A loop over the indexes decodes typed data once, even if each round starts at the model."""
     count = 20_000
     model = proto.ModelProto(graph={"initializer": [{"int64_data": range(count)}]})
     assert sum(range(count)) == sum(model.graph.initializer[0].int64_data[index] for index in range(count))
@@ -675,7 +675,7 @@ def test_elements_of_a_large_field_are_looked_at_in_linear_time() -> None:
 
 @pytest.mark.parametrize("kind", ["float_data", "double_data", "int32_data", "int64_data", "uint64_data", "dims"])
 def test_repeated_numbers_are_arrays_to_numpy(kind: str) -> None:
-    """Repeated numbers are seen by numpy as protobuf's are: with their own type, or the one that is asked for."""
+    """Numpy sees repeated numbers as it sees protobuf's: with their own type, or the requested one."""
     mine, their = (getattr(cls(**{kind: [1, 2, 300]}), kind) for cls in (proto.TensorProto, onnx.TensorProto))
     for dtype in (None, np.float64, np.int16):
         expected, found = np.asarray(their, dtype), np.asarray(mine, dtype)
@@ -686,7 +686,7 @@ def test_repeated_numbers_are_arrays_to_numpy(kind: str) -> None:
 
 
 def test_a_nested_message_of_any_depth_that_python_can_hold() -> None:
-    """Where a message is nested more deeply than can be written, that is an error of ours."""
+    """A message that is nested too deeply to be written raises our own error."""
     outer = inner = proto.TypeProto()
     for _ in range(3000):
         inner = inner.sequence_type.elem_type
@@ -696,7 +696,7 @@ def test_a_nested_message_of_any_depth_that_python_can_hold() -> None:
 
 
 def test_a_message_that_cannot_be_parsed_changes_nothing() -> None:
-    """Damage deep in a long list is found before anything of the message is set."""
+    """Damage deep in a long list is found before any field of the message is set."""
     graph = onnx.GraphProto(node=[onnx.NodeProto(op_type="Relu", name=f"n{i}") for i in range(500)])
     data = b"\x12\x01z" + onnx.ModelProto(graph=graph).SerializeToString().replace(b"n400", b"\xff\xff\xff\xff")
     damaged = data.replace(b"\x1a\x04\xff", b"\x1a\x7f\xff")

@@ -1,4 +1,4 @@
-"""Encoded references: the same bytes as references that are messages."""
+"""Encoded references have the same bytes as references that are messages."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ FIELDS: dict[str, dict[str, Any]] = {
 
 
 def decoded_like(**fields: Any) -> Tensor:
-    """A tensor that has no more fields than are given, as a decoder makes them."""
+    """Return a tensor with only the given fields, as a decoder makes it."""
     tensor = object.__new__(Tensor)
     tensor.__dict__ = {"dims": [2, 300], "data_type": 1, "name": "w", "raw_data": Literal(bytes(2400)), **fields}
     return tensor
 
 
 def encoded(tensor: Tensor) -> bytes:
-    """A model with the tensor as initialiser, which has no data."""
+    """Return a model with the tensor as initialiser, without data."""
     return b"".join(part for part in encode(Model(graph=Graph(initializer=[tensor]))) if isinstance(part, bytes))
 
 
 @pytest.mark.parametrize("fields", FIELDS.values(), ids=FIELDS)
 @pytest.mark.parametrize("make", [decoded_like, Tensor])
 def test_same_bytes(make: Any, fields: dict[str, Any]) -> None:
-    """An encoded tensor has the bytes of the message, with any other fields, and is unchanged."""
+    """An encoded tensor has the bytes of the message, with any other fields, and is not changed."""
     tensor = make(**fields)
     before = vars(tensor).copy()
     assert encoded(with_reference(tensor, PLACES)) == encoded(referring(tensor, PLACES))
@@ -50,7 +50,7 @@ def test_same_bytes(make: Any, fields: dict[str, Any]) -> None:
 
 @given(st.lists(st.integers(0, 1 << 40), max_size=4), st.text(), st.dictionaries(st.text(), st.text(), max_size=4))
 def test_official_parser(dims: list[int], name: str, places: dict[str, str]) -> None:
-    """Any shape, name and places are what the official parser finds."""
+    """The official parser finds any dims, name and places."""
     data = encoded(referring(decoded_like(dims=dims, name=name), places))
     (tensor,) = onnx.load_model_from_string(data).graph.initializer
     assert (dims, name, 1) == (list(tensor.dims), tensor.name, tensor.data_location)

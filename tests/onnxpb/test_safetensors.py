@@ -31,12 +31,12 @@ SEEDS = range(20)
 
 
 def model_of(*tensors: Tensor) -> formats.Model:
-    """A model that has these initialisers."""
+    """Return a model with these initialisers."""
     return formats.Model(ir_version=10, graph=formats.Graph(name="g", initializer=[*tensors]))
 
 
 def raw(name: str | None, number: int, dims: list[int], seed: int = 0) -> Tensor:
-    """A tensor of any type with random bytes; those of booleans are 0 and 1."""
+    """Return a tensor of any type with random bytes; booleans are 0 and 1."""
     nbytes = dtypes.BY_NUMBER[number].nbytes(dims)
     data = random.Random(seed).randbytes(nbytes)
     if number == dtypes.BOOL:
@@ -45,24 +45,24 @@ def raw(name: str | None, number: int, dims: list[int], seed: int = 0) -> Tensor
 
 
 def entries(path: Path) -> dict[str, Any]:
-    """What the package finds in a file, padding included."""
+    """Return what the package finds in a file, including padding."""
     return dict(safetensors.deserialize(path.read_bytes()))
 
 
 def outside(path: Path) -> dict[str, tuple[Tensor, dict[str, str]]]:
-    """The tensors of a model that are in data files, by place."""
+    """Return the tensors of a model that are in data files, by place."""
     return {where: (tensor, places_of(tensor)) for where, tensor in walk.external_tensors(formats.load(path))}
 
 
 def header(path: Path) -> dict[str, Any]:
-    """The header of a file."""
+    """Return the header of a file."""
     with path.open("rb") as file:
         found: dict[str, Any] = json.loads(file.read(int.from_bytes(file.read(8), "little")))
     return found
 
 
 def check(path: Path, alignment: int = 256) -> None:
-    """The package reads each data file of a model, and finds in it what the model refers to, padding, and no more."""
+    """Check that the package reads each data file of a model, and finds only its tensors and padding."""
     wanted: dict[str, list[tuple[Any, ...]]] = {}
     for tensor, places in outside(path).values():
         assert 0 == int(places["offset"]) % alignment
@@ -91,7 +91,7 @@ def check(path: Path, alignment: int = 256) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_safetensors_reads_what_the_model_refers_to(seed: int, tmp_path: Path) -> None:
-    """Whatever types, sizes and names the tensors of a model have, the package reads the file and finds the same."""
+    """Whatever types, sizes and names the tensors of a model have, the package finds the same tensors in the file."""
     made = random.Random(seed)
     numbers = [row.number for row in dtypes.DATA_TYPES if row.bits]
     names = ["w", "w", "w_2", "__metadata__", "__pad_0", "__pad_1", 'ü/é\n"\\', "", None, "\udcff", "a" * 300]
@@ -128,7 +128,7 @@ def test_safetensors_reads_what_the_model_refers_to(seed: int, tmp_path: Path) -
 
 
 def test_onnxruntime_computes_the_same(shared_models: list[Path], tmp_path: Path) -> None:
-    """Real models give the same bits, with their weights in a `.safetensors` file."""
+    """Real models compute the same bits if their weights are in a `.safetensors` file."""
     for model in shared_models:
         path = tmp_path / "m.onnx"
         formats.convert(model, path, external_data="m.safetensors", overwrite=True)
@@ -160,7 +160,7 @@ def test_every_kind_of_tensor(tmp_path: Path) -> None:
 
 
 def test_types_that_safetensors_lacks_stay_and_are_told(tmp_path: Path) -> None:
-    """What has no type there, or none of clear bits, is in the graph, also where it was in another data file."""
+    """Types that safetensors lacks, or does not define clearly, stay in the graph, even from another data file."""
     lacking = ["COMPLEX128", "FLOAT4E2M1", "FLOAT6E2M3", "FLOAT6E3M2", "INT2", "INT4", "UINT2", "UINT4"]
     rows = [row for row in dtypes.DATA_TYPES if row.bits]
     model = model_of(*(raw(row.name, row.number, [1024]) for row in rows))
@@ -176,7 +176,7 @@ def test_types_that_safetensors_lacks_stay_and_are_told(tmp_path: Path) -> None:
 
 
 def test_dims_that_overflow_stay(tmp_path: Path) -> None:
-    """A tensor without elements whose first dims are too large for the package's product is in the graph."""
+    """An empty tensor whose first dims overflow in the package stays in the graph."""
     large = raw("large", dtypes.FLOAT, [1 << 62, 4, 0])
     report = formats.save(
         model_of(large, raw("w", 1, [3])), tmp_path / "m.onnx", external_data="m.safetensors", size_threshold=0
@@ -186,9 +186,9 @@ def test_dims_that_overflow_stay(tmp_path: Path) -> None:
 
 
 def test_weights_that_share_bytes(tmp_path: Path) -> None:
-    """Bytes that several tensors share are stored once; further names are told as `safetensors.torch` does it.
+    """Bytes that several tensors share are stored once; other names are recorded as in `safetensors.torch`.
 
-    With other dims they are stored again, since the format cannot say so.
+    For other dims they are stored again, because the format cannot express this.
     """
     first = raw("first", dtypes.FLOAT, [100])
     tied = Tensor(dims=[100], data_type=dtypes.FLOAT, name="tied", raw_data=first.raw_data)
@@ -203,7 +203,7 @@ def test_weights_that_share_bytes(tmp_path: Path) -> None:
 
 
 def test_names_of_padding_are_no_tensors(tmp_path: Path) -> None:
-    """Tensors keep names that padding would have; only `__metadata__` cannot be kept."""
+    """A tensor keeps its name even if padding usually has that name; only `__metadata__` cannot be kept."""
     tensors = [raw(name, dtypes.INT8, [2000]) for name in ("__pad_0", "__metadata__", "__pad_2", "x")]
     formats.save(model_of(*tensors), tmp_path / "m.onnx", external_data="m.safetensors")
     names = {name: len(entry["data"]) for name, entry in entries(tmp_path / "m.safetensors").items()}
@@ -212,7 +212,7 @@ def test_names_of_padding_are_no_tensors(tmp_path: Path) -> None:
 
 
 def test_shards(tmp_path: Path) -> None:
-    """Several files are named as on the Hub, none exceeds the limit, and each can be read by itself."""
+    """Several files are named as on the Hub, are not larger than the limit, and can each be read alone."""
     path = tmp_path / "m.onnx"
     tensors = [raw("w", dtypes.FLOAT, [1000], seed) for seed in range(5)]
     formats.save(model_of(*tensors), path, external_data="m.safetensors", max_external_file_size=9000)
@@ -225,7 +225,7 @@ def test_shards(tmp_path: Path) -> None:
 
 
 def test_headers_that_are_too_long_are_refused(tmp_path: Path) -> None:
-    """A header that the package would not read is an error that says what to do, and nothing is written."""
+    """A header that the package would refuse is an error that says what to do, and nothing is written."""
     with pytest.raises(formats.EncodeError, match=r"the header of m.safetensors needs .* smaller `alignment`"):
         formats.save(
             model_of(raw("w", 1, [1000])), tmp_path / "m.onnx", external_data="m.safetensors", alignment="128M"
@@ -234,7 +234,7 @@ def test_headers_that_are_too_long_are_refused(tmp_path: Path) -> None:
 
 
 def test_many_small_weights(tmp_path: Path) -> None:
-    """A hundred thousand weights are found by the package, each at its multiple."""
+    """The package finds a hundred thousand weights, each at a multiple of the alignment."""
     count, data = 100_000, random.Random(0).randbytes(400_000)
     tensor = b"\x08\x01\x10\x01\x42\x06t%05d\x4a\x04%b"  # dims, data_type, name and raw_data
     parts = [tensor % (index, data[4 * index : 4 * index + 4]) for index in range(count)]
@@ -257,7 +257,7 @@ def test_many_small_weights(tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_go_together(options: dict[str, Any], digits: Path) -> None:
-    """Options that exclude each other are refused before the model is read, and nothing is written."""
+    """Options that contradict each other are refused before the model is read, and nothing is written."""
     before = {*digits.parent.iterdir()}
     with pytest.raises(OptionError):
         formats.convert(digits.with_name("absent.onnx"), digits.with_name("m.onnx"), **options)
@@ -265,14 +265,14 @@ def test_what_does_not_go_together(options: dict[str, Any], digits: Path) -> Non
 
 
 def test_models_that_share_weights_have_other_data_files(digits: Path) -> None:
-    """Only the writer of one model makes a `.safetensors` file; no other file gets such a name."""
+    """Only functions that write a single model make a `.safetensors` file; other data files cannot have such a name."""
     with pytest.raises(OptionError, match=r"does not write \.safetensors files"):
         formats.share([digits], digits.parent / "out", external_data="all.safetensors")
     assert not (digits.parent / "out").exists()
 
 
 def test_other_formats_and_back(digits: Path) -> None:
-    """A model with such data becomes an archive, text and a file in one piece, and comes back, bit by bit."""
+    """A model with such data is converted to an archive, to text and to a single file, and back, bit by bit."""
     folder = digits.parent
     formats.convert(digits, folder / "m.onnx", external_data="m.safetensors", size_threshold=0)
     for name in ("a.onnxz", "whole.onnx", "a.textproto", "a.rten"):
@@ -287,7 +287,7 @@ def test_other_formats_and_back(digits: Path) -> None:
 
 
 def test_replacing_the_file_that_is_read(digits: Path) -> None:
-    """A model is written over itself with another alignment, and back, with the same bytes as the first time."""
+    """A model can replace itself with another alignment, and again with the first one, which gives the first bytes."""
     path = digits.with_name("m.onnx")
     formats.convert(digits, path, external_data="m.safetensors", size_threshold=0)
     first = path.with_suffix(".safetensors").read_bytes()
@@ -299,7 +299,7 @@ def test_replacing_the_file_that_is_read(digits: Path) -> None:
 
 
 def test_checksums_of_the_whole_file(digits: Path) -> None:
-    """The checksum is of the file with its header, and damage anywhere shows."""
+    """The checksum includes the header of the file, and any damage is found."""
     path = digits.with_name("m.onnx")
     formats.convert(digits, path, external_data="m.safetensors", checksum=True)
     assert formats.verify(path, data=True).ok
@@ -310,7 +310,7 @@ def test_checksums_of_the_whole_file(digits: Path) -> None:
 
 
 def test_the_files_of_a_model_stay_together(digits: Path) -> None:
-    """Copied and moved, the data file follows, under the name of its model, and can be read; removed, both are gone."""
+    """If a model is copied, moved or removed, so is its data file, which gets the model's name and can be read."""
     folder = digits.parent
     formats.convert(digits, folder / "m.onnx", external_data="m.safetensors")
     data = (folder / "m.safetensors").read_bytes()
@@ -332,7 +332,7 @@ def test_the_picture_shows_the_header(digits: Path) -> None:
 
 
 def test_a_file_of_others_is_read(tmp_path: Path) -> None:
-    """A graph may refer to the tensors of a file that the package itself wrote."""
+    """A graph can refer to the tensors of a file that the package itself wrote."""
     from safetensors.numpy import save_file
 
     array = np.arange(600, dtype="float32")

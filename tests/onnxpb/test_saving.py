@@ -1,4 +1,4 @@
-"""Facts about `onnxpb.save` and its family beside `onnx.save`: locations, attributes, text, serializers, errors."""
+"""Tests of `onnxpb.save` and the like against `onnx.save`: locations, attributes, text, serializers, errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SIZE = 600
 
 
 def example() -> onnx.ModelProto:
-    """A model with weights in an initialiser, an attribute, a subgraph, a sparse initialiser and a typed field."""
+    """Return a model with weights in an initialiser, attribute, subgraph, sparse initialiser and typed field."""
     inner = helper.make_graph([], "inner", [], [], [numpy_helper.from_array(np.full(SIZE, 2.0, "float32"), "inner")])
     constant = numpy_helper.from_array(np.full(SIZE, 3.0, "float32"), "constant")
     nodes = [
@@ -50,19 +50,19 @@ BYTES = example().SerializeToString()
 
 
 def model() -> drop_in.ModelProto:
-    """The example in our classes."""
+    """Return the example in our classes."""
     return drop_in.ModelProto.FromString(BYTES)
 
 
 def outside(path: Path) -> set[str]:
-    """The names of the tensors that are outside of a model file, as `onnx` sees it."""
+    """Return the names of the tensors that are outside of a model file, as `onnx` sees it."""
     format_name = {"onnx": "protobuf"}.get(path.suffix[1:], path.suffix[1:])
     loaded = onnx.load(path, format_name, load_external_data=False)
     return {tensor.name for tensor in theirs._get_all_tensors(loaded) if theirs.uses_external_data(tensor)}
 
 
 def elements(path: Path) -> dict[str, list[float]]:
-    """The elements of all tensors, as `onnx` reads them."""
+    """Return the elements of all tensors, as `onnx` reads them."""
     loaded = onnx.load(path, {"onnx": "protobuf"}.get(path.suffix[1:], path.suffix[1:]))
     return {tensor.name: numpy_helper.to_array(tensor).tolist() for tensor in theirs._get_all_tensors(loaded)}
 
@@ -77,17 +77,17 @@ EXPECTED = {
 
 @pytest.fixture(params=EXTENSIONS)
 def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A file to write, in each format whose external data are files next to the model."""
+    """A path to write, in each format that puts external data next to the model."""
     return tmp_path / f"m.{request.param}"
 
 
-# What moves
+# Tensors that become external
 
 
 @pytest.mark.parametrize("convert_attribute", [False, True])
 @pytest.mark.parametrize("threshold", [0, 4 * SIZE, 4 * SIZE + 1])
 def test_the_same_tensors_move_as_with_onnx(path: Path, convert_attribute: bool, threshold: int) -> None:
-    """Raw data of initialisers move, of attributes on request, typed data never, in every format."""
+    """Raw data of initialisers become external, those of attributes on request, typed data never, in every format."""
     options = {"save_as_external_data": True, "convert_attribute": convert_attribute, "size_threshold": threshold}
     drop_in.save(model(), path, **options)
     expected = {"raw", "inner", *(["constant"] * convert_attribute)} if threshold <= 4 * SIZE else set()
@@ -102,7 +102,7 @@ def test_the_same_tensors_move_as_with_onnx(path: Path, convert_attribute: bool,
 
 
 def test_typed_data_that_must_stay_stay(tmp_path: Path) -> None:
-    """With a threshold of 0, onnxruntime still runs a model whose shapes are in typed fields, as after `onnx.save`."""
+    """With a threshold of 0, onnxruntime still runs a model whose shapes are typed data, as after `onnx.save`."""
     runtime = pytest.importorskip("onnxruntime")
     x, y = (helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, s) for n, s in (("x", [2, 3]), ("y", [3, 2])))
     shape = helper.make_tensor("shape", onnx.TensorProto.INT64, [2], [3, 2])
@@ -115,7 +115,7 @@ def test_typed_data_that_must_stay_stay(tmp_path: Path) -> None:
 
 
 def test_locations_are_kept(path: Path) -> None:
-    """Tensors that are marked with a location go there, each to its own, and the rest of the model stays inside."""
+    """Tensors that are marked with a location are written there, and the rest of the model stays inside."""
     marked = model()
     ours.set_external_data(marked.graph.initializer[0], "weights.bin")
     ours.set_external_data(marked.graph.node[1].attribute[0].t, "sub/constant")
@@ -131,7 +131,7 @@ def test_locations_are_kept(path: Path) -> None:
 
 
 def test_a_failed_save_leaves_nothing_in_folders_below(tmp_path: Path) -> None:
-    """Where the model cannot be written, the data file in a folder below is gone again."""
+    """If the model cannot be written, a data file in a subfolder is removed again."""
     marked = model()
     ours.set_external_data(marked.graph.initializer[0], "sub/w")
     (tmp_path / "sub").mkdir()
@@ -142,7 +142,7 @@ def test_a_failed_save_leaves_nothing_in_folders_below(tmp_path: Path) -> None:
 
 
 def test_tensors_with_one_location_share_its_file(tmp_path: Path) -> None:
-    """Several tensors that are marked with one location follow each other in that file, which is written again."""
+    """Several tensors with one location are written one after another to this file, which is replaced."""
     marked = model()
     ours.convert_model_to_external_data(marked, location="w", convert_attribute=True)
     for _ in range(2):
@@ -153,7 +153,7 @@ def test_tensors_with_one_location_share_its_file(tmp_path: Path) -> None:
 
 
 def test_references_into_a_file_that_is_replaced_move_along(tmp_path: Path) -> None:
-    """Where new data go to a file that other tensors still refer to, these have their data in the new file too."""
+    """If new data replace a file that other tensors refer to, their data are copied to the new file, too."""
     marked = model()
     ours.convert_model_to_external_data(marked, location="w")
     drop_in.save(marked, tmp_path / "m.onnx")
@@ -166,7 +166,7 @@ def test_references_into_a_file_that_is_replaced_move_along(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("location", ["/tmp/w", "../w", "", "missing/w", "m.onnx", "link/w", "C:\\w", "a\0b"])
 def test_a_location_outside_is_refused(tmp_path: Path, location: str) -> None:
-    """A location that leads elsewhere, by a link too, or is the model itself, is an error; nothing is written."""
+    """A location that leads elsewhere, also by a link, or is the model itself, is an error; nothing is written."""
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "link").symlink_to(tmp_path)
     before = sorted(tmp_path.rglob("*"))
@@ -182,25 +182,25 @@ def test_a_location_outside_is_refused(tmp_path: Path, location: str) -> None:
 
 
 def test_a_file_that_is_open_has_companions_beside_it(tmp_path: Path) -> None:
-    """A model that is written into an open file has its data in the folder of that."""
+    """The data of a model that is written to an open file are put in the folder of this file."""
     with (tmp_path / "m.onnx").open("wb") as file:
         drop_in.save(model(), file, save_as_external_data=True, location="w")
     assert EXPECTED == elements(tmp_path / "m.onnx")
     assert (tmp_path / "w").exists()
 
 
-# What is saved
+# Kinds of models that are saved
 
 
 @pytest.mark.parametrize("given", [BYTES, bytearray(BYTES), memoryview(BYTES), example(), model()], ids=type)
 def test_models_of_every_kind_are_saved(path: Path, given: Any) -> None:
-    """A model is saved from its bytes, from a message of `onnx`, and from ours."""
+    """A model is saved from its bytes, from a message of `onnx`, or from a message of ours."""
     drop_in.save(given, path)
     assert EXPECTED == elements(path)
 
 
 def test_tensors_and_text_of_every_kind(tmp_path: Path) -> None:
-    """A tensor of `onnx` is saved too, and text is read from `str` and from files that are open as text."""
+    """A tensor of `onnx` is saved, too, and text is read from `str` and from files that are open as text."""
     drop_in.save_tensor(example().graph.initializer[0], tmp_path / "t.pb")
     assert onnx.load_tensor(tmp_path / "t.pb") == example().graph.initializer[0]
     text = str(google.protobuf.text_format.MessageToString(example()))
@@ -214,24 +214,24 @@ def test_tensors_and_text_of_every_kind(tmp_path: Path) -> None:
 
 
 class Reversed:
-    """A format in which the bytes of a message are backwards."""
+    """A format that stores the bytes of a message backwards."""
 
     supported_format = "reversed"
     file_extensions = frozenset({".xnno"})
 
     def serialize_proto(self, message: Any) -> bytes:
-        """The bytes."""
+        """Return the bytes."""
         return bytes(message.SerializeToString()[::-1])
 
     def deserialize_proto(self, serialized: bytes, message: Any) -> Any:
-        """The message."""
+        """Return the message."""
         message.ParseFromString(serialized[::-1])
         return message
 
 
 @pytest.fixture
 def registered() -> Iterator[None]:
-    """The registry as it was, afterwards."""
+    """Restore the registry afterwards."""
     registry = drop_in.serialization.registry
     before = dict(registry._registered)
     registry.register(Reversed())
@@ -241,7 +241,7 @@ def registered() -> Iterator[None]:
 
 @pytest.mark.usefixtures("registered")
 def test_a_registered_serializer(tmp_path: Path) -> None:
-    """What a program registers is used by its name and by its extension, external data included."""
+    """A registered serializer is used by its name and by its extension, also for external data."""
     for path, name in ((tmp_path / "named", "reversed"), (tmp_path / "m.xnno", None)):
         drop_in.save(model(), path, name)
         assert BYTES[::-1] == path.read_bytes()
@@ -259,7 +259,7 @@ def test_a_registered_serializer(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["protobuf", "textproto", "json"])
 def test_our_serializers_are_those_of_onnx(name: str) -> None:
-    """The serializers by name give the bytes that `onnx` reads, and read those that it gives."""
+    """Each serializer writes the bytes that the one of `onnx` reads, and reads those that it writes."""
     mine, other = drop_in.serialization.registry.get(name), onnx.serialization.registry.get(name)
     assert example() == other.deserialize_proto(mine.serialize_proto(model()), onnx.ModelProto())
     assert model() == mine.deserialize_proto(other.serialize_proto(example()), drop_in.ModelProto())
@@ -269,7 +269,7 @@ def test_our_serializers_are_those_of_onnx(name: str) -> None:
 
 
 def test_onnxtxt_is_that_of_onnx(tmp_path: Path) -> None:
-    """The text of `onnx` is written and read through its own printer and parser."""
+    """The text format of `onnx` is written and read with its own printer and parser."""
     x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in "xy")
     graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
     simple = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
@@ -296,7 +296,7 @@ def test_an_unknown_serializer() -> None:
 
 
 def test_errors_are_also_those_of_protobuf() -> None:
-    """What cannot be read is an error of ours, and of protobuf: its DecodeError, or ParseError for text."""
+    """Input that cannot be read raises our error, which is also protobuf's DecodeError, or ParseError for text."""
     for call in (lambda: drop_in.load(b"\xff" * 9), lambda: drop_in.ModelProto.FromString(b"\xff" * 9)):
         with pytest.raises(google.protobuf.message.DecodeError) as caught:
             call()
@@ -311,7 +311,7 @@ def test_errors_are_also_those_of_protobuf() -> None:
 
 
 def test_an_error_that_is_both_is_pickled() -> None:
-    """The error of a worker arrives as one of ours, with its place."""
+    """An error of a worker process arrives as one of ours, with its place."""
     with pytest.raises(DecodeError) as caught:
         drop_in.load(b"\xff" * 9)
     error = caught.value
@@ -320,7 +320,7 @@ def test_an_error_that_is_both_is_pickled() -> None:
     assert (str(error), vars(error)) == (str(again), vars(again))
 
 
-# The family of convert_model_to_external_data
+# convert_model_to_external_data and related functions
 
 
 @pytest.mark.parametrize("options", [{}, {"size_threshold": 0}, {"convert_attribute": True}, {"location": "w"}])
@@ -342,7 +342,7 @@ def test_the_same_tensors_are_marked(options: dict[str, Any], one_file: bool) ->
 
 
 def test_marking_refuses_what_onnx_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Absolute locations, files that exist, and tensors without raw data are errors."""
+    """Absolute locations, existing files, and tensors without raw data are errors."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "there").touch()
     with pytest.raises(ValueError, match="relative"):
@@ -367,7 +367,7 @@ def test_marking_refuses_what_onnx_refuses(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_external_data_are_written_and_loaded(tmp_path: Path) -> None:
-    """Tensors that are marked are written as `onnx` reads them, refer to their files then, and are loaded again."""
+    """Marked tensors are written so that `onnx` reads them, then refer to their files, and can be loaded again."""
     mine = model()
     ours.convert_model_to_external_data(mine, location="w", convert_attribute=True)
     assert mine is ours.write_external_data_tensors(mine, tmp_path)
@@ -383,7 +383,7 @@ def test_external_data_are_written_and_loaded(tmp_path: Path) -> None:
 
 
 def test_tensors_are_appended_to_a_data_file(tmp_path: Path) -> None:
-    """Single tensors are written at the end of their file, where the reference then points, like those of `onnx`."""
+    """Single tensors are appended to their file, and the reference points there, as with `onnx`."""
     for helper_module, tensors, name in (
         (
             ours,
@@ -418,7 +418,7 @@ def test_tensors_are_appended_to_a_data_file(tmp_path: Path) -> None:
 
 
 def test_in_says_what_is_set() -> None:
-    """`in` is another word for HasField, with its errors."""
+    """`in` is another way to write HasField, with the same errors."""
     mine, other = drop_in.ModelProto(ir_version=3), onnx.ModelProto(ir_version=3)
     for name in ("ir_version", "graph", "domain"):
         assert (name in other) is (name in mine)
@@ -430,7 +430,7 @@ def test_in_says_what_is_set() -> None:
 
 
 def test_unknown_fields_are_those_of_protobuf() -> None:
-    """Fields that this version of ONNX does not have are shown as protobuf shows them, groups included."""
+    """Fields that this version of ONNX lacks are shown as protobuf shows them, including groups."""
     data = bytes.fromhex(
         "a006ac02a106 0102030405060708 a2060568656c6c6f a506 01020304 a306 0805 a306 1001 a406 a406 a80601"
     )
@@ -458,7 +458,7 @@ Selu <alpha, gamma> (X) => (C) { C = Exp(X) }
 
 @pytest.mark.parametrize("given", [onnx.ModelProto(), example(), onnx.parser.parse_model(FUNCTION)], ids=range(3))
 def test_the_text_of_large_messages_is_that_of_onnx(given: onnx.ModelProto) -> None:
-    """Models, graphs and functions are shown in short by `repr`, in the words of `onnx`, and whole by `str`."""
+    """`repr` shows models, graphs and functions in short form, as `onnx` does, and `str` shows them completely."""
     mine = drop_in.ModelProto.FromString(given.SerializeToString())
     if given.HasField("graph"):
         assert repr(given) == repr(mine)
@@ -473,7 +473,7 @@ def test_the_text_of_large_messages_is_that_of_onnx(given: onnx.ModelProto) -> N
 
 
 def test_keywords_of_onnx_light(tmp_path: Path) -> None:
-    """Its names for limits and modes are understood, as they are plainly meant."""
+    """onnx-light's names of limits and modes are understood."""
     path = tmp_path / "m.onnx"
     drop_in.save(model(), path, min_block_size=1 << 20)
     for mode, kind in (("AUTO", FileSpan), ("MMAP", FileSpan), ("IFSTREAM", Literal)):

@@ -1,4 +1,4 @@
-"""Facts about the ONNX message rows: they equal the descriptors of the installed `onnx` package."""
+"""Tests of the rows of ONNX messages: they equal the descriptors of the installed `onnx` package."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def official_enums() -> dict[str, Any]:
 
 
 def official_row(field: Any) -> MessageField:
-    """Return what the row of that field descriptor must say."""
+    """Return what the row of this field descriptor must say."""
     named = field.message_type or field.enum_type
     return MessageField(
         number=field.number,
@@ -52,31 +52,31 @@ OFFICIAL_ENUMS = official_enums()
 
 
 def test_messages_are_those_of_the_onnx_package() -> None:
-    """Neither side has a message, nested ones included, that the other lacks."""
+    """Our rows and the package have the same messages, including nested ones."""
     assert set(OFFICIAL) == set(MESSAGES)
 
 
 @pytest.mark.parametrize("name", sorted(set(OFFICIAL) & set(MESSAGES)))
 def test_fields_are_those_of_the_onnx_package(name: str) -> None:
-    """Number, name, kind, label, type, packedness and oneof agree, and rows stand in order of number."""
+    """Number, name, kind, label, type, packedness and oneof agree, and rows are sorted by number."""
     assert sorted(official_row(field) for field in OFFICIAL[name].fields) == list(MESSAGES[name])
 
 
 def test_enums_are_those_of_the_onnx_package() -> None:
-    """Neither side has an enum that the other lacks."""
+    """Our rows and the package have the same enums."""
     assert set(OFFICIAL_ENUMS) == set(ENUMS)
 
 
 @pytest.mark.parametrize("name", sorted(set(OFFICIAL_ENUMS) & set(ENUMS)))
 def test_enum_values_are_those_of_the_onnx_package(name: str) -> None:
-    """Names and numbers agree; where two official names share a number, the rows must know one of them."""
+    """Names and numbers agree; if two official names share a number, the rows have one of them."""
     official = {value.name: value.number for value in OFFICIAL_ENUMS[name].values}
     assert set(official.values()) == set(ENUMS[name].values())
     assert ENUMS[name].items() <= official.items()
 
 
 def test_every_named_type_is_a_key() -> None:
-    """A row of kind message or enum can be followed, and no other row names a type."""
+    """Every row of kind message or enum names an existing type, and no other row names a type."""
     for rows in MESSAGES.values():
         for row in rows:
             keys = {"message": MESSAGES.keys(), "enum": ENUMS.keys()}.get(row.kind, {""})

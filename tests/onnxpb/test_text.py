@@ -43,20 +43,20 @@ from formats.tensordata.source import Literal
     ],
 )
 def test_values_and_their_text(message: Any, line: str) -> None:
-    """Each kind of value is printed like this, and parsed to the same line again."""
+    """Each kind of value is printed like this, and the line is parsed to the same message."""
     assert f"{line}\n" == text.to_text(message)
     assert f"{line}\n" == text.to_text(text.parse(line, type(message)))
 
 
 def test_fields_that_are_there() -> None:
-    """A message without fields is empty; one that is there and empty is not absent."""
+    """A message without fields is empty text; an empty field is different from a missing one."""
     assert "" == text.to_text(ir.Model())
     assert ir.Model() == text.parse("", ir.Model) == text.parse(" # nothing\n", ir.Model)
     assert "graph {\n}\n" == text.to_text(ir.Model(graph=ir.Graph()))
     assert ir.Tensor() == text.parse("float_data: []", ir.Tensor)
 
 
-# Parsing what people write
+# Parsing text that people write
 
 WRITTEN = [
     'name: "a"',
@@ -87,7 +87,7 @@ WRITTEN = [
 
 @pytest.mark.parametrize("written_text", WRITTEN)
 def test_text_of_people_is_parsed_as_protobuf_does(written_text: str) -> None:
-    """Every syntax that people use means the same as for protobuf."""
+    """Every syntax that people use means the same as in protobuf."""
     expected = text_format.Parse(written_text, onnx.NodeProto())
     assert expected.SerializeToString() == encoded(text.parse(written_text, ir.Node))
 
@@ -102,7 +102,7 @@ def test_text_of_people_is_parsed_as_protobuf_does(written_text: str) -> None:
     ],
 )
 def test_text_of_the_specification(written_text: str, expected: list[ir.Attribute]) -> None:
-    """What the specification allows and Python's protobuf does not read is read."""
+    """Syntax that the specification allows, but Python's protobuf does not read, is read."""
     assert expected == text.parse(written_text, ir.Node).attribute
 
 
@@ -154,7 +154,7 @@ def test_text_of_the_specification(written_text: str, expected: list[ir.Attribut
     ],
 )
 def test_wrong_text_is_refused(written_text: str, problem: str) -> None:
-    """What is no text of a message is refused, as protobuf does, with what was expected, and line and column."""
+    """Text that is not a message is refused, as by protobuf; the error says what was expected, with line and column."""
     with pytest.raises(text_format.ParseError):
         text_format.Parse(written_text, onnx.NodeProto())
     with pytest.raises(DecodeError) as caught:
@@ -164,7 +164,7 @@ def test_wrong_text_is_refused(written_text: str, problem: str) -> None:
 
 @pytest.mark.parametrize("escape", [r"\q", r"\8", r"\400"])
 def test_escapes_that_do_not_exist_are_refused(escape: str) -> None:
-    """A backslash before any other character is an error, though Python's protobuf lets some stand."""
+    """A backslash before any other character is an error, although Python's protobuf accepts some."""
     with pytest.raises(DecodeError) as caught:
         text.parse(f"name: '{escape}'", ir.Node)
     assert "the string has an escape that does not exist" in caught.value.message
@@ -177,7 +177,7 @@ def test_members_of_a_oneof_exclude_each_other() -> None:
 
 
 def test_errors_say_where() -> None:
-    """An error names the dotted place, and says line and column of a text of many lines."""
+    """An error names the dotted place, and the line and column in a long text."""
     with pytest.raises(DecodeError) as caught:
         text.parse("graph {\n  node {}\n  node {\n    attribute { ints: 1 ints: 2 ints: x }\n  }\n}", ir.Model)
     assert "graph.node[1].attribute[0].ints[2]" == caught.value.where
@@ -185,7 +185,7 @@ def test_errors_say_where() -> None:
 
 
 def nested(depth: int) -> str:
-    """A type within `depth` sequences."""
+    """Return a type within `depth` sequences."""
     return "sequence_type { elem_type { " * depth + "} } " * depth
 
 
@@ -200,7 +200,7 @@ def test_nesting_is_limited() -> None:
 @settings(max_examples=300, deadline=None)
 @given(st.text(st.sampled_from("abgiknmoruty_:{}<>[]'\"\\#\n ,;-.019exinf"), max_size=40), st.booleans())
 def test_any_text_gives_a_message_or_a_decode_error(content: str, in_message: bool) -> None:
-    """Arbitrary text raises nothing but DecodeError."""
+    """Arbitrary text raises only DecodeError."""
     try:
         text.parse(f"attribute {{ {content}" if in_message else content, ir.Node)
     except DecodeError:

@@ -1,4 +1,4 @@
-"""Facts that hold for models in both formats for people, checked against the `protobuf` package."""
+"""Tests of both text formats for models, compared with the `protobuf` package."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LARGEST_FLOAT = "3.4028235e+38"
 
 
 class Notation(NamedTuple):
-    """One of the formats, and what does the same in the `protobuf` package."""
+    """One of the formats, and the functions of the `protobuf` package for it."""
 
     codec: registry.Codec
     to_text: Callable[[Any], str]
@@ -35,7 +35,7 @@ class Notation(NamedTuple):
     their_parse: Callable[[str, Any], Any]
 
     def written(self, model: ir.Model) -> bytes:
-        """The file that the codec writes."""
+        """Return the file that the codec writes."""
         return to_bytes(self.codec.plan(model, Path("m"), TextOptions()))
 
 
@@ -59,19 +59,19 @@ both = pytest.mark.parametrize("notation", NOTATIONS.values(), ids=NOTATIONS)
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(case=protos())
 def test_any_message_is_printed_as_protobuf_prints_it(notation: Notation, case: tuple[str, Any]) -> None:
-    """Whatever `onnx` can build, infinities and all, is printed byte for byte alike, and parsed to the same again."""
+    """Everything that `onnx` can build, even infinities, is printed byte for byte as by protobuf, and parsed back."""
     name, proto = case
     printed = notation.to_text(decoded(proto))
     assert notation.their_to_text(proto) == printed
     parsed = notation.parse(printed, CLASSES[name])
     assert printed == notation.to_text(parsed)
-    if notation.codec is TEXT_CODEC or LARGEST_FLOAT not in printed:  # which protobuf prints as JSON and does not parse
+    if notation.codec is TEXT_CODEC or LARGEST_FLOAT not in printed:  # protobuf prints it in JSON, but refuses it
         assert notation.their_parse(printed, message_type(name)()).SerializeToString() == encoded(parsed)
 
 
 @both
 def test_real_models(notation: Notation, shared_model: Path) -> None:
-    """A real exporter's model is written as `onnx` writes it, and read from that as from its own file."""
+    """A real exporter's model is written as `onnx` writes it, and that text is read as the same model."""
     source = File.open(shared_model).span()
     model = CODEC.read(source, shared_model)
     data = notation.written(model)
@@ -105,14 +105,14 @@ def test_models_of_the_backend_suite(notation: Notation) -> None:
     ],
 )
 def test_values_that_do_not_fit_are_refused(notation: Notation, message: Any) -> None:
-    """A value that its field cannot hold is refused."""
+    """A value that its field cannot represent is refused."""
     with pytest.raises(EncodeError, match="does not fit"):
         notation.to_text(message)
 
 
 @both
 def test_errors_of_printing_say_where(notation: Notation) -> None:
-    """The place of a value that does not fit is named as a dotted place."""
+    """The error about a value that does not fit names its dotted place."""
     attribute = ir.Attribute(g=ir.Graph(name=5))  # type: ignore[arg-type]
     with pytest.raises(EncodeError) as caught:
         notation.to_text(ir.Graph(node=[ir.Node(), ir.Node(attribute=[attribute])]))
@@ -122,7 +122,7 @@ def test_errors_of_printing_say_where(notation: Notation) -> None:
 @both
 @pytest.mark.parametrize("tensor", [ir.Tensor(float_data=Literal(b"123")), ir.Tensor(int32_data=Literal(b"\xff"))])
 def test_typed_data_that_are_wrong(notation: Notation, tensor: ir.Tensor) -> None:
-    """Typed data that end within an element are refused, and their place named."""
+    """Typed data that end inside an element are refused, and the error names their place."""
     with pytest.raises(WireError) as caught:
         notation.to_text(ir.Graph(initializer=[ir.Tensor(), tensor]))
     assert f"initializer[1].{'float' if tensor.float_data else 'int32'}_data" == caught.value.where
@@ -130,7 +130,7 @@ def test_typed_data_that_are_wrong(notation: Notation, tensor: ir.Tensor) -> Non
 
 @both
 def test_a_model_within_itself_is_refused(notation: Notation) -> None:
-    """Printing a graph that contains itself ends in an error."""
+    """Printing a graph that contains itself raises an error."""
     graph = ir.Graph()
     graph.node.append(ir.Node(attribute=[ir.Attribute(g=graph)]))
     with pytest.raises(EncodeError, match="nested too deeply"):
@@ -139,7 +139,7 @@ def test_a_model_within_itself_is_refused(notation: Notation) -> None:
 
 @both
 def test_number_of_messages_is_limited(notation: Notation, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small text cannot ask for any number of objects."""
+    """A small text cannot make the parser create an unlimited number of objects."""
     monkeypatch.setattr("formats.onnxpb.fields.MAX_MESSAGES", 1000)
     notation.parse(notation.to_text(ir.Graph(node=[ir.Node()] * 999)), ir.Graph)
     with pytest.raises(LimitError, match="messages"):
@@ -151,7 +151,7 @@ def test_number_of_messages_is_limited(notation: Notation, monkeypatch: pytest.M
 
 @both
 def test_extensions(notation: Notation) -> None:
-    """The extensions that `onnx` has for a format are those of the codec, in either case."""
+    """The codec has the extensions that `onnx` has for this format, in upper and lower case."""
     extensions = onnx.serialization.registry.get(notation.codec.name).file_extensions
     assert {*extensions} == {*notation.codec.extensions}
     for extension in extensions:
@@ -161,7 +161,7 @@ def test_extensions(notation: Notation) -> None:
 
 @both
 def test_recognised_by_content(notation: Notation) -> None:
-    """A text with a strange extension is found to be one, and a binary model with the extension of a text is too."""
+    """A text is recognised with an unknown extension, and a binary model even with the extension of a text."""
     data = notation.written(ir.Model(ir_version=8, graph=ir.Graph()))
     assert notation.codec is registry.for_reading(data, len(data), Path("m.unknown"))
     binary = encoded(ir.Model(ir_version=8, graph=ir.Graph(name="g")))
@@ -170,7 +170,7 @@ def test_recognised_by_content(notation: Notation) -> None:
 
 @both
 def test_other_encodings_are_refused(notation: Notation) -> None:
-    """A file that is not UTF-8 is refused, and the place said; a byte order mark does no harm."""
+    """A file that is not UTF-8 is refused with the place of the error; a byte order mark is ignored."""
     data = notation.to_text(ir.Model(graph=ir.Graph(name="?"))).encode()
     with pytest.raises(DecodeError) as caught:
         notation.codec.read(Literal(data.replace(b"?", b"\xe9")), None)
@@ -181,7 +181,7 @@ def test_other_encodings_are_refused(notation: Notation) -> None:
 
 @both
 def test_a_text_without_a_graph_is_no_model(notation: Notation) -> None:
-    """A message without a graph is refused as `.onnx` files without one are."""
+    """A text without a graph is refused, like a `.onnx` file without one."""
     with pytest.raises(DecodeError, match="no graph"):
         notation.codec.read(Literal(notation.to_text(ir.Model(ir_version=8)).encode()), None)
 
@@ -198,7 +198,7 @@ def external_model(tmp_path: Path) -> Path:
 
 @both
 def test_external_data_stay_outside(notation: Notation, external_model: Path) -> None:
-    """References are kept, and lead to the weights from where the text is; elsewhere a loss says so."""
+    """References are kept if the text is in the folder of the weights; elsewhere, a loss is reported."""
     codec = notation.codec
     model = CODEC.read(File.open(external_model).span(), external_model)
     beside = external_model.with_suffix(codec.extensions[0])
@@ -216,7 +216,7 @@ def test_external_data_stay_outside(notation: Notation, external_model: Path) ->
 
 @both
 def test_external_data_move_inside(notation: Notation, external_model: Path) -> None:
-    """All weights are in the text where that is wanted; they cannot be moved out of it, or invented."""
+    """On request, all weights are put into the text; the text cannot move weights to files, or invent missing ones."""
     codec, path = notation.codec, external_model
     model = CODEC.read(File.open(path).span(), path)
     data = to_bytes(codec.plan(model, path.parent / "far" / "m", TextOptions(external_data=False)))
@@ -233,7 +233,7 @@ def test_external_data_move_inside(notation: Notation, external_model: Path) -> 
 
 @both
 def test_unknown_fields_are_a_loss(notation: Notation) -> None:
-    """Fields of a newer ONNX have no names here, so they are dropped, and the report names the messages."""
+    """Fields of a newer ONNX have no known names, so they are dropped, and the report names the messages."""
     model = ir.Model(graph=ir.Graph(node=[ir.Node(), ir.Node(unknown_fields=b"\xa2\x06\x03new")]))
     plan = notation.codec.plan(model, Path("m"), TextOptions())
     assert [("unknown_fields", "graph.node[1]")] == [(loss.kind, loss.where) for loss in plan.losses]

@@ -1,4 +1,4 @@
-"""Facts about models for transformers.js; the library itself loads them, in Node and in Chromium."""
+"""Tests of models for transformers.js; the library itself loads them, in Node and in Chromium."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Python = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """A model of three weights of 16 KiB, one after the other."""
+    """A model of three weights of 16 KiB, one after another."""
     random = np.random.default_rng(0)
     weights = [numpy_helper.from_array(random.random((64, 64), "float32") - 0.5, f"w{index}") for index in range(3)]
     names = ["x", "h0", "h1", "y"]
@@ -53,7 +53,7 @@ def needed(program: str) -> None:
 
 
 def loaded(program: str, repository: Path, **options: Any) -> dict[str, Any]:
-    """What `load.js` prints: the files that the library asked for, and outputs or an error."""
+    """Return what `load.js` prints: the files that the library requested, and outputs or an error."""
     command = ["node", LOADER, program, repository, json.dumps(options), json.dumps({"x": ROW})]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     found: dict[str, Any] = json.loads(done.stdout)
@@ -61,7 +61,7 @@ def loaded(program: str, repository: Path, **options: Any) -> dict[str, Any]:
 
 
 def written(source: Path, name: str, **options: Any) -> tuple[Path, formats.ConversionReport]:
-    """The folder of a model as on the Hub, with the setting of the report in its `config.json`."""
+    """Return the folder of a model as on the Hub, with the setting from the report in its `config.json`."""
     repository = source.with_name("repository")
     (repository / "onnx").mkdir(parents=True)
     report = formats.convert(source, repository / "onnx" / name, layout="transformers.js", **options)
@@ -84,7 +84,7 @@ def written(source: Path, name: str, **options: Any) -> tuple[Path, formats.Conv
 def test_the_library_finds_all_files(
     program: str, dtype: str, suffix: str, limit: int, count: int, source: Path
 ) -> None:
-    """With the setting of the report the library loads the model and its files, as many as there are, and computes."""
+    """With the setting from the report, the library loads the model and any number of data files, and computes."""
     needed(program)
     name = f"model{suffix}.onnx"
     repository, report = written(source, name, max_external_file_size=limit)
@@ -119,7 +119,7 @@ def test_the_setting_as_an_option(source: Path) -> None:
 
 
 def test_the_command_tells_the_setting(source: Path, python: Python) -> None:
-    """The setting is a line for people, and in the JSON."""
+    """The command prints the setting as a line, and includes it in the JSON."""
     convert = ("-m", "formats", "convert", source.name, "m.onnx", "--layout", "transformers.js", "--force")
     setting = {"transformers.js_config": {"use_external_data_format": {"m.onnx": 1}}}
     done = python(*convert)
@@ -137,7 +137,7 @@ def test_a_model_without_large_weights(source: Path) -> None:
 
 
 def plan_of(folder: Path, *sizes: int, **options: Any) -> WritePlan:
-    """The plan for a model of tensors of these sizes in bytes, which are holes in a file."""
+    """Return the plan for a model of tensors of these sizes in bytes, which are holes in a file."""
     places, offset = [], 0
     for nbytes in sizes:
         places.append({"location": "holes.data", "offset": str(offset), "length": str(nbytes)})
@@ -153,7 +153,7 @@ def plan_of(folder: Path, *sizes: int, **options: Any) -> WritePlan:
 
 
 def test_files_are_small_enough_for_browsers(tmp_path: Path) -> None:
-    """By default a further file begins before one has 2 GB; that a tensor alone has 2 GiB is told."""
+    """By default, data files have less than 2 GB; a report says that a single tensor of 2 GiB is too large."""
     plan = plan_of(tmp_path, 10**9, 10**9, 10**9, 2**31 - 1)
     assert ["m.onnx_data", "m.onnx_data_1", "m.onnx_data_2", "m.onnx_data_3", "m.onnx"] == [
         file.path.name for file in plan.files
@@ -164,7 +164,7 @@ def test_files_are_small_enough_for_browsers(tmp_path: Path) -> None:
 
 
 def test_more_files_than_the_library_loads_are_refused(tmp_path: Path) -> None:
-    """A hundred files are the most."""
+    """At most a hundred data files are allowed."""
     assert 101 == len(plan_of(tmp_path, *100 * [2000], max_external_file_size=2000).files)
     with pytest.raises(formats.EncodeError, match=r"there would be 101 data files, .* set a larger"):
         plan_of(tmp_path, *101 * [2000], max_external_file_size=2000)
@@ -181,19 +181,19 @@ def test_more_files_than_the_library_loads_are_refused(tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_go_together(options: dict[str, Any]) -> None:
-    """Options that name or size the files otherwise are refused."""
+    """Options that name or size the files differently are refused."""
     with pytest.raises(OptionError):
         OnnxOptions(layout="transformers.js", **options)
 
 
 def test_names_that_the_library_does_not_load(source: Path) -> None:
-    """A model must be called NAME.onnx, as the library calls it."""
+    """A model must be named NAME.onnx, because the library expects this name."""
     with pytest.raises(OptionError, match=r"called NAME\.onnx, not m\.ONNX"):
         formats.convert(source, source.with_name("m.ONNX"), layout="transformers.js")
 
 
 def test_a_renamed_model_has_the_right_names(source: Path) -> None:
-    """Moved, the data files are called as the library looks for them."""
+    """After a move, the data files have the names that the library expects."""
     formats.convert(source, source.with_name("a.onnx"), layout="transformers.js", max_external_file_size=20_000)
     formats.move_model(source.with_name("a.onnx"), source.with_name("b_fp16.onnx"))
     names = ["b_fp16.onnx", "b_fp16.onnx_data", "b_fp16.onnx_data_1", "b_fp16.onnx_data_2", "source.onnx"]

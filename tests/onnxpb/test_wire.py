@@ -1,4 +1,4 @@
-"""Facts about the protobuf wire format, as rows of values and bytes used in both directions."""
+"""Tests of the protobuf wire format: rows of values and bytes that are used in both directions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_varint_encodes(value: int, data: bytes) -> None:
 
 @pytest.mark.parametrize(("value", "data"), VARINTS)
 def test_varint_decodes(value: int, data: bytes) -> None:
-    """A varint gives its value and the position after it."""
+    """A varint is decoded to its value and the position after it."""
     assert (value, len(data) + 1) == decode_varint(b"\x00" + data, 1)
 
 
@@ -38,20 +38,20 @@ def test_negative_varint_has_ten_bytes() -> None:
 
 
 def test_padded_varint_is_read() -> None:
-    """A varint with needless continuation bytes is legal as long as it has at most ten."""
+    """A varint with unnecessary continuation bytes is legal if it has at most ten bytes."""
     assert (1, 10) == decode_varint(b"\x81" + b"\x80" * 8 + b"\x00", 0)
 
 
 @pytest.mark.parametrize("data", [b"\x80" * 10 + b"\x00", b"\xff" * 9 + b"\x02", b"\xff" * 10])
 def test_long_varint_is_refused(data: bytes) -> None:
-    """More than ten bytes, or more than 64 bits, are no varint."""
+    """More than ten bytes, or more than 64 bits, are not a varint."""
     with pytest.raises(WireError):
         decode_varint(data, 0)
 
 
 @given(st.integers(0, (1 << 64) - 1))
 def test_varint_round_trip(value: int) -> None:
-    """Every 64-bit value comes back."""
+    """Every 64-bit value is the same after encoding and decoding."""
     assert value == decode_varint(encode_varint(value), 0)[0]
 
 
@@ -67,7 +67,7 @@ def test_varint_round_trip(value: int) -> None:
     ],
 )
 def test_skip_field(data: bytes, end: int) -> None:
-    """A field of any wire type is skipped whole."""
+    """A field of any wire type is skipped completely."""
     tag, position = decode_varint(data, 0)
     assert end == skip_field(data + b"rest", position, tag)
 
@@ -78,20 +78,20 @@ def test_skip_field(data: bytes, end: int) -> None:
         (b"\x00", WireError),  # field number 0
         (b"\x0e", WireError),  # wire type 6
         (b"\x0f", WireError),  # wire type 7
-        (b"\x0c", WireError),  # an end without a group
+        (b"\x0c", WireError),  # an end without a start
         (b"\x0b\x14", WireError),  # the wrong end
         (b"\x0b", TruncatedError),  # a group without an end
         (b"\x0b" * 101, LimitError),
     ],
 )
 def test_skip_refuses(data: bytes, error: type[DecodeError]) -> None:
-    """What is no field is refused by its own kind of error."""
+    """Bytes that are not a field raise their own kind of error."""
     tag, position = decode_varint(data, 0)
     with pytest.raises(error):
         skip_field(data, position, tag)
 
 
 def test_groups_nested_to_the_limit_are_skipped() -> None:
-    """A hundred groups in each other are still legal."""
+    """A hundred nested groups are still legal."""
     data = b"\x0b" * 100 + b"\x0c" * 100
     assert len(data) == skip_field(data, 1, 0x0B)

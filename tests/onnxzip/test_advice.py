@@ -1,4 +1,4 @@
-"""What a person is told of an archive that is refused: the requirement that it breaks, and what to do."""
+"""Errors about refused archives: they name the requirement that the archive breaks, and say what to do."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ ADVICE = [
 @pytest.mark.parametrize(("data", "advice"), ADVICE)
 @pytest.mark.parametrize("verb", ["inspect", "verify", "diff", "convert"])
 def test_every_command_says_what_is_broken_and_what_to_do(verb: str, data: bytes, advice: str, tmp_path: Path) -> None:
-    """An archive that is refused is one error with the number of the requirement, and a remedy if there is one."""
+    """A refused archive is one error with the number of the requirement, and with what to do, if that is known."""
     path = tmp_path / "a.onnxz"
     path.write_bytes(data)
     others = {"diff": [path], "convert": [tmp_path / "b.onnx"]}.get(verb, [])
     done = run("formats", verb, path, *others)
-    assert {"diff": 2}.get(verb, 1) == done.exit_code  # 1 is for models that differ
+    assert {"diff": 2}.get(verb, 1) == done.exit_code  # 1 means that models differ
     assert done.output.splitlines()[0].endswith(advice)
     assert [path] == list(tmp_path.iterdir())
 
 
 def test_remedy_works(tmp_path: Path) -> None:
-    """What `--lenient` is offered for is read by it, and what it makes is an archive."""
+    """`--lenient` reads the archive for whose error it is suggested, and writes a valid archive."""
     (tmp_path / "a.onnxz").write_bytes(FOREIGN)
     assert 0 == run("formats", "convert", "--lenient", tmp_path / "a.onnxz", tmp_path / "b.onnxz").exit_code
     assert formats.verify(tmp_path / "b.onnxz").ok
@@ -60,7 +60,7 @@ def test_lenient_is_offered_only_where_it_helps() -> None:
 
 
 def test_programs_find_the_number(tmp_path: Path) -> None:
-    """The number is an attribute of the error, and in the JSON of the command."""
+    """The number is an attribute of the error, and is in the JSON of the command."""
     path = tmp_path / "a.onnxz"
     path.write_bytes(FOREIGN)
     with pytest.raises(DecodeError) as caught:
@@ -71,14 +71,14 @@ def test_programs_find_the_number(tmp_path: Path) -> None:
 
 
 def test_graph_that_is_wrong_is_no_cut_file() -> None:
-    """A graph that ends too early in a whole archive is not taken for a download that was cut."""
+    """If the graph in a complete archive ends too early, the error does not suggest an incomplete download."""
     with pytest.raises(FormatError) as caught:
         formats.loads(NO_MODEL)
     assert "cut short" not in str(caught.value)
 
 
 def test_graph_that_is_wrong_where_it_is_not_decoded_is_refused(tmp_path: Path) -> None:
-    """An undecoded node among many is checked, too, on reading and on writing."""
+    """An undecoded node among many is checked, too, on read and on write."""
     right, wrong = (message(1, message(5, message(1, b"axis"), field)) for field in (number(3, 1), message(6, b"\xff")))
     for nodes, is_right in (([right] * 2000, True), ([*[right] * 1000, wrong, *[right] * 1000], False)):
         graph = message(7, *nodes)

@@ -1,4 +1,4 @@
-"""Models and archives: what moves, how the graph refers to it, what comes back, and what other tools make of it."""
+"""Models and archives: which tensors become entries, the references to them, and how other tools read archives."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def unpack(data: bytes) -> Model:
 
 
 def payloads(data: bytes) -> dict[str, bytes]:
-    """Return the files of an archive as `zipfile` sees them, their checksums verified."""
+    """Return the files of an archive as `zipfile` reads them, with verified checksums."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         return {info.filename: archive.read(info) for info in archive.infolist()}
 
@@ -93,7 +93,7 @@ def serialised(model: Model) -> bytes:
 
 
 def everywhere(nbytes: int = 2000) -> Model:
-    """Return a model with 12 tensors wherever ONNX allows one, each of as many its own bytes."""
+    """Return a model with 12 tensors in all places where ONNX allows one, each with different bytes."""
     count = iter(range(100))
 
     def tensor(name: str | None = None) -> Tensor:
@@ -121,7 +121,7 @@ def everywhere(nbytes: int = 2000) -> Model:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_real_model_comes_back(name: str, tmp_path: Path) -> None:
-    """A model of an exporter is the same after a trip through an archive, which is as large as planned."""
+    """An exporter's model is the same after conversion to an archive and back; the archive has the planned size."""
     source = MODELS / f"{name}.onnx"
     model = onnxpb.read(File.open(source).span(), source)
     archive = tmp_path / "m.onnxz"
@@ -138,7 +138,7 @@ def test_real_model_comes_back(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_unpacked_real_model_runs(name: str, tmp_path: Path) -> None:
-    """Unpacked, an archive is a model that `onnx` loads unchanged and that computes the reference outputs."""
+    """The unpacked files are a model that `onnx` loads unchanged and that computes the reference outputs."""
     onnx = pytest.importorskip("onnx", reason="the oracle is onnx")
     onnxruntime = pytest.importorskip("onnxruntime", reason="the oracle is onnxruntime")
     import numpy as np
@@ -149,7 +149,7 @@ def test_unpacked_real_model_runs(name: str, tmp_path: Path) -> None:
         archive.extractall(tmp_path)
     loaded = onnx.load(tmp_path / "__MODEL_PROTO")
     for tensor in loaded.graph.initializer:
-        tensor.ClearField("data_location")  # onnx sets it to the default, which is as good as nothing
+        tensor.ClearField("data_location")  # onnx sets it to the default, which means the same as no value
     for node in loaded.graph.node:
         for attribute in node.attribute:
             attribute.t.ClearField("data_location") if attribute.HasField("t") else None
@@ -164,7 +164,7 @@ def test_unpacked_real_model_runs(name: str, tmp_path: Path) -> None:
 
 
 def passes_checker(path: Path) -> bool:
-    """Return whether ONNX's own checker finds nothing wrong; some exporters' models do not pass it."""
+    """Return whether ONNX's own checker accepts the model; it refuses some exporters' models."""
     from onnx import checker
 
     try:
@@ -174,7 +174,7 @@ def passes_checker(path: Path) -> bool:
     return True
 
 
-TOOLS = {  # each reads everything that is in the archive, or shows all that it says
+TOOLS = {  # each tool reads the whole archive, or shows everything in it
     "unzip": "unzip -tq {}",
     "zipinfo": "zipinfo -v {}",
     "7z": "7z t {}",
@@ -183,7 +183,7 @@ TOOLS = {  # each reads everything that is in the archive, or shows all that it 
 
 
 def accept(tool: str, path: Path) -> None:
-    """Find nothing wrong with an archive, by a program of somebody else."""
+    """Assert that another program finds no fault in an archive."""
     need(tool)
     command = TOOLS[tool].format(path.name).split()
     done = subprocess.run(command, cwd=path.parent, capture_output=True, text=True, check=False)
@@ -195,13 +195,13 @@ def accept(tool: str, path: Path) -> None:
 @pytest.mark.parametrize("tool", TOOLS)
 @pytest.mark.parametrize("alignment", [1, 64, 65536])
 def test_zip_tools_accept_it(tool: str, alignment: int, tmp_path: Path) -> None:
-    """Other zip programs find nothing wrong with an archive, also when the padding is as long as it can be."""
+    """Other zip programs find no fault in an archive, even if the padding has its greatest length."""
     (tmp_path / "m.onnxz").write_bytes(pack(everywhere(), alignment=alignment))
     accept(tool, tmp_path / "m.onnxz")
 
 
 def test_zip_tools_accept_more_entries_than_16_bits_count(tmp_path: Path) -> None:
-    """Other zip programs find nothing wrong with an archive of 66,000 tensors."""
+    """Other zip programs find no fault in an archive of 66,000 tensors."""
     weights = [bytes_tensor(f"w{number}", b"x") for number in range(66_000)]
     (tmp_path / "m.onnxz").write_bytes(pack(model_of(*weights), size_threshold=1))
     for tool in TOOLS:
@@ -213,7 +213,7 @@ HOSTILE += ["__MODEL_PROTO", "__model_proto", "class", "-rf", "a b\n", " ", "\N{
 
 
 def test_hostile_names_survive(tmp_path: Path) -> None:
-    """Whatever tensors are called, they come back, and unpacked they are files side by side that `onnx` reads."""
+    """Whatever names tensors have, they are restored, and `onnx` reads the unpacked files, all in one folder."""
     onnx = pytest.importorskip("onnx", reason="the oracle is onnx")
     need("unzip")
     model = model_of(*(bytes_tensor(name, bytes([index]) * 2000) for index, name in enumerate(HOSTILE)))
@@ -230,7 +230,7 @@ def test_hostile_names_survive(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("alignment", [64, 4096])
 def test_weights_are_used_where_they_are(alignment: int, tmp_path: Path) -> None:
-    """An array of a tensor in an archive is the mapped file: aligned, read-only, and the same memory each time."""
+    """The array of a tensor in an archive is the mapped file: aligned, read-only, and the same memory each time."""
     np = pytest.importorskip("numpy")
     path = tmp_path / "m.onnxz"
     path.write_bytes(pack(everywhere(), alignment=alignment))
@@ -241,11 +241,11 @@ def test_weights_are_used_where_they_are(alignment: int, tmp_path: Path) -> None
         assert np.array_equal(first, np.frombuffer(tensor.source().read(), "uint8"))
 
 
-# What moves
+# Tensors that become entries
 
 
 def test_tensors_everywhere_move() -> None:
-    """Every tensor, at any depth, gets an entry with its bytes, named after it or its place."""
+    """Every tensor, at any depth, gets an entry with its bytes, named after the tensor or its place."""
     data = pack(everywhere())
     names = [
         "t",
@@ -270,7 +270,7 @@ def test_tensors_everywhere_move() -> None:
 
 
 def test_model_is_not_changed() -> None:
-    """Planning changes nothing in the model, and what is planned does not depend on being the first time."""
+    """Planning does not change the model, and gives the same plan each time."""
     model = everywhere()
     before, tensors = copy.deepcopy(model), [id(tensor) for _, tensor in walk.tensors(model)]
     first = pack(model)
@@ -284,7 +284,7 @@ def test_model_is_not_changed() -> None:
     [(0, ["a", "b", "c"]), (8, ["a", "b", "c"]), (9, ["b", "c"]), (1024, ["c"]), (1025, [])],
 )
 def test_size_threshold(threshold: int, moved: list[str]) -> None:
-    """Tensors of at least the threshold move, by their size in bytes; empty ones never do."""
+    """Tensors whose size in bytes is at least the threshold become entries; empty ones never do."""
     sizes = {"a": 8, "b": 1023, "c": 1024, "empty": 0}
     model = model_of(*(bytes_tensor(name, bytes(size)) for name, size in sizes.items()))
     data = pack(model, size_threshold=threshold)
@@ -311,7 +311,7 @@ STAYING = {
 
 @pytest.mark.parametrize("tensor", STAYING.values(), ids=STAYING)
 def test_what_could_not_be_restored_stays(tensor: Tensor) -> None:
-    """Typed fields, strings, and data that don't fit their tensor stay in the graph and come back as they were."""
+    """Typed fields, strings, and data that don't fit their tensor stay in the graph and are restored unchanged."""
     data = pack(model_of(tensor))
     assert ["__MODEL_PROTO"] == list(payloads(data))
     assert model_of(tensor) == unpack(data)
@@ -319,7 +319,7 @@ def test_what_could_not_be_restored_stays(tensor: Tensor) -> None:
 
 @pytest.mark.parametrize("data_location", [None, 0])
 def test_data_location_comes_back(data_location: int | None) -> None:
-    """Whether a tensor said that its data are in the default place survives, as do all its other fields."""
+    """An explicit default `data_location` of a tensor is restored, and so are all its other fields."""
     tensor = bytes_tensor(
         "w",
         BLOCK,
@@ -334,7 +334,7 @@ def test_data_location_comes_back(data_location: int | None) -> None:
 
 
 def test_one_tensor_twice_is_stored_once() -> None:
-    """Tensors that share their bytes share an entry, also after a trip."""
+    """Tensors that share their bytes share an entry, and still do after reading it."""
     source = Literal(BLOCK)
     model = model_of(bytes_tensor("a", BLOCK, raw_data=source), bytes_tensor("b", BLOCK, raw_data=source))
     data = pack(model)
@@ -344,7 +344,7 @@ def test_one_tensor_twice_is_stored_once() -> None:
 
 @pytest.mark.parametrize("alignment", [1, 2, 8, 64, 4096, 65536])
 def test_alignment(alignment: int) -> None:
-    """Every tensor begins at a multiple of the alignment, and the graph at one of up to 64."""
+    """Every tensor begins at a multiple of the alignment, and the graph at a multiple of it, but of 64 at most."""
     model = model_of(*(bytes_tensor("w" * size, bytes(size)) for size in range(1, 40)))
     data = pack(model, alignment=alignment, size_threshold=0)
     *entries, graph = read_entries(Literal(data))
@@ -356,13 +356,13 @@ def test_alignment(alignment: int) -> None:
 
 @pytest.mark.parametrize("options", [{"alignment": n} for n in (0, -64, 3, 1 << 17)] + [{"size_threshold": -1}])
 def test_impossible_options_are_refused(options: dict[str, int]) -> None:
-    """An alignment that is no power of two, or beyond 65,536, or a negative threshold, is a ValueError."""
+    """An alignment that is not a power of two or over 65,536, or a negative threshold, is a ValueError."""
     with pytest.raises(ValueError, match=r"`alignment` is|`size_threshold` is"):
         onnxzip.ArchiveOptions(**options)
 
 
 def test_model_without_a_graph_is_refused() -> None:
-    """A model that could not be read back is an EncodeError."""
+    """A model that could not be read again is an EncodeError."""
     with pytest.raises(EncodeError, match="no graph"):
         plan(Model(ir_version=10))
 
@@ -374,8 +374,8 @@ def test_model_without_a_graph_is_refused() -> None:
     st.integers(0, 100),
 )
 def test_any_model_makes_a_sound_archive(tensors: list[tuple[str, int]], alignment: int, threshold: int) -> None:
-    """Whatever tensors are called and however large they are, `zipfile` and the reader find them, aligned."""
-    views = [memoryview(bytes([size % 256]) * size) for _, size in tensors]  # CPython has each single byte but once
+    """Whatever names and sizes tensors have, `zipfile` and our reader find them, aligned."""
+    views = [memoryview(bytes([size % 256]) * size) for _, size in tensors]  # CPython shares single bytes
     sources = [(name, Literal(view)) for (name, _), view in zip(tensors, views, strict=True)]
     model = model_of(*(bytes_tensor(name, source.read(), raw_data=source) for name, source in sources))
     data = pack(model, alignment=alignment, size_threshold=threshold)
@@ -391,7 +391,7 @@ def test_any_model_makes_a_sound_archive(tensors: list[tuple[str, int]], alignme
 
 @pytest.fixture
 def external(tmp_path: Path) -> Iterator[Model]:
-    """Yield a model whose tensors are in another file: one large, one small, one that shares the large one's bytes."""
+    """Yield a model with tensors in another file: a large one, a small one, and one with the large one's bytes."""
     (tmp_path / "m.data").write_bytes(BLOCK + b"small")
 
     def tensor(name: str, offset: int, length: int, **more: str) -> Tensor:
@@ -406,7 +406,7 @@ def external(tmp_path: Path) -> Iterator[Model]:
 
 
 def test_external_data_become_entries(external: Model) -> None:
-    """Data of another file travel along: large ones once each as an entry, small ones in the graph."""
+    """External data are included: large tensors become one entry each, small ones are put in the graph."""
     data = pack(external)
     assert ["w", "__MODEL_PROTO"] == list(payloads(data))
     assert 2 == len(referring(data))
@@ -415,7 +415,7 @@ def test_external_data_become_entries(external: Model) -> None:
 
 
 def test_lost_keys_of_external_data_are_reported(external: Model) -> None:
-    """A checksum of the old file and keys that ONNX does not know are losses, each with its place."""
+    """A checksum of the old file, and keys that ONNX does not define, are losses, each with its place."""
     losses = plan(external).losses
     where = "graph.initializer[1]"
     assert [("checksum", where), ("external_data", where)] == [(loss.kind, loss.where) for loss in losses]
@@ -423,7 +423,7 @@ def test_lost_keys_of_external_data_are_reported(external: Model) -> None:
 
 
 def test_unreachable_external_data_are_an_error() -> None:
-    """A tensor whose data were not found cannot be written, and the error tells which."""
+    """A tensor whose data were not found cannot be written, and the error names it."""
     places = [StringStringEntry("location", "w.data")]
     with pytest.raises(ExternalDataError) as caught:
         plan(model_of(bytes_tensor("w", b"", raw_data=None, data_location=EXTERNAL, external_data=places)))
@@ -435,7 +435,7 @@ def test_unreachable_external_data_are_an_error() -> None:
 
 @dataclass(frozen=True, eq=False)
 class Watched(Source):
-    """A source that notes which of its bytes were read."""
+    """A source that records which of its bytes were read."""
 
     data: bytes
     start: int
@@ -443,13 +443,13 @@ class Watched(Source):
     seen: set[int]
 
     def readinto(self, offset: int, buffer: memoryview) -> None:
-        """Note and read."""
+        """Record the range and read it."""
         first = self.start + offset
         self.seen.update(range(first, first + len(buffer)))
         buffer[:] = self.data[first : first + len(buffer)]
 
     def slice(self, offset: int, nbytes: int) -> Watched:
-        """Return a part that notes as well."""
+        """Return a part that records its reads as well."""
         return replace(self, start=self.start + offset, nbytes=nbytes)
 
     def view(self) -> memoryview:
@@ -458,7 +458,7 @@ class Watched(Source):
 
 
 def test_reading_touches_no_tensor() -> None:
-    """To read a model is to read headers, directory and graph only, where tensors are not smaller than a page."""
+    """Reading a model reads only headers, directory and graph, if all tensors have at least the size of a page."""
     model = everywhere(4096)
     data = pack(model)
     source = Watched(data, 0, len(data), set())
@@ -500,7 +500,7 @@ TAKEN = {
 
 @pytest.mark.parametrize("tensor", TAKEN.values(), ids=TAKEN)
 def test_references_that_fit(tensor: Tensor) -> None:
-    """A tensor that refers to an entry of the right size has that as its raw data, and no reference any more."""
+    """A tensor that refers to an entry of the right size gets it as its raw data, and has no reference any more."""
     model = unpack(archived(tensor))
     assert model.graph is not None
     (found,) = model.graph.initializer
@@ -513,7 +513,7 @@ ORDERS = {
     ("location", "length", "offset"): 0,
     ("location", "offset", "length"): None,
     ("location",): None,
-    # Archives that were written before the specification had a version:
+    # Archives from before the first numbered version of the specification:
     ("location", "length"): None,
     ("location", "offset"): 0,
 }
@@ -523,7 +523,7 @@ ORDERS = {
 def test_order_of_the_reference_says_whether_there_was_a_data_location(
     keys: tuple[str, ...], data_location: int | None
 ) -> None:
-    """What is written is told by the order of the keys, and what was written before means what it meant."""
+    """The order of the keys says whether there was a `data_location`; older archives keep their meaning."""
     values = {"location": "w", "offset": "0", "length": "8"}
     model = unpack(archived(graph_with(places={key: values[key] for key in keys})))
     assert model.graph is not None
@@ -535,14 +535,14 @@ def test_order_of_the_reference_says_whether_there_was_a_data_location(
 
 
 def test_references_that_do_not_fit_are_refused_with_their_place() -> None:
-    """A tensor that refers to what it should not is an ExternalDataError with its place in the model."""
+    """A tensor with a wrong reference is an ExternalDataError with its place in the model."""
     with pytest.raises(ExternalDataError, match="length is '7', entry w has 8 bytes") as caught:
         unpack(archived(graph_with(), graph_with(places={"location": "w", "length": "7"})))
     assert ("graph.initializer[1]", "Z-7.5") == (caught.value.where, caught.value.requirement)
 
 
 def test_damaged_graph_is_an_error_at_its_place() -> None:
-    """What is wrong in the graph is reported with its offset in the archive."""
+    """An error in the graph is reported with its offset in the archive."""
     data = pack(model_of(bytes_tensor("w", BLOCK)))
     start = read_entries(Literal(data))[-1].payload_offset
     damaged = bytearray(data)
@@ -554,7 +554,7 @@ def test_damaged_graph_is_an_error_at_its_place() -> None:
 
 
 def test_archive_without_a_graph_in_its_model_is_refused() -> None:
-    """An empty ModelProto is no model."""
+    """An empty ModelProto is not a model."""
     entry = records.place("__MODEL_PROTO", 0, 0, 64)
     with pytest.raises(DecodeError, match="no graph"):
         unpack(records.local_header(entry) + records.directory([entry]))
@@ -564,7 +564,7 @@ def test_archive_without_a_graph_in_its_model_is_refused() -> None:
 
 
 class Zeros(Source):
-    """Any number of zeros that nobody stores."""
+    """Any number of zeros, none of which are stored."""
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
@@ -578,7 +578,7 @@ class Zeros(Source):
         return Zeros(nbytes)
 
     def view(self) -> memoryview:
-        """Refuse to make all of them."""
+        """Refuse to create all of them."""
         raise AssertionError("nobody may look at all the zeros")
 
 
@@ -589,7 +589,7 @@ class AsFile(io.RawIOBase):
         self.source, self.position = source, 0
 
     def seekable(self) -> bool:
-        """Return that it is."""
+        """Return True."""
         return True
 
     def seek(self, offset: int, whence: int = 0) -> int:
@@ -610,7 +610,7 @@ class AsFile(io.RawIOBase):
 
 
 def unwritten(plan: WritePlan) -> Source:
-    """Return what a plan would write, the checksums of large payloads zero; nothing may be left out or overlap."""
+    """Return the bytes of a plan, with zero checksums of large payloads; nothing may be missing or overlap."""
     (file,) = plan.files
     digests = {}
     for write in file.writes:
@@ -630,10 +630,10 @@ def unwritten(plan: WritePlan) -> Source:
 
 
 def test_archive_beyond_4_gib() -> None:
-    """A tensor of 5 GiB, and a small one behind it, are where the reader and `zipfile` look for them."""
+    """The reader and `zipfile` find a tensor of 5 GiB and a small one after it."""
     large = Tensor(dims=[5, GIB], data_type=2, name="large", raw_data=Zeros(5 * GIB))
     small = bytes_tensor("small", BLOCK)
-    first = bytes_tensor("first", bytes(bytearray(BLOCK)))  # equal, and not the same object
+    first = bytes_tensor("first", bytes(bytearray(BLOCK)))  # equal, but not the same object
     source = unwritten(plan(model_of(first, large, small)))
     model = onnxzip.read(source, None)
     assert model.graph is not None

@@ -1,4 +1,4 @@
-"""Equal weights are found by their bytes, and stored once where that is asked for."""
+"""Equal weights are found by their bytes, and stored only once on request."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ FLOAT, INT8 = 1, 3
 
 
 class Counted(Literal):
-    """Bytes that tell how often they were read."""
+    """Bytes that record how often they were read."""
 
     def __init__(self, data: bytes, reads: list[int]) -> None:
         super().__init__(data)
         object.__setattr__(self, "_reads", reads)
 
     def read(self, offset: int = 0, nbytes: int | None = None) -> bytes:
-        """Read, and take note."""
+        """Record the call and read."""
         self._reads.append(len(self.data))  # type: ignore[attr-defined]
         return super().read(offset, nbytes)
 
@@ -45,14 +45,14 @@ def pack(*tensors: Tensor, **options: Any) -> bytes:
 
 
 def test_the_first_of_equals_stands_for_all() -> None:
-    """Of several sources with equal bytes, whichever came first is given for all of them."""
+    """For several sources with equal bytes, the first of them is always returned."""
     one, two, other, three = (Literal(bytes(data)) for data in (b"abcd" * 9, b"abcd" * 9, b"abce" * 9, b"abcd" * 9))
     contents = Duplicates()
     assert [id(one), id(one), id(other), id(one)] == [id(contents.first(source)) for source in (one, two, other, three)]
 
 
 def test_what_is_alone_in_its_size_is_not_read() -> None:
-    """Sources are read only where another has their size, and then once each."""
+    """Sources are read only if another has the same size, and then only once."""
     reads: list[int] = []
     contents = Duplicates()
     for data in (b"a", b"bb", b"ccc", b"dd", b"ee"):
@@ -61,7 +61,7 @@ def test_what_is_alone_in_its_size_is_not_read() -> None:
 
 
 def test_dedup_stores_equal_weights_once() -> None:
-    """With `dedup`, an archive has one entry for tensors with equal bytes of any type, and all are read back."""
+    """With `dedup`, an archive has one entry for tensors with equal bytes of any type, and all are read correctly."""
     same, other = bytes(range(256)) * 8, bytes(2048)
     copies = [bytes(bytearray(same)) for _ in range(2)]
     tensors = [tensor("a", same), tensor("b", other), tensor("c", copies[0]), tensor("d", copies[1], INT8)]
@@ -72,14 +72,14 @@ def test_dedup_stores_equal_weights_once() -> None:
 
 
 def test_dedup_changes_nothing_without_equals() -> None:
-    """Where no two tensors are equal, the archive is the same with `dedup` and without."""
+    """If no two tensors are equal, the archive is the same with `dedup` and without."""
     tensors = [tensor(str(number), number.to_bytes(4, "little") * 300) for number in range(9)]
     assert pack(*tensors) == pack(*tensors, dedup=True)
 
 
 @pytest.mark.parametrize("granule", [0, 4])
 def test_transformed_sources_are_compared_by_what_they_give(granule: int) -> None:
-    """The bytes that count are those after a transform, whether it can be done in pieces or not."""
+    """Transformed sources are compared by their bytes after the transform, whether it works in pieces or not."""
     flip = Transform("flip", granule, granule, lambda data: memoryview(bytes(255 - byte for byte in data)))
     plain: Source = Literal(b"\xff" * 64)
     flipped = Transformed(Literal(bytes(64)), flip, 64)
@@ -88,7 +88,7 @@ def test_transformed_sources_are_compared_by_what_they_give(granule: int) -> Non
 
 
 def test_command_stores_equal_weights_once(tmp_path: Path, command: Any) -> None:
-    """`--dedup` makes an archive of a model with equal weights smaller, and is refused for other formats."""
+    """`--dedup` makes an archive of a model with equal weights smaller; other formats refuse it."""
     formats.save(Model(graph=Graph(initializer=[tensor(name, bytes(4096)) for name in "ab"])), tmp_path / "m.onnx")
     sizes = {}
     for flags in ((), ("--dedup",)):

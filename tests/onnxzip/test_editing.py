@@ -1,4 +1,4 @@
-"""Archives that are changed in place: what is written, what stays, and what an interruption leaves."""
+"""Archives that are changed in place: which bytes are written, which stay, and the result of an interruption."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ KILLS = int(os.environ.get("FORMATS_KILLS", "25"))
 
 
 def weight(name: str, seed: int = 0, size: int = 5000) -> formats.Tensor:
-    """A tensor of random bytes."""
+    """Return a tensor of random bytes."""
     array = np.random.default_rng([*name.encode(), seed]).integers(0, 256, size, "uint8")
     return formats.from_numpy(array, name)
 
 
 def archive(folder: Path) -> Path:
-    """An archive of three weights and a graph with some text and a small tensor."""
+    """Write an archive of three weights and a graph with some text and a small tensor."""
     graph = Graph(
         name="g", node=[Node(op_type="Relu", doc_string="x" * 300_000)], initializer=[weight(name) for name in NAMES]
     )
@@ -50,13 +50,13 @@ def archive(folder: Path) -> Path:
 
 
 def graph_of(model: Model) -> Graph:
-    """The graph of a model."""
+    """Return the graph of a model."""
     assert model.graph is not None
     return model.graph
 
 
 def offsets(path: Path) -> dict[str, int]:
-    """Where the payloads are, by name."""
+    """Return the offsets of the payloads, by name."""
     return {entry.name: entry.payload_offset for entry in read_entries(Literal(path.read_bytes()))}
 
 
@@ -66,7 +66,7 @@ def rename(model: Model) -> None:
 
 
 def add(model: Model) -> None:
-    """Add weights, one with a name that is taken."""
+    """Add weights, one of them with a name that exists already."""
     graph_of(model).initializer += [weight("new"), weight("A", 1), weight("tiny", size=3)]
 
 
@@ -81,7 +81,7 @@ def drop_last(model: Model) -> None:
 
 
 def drop_middle(model: Model) -> None:
-    """Remove a weight that others follow."""
+    """Remove a weight that is followed by others."""
     del graph_of(model).initializer[1]
 
 
@@ -91,7 +91,7 @@ def drop_first(model: Model) -> None:
 
 
 def swap(model: Model) -> None:
-    """Bring the weights into another order."""
+    """Change the order of the weights."""
     graph_of(model).initializer.reverse()
 
 
@@ -110,7 +110,7 @@ CHANGES = [
 def test_archive_holds_the_changed_model(
     tmp_path: Path, change: Callable[[Model], None], stay: tuple[str, ...]
 ) -> None:
-    """After an update a strict reader gives the changed model; what can stay is where it was, and was not written."""
+    """After an update, a strict reader reads the changed model; weights that can stay are not moved or written."""
     path = archive(tmp_path)
     before, inode = offsets(path), path.stat().st_ino
     model, expected = formats.load(path), formats.loads(path.read_bytes())
@@ -130,7 +130,7 @@ def test_archive_holds_the_changed_model(
 
 
 def test_updates_add_up(tmp_path: Path) -> None:
-    """Many updates of one archive, each of what the last one left, end in what they say together."""
+    """After many updates of one archive, each of the result of the one before, the model has all changes."""
     path = archive(tmp_path)
     expected = formats.loads(path.read_bytes())
     state = random.Random(3)
@@ -145,7 +145,7 @@ def test_updates_add_up(tmp_path: Path) -> None:
 
 
 def test_archives_of_other_tools_are_written_anew(tmp_path: Path) -> None:
-    """An archive whose headers are not ours becomes one of ours as a whole."""
+    """An archive whose headers are not ours is replaced completely by one of ours."""
     path = archive(tmp_path)
     with zipfile.ZipFile(path) as opened:
         contents = {info.filename: opened.read(info) for info in opened.infolist()}
@@ -160,14 +160,14 @@ def test_archives_of_other_tools_are_written_anew(tmp_path: Path) -> None:
 
 
 def test_models_from_elsewhere_are_written_as_a_whole(tmp_path: Path, tiny_model: Path) -> None:
-    """A model that was not read from the archive replaces all of it."""
+    """A model that was not read from the archive replaces it completely."""
     path = archive(tmp_path)
     result = onnxzip.update(formats.load(tiny_model), path)
     assert (False, formats.load(tiny_model)) == (result.in_place, formats.load(path))
 
 
 def test_links_lead_to_the_archive(tmp_path: Path) -> None:
-    """An update through a link changes what the link leads to."""
+    """An update through a link changes the file that the link points to."""
     (tmp_path / "folder").mkdir()
     real = archive(tmp_path / "folder")
     link = tmp_path / "link.onnxz"
@@ -181,7 +181,7 @@ def test_links_lead_to_the_archive(tmp_path: Path) -> None:
 
 
 def test_stale_models_are_refused(tmp_path: Path) -> None:
-    """A model whose archive was changed since it was read cannot be written to it."""
+    """A model cannot be written to its archive if the archive has changed since it was read."""
     path = archive(tmp_path)
     model, stale = formats.load(path), formats.load(path)
     rename(model)
@@ -196,7 +196,7 @@ def test_stale_models_are_refused(tmp_path: Path) -> None:
 def test_errors_leave_the_archive_as_it_was(
     tmp_path: Path, change: Callable[[Model], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whichever write fails, the archive is what it was, and nothing is left next to it."""
+    """Whichever write fails, the archive stays unchanged, and nothing is left next to it."""
     path = archive(tmp_path)
     content, write = path.read_bytes(), output.ExistingFile.pwrite
     for limit in range(1, 4):
@@ -233,7 +233,7 @@ LOCKED = (lock.ModelLock, "__enter__"), (lock.ModelLock, "__exit__")
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(("holder", "name"), [*STEPS, *LOCKED], ids=[name for _, name in [*STEPS, *LOCKED]])
 def test_every_step_can_be_the_last(tmp_path: Path, holder: Any, name: str, when: str) -> None:
-    """A process that ends before or after any step leaves the old archive or the new one, for whoever reads with us."""
+    """A process that ends before or after any step leaves the old or the new archive, as our readers see it."""
     path = archive(tmp_path)
     old = path.read_bytes()
     model = formats.load(path)
@@ -255,7 +255,7 @@ def test_every_step_can_be_the_last(tmp_path: Path, holder: Any, name: str, when
 
 
 def check_and_repair(path: Path, old: bytes) -> str:
-    """What an interrupted update left, which is as promised: the "old" or the "new" archive, also after a repair."""
+    """Check that an interrupted update left the "old" or the "new" archive, also after a repair, and return which."""
     undo, before = (
         tail_replacement.undo_path(path),
         {name: (path.parent / name).read_bytes() for name in os.listdir(path.parent)},
@@ -286,7 +286,7 @@ def check_and_repair(path: Path, old: bytes) -> str:
 
 
 def start(work: Callable[[], object]) -> int:
-    """The id of a process that does some work; its exit code is 0 when it is done."""
+    """Start a process that does some work, and return its id; its exit code is 0 when the work is done."""
     child = os.fork()
     if not child:
         try:
@@ -298,7 +298,7 @@ def start(work: Callable[[], object]) -> int:
 
 
 def killed(folder: Path, before: dict[str, bytes], work: Callable[[], object]) -> Iterator[None]:
-    """Each time, a process that does some work in a folder with these files was killed at another random moment."""
+    """Yield each time after a process that did some work in a folder with these files was killed at a random moment."""
     state, longest = random.Random(5), 60.0
     for number in range(KILLS + 1):
         for name in os.listdir(folder):
@@ -355,7 +355,7 @@ def test_kill_at_any_moment_of_writing(tmp_path: Path, replaced: bool) -> None:
 
 
 def test_damaged_undo_files_are_refused(tmp_path: Path) -> None:
-    """An archive is not put back to what a damaged undo file says."""
+    """A damaged undo file is refused, and the archive is not restored from it."""
     path = archive(tmp_path)
     path.write_bytes(path.read_bytes()[:-1])
     for content in (b"", b"UNDOTAIL" + bytes(40), b"UNDOTAIL" + bytes(50)):
@@ -368,7 +368,7 @@ def test_damaged_undo_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_command_repairs(tmp_path: Path) -> None:
-    """`formats repair` puts an archive back, and says of a complete one that it is."""
+    """`formats repair` restores an archive, and reports if it was complete already."""
     path = archive(tmp_path)
     old = path.read_bytes()
     start = offsets(path)["c"] + 5000
@@ -390,7 +390,7 @@ def test_command_repairs(tmp_path: Path) -> None:
 def test_another_process_is_not_overwritten(
     tmp_path: Path, change: Callable[[Model], None], moment: str, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What another process writes while an update is on its way stays: one of the two is refused, and none is lost."""
+    """If another process writes during an update, one of the two is refused, and neither result is lost."""
     path, other = archive(tmp_path), formats.load(archive(tmp_path))
     graph_of(other).name = "theirs"
     monkeypatch.setattr(lock, "WAIT_SECONDS", 0.05)
@@ -422,7 +422,7 @@ def test_another_process_is_not_overwritten(
         except (FormatError, OSError) as error:
             assert outcomes == ["done"], error
         else:
-            assert outcomes in (["refused"], [])  # an archive that is written again saves nothing
+            assert outcomes in (["refused"], [])  # an archive that is written completely needs no undo file
     if outcomes == ["done"] and how != "touch":
         assert "theirs" == graph_of(formats.load(path)).name
     if how != "touch":
@@ -431,7 +431,7 @@ def test_another_process_is_not_overwritten(
 
 
 def test_changes_within_one_tick_are_noticed(tmp_path: Path) -> None:
-    """An archive that another process changed without a trace in its times is told by its directory."""
+    """A change by another process that left the file's times the same is noticed by the archive's directory."""
     path = archive(tmp_path)
     model, status = formats.load(path), path.stat()
     rename(model)
@@ -455,7 +455,7 @@ def test_changes_within_one_tick_are_noticed(tmp_path: Path) -> None:
 
 
 def test_writers_wait_for_an_update(tmp_path: Path) -> None:
-    """`update`, `convert --force` and `repair` each wait for whoever has the lock, and go on when it is free."""
+    """`update`, `convert --force` and `repair` each wait for the owner of the lock, and continue when it is free."""
     path = archive(tmp_path)
     model = formats.load(path)
     rename(model)

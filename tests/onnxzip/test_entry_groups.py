@@ -1,4 +1,4 @@
-"""Many small entries as one source: the bytes of an archive that is put together entry by entry."""
+"""Many small entries as one source: the bytes of an archive that is written entry by entry."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SIZES = (3, 1024, 0, 5000, 100)
 
 
 def placed(*sizes: int) -> list[Entry]:
-    """Entries of these sizes, one after the other, not at the start of the file."""
+    """Return entries of these sizes, one after another, not at the start of the file."""
     entries: list[Entry] = []
     for index, size in enumerate(sizes):
         entries.append(records.place(f"w{index}", size, entries[-1].end if entries else 1000, 64))
@@ -28,7 +28,7 @@ def placed(*sizes: int) -> list[Entry]:
 
 @pytest.fixture
 def payloads(tmp_path: Path) -> tuple[Source, ...]:
-    """Payloads in a file and in memory, in turn."""
+    """Return payloads in a file and in memory, alternately."""
     (tmp_path / "w").write_bytes(bytes(index % 251 for index in range(sum(SIZES))))
     span = File.open(tmp_path / "w").span()
     starts = [sum(SIZES[:index]) for index in range(len(SIZES))]
@@ -37,7 +37,7 @@ def payloads(tmp_path: Path) -> tuple[Source, ...]:
 
 
 def test_bytes_and_checksums(payloads: tuple[Source, ...]) -> None:
-    """Headers with the right checksums in front of payloads, in every way to read them; the digest tells them again."""
+    """Headers with the right checksums precede the payloads in every way to read them; the digest has them, too."""
     entries = placed(*SIZES)
     members = EntryGroup(tuple(entries), payloads)
     crcs = [zlib.crc32(payload.read()) for payload in payloads]
@@ -55,7 +55,7 @@ def test_bytes_and_checksums(payloads: tuple[Source, ...]) -> None:
 
 
 def test_error_names_the_entry() -> None:
-    """A payload that cannot be made is an error with the name of its entry."""
+    """A payload that cannot be computed is an error with the name of its entry."""
     broken = varints("int32").of(Literal(b"\xff"), 4)
     with pytest.raises(FormatError) as caught:
         EntryGroup(tuple(placed(4, 4, 4)), (Literal(b"1234"), broken, Literal(b"1234"))).read()
@@ -63,7 +63,7 @@ def test_error_names_the_entry() -> None:
 
 
 def test_groups() -> None:
-    """Small neighbours are together, up to a limit, large ones alone, and nothing is left out."""
+    """Small neighbours are grouped, up to a limit; large entries are alone, and none is missing."""
     sizes = [10, 20, 1 << 20, 30, 1 << 16, *[60_000] * 40]
     members = [(entry, Literal(b"")) for entry in placed(*sizes)]
     groups = list(grouped(members))

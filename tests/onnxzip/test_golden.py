@@ -20,17 +20,17 @@ SPECIFICATION = Path(__file__).parents[2] / "docs" / "onnxz.md"
 
 
 def test_writer_makes_the_golden_archive() -> None:
-    """The script next to the golden archive makes the same bytes today."""
+    """The script next to the golden archive still makes the same bytes."""
     assert SMALL.read_bytes() == runpy.run_path(str(GOLDEN / "make.py"))["archive"]()
 
 
 def test_reader_gives_the_golden_model() -> None:
-    """The golden archive holds the model that its script made."""
+    """The golden archive contains the model that its script made."""
     assert runpy.run_path(str(GOLDEN / "make.py"))["model"]() == onnxzip.read(Literal(SMALL.read_bytes()), None)
 
 
 def test_specification_shows_the_golden_archive() -> None:
-    """The example of the specification is the golden archive, every byte at the offset that it says."""
+    """The example in the specification is the golden archive, with every byte at the offset that it shows."""
     example = re.search(r"```hex\n(.*?)```", SPECIFICATION.read_text(encoding="utf-8"), re.DOTALL)
     assert example is not None
     shown = bytearray()
@@ -42,14 +42,14 @@ def test_specification_shows_the_golden_archive() -> None:
 
 
 def test_vectors_are_those_of_the_reader() -> None:
-    """The script next to the vectors makes the same ones today."""
+    """The script next to the vectors still makes the same ones."""
     made = runpy.run_path(str(GOLDEN / "vectors.py"))
     assert VECTORS.read_text(encoding="utf-8") == made["vectors"]()
     assert (GOLDEN / "large.json").read_text(encoding="utf-8") == made["large_vectors"]()
 
 
 def test_vectors_are_taken_or_refused() -> None:
-    """Each vector is refused with the number of what it breaks, and what is closest to it taken."""
+    """Each refused vector is refused with the number of its requirement, and each valid one is accepted."""
     vectors = json.loads(VECTORS.read_text(encoding="utf-8"))
     assert len({vector["name"] for vector in vectors}) == len(vectors) > 400
     for vector in vectors:
@@ -81,7 +81,7 @@ def test_every_must_has_a_vector_that_is_refused_and_one_that_is_taken() -> None
 
 
 def test_numbers_in_the_code_are_those_of_the_specification() -> None:
-    """Each requirement that the code names is in the specification, and each MUST of it is in the code."""
+    """Each requirement that the code names is in the specification, and each MUST about files is in the code."""
     code = "".join(path.read_text(encoding="utf-8") for path in Path(onnxzip.__file__).parent.glob("*.py"))
     told = set(re.findall(r"\bZ-\d+\.\d+\b", code))
     numbers = requirements()

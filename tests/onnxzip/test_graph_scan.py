@@ -1,4 +1,4 @@
-"""What is passed over quickly in a graph is passed over, and refused, as when each field is looked at."""
+"""Parts of a graph that are skipped quickly are accepted or refused as if each field were examined."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from formats.tensordata.source import Literal
 
 
 def field(tag: int, payload: bytes) -> bytes:
-    """A field with a length."""
+    """Return a field with a length."""
     return encode_varint(tag) + encode_varint(len(payload)) + payload
 
 
@@ -29,7 +29,7 @@ FIELDS = st.lists(st.sampled_from([*NAMES, *DATA, *NUMBERS, *EXTERNAL, *BROKEN])
 
 
 def seen(model: bytes) -> Any:
-    """The external tensors that a reader of archives sees, or what it refuses the graph for."""
+    """Return the external tensors that a reader of archives finds, or the reason why it refuses the graph."""
     found: list[ExternalTensor] = []
     try:
         graph_scan.scan(Literal(model), found.append)
@@ -41,7 +41,7 @@ def seen(model: bytes) -> Any:
 @given(st.lists(FIELDS, max_size=4), st.sampled_from((b"", b"\x12\x01g")))
 @example([b"\x42\x05a"], b"\x12\x01g")  # a name reaches into the next field
 def test_tensors_passed_over_at_once(tensors: list[bytes], behind: bytes) -> None:
-    """To pass over a tensor at once and to look at each of its fields has the same result."""
+    """Skipping a whole tensor has the same result as examining each of its fields."""
     model = field(0x3A, b"".join(field(0x2A, tensor) for tensor in tensors) + behind)
     at_once = seen(model)
     with mock.patch.object(graph_scan, "_is_plain_tensor", lambda *_: False):

@@ -1,4 +1,4 @@
-"""Archives of other zip tools are read where their meaning is clear, with notes; the others are refused."""
+"""Archives of other zip tools are read with notes if their meaning is clear; others are refused."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ EXTERNAL = 1
 
 
 def reference(**places: str) -> Tensor:
-    """A tensor of 8 bytes in an entry."""
+    """Return a tensor of 8 bytes in an entry."""
     entries = [StringStringEntry(*place) for place in {"location": "w", **places}.items()]
     return Tensor(name="t", dims=[8], data_type=2, data_location=EXTERNAL, external_data=entries)
 
 
 def graph(*tensors: Tensor) -> bytes:
-    """The serialised graph of these tensors."""
+    """Return the serialised graph of these tensors."""
     model = Model(graph=Graph(initializer=list(tensors or (reference(),))))
     return Concat.of(*(write.source for write in lay_out(encode(model))[0])).read()
 
 
 class Pipe:
-    """A file that can only be written on."""
+    """A file that can only be appended to."""
 
     def __init__(self, buffer: io.BytesIO) -> None:
         self.write = buffer.write
@@ -47,7 +47,7 @@ class Pipe:
 def zipped(
     *entries: tuple[str, bytes], change: Callable[[zipfile.ZipFile], None] | None = None, stream: bool = False
 ) -> bytes:
-    """What `zipfile` makes of these entries; as a stream that cannot go back, so that sizes come after the data."""
+    """Return what `zipfile` writes for these entries; as a stream without seeking, sizes come after the data."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(Pipe(buffer) if stream else buffer, "w") as archive:  # type: ignore[arg-type]
         for name, data in entries:
@@ -58,14 +58,14 @@ def zipped(
 
 
 def read(data: bytes) -> tuple[Model, list[str]]:
-    """The model, and the notes as text."""
+    """Return the model, and the notes as text."""
     model, notes = onnxzip.read_lenient(Literal(data), None)
     assert {"lenient"} >= {note.kind for note in notes}
     return model, [note.detail for note in notes]
 
 
 def elements(model: Model) -> bytes:
-    """The bytes of the only tensor."""
+    """Return the bytes of the only tensor."""
     assert model.graph is not None
     return model.graph.initializer[0].source().read()
 
@@ -108,7 +108,7 @@ ODD = [
 
 @pytest.mark.parametrize(("data", "note"), ODD)
 def test_what_is_clear_is_read_and_told(data: bytes, note: str) -> None:
-    """The model is read, and what was off is reported."""
+    """The model is read, and every deviation is reported."""
     model, notes = read(data)
     assert DATA[:8] == elements(model)
     assert [True] == [note in told for told in notes if note in told]
@@ -116,20 +116,20 @@ def test_what_is_clear_is_read_and_told(data: bytes, note: str) -> None:
 
 @pytest.mark.parametrize("data", [param.values[0] for param in ODD[1:]], ids=[str(param.id) for param in ODD[1:]])
 def test_a_strict_reader_refuses_them(data: bytes) -> None:
-    """Without leave to be lenient none of them is read; an unaligned archive is."""
+    """Without `lenient`, none of them is read, except for an unaligned archive."""
     with pytest.raises(DecodeError):
         onnxzip.read(Literal(data), None)
 
 
 def test_our_own_archives_need_no_notes(shared_model: Path, tmp_path: Path) -> None:
-    """What a strict reader takes, a lenient one reads alike and without a note."""
+    """A lenient reader reads an archive that a strict reader accepts in the same way and without a note."""
     formats.convert(shared_model, tmp_path / "m.onnxz")
     data = (tmp_path / "m.onnxz").read_bytes()
     assert (onnxzip.read(Literal(data), None), []) == read(data)
 
 
 def test_tensors_can_be_parts_of_an_entry() -> None:
-    """Offset and length are taken as in external data; what is not in the entry is refused."""
+    """Offset and length have the same meaning as in external data; a range outside of the entry is refused."""
     assert DATA[4:12] == elements(
         read(zipped(("w", DATA), ("__MODEL_PROTO", graph(reference(offset="4", length="8")))))[0]
     )
@@ -144,7 +144,7 @@ def compressed(archive: zipfile.ZipFile) -> None:
 
 
 def twice(archive: zipfile.ZipFile) -> None:
-    """Add an entry that is there already."""
+    """Add an entry with an existing name."""
     with pytest.warns(UserWarning):
         archive.writestr("w", DATA)
 
@@ -157,7 +157,7 @@ def link(archive: zipfile.ZipFile) -> None:
 
 
 def edited(data: bytes, signature: bytes, offset: int, octets: bytes) -> bytes:
-    """The archive with other bytes at `offset` from a signature."""
+    """Return the archive with other bytes at `offset` from a signature."""
     place = data.index(signature) + offset
     return data[:place] + octets + data[place + len(octets) :]
 
@@ -185,13 +185,13 @@ def edited(data: bytes, signature: bytes, offset: int, octets: bytes) -> bytes:
     ],
 )
 def test_what_is_not_clear_is_refused(data: bytes, reason: str) -> None:
-    """Where two programs could see different things, or data are not stored, a lenient reader refuses, too."""
+    """If two programs could read different contents, or data are compressed, a lenient reader refuses it, too."""
     with pytest.raises(FormatError, match=reason):
         read(data)
 
 
 def test_entries_that_overlap_are_refused() -> None:
-    """Two entries of the directory at one place are refused."""
+    """Two entries of the directory at one offset are refused."""
     data = zipped(W, ("v", DATA[:8]), PROTO)
     second = data.index(b"PK\1\2", data.index(b"PK\1\2") + 1)
     moved = data[: second + 42] + bytes(4) + data[second + 46 :]
@@ -200,7 +200,7 @@ def test_entries_that_overlap_are_refused() -> None:
 
 
 def test_a_second_end_record_in_the_comment_is_refused() -> None:
-    """A comment that is itself the end of an archive makes two archives of one file."""
+    """A comment that is itself an end record makes a file ambiguous, so it is refused."""
     inner = b"PK\5\6" + bytes(18)
     with pytest.raises(DecodeError, match="2 end records"):
         read(zipped(W, PROTO, change=lambda archive: setattr(archive, "comment", inner)))
@@ -208,7 +208,7 @@ def test_a_second_end_record_in_the_comment_is_refused() -> None:
 
 @pytest.mark.parametrize("flags", [["-0", "-r"], ["-0", "-r", "-fd"], ["-0", "-r", "-X", "-D"], ["-0", "-r", "-fz"]])
 def test_archives_of_zip_are_read(tmp_path: Path, flags: list[str], command: Any) -> None:
-    """What Info-ZIP's `zip -0 -r` makes of an unpacked model converts with `--lenient`, and only with it."""
+    """An archive that Info-ZIP's `zip -0 -r` makes of an unpacked model converts only with `--lenient`."""
     need("zip")
     (tmp_path / "m" / "more").mkdir(parents=True)
     for name, data in (("w", DATA[:8]), ("__MODEL_PROTO", graph()), ("more/README", b"hello")):
@@ -224,5 +224,5 @@ def test_archives_of_zip_are_read(tmp_path: Path, flags: list[str], command: Any
 
 
 def test_other_formats_have_no_lenient_reader(tiny_model: Path) -> None:
-    """Where nothing can be passed over, lenient is as strict."""
+    """For formats without a lenient reader, `lenient` changes nothing."""
     assert formats.load(tiny_model) == formats.load(tiny_model, lenient=True)

@@ -1,4 +1,4 @@
-"""Graphs whose external data are an archive: who reads them, and when they are refused."""
+"""Graphs whose external data are in an archive: which programs read them, and when they are refused."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ input()
 
 
 def weights(seed: int, rows: int = 32) -> np.ndarray[Any, Any]:
-    """Numbers of which sums are exact."""
+    """Return numbers whose sums are exact."""
     return np.random.default_rng(seed).integers(-8, 8, (rows, rows)).astype("float32")
 
 
 def model_of(**arrays: np.ndarray[Any, Any]) -> Model:
-    """A chain of matrix products with these weights."""
+    """Return a chain of matrix products with these weights."""
     names = ["x", *(f"{name}_out" for name in arrays)]
     nodes = [
         onnx.helper.make_node("MatMul", [names[index], name], [names[index + 1]]) for index, name in enumerate(arrays)
@@ -72,14 +72,14 @@ def archive(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def linked(archive: Path) -> Path:
-    """A graph that is linked to it."""
+    """A graph that is linked to the archive."""
     path = archive.with_name("m.onnx")
     formats.link(archive, path)
     return path
 
 
 def edited(path: Path, change: Callable[[onnx.ModelProto], None]) -> Path:
-    """The graph at `path`, changed by somebody who knows nothing of archives."""
+    """Change the graph at `path` like a program that knows nothing about archives."""
     proto = onnx.load(path, load_external_data=False)
     change(proto)
     path.write_bytes(proto.SerializeToString())
@@ -87,21 +87,21 @@ def edited(path: Path, change: Callable[[onnx.ModelProto], None]) -> Path:
 
 
 def run(path: Path, **inputs: Any) -> list[Any]:
-    """What onnxruntime makes of the model at `path`."""
+    """Return what onnxruntime computes with the model at `path`."""
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     return list(session.run(None, inputs))
 
 
 def metadata(path: Path) -> dict[str, str]:
-    """The metadata of a graph, as `onnx` reads them."""
+    """Return the metadata of a graph, as `onnx` reads them."""
     return {entry.key: entry.value for entry in onnx.load(path, load_external_data=False).metadata_props}
 
 
-# Who reads them
+# Programs that read them
 
 
 def test_shared_models_give_the_same_numbers(shared_model: Path, tmp_path: Path) -> None:
-    """A linked graph is the original for onnx, onnx-ir and onnxruntime, bit by bit, and for our readers."""
+    """onnx, onnx-ir, onnxruntime and our readers read a linked graph as the original model, bit by bit."""
     archive, linked = tmp_path / "m.onnxz", tmp_path / "m.onnx"
     formats.convert(shared_model, archive, size_threshold=1)
     if max(entry.nbytes for entry in formats.inspect(archive).tensors) < 1024:
@@ -129,7 +129,7 @@ def test_shared_models_give_the_same_numbers(shared_model: Path, tmp_path: Path)
 
 
 def test_the_graph_is_small_and_its_weights_are_the_archive(archive: Path, linked: Path) -> None:
-    """References have the archive's name, the offsets of its payloads and their sizes; metadata say which it was."""
+    """References contain the archive's name, the payloads' offsets and sizes; metadata identify the archive."""
     tensors = onnx.load(linked, load_external_data=False).graph.initializer
     told = [{entry.key: entry.value for entry in tensor.external_data} for tensor in tensors]
     entries = read_entries(Literal(archive.read_bytes()))
@@ -147,7 +147,7 @@ def test_the_graph_is_small_and_its_weights_are_the_archive(archive: Path, linke
 
 @pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="Linux tells how pages are shared")
 def test_two_processes_with_onnxruntime_share_the_archive(tmp_path: Path) -> None:
-    """If two processes make sessions of a linked graph, onnxruntime maps the archive, and they share its pages."""
+    """If two processes create sessions of a linked graph, onnxruntime maps the archive, and they share its pages."""
     archive, linked = tmp_path / "m.onnxz", tmp_path / "m.onnx"
     array = weights(3, 4096)
     assert array.nbytes == NBYTES_OF_LARGE
@@ -197,7 +197,7 @@ def test_weights_in_attributes_and_subgraphs_are_linked(tmp_path: Path) -> None:
 
 
 def test_rten_wants_a_name_that_ends_in_data(tmp_path: Path, runtimes: dict[str, Runner]) -> None:
-    """RTen runs a linked graph where the archive is called so, and refuses any other."""
+    """RTen runs a linked graph if the archive's name ends in .data, and refuses other names."""
     model = model_of(a=weights(1), b=weights(2))
     x = weights(7)
     for name, is_taken in (("m.onnxz.data", True), ("m.onnxz", False)):
@@ -213,7 +213,7 @@ def test_rten_wants_a_name_that_ends_in_data(tmp_path: Path, runtimes: dict[str,
 
 
 def test_the_drop_in_functions_read_it(linked: Path) -> None:
-    """`onnxpb.load` gives the weights and drops what is not true any more; without the data, it keeps all."""
+    """`onnxpb.load` reads the weights and drops metadata that are no longer true; without the data, it keeps all."""
     model = onnxpb.load(linked)
     assert not model.metadata_props
     np.testing.assert_array_equal(onnx.numpy_helper.to_array(model.graph.initializer[0]), weights(1))
@@ -224,7 +224,7 @@ def test_the_drop_in_functions_read_it(linked: Path) -> None:
 
 
 def test_our_sessions_and_messages_take_it(linked: Path) -> None:
-    """`onnxruntime_session` runs a linked graph; as an object of `onnx` it has its weights and no link."""
+    """`onnxruntime_session` runs a linked graph; converted to an object of `onnx`, it has its weights and no link."""
     session = formats.onnxruntime_session(linked)
     (out,) = session.run(None, {"x": weights(7)})
     np.testing.assert_array_equal(out, weights(7) @ weights(1) @ weights(2))
@@ -233,11 +233,11 @@ def test_our_sessions_and_messages_take_it(linked: Path) -> None:
     np.testing.assert_array_equal(onnx.numpy_helper.to_array(proto.graph.initializer[0]), weights(1))
 
 
-# Through the tools
+# In our tools
 
 
 def test_converting_gives_back_the_archive(archive: Path, linked: Path, tmp_path: Path) -> None:
-    """A linked graph becomes the same archive again, and in other formats says nothing of one."""
+    """A linked graph is converted to the same archive again; in other formats, it has no link."""
     formats.convert(linked, tmp_path / "again.onnxz")
     assert (tmp_path / "again.onnxz").read_bytes() == archive.read_bytes()
     formats.convert(linked, tmp_path / "copy.onnx")
@@ -249,7 +249,7 @@ def test_converting_gives_back_the_archive(archive: Path, linked: Path, tmp_path
 
 
 def test_text_keeps_the_link(linked: Path, tmp_path: Path) -> None:
-    """A linked graph as text is still linked, and refused like it; with all weights in the text, it is not."""
+    """A linked graph as text is still linked and checked; with all weights in the text, it is not."""
     formats.convert(linked, tmp_path / "m.json")
     assert formats.compare(tmp_path / "m.json", linked).equal
     formats.convert(linked, tmp_path / "inline.json", external_data=False)
@@ -260,7 +260,7 @@ def test_text_keeps_the_link(linked: Path, tmp_path: Path) -> None:
 
 
 def test_the_commands_speak_of_the_archive(archive: Path, linked: Path, tmp_path: Path) -> None:
-    """`convert --link` makes the same graph; `inspect`, `verify` and `diff` know the archive."""
+    """`convert --link` makes the same graph; `inspect`, `verify` and `diff` support the archive."""
     again = tmp_path / "again.onnx"
     assert commands.run("formats", "convert", archive, again, "--link").exit_code == 0
     assert again.read_bytes() == linked.read_bytes()
@@ -277,7 +277,7 @@ def test_the_commands_speak_of_the_archive(archive: Path, linked: Path, tmp_path
 
 
 def test_a_large_graph_in_the_archive_is_no_gap(tmp_path: Path) -> None:
-    """What the archive has next to the weights, its own graph, is not told as unused."""
+    """The archive's own graph, next to its weights, is not reported as unused."""
     model = model_of(a=weights(1))
     model.doc_string = "x" * 200_000
     formats.save(model, tmp_path / "m.onnxz")
@@ -286,7 +286,7 @@ def test_a_large_graph_in_the_archive_is_no_gap(tmp_path: Path) -> None:
 
 
 def test_edited_models_can_be_linked(archive: Path, tmp_path: Path) -> None:
-    """What was added to a model of an archive is in its graph, and the rest stays in the archive."""
+    """Tensors that were added to a model of an archive are in its graph, and the rest stays in the archive."""
     model = formats.load(archive)
     assert model.graph is not None
     model.graph.node.append(Node(op_type="Add", input=["b_out", "c"], output=["sum"]))
@@ -302,11 +302,11 @@ def test_edited_models_can_be_linked(archive: Path, tmp_path: Path) -> None:
     assert metadata(tmp_path / "variant2.onnx") == metadata(tmp_path / "variant.onnx")
 
 
-# When links cannot be made
+# When a link is refused
 
 
 def test_a_link_needs_the_folder_of_the_archive(archive: Path, tmp_path: Path) -> None:
-    """A graph in another folder is refused, also through a link, and an archive that is itself a symbolic link."""
+    """A graph in another folder is refused, also through a link; so is an archive that is a symbolic link."""
     other = tmp_path / "other"
     other.mkdir()
     with pytest.raises(EncodeError, match="must be in the folder of its archive"):
@@ -336,7 +336,7 @@ def test_the_archive_is_never_the_destination(archive: Path) -> None:
 
 
 def test_a_link_needs_alignment(tmp_path: Path) -> None:
-    """An archive whose weights are at no multiple of the size of their elements is refused, one of bytes is not."""
+    """An archive with unaligned weights is refused; one whose elements are single bytes is not."""
     archive = tmp_path / "m.onnxz"
     formats.save(model_of(abc=weights(1)), archive, alignment=1)
     (entry, _) = read_entries(Literal(archive.read_bytes()))
@@ -353,7 +353,7 @@ def test_a_link_needs_alignment(tmp_path: Path) -> None:
 
 
 def test_a_link_needs_an_archive_with_weights(linked: Path, tmp_path: Path) -> None:
-    """A model without an archive, or one in two of them, cannot be linked."""
+    """A model without an archive, or with tensors in two archives, cannot be linked."""
     formats.save(model_of(a=weights(1)), tmp_path / "plain.onnx")
     for name in ("plain.onnx", "plain.onnxz"):
         if name == "plain.onnxz":
@@ -370,7 +370,7 @@ def test_a_link_needs_an_archive_with_weights(linked: Path, tmp_path: Path) -> N
 
 
 def test_archives_of_other_tools_are_linked_only_where_they_are_sound(archive: Path, tmp_path: Path) -> None:
-    """What only a lenient reader takes is no archive that a link could be checked against."""
+    """An archive that only a lenient reader accepts cannot be linked."""
     archive.write_bytes(archive.read_bytes()[:-2] + b"\x02\x00ab")
     with pytest.raises(EncodeError, match=r"no weight .* is in an \.onnxz archive"):
         formats.convert(archive, tmp_path / "m.onnx", lenient=True, link=True)
@@ -379,14 +379,14 @@ def test_archives_of_other_tools_are_linked_only_where_they_are_sound(archive: P
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
 @pytest.mark.parametrize("name", ["a\\b.onnxz", os.fsdecode(b"\xff.onnxz")])
 def test_names_that_are_paths_elsewhere_are_refused(archive: Path, name: str) -> None:
-    """An archive must have a name that a graph can tell and that is no path on any system."""
+    """The archive's name must be one that a graph can contain and that is not a path on any system."""
     other = archive.rename(archive.with_name(name))
     with pytest.raises(EncodeError, match="rename it"):
         formats.link(other, archive.with_name("m.onnx"))
 
 
 def test_links_exclude_other_ways_to_store_weights(archive: Path, tmp_path: Path) -> None:
-    """`link` and options about data files contradict each other, and other formats have no links."""
+    """`link` and options about data files contradict each other, and other formats do not support links."""
     for options in ({"external_data": True}, {"external_data": False}, {"size_threshold": 8}, {"checksum": True}):
         with pytest.raises(OptionError, match="exclude each other"):
             formats.convert(archive, tmp_path / "m.onnx", link=True, **options)  # type: ignore[arg-type]
@@ -395,7 +395,7 @@ def test_links_exclude_other_ways_to_store_weights(archive: Path, tmp_path: Path
 
 
 def test_a_hard_link_is_told(archive: Path, tmp_path: Path) -> None:
-    """An archive with two names is linked, and it is told that onnx does not read it."""
+    """An archive with two hard links can be linked, with a warning that onnx does not read it."""
     os.link(archive, tmp_path / "second name")
     report = formats.link(archive, tmp_path / "m.onnx", overwrite=True)
     assert [loss.kind for loss in report.losses] == ["hard_link"]
@@ -404,13 +404,13 @@ def test_a_hard_link_is_told(archive: Path, tmp_path: Path) -> None:
 
 
 def test_what_exists_stays_unless_asked(linked: Path, archive: Path) -> None:
-    """A graph that is there is not replaced by a link without `overwrite`."""
+    """A link replaces an existing graph only with `overwrite`."""
     with pytest.raises(FileExistsError):
         formats.link(archive, linked)
     formats.link(archive, linked, overwrite=True)
 
 
-# When they are refused
+# When a linked graph is refused
 
 
 READERS: dict[str, Callable[[Path], Any]] = {
@@ -426,27 +426,27 @@ READERS: dict[str, Callable[[Path], Any]] = {
 
 
 def other_weights(archive: Path) -> None:
-    """An archive of the same size and the same places."""
+    """Write an archive of the same size with the same offsets."""
     formats.save(model_of(a=weights(3), b=weights(4)), archive, overwrite=True)
 
 
 def longer(archive: Path) -> None:
-    """A byte more behind the end."""
+    """Add a byte at the end."""
     archive.write_bytes(archive.read_bytes() + b"\0")
 
 
 def shorter(archive: Path) -> None:
-    """The end is missing."""
+    """Remove the end."""
     archive.write_bytes(archive.read_bytes()[:-100])
 
 
 def damaged(archive: Path) -> None:
-    """No archive any more, of the same size."""
+    """Write other bytes of the same size, which are not an archive."""
     archive.write_bytes(archive.read_bytes()[:-22] + bytes(22))
 
 
 def other_header(archive: Path) -> None:
-    """The directory of before, and a header that contradicts it."""
+    """Keep the directory, but change a header so that it contradicts the directory."""
     data = bytearray(archive.read_bytes())
     data[4] ^= 1
     archive.write_bytes(data)
@@ -455,7 +455,7 @@ def other_header(archive: Path) -> None:
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("change", [other_weights, longer, shorter, damaged, other_header], ids=lambda f: f.__name__)
 def test_another_archive_is_refused(archive: Path, linked: Path, change: Callable[[Path], None], reader: str) -> None:
-    """Every reader refuses a graph whose archive is not the one, byte for byte of its directory, that it was."""
+    """Every reader refuses a graph if the directory of its archive has changed in any byte."""
     READERS[reader](linked)
     change(archive)
     with pytest.raises(FormatError, match="archive"):
@@ -463,7 +463,7 @@ def test_another_archive_is_refused(archive: Path, linked: Path, change: Callabl
 
 
 def test_changed_weights_are_found_by_their_checksums(archive: Path, linked: Path) -> None:
-    """A weight that was changed where it is, with the directory as it was, is an error of `verify` with data."""
+    """If a weight was changed in place, with the same directory, `verify` with data reports it."""
     data = bytearray(archive.read_bytes())
     data[read_entries(Literal(bytes(data)))[0].payload_offset] ^= 1
     archive.write_bytes(data)
@@ -494,7 +494,7 @@ def test_changed_weights_are_found_by_their_checksums(archive: Path, linked: Pat
     ],
 )
 def test_metadata_that_cannot_be_are_refused(linked: Path, key: str, value: str | None) -> None:
-    """A link that is not complete, or names a path, or no number, is refused before any file is looked at."""
+    """A link that is incomplete, or has a path as name or a wrong number, is refused before a file is read."""
 
     def change(proto: onnx.ModelProto) -> None:
         kept = [entry for entry in proto.metadata_props if value is not None or entry.key != key]
@@ -512,7 +512,7 @@ def test_metadata_that_cannot_be_are_refused(linked: Path, key: str, value: str 
 
 @pytest.mark.parametrize("key", KEYS)
 def test_metadata_that_lie_are_refused(linked: Path, key: str) -> None:
-    """A link with another size or digest, or one fact twice, is refused."""
+    """A link with another size or digest, or with a repeated key, is refused."""
 
     def change(proto: onnx.ModelProto) -> None:
         for entry in list(proto.metadata_props):
@@ -528,7 +528,7 @@ def test_metadata_that_lie_are_refused(linked: Path, key: str) -> None:
 @pytest.mark.parametrize(("offset", "length"), [(4, 0), (0, -4), (-64, 0), (1 << 62, 0)])
 @pytest.mark.parametrize("spelling", ["m.onnxz", "./m.onnxz", ".//m.onnxz"])
 def test_a_part_of_an_entry_is_refused(linked: Path, offset: int, length: int, spelling: str) -> None:
-    """A reference must be a whole entry of the archive, however the archive's name is written."""
+    """A reference must be a complete entry of the archive, however the archive's name is written."""
 
     def change(proto: onnx.ModelProto) -> None:
         tensor = proto.graph.initializer[0]
@@ -544,7 +544,7 @@ def test_a_part_of_an_entry_is_refused(linked: Path, offset: int, length: int, s
 
 
 def test_the_graph_of_the_archive_is_no_weight(archive: Path, linked: Path) -> None:
-    """A reference to the entry that has the graph is refused, although it is one."""
+    """A reference to the entry of the graph is refused, although it is a complete entry."""
     entry = read_entries(Literal(archive.read_bytes()))[-1]
 
     def change(proto: onnx.ModelProto) -> None:
@@ -559,7 +559,7 @@ def test_the_graph_of_the_archive_is_no_weight(archive: Path, linked: Path) -> N
 
 
 def test_an_archive_elsewhere_is_refused(archive: Path, linked: Path, tmp_path: Path) -> None:
-    """The archive may not be outside of the graph's folder, by a path or behind a symbolic link."""
+    """The archive may not be outside of the graph's folder, neither by a path nor through a symbolic link."""
     inner = tmp_path / "inner"
     inner.mkdir()
     moved = linked.rename(inner / "m.onnx")
@@ -576,7 +576,7 @@ def test_an_archive_elsewhere_is_refused(archive: Path, linked: Path, tmp_path: 
 
 
 def test_a_missing_archive_is_named(archive: Path, linked: Path) -> None:
-    """A graph without its archive is refused with the archive's path."""
+    """If the archive is missing, the graph is refused, and the error names the archive's path."""
     archive.unlink()
     with pytest.raises(ExternalDataError, match="does not exist") as caught:
         formats.load(linked)
@@ -600,13 +600,13 @@ def test_weights_that_another_tool_moved_are_read(linked: Path, archive: Path) -
 
 
 def rename(model: Model) -> None:
-    """Change the graph only, which an update does in place."""
+    """Change only the graph, which an update does in place."""
     assert model.graph is not None
     model.graph.name = "renamed"
 
 
 def replace_first(model: Model) -> None:
-    """Change the first weight, so that the whole archive is written again."""
+    """Change the first weight, so that the archive is written completely."""
     assert model.graph is not None
     model.graph.initializer[0] = formats.from_numpy(weights(5), "a")
 
@@ -615,7 +615,7 @@ def replace_first(model: Model) -> None:
 def test_an_update_says_which_links_it_makes_stale(
     archive: Path, linked: Path, change: Callable[[Model], None], in_place: bool
 ) -> None:
-    """Graphs that were linked to the old archive are reported, but not those that were stale before, nor others."""
+    """An update reports the graphs whose links it breaks, but not those that were broken before, or other graphs."""
     formats.save(model_of(a=weights(3), b=weights(4)), linked.with_name("other.onnxz"))
     formats.link(linked.with_name("other.onnxz"), linked.with_name("other.onnx"))
     formats.save(model_of(a=weights(3)), linked.with_name("plain.onnx"))
@@ -635,13 +635,13 @@ def test_an_update_says_which_links_it_makes_stale(
 
 
 def test_an_update_that_changes_nothing_keeps_links(archive: Path, linked: Path) -> None:
-    """The same model again leaves the archive and its links as they are."""
+    """Writing the same model again leaves the archive and its links unchanged."""
     assert not onnxzip.update(formats.load(archive), archive).losses
     formats.load(linked)
 
 
 def test_replacing_an_archive_tells_of_its_links(archive: Path, linked: Path, tmp_path: Path) -> None:
-    """`convert` onto an archive tells of the graphs that are linked to it, and `strict` refuses."""
+    """`convert` to an existing archive reports the graphs that are linked to it, and `strict` refuses it."""
     formats.save(model_of(a=weights(3), b=weights(4)), tmp_path / "new.onnx")
     with pytest.raises(UnsupportedError, match=r"m\.onnx is linked to the replaced archive m\.onnxz"):
         formats.convert(tmp_path / "new.onnx", archive, overwrite=True, strict=True)
@@ -652,7 +652,7 @@ def test_replacing_an_archive_tells_of_its_links(archive: Path, linked: Path, tm
 
 
 def test_an_interrupted_update_leaves_no_link_that_works(archive: Path, linked: Path) -> None:
-    """While an archive is not complete, a graph that is linked to it is refused, and read again after a repair."""
+    """While an archive is incomplete, a graph that is linked to it is refused; after a repair, it is read again."""
     data = archive.read_bytes()
     archive.write_bytes(data[:-50])
     with pytest.raises(ExternalDataError):

@@ -1,4 +1,4 @@
-"""Names of entries: readable, allowed everywhere, unlike each other."""
+"""Names of entries: readable, allowed everywhere, and all different."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ CASES = [
 
 @pytest.mark.parametrize(("wish", "name"), CASES)
 def test_name_reads_like_the_tensors(wish: str, name: str) -> None:
-    """A tensor's name becomes an identifier that still reads like it, or its place if nothing is left."""
+    """A tensor's name becomes a similar identifier, or its place if no character is left."""
     assert EntryNames().add(wish, "here") == name
 
 
 def test_clashes_are_numbered_without_regard_to_case() -> None:
-    """Names that differ in case or punctuation only get numbers, and a number never meets a name that was there."""
+    """Names that differ only in case or punctuation get numbers, and no number makes a name that exists."""
     names = EntryNames()
     assert ["a_b", "A_B_2", "a_b_3", "a_b_2_2", "a_b_4"] == [
         names.add(wish, "here") for wish in ("a.b", "A.B", "a/b", "a_b_2", "a b")
@@ -45,7 +45,7 @@ def test_clashes_are_numbered_without_regard_to_case() -> None:
 
 
 def test_nothing_usable_still_gives_a_name() -> None:
-    """Where no wish has a usable character, the name is "tensor"."""
+    """If no suggested name has a usable character, the name is "tensor"."""
     assert EntryNames().add("", "€") == "tensor"
 
 
@@ -72,14 +72,14 @@ def test_nothing_usable_still_gives_a_name() -> None:
     ],
 )
 def test_grammar(name: str, allowed: bool) -> None:
-    """An entry's name is a C identifier in ASCII that is no device and reserves "__" for the graph."""
+    """An entry's name is a C identifier in ASCII, not a device, and does not begin with "__", except the graph's."""
     assert is_entry_name(name) is allowed
 
 
 @settings(deadline=None)
 @given(st.lists(st.text()))
 def test_any_names_give_allowed_and_different_ones(wishes: list[str]) -> None:
-    """Whatever tensors are called, their entries have allowed names that differ when case is ignored."""
+    """Whatever names tensors have, their entries have allowed names that differ even without case."""
     names = EntryNames()
     given_names = [names.add(wish, f"graph.initializer[{index}]") for index, wish in enumerate(wishes)]
     assert all(is_entry_name(name) and not name.endswith("_") for name in given_names)
@@ -89,7 +89,7 @@ def test_any_names_give_allowed_and_different_ones(wishes: list[str]) -> None:
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(["a", "A", "a_2", "a.2", "a_2_2", "a_3"])))
 def test_names_are_deterministic(wishes: list[str]) -> None:
-    """The same tensors in the same order get the same names, each beginning as its tensor's does."""
+    """The same tensors in the same order get the same names, each with the same beginning as its tensor's name."""
     first, second = EntryNames(), EntryNames()
     given_names = [first.add(wish) for wish in wishes]
     assert given_names == [second.add(wish) for wish in wishes]

@@ -1,4 +1,4 @@
-"""The table of other zip readers is that of the outcomes, and they disagree about archives that ours refuses."""
+"""The table of other zip readers agrees with the outcomes; they disagree about archives that our reader refuses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FOUND = json.loads(zip_readers.OUTCOMES.read_text())
 
 
 def test_table_is_that_of_the_outcomes() -> None:
-    """The document has the table that the outcomes make, of every attack and of nine readers."""
+    """The table in the document is made from the outcomes of every attack in nine readers."""
     start, end = zip_readers.MARKS
     document = zip_readers.DOCUMENT.read_text(encoding="utf-8")
     assert zip_readers.table(FOUND) == document.partition(start)[2].partition(end)[0]
@@ -22,7 +22,7 @@ def test_table_is_that_of_the_outcomes() -> None:
 
 
 def test_readers_read_what_is_legal(tmp_path: Path) -> None:
-    """A legal archive is the same for Python and for each program that is installed: the comparison itself is right."""
+    """Python and each installed program read the same from a legal archive: the comparison itself is right."""
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("w", b"weights")

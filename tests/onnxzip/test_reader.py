@@ -1,4 +1,4 @@
-"""Archives that are refused, each with the closest one that is not, and what damage does."""
+"""Archives that are refused, each with the most similar valid one, and the effects of damage."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from formats.tensordata.source import Concat, Literal, Source
 
 @pytest.mark.parametrize("row", ROWS, ids=[f"{row.requirement} {row.name}" for row in ROWS])
 def test_requirement(row: Row) -> None:
-    """An archive that breaks a requirement is refused with its number and the reason; one close to it is taken."""
+    """An archive that breaks a requirement is refused with its number and the reason; a similar one is accepted."""
     for read in (onnxzip.check, lambda source: onnxzip.read(source, None)):
         if row.refused is not None:
             with pytest.raises(FormatError, match=row.reason) as caught:
@@ -59,7 +59,7 @@ def test_requirement(row: Row) -> None:
 
 
 class Unread(Source):
-    """Bytes that are read in pieces, as those of a file are."""
+    """Bytes that are read in pieces, like those of a file."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -76,7 +76,7 @@ class Unread(Source):
 
 @pytest.mark.parametrize("window_bytes", [20, 29, 64])  # at least a tag and a length
 def test_graphs_of_any_size_have_the_same_verdict(window_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A graph that is too large to be read at once is looked at in pieces, and taken or refused as others are."""
+    """A graph that is too large to be read at once is examined in pieces, with the same result."""
     monkeypatch.setattr(graph_scan, "WHOLE_BYTES", 2)
     monkeypatch.setattr(graph_scan, "WINDOW_BYTES", window_bytes)
     for row in ROWS:
@@ -90,7 +90,7 @@ def test_graphs_of_any_size_have_the_same_verdict(window_bytes: int, monkeypatch
 
 
 def test_messages_that_are_entered_are_those_with_tensors_in_them() -> None:
-    """The table of the format has every way to a tensor that ONNX has today, and the types of the fields are ONNX's."""
+    """The table of the format has every path to a tensor that ONNX has today, and the fields have ONNX's types."""
     ways = {"TensorProto"}
     while (
         more := {name for name, fields in MESSAGES.items() if any(field.type_name in ways for field in fields)} - ways
@@ -98,7 +98,7 @@ def test_messages_that_are_entered_are_those_with_tensors_in_them() -> None:
         ways |= more
     expected: dict[str, dict[int, str]] = {}
     names = ["ModelProto"]
-    for name in names:  # which grows
+    for name in names:  # the list grows
         inner = {field.number: field.type_name for field in MESSAGES[name] if field.type_name in ways}
         expected[name] = inner
         names += [each for each in dict.fromkeys(inner.values()) if each not in names]
@@ -106,7 +106,7 @@ def test_messages_that_are_entered_are_those_with_tensors_in_them() -> None:
 
 
 class Zeros(Source):
-    """Any number of zeros that nobody stores."""
+    """Any number of zeros, none of which are stored."""
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
@@ -128,7 +128,7 @@ def of_parts(parts: tuple[Part, ...]) -> Source:
 
 @pytest.mark.parametrize("row", LARGE_ROWS, ids=[f"{row.requirement} {row.name}" for row in LARGE_ROWS])
 def test_requirement_of_large_archives(row: LargeRow) -> None:
-    """So it is with archives of more entries or bytes than zip without zip64 can count."""
+    """Requirements about archives that need zip64 for their number of entries or bytes are checked, too."""
     if row.refused is not None:
         with pytest.raises(FormatError, match=row.reason) as caught:
             onnxzip.check(of_parts(tuple(row.refused)))
@@ -138,7 +138,7 @@ def test_requirement_of_large_archives(row: LargeRow) -> None:
 
 
 def test_hostile_count_is_refused_before_the_directory_is_read() -> None:
-    """A number of entries that the file has no room for costs nothing."""
+    """A number of entries that cannot fit in the file is refused at once."""
     entries = 1 << 40
     size, offset = entries * 46, 0
     data = b"PK\6\6" + struct.pack("<Q2H2I4Q", 44, 45, 45, 0, 0, entries, entries, size, offset)
@@ -156,7 +156,7 @@ def test_directory_too_large_for_its_entries_is_refused() -> None:
 
 
 def test_directory_that_ends_in_a_name_is_refused() -> None:
-    """A last entry whose name has fewer bytes than it says is refused."""
+    """A last entry whose name is shorter than its length says is refused."""
     data = Zip([Member(b"__MODEL_PROTO", central={"name_length": 14})]).bytes()
     with pytest.raises(DecodeError, match="ends inside the entry of __MODEL_PROTO"):
         reader.read_entries(Literal(data))
@@ -164,13 +164,13 @@ def test_directory_that_ends_in_a_name_is_refused() -> None:
 
 @pytest.mark.parametrize("nbytes", [0, 1, 21])
 def test_files_shorter_than_an_end_record_are_refused(nbytes: int) -> None:
-    """A file too short for an end record is an error, as is any other file."""
+    """A file that is too short for an end record is a DecodeError."""
     with pytest.raises(DecodeError, match="needed 22 bytes for the end record"):
         reader.read_entries(Literal(bytes(nbytes)))
 
 
 def test_hand_made_archives_are_taken(tmp_path: Path) -> None:
-    """What the tool `zip` makes of an unpacked archive with `-0 -X` is an archive again, unaligned."""
+    """If the tool `zip` packs the files of an archive with `-0 -X`, the result is an unaligned archive."""
     need("zip")
     for name, data in (("w", DATA), ("__MODEL_PROTO", model(TENSOR))):
         (tmp_path / name).write_bytes(data)
@@ -181,7 +181,7 @@ def test_hand_made_archives_are_taken(tmp_path: Path) -> None:
 
 
 def test_archives_of_zipfile_are_taken() -> None:
-    """What `zipfile` writes with its defaults is an archive, where names and order are right."""
+    """With its defaults, `zipfile` writes an archive if names and order are right."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("w", DATA)
@@ -196,14 +196,14 @@ def small() -> bytes:
 
 
 def test_every_truncation_is_refused(small: bytes) -> None:
-    """A file that ends anywhere before its end is a FormatError."""
+    """A file that is truncated anywhere is a FormatError."""
     for nbytes in range(len(small)):
         with pytest.raises(FormatError):
             onnxzip.read(Literal(small[:nbytes]), None)
 
 
 def test_every_wrong_byte_outside_payloads_is_refused_or_harmless(small: bytes) -> None:
-    """A changed byte in a header, the directory or an end record is a FormatError or changes no model."""
+    """A changed byte in a header, the directory or an end record is a FormatError or leaves the model the same."""
     expected = onnxzip.read(Literal(small), None)
     entries = reader.read_entries(Literal(small))
     payloads = {position for entry in entries for position in range(entry.payload_offset, entry.end)}
@@ -237,5 +237,5 @@ def test_every_wrong_byte_outside_payloads_is_refused_or_harmless(small: bytes) 
     ],
 )
 def test_sniff(head: bytes, match: Match) -> None:
-    """Our padding is the mark of an archive; another zip file could be one."""
+    """Our padding shows that a file is an archive; any other zip file might be one."""
     assert match is onnxzip.sniff(head, len(head))

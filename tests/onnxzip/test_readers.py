@@ -1,6 +1,6 @@
-"""The readers in Python, Rust and JavaScript give one verdict on each file: the same taken, with the same places in it.
+"""The readers in Python, Rust and JavaScript agree on each file: all accept it, with equal offsets, or all refuse it.
 
-Which requirement a refused file breaks may differ between readers, where it breaks several.
+If a refused file breaks several requirements, the readers may report different ones.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ SETTINGS: tuple[dict[str, Any], ...] = (
 )
 CONTAINER_MUTANTS, GRAPH_MUTANTS = 3000, 3000
 TELLING = (0x00, 0x01, 0x02, 0x07, 0x08, 0x0D, 0x10, 0x2A, 0x39, 0x45, 0x6A, 0x70, 0x7F, 0x80, 0xFE, 0xFF)
-"""Bytes with a meaning in zip or in Protocol Buffers."""
+"""Bytes that have a meaning in zip or in Protocol Buffers."""
 Verdict = dict[str, Any]
 
 
 def of_python(path: Path) -> Verdict:
-    """Return what our own reader says, in the form of the others."""
+    """Return the verdict of our own reader, in the form of the others."""
     source = Literal(path.read_bytes())
     refusals = [refusal(lambda: onnxzip.check(source)), refusal(lambda: onnxzip.read(source, None))]
     if refusals != ["", ""]:
@@ -62,7 +62,7 @@ def of_python(path: Path) -> Verdict:
 
 
 def refusal(read: Callable[[], object]) -> str:
-    """Return the requirement that a file breaks, by its number; none is broken by a graph that is no model of ONNX."""
+    """Return the number of the requirement that a file breaks, or nothing if only its graph is not an ONNX model."""
     try:
         read()
     except FormatError as error:
@@ -71,7 +71,7 @@ def refusal(read: Callable[[], object]) -> str:
 
 
 def of_program(command: list[str | Path], paths: list[Path]) -> list[Verdict]:
-    """Return what another reader says of each file."""
+    """Return the verdict of another reader on each file."""
     lines = "".join(f"{path}\n" for path in paths)
     done = subprocess.run(command, input=lines, capture_output=True, encoding="utf-8", timeout=300, check=True)
     verdicts = [json.loads(line) for line in done.stdout.splitlines()]
@@ -80,7 +80,7 @@ def of_program(command: list[str | Path], paths: list[Path]) -> list[Verdict]:
 
 
 def comparable(verdict: Verdict) -> Verdict:
-    """Return the part of a verdict on which readers must agree; the order in which they find tensors is their own."""
+    """Return the part of a verdict on which readers must agree; the order of tensors may differ."""
     if not verdict["ok"]:
         return {"ok": False}
     return {**verdict, "tensors": sorted(verdict["tensors"])}
@@ -88,7 +88,7 @@ def comparable(verdict: Verdict) -> Verdict:
 
 @pytest.fixture
 def programs() -> dict[str, list[str | Path]]:
-    """The commands of the other readers, which answer a path on a line with a verdict on a line."""
+    """The commands of the other readers; each reads a path per line and prints a verdict per line."""
     need("node")
     javascript = ROOT / "readers" / "js" / "tests" / "verdicts.js"
     return {"Rust": [rust_reader.program("verdicts")], "JavaScript": ["node", javascript]}
@@ -96,7 +96,7 @@ def programs() -> dict[str, list[str | Path]]:
 
 @pytest.fixture
 def compare(programs: dict[str, list[str | Path]]) -> Callable[[list[Path]], list[Verdict]]:
-    """Compares the verdicts of the readers on files, and returns them."""
+    """Return a function that compares the verdicts of the readers on files, and returns them."""
 
     def compare(paths: list[Path]) -> list[Verdict]:
         ours = [of_python(path) for path in paths]
@@ -118,7 +118,7 @@ def vectors() -> Iterator[tuple[str, bytes]]:
 
 
 def seeds() -> list[bytes]:
-    """Return small archives that are taken, each once."""
+    """Return small valid archives, each once."""
     found = {data for kind, data in vectors() if kind == "taken" and len(data) < 2000}
     return sorted(found | {(GOLDEN / "small.onnxz").read_bytes()})
 
@@ -132,7 +132,7 @@ def written(contents: list[bytes], folder: Path) -> list[Path]:
 
 
 def mutant(rng: random.Random, data: bytes, foreign: bytes) -> bytes:
-    """Return bytes that are changed in one to four places, among them by pieces of others."""
+    """Return bytes with changes in one to four places, partly pieces of other archives."""
     changed = bytearray(data)
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
         at = rng.randrange(len(changed) + 1)
@@ -161,7 +161,7 @@ def mutant(rng: random.Random, data: bytes, foreign: bytes) -> bytes:
 
 
 def with_graph(archive: bytes, graph: bytes) -> bytes:
-    """Return an archive with the entries of another one and this graph, as Python's `zipfile` writes it."""
+    """Return an archive with the entries of another one and this graph, written by Python's `zipfile`."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as target:
         for entry in read_entries(Literal(archive)):
@@ -172,14 +172,14 @@ def with_graph(archive: bytes, graph: bytes) -> bytes:
 
 
 def test_vectors(compare: Callable[..., list[Verdict]], tmp_path: Path) -> None:
-    """Each test vector is taken or refused by all, as it says."""
+    """All readers accept or refuse each test vector, as it says."""
     kinds, contents = zip(*vectors(), strict=True)
     verdicts = compare(written([*contents], tmp_path))
     assert [verdict["ok"] for verdict in verdicts] == [kind == "taken" for kind in kinds]
 
 
 def test_large_vectors(programs: dict[str, list[str | Path]], tmp_path: Path) -> None:
-    """So are those of more than 4 GiB, or 65,535 entries, which are mostly holes; `test_reader.py` has ours."""
+    """All readers agree on the vectors over 4 GiB, or with 65,535 entries; `test_reader.py` tests ours."""
     paths, taken = [], []
     for row in LARGE_ROWS:
         for is_taken, parts in ((False, row.refused), (True, row.taken)):
@@ -198,7 +198,7 @@ def test_large_vectors(programs: dict[str, list[str | Path]], tmp_path: Path) ->
 
 
 def test_archives_of_models(compare: Callable[..., list[Verdict]], shared_models: list[Path], tmp_path: Path) -> None:
-    """What we write is taken by all, with the same entries, tensors and graph."""
+    """All readers accept what we write, and find the same entries, tensors and graph."""
     paths = []
     for model in (*shared_models, ROOT / "examples" / "digits.onnx"):
         for number, options in enumerate(SETTINGS):
@@ -210,7 +210,7 @@ def test_archives_of_models(compare: Callable[..., list[Verdict]], shared_models
 
 
 def test_mutants_of_containers(compare: Callable[..., list[Verdict]], tmp_path: Path) -> None:
-    """All agree on archives that are changed anywhere."""
+    """All readers agree on archives with changes anywhere."""
     rng = random.Random(1)
     originals = seeds()
     contents = [mutant(rng, rng.choice(originals), rng.choice(originals)) for _ in range(CONTAINER_MUTANTS)]
@@ -221,10 +221,10 @@ def test_mutants_of_containers(compare: Callable[..., list[Verdict]], tmp_path: 
 
 
 def test_mutants_of_graphs(compare: Callable[..., list[Verdict]], shared_models: list[Path], tmp_path: Path) -> None:
-    """All agree on archives whose container is right, and whose graph is changed anywhere."""
+    """All readers agree on valid archives whose graph has changes anywhere."""
     rng = random.Random(2)
     originals = seeds()
-    for model in shared_models[::6]:  # of each exporter one or two, in which a change seldom hits what counts
+    for model in shared_models[::6]:  # one or two of each exporter; few changes in them hit an important byte
         formats.convert(model, tmp_path / "m.onnxz", overwrite=True)
         originals.append((tmp_path / "m.onnxz").read_bytes())
     graphs = {archive: graph_of(archive) for archive in originals}

@@ -40,14 +40,14 @@ def archive_of(members: list[tuple[str, Source]], alignment: int = 64) -> tuple[
 
 @pytest.mark.parametrize(("structure", "nbytes"), STRUCTURES)
 def test_sizes_are_those_of_the_specification(structure: Structure, nbytes: int) -> None:
-    """Every structure's rows add up to the size that APPNOTE gives it."""
+    """The sizes of the fields of every structure add up to the size in APPNOTE."""
     assert nbytes == structure.nbytes == len(structure.pack())
 
 
 @settings(deadline=None)
 @given(st.data(), st.sampled_from([structure for structure, _ in STRUCTURES]), st.binary(max_size=9))
 def test_unpack_gives_back_what_was_packed(data: st.DataObject, structure: Structure, before: bytes) -> None:
-    """Unpacking at any offset gives the packed values, and absent ones as zero."""
+    """Unpacking at any offset gives the packed values, and zero for missing ones."""
     rows = structure._struct.format.removeprefix("<")
     values = {
         name: data.draw(st.integers(0, (1 << CODE_BITS[code]) - 1))
@@ -60,7 +60,7 @@ def test_unpack_gives_back_what_was_packed(data: st.DataObject, structure: Struc
 
 @pytest.mark.parametrize(("structure", "nbytes"), STRUCTURES)
 def test_cut_and_foreign_structures_are_refused(structure: Structure, nbytes: int) -> None:
-    """A structure that is truncated or has another signature is an error that names it and its place."""
+    """A truncated structure, or one with another signature, is an error that names it and its place."""
     with pytest.raises(TruncatedError, match=f"needed {nbytes} bytes for the {structure.title}") as caught:
         structure.unpack(structure.pack()[:-1], file_offset=7)
     assert caught.value.file_offset == 7
@@ -70,7 +70,7 @@ def test_cut_and_foreign_structures_are_refused(structure: Structure, nbytes: in
 
 
 def test_header_bytes() -> None:
-    """A local header and its directory entry are these bytes, checked against APPNOTE by hand."""
+    """A local header and its directory entry have these bytes, which were checked by hand against APPNOTE."""
     entry = Entry("w", 0, 5, 29, 0x04030201)
     local = bytes.fromhex("504b0304 0a00 0000 0000 0000 2100 01020304 05000000 05000000 0100 1d00")
     assert local + b"w" + bytes.fromhex("4f5a 1900") + bytes(25) == records.local_header(entry)
@@ -89,7 +89,7 @@ def test_header_bytes() -> None:
     st.integers(0, 16).map(lambda power: 1 << power),
 )
 def test_payloads_are_aligned(name_nbytes: int, nbytes: int, file_offset: int, alignment: int) -> None:
-    """Wherever an entry begins, its payload is aligned, its extra field is well formed, and little is lost."""
+    """Wherever an entry begins, its payload is aligned, its extra field is well formed, and little space is lost."""
     entry = records.place("w" * name_nbytes, nbytes, file_offset, alignment)
     header = records.local_header(entry)
     assert entry.payload_offset % alignment == 0
@@ -108,11 +108,11 @@ def test_payloads_are_aligned(name_nbytes: int, nbytes: int, file_offset: int, a
         (0x10000 - 35, "w", 4),  # the shortest padding
         (0x10000 - 34, "w____", 0xFFFF),
         (0x10000 - 31, "w_", 0xFFFF),
-        (0x10000 - 30, "w", 0xFFFF),  # the longest
+        (0x10000 - 30, "w", 0xFFFF),  # the longest padding
     ],
 )
 def test_name_grows_where_the_extra_field_cannot(file_offset: int, name: str, extra_nbytes: int) -> None:
-    """At an alignment of 65,536 a padding beyond the extra field's limit is avoided by a longer name."""
+    """At an alignment of 65,536, a longer name avoids padding beyond the limit of the extra field."""
     entry = records.place("w", 8, file_offset, 1 << 16)
     assert (name, extra_nbytes) == (entry.name, entry.extra_nbytes)
 
@@ -122,7 +122,7 @@ def test_name_grows_where_the_extra_field_cannot(file_offset: int, name: str, ex
     [(0xFFFF_FFFE, False), (0xFFFF_FFFF, True), (0x1_0000_0000, True)],
 )
 def test_zip64_where_an_entry_needs_it(nbytes: int, zip64: bool) -> None:
-    """Only sizes that 32 bits cannot hold go to a zip64 record, in the local header both."""
+    """Only sizes that 32 bits cannot express are put in a zip64 record; the local header has both sizes there."""
     entry = records.place("w", nbytes, 0, 64)
     header = records.local_header(entry)
     fields = records.LOCAL_HEADER.unpack(header)
@@ -136,7 +136,7 @@ def test_zip64_where_an_entry_needs_it(nbytes: int, zip64: bool) -> None:
     [(0xFFFF_FFFE, False), (0xFFFF_FFFF, True), (5 * GIB, True)],
 )
 def test_zip64_where_the_directory_is_far(end: int, zip64: bool) -> None:
-    """The zip64 end records are there where the directory begins at 4 GiB - 1 or beyond."""
+    """There are zip64 end records if the directory begins at 4 GiB - 1 or later."""
     entry = Entry("w", end - 131, 100)
     tail = records.directory([entry])
     assert entry.end == end
@@ -144,7 +144,7 @@ def test_zip64_where_the_directory_is_far(end: int, zip64: bool) -> None:
 
 
 def test_entry_far_behind_says_so_in_both_headers() -> None:
-    """A small entry beyond 4 GiB has its offset in the directory's zip64 record, and the same version in both."""
+    """A small entry beyond 4 GiB has its offset in the directory's zip64 record; both headers have one version."""
     entry = Entry("w", 5 * GIB, 1)
     fields = records.DIRECTORY_ENTRY.unpack(records.directory([entry]))
     assert [45, 0xFFFF_FFFF, 12] == [fields[name] for name in ("version_needed", "header_offset", "extra_length")]
@@ -155,7 +155,7 @@ def test_entry_far_behind_says_so_in_both_headers() -> None:
 
 @pytest.mark.parametrize(("count", "zip64"), [(65_534, False), (65_535, True)])
 def test_zip64_where_the_count_needs_it(count: int, zip64: bool) -> None:
-    """The zip64 end records are there from 65,535 entries on."""
+    """There are zip64 end records for 65,535 entries and more."""
     tail = records.directory([Entry("w", 0, 0)] * count)
     assert zip64 == (b"PK\6\6" in tail) == (b"PK\6\7" in tail)
 

@@ -1,4 +1,4 @@
-"""Archives in the RTen runtime, through the Rust reader: what they compute, and what memory of its own that takes."""
+"""Archives in the RTen runtime, with the Rust reader: the results, and how much memory of its own the process needs."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from onnx import TensorProto, helper, numpy_helper
 import formats
 
 RELEASE = "0.27"
-"""The release of RTen that the reader is for."""
+"""The release of RTen for which the reader is made."""
 ALL_TYPES = ("float32", "float64", "float16", "int64", "int32", "int8", "uint8", "bool")
 MIB = 1 << 20
 
 
 @pytest.fixture(scope="module")
 def runtime(runtimes: dict[str, Any]) -> Any:
-    """The runner of the release that the reader is for."""
+    """The runner of the release for which the reader is made."""
     if RELEASE not in runtimes:
         pytest.skip(f"the reader is for RTen {RELEASE}")
     return runtimes[RELEASE]
 
 
 def outputs(runtime: Any, path: Path, inputs: dict[str, Any], **options: bool) -> list[bytes]:
-    """The bytes of what a model gives."""
+    """Return the bytes of a model's outputs."""
     return [np.asarray(output).tobytes() for output in runtime.run(path, inputs, **options)]
 
 
 def zipped(model: onnx.ModelProto, path: Path, least_nbytes: int = 0, **keys: str) -> int:
-    """Write an archive with the `zipfile` of Python, the entries wherever they fall; return how many there are.
+    """Write an archive with Python's `zipfile`, with entries at any offset; return the number of entries.
 
-    `keys` are those that `external_data` has besides the location.
+    `keys` are the keys of `external_data` besides the location.
     """
     model = onnx.ModelProto.FromString(model.SerializeToString())
     with zipfile.ZipFile(path, "w") as archive:
@@ -103,7 +103,7 @@ def of_all_types() -> tuple[onnx.ModelProto, dict[str, Any]]:
 
 @pytest.mark.parametrize("options", [{}, {"size_threshold": 1}, {"alignment": 1}, {"dedup": True}], ids=str)
 def test_shared_models(shared_model: Path, options: dict[str, Any], runtime: Any, tmp_path: Path) -> None:
-    """An archive computes in RTen, bit for bit, what the model computes."""
+    """RTen computes the same from an archive as from the model, bit for bit."""
     arrays = np.load(shared_model.with_suffix(".npz"))
     inputs = {key.removeprefix("in_"): arrays[key] for key in arrays.files if key.startswith("in_")}
     path = tmp_path / "m.onnxz"
@@ -118,7 +118,7 @@ def test_shared_models(shared_model: Path, options: dict[str, Any], runtime: Any
 )
 @pytest.mark.parametrize("optimize", [True, False])
 def test_tensors_anywhere_of_any_type(keys: dict[str, str], optimize: bool, runtime: Any, tmp_path: Path) -> None:
-    """Tensors of each type, in subgraphs and nodes, at any offset, whichever keys they have, are those of the model."""
+    """Tensors of each type, in subgraphs and nodes, at any offset and with any keys, are those of the model."""
     model, inputs = of_all_types()
     path = tmp_path / "m.onnx"
     onnx.save(model, path)
@@ -132,7 +132,7 @@ def test_tensors_anywhere_of_any_type(keys: dict[str, str], optimize: bool, runt
 
 
 def test_refusals_are_told(runtime: Any, tmp_path: Path) -> None:
-    """RTen's user gets the requirement that a file breaks, or what RTen says of the graph."""
+    """RTen's error names the requirement that a file breaks, or the problem in the graph."""
     path = tmp_path / "m.onnxz"
     path.write_bytes(b"PK" + bytes(98))
     with pytest.raises(Exception, match=r"load: .*\(Z-2\.1\)"):
@@ -146,7 +146,7 @@ def test_refusals_are_told(runtime: Any, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells how much memory of a process is a file's")
 def test_weights_are_the_mapped_file(runtime: Any, tmp_path: Path) -> None:
-    """64 MiB of weights load without memory of their own; where some are not aligned, it is the size of these."""
+    """64 MiB of aligned weights load without memory of their own; unaligned ones need as much memory as their size."""
     rng = np.random.default_rng(0)
     weights = [numpy_helper.from_array(rng.standard_normal((1024, 1024), "float32"), f"w{i}") for i in range(16)]
     nodes = [helper.make_node("MatMul", [f"x{i}", f"w{i}"], [f"x{i + 1}"]) for i in range(16)]
@@ -164,7 +164,7 @@ def test_weights_are_the_mapped_file(runtime: Any, tmp_path: Path) -> None:
         np.save(f"{folder}/x.npy", np.ones((1, 1024), "float32"))
 
         def loaded(name: str) -> int:
-            runtime.close()  # so that the allocator has nothing left over from another model
+            runtime.close()  # so that the allocator has no free memory left from another model
             request = {"model": str(tmp_path / name), "out_dir": folder, "inputs": {"x0": f"{folder}/x.npy"}}
             return int(runtime.ask(request)["load"]["anonymous_nbytes"])
 

@@ -1,6 +1,6 @@
-"""A plugin of pytest: what is imported from `onnx` has our message classes where it has generated ones.
+"""A plugin of pytest: modules of `onnx` get our message classes instead of the generated ones.
 
-Whoever asks for a message of the protobuf runtime is content with ours too.
+A check for a message of the protobuf runtime accepts ours, too.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class AnyMessage(ABC):  # noqa: B024 - other classes register
 
 
 def swap() -> None:
-    """Put our classes where `onnx` looks for its own, before it does so."""
+    """Put our classes in the place where `onnx` looks for its own, before it does so."""
     folder = Path(str(find_spec("onnx").origin)).parent
     real: Any = spec_from_file_location("real_onnx_ml_pb2", folder / "onnx_ml_pb2.py")
-    real.loader.exec_module(module_from_spec(real))  # another generated module refers to what this one defines
+    real.loader.exec_module(module_from_spec(real))  # another generated module uses the definitions of this one
     for name in ("onnx.onnx_ml_pb2", "onnx.onnx_data_pb2"):
         sys.modules[name] = ModuleType(name)
         vars(sys.modules[name]).update({key: value for key, value in vars(proto).items() if not key.startswith("__")})

@@ -1,4 +1,4 @@
-"""A plugin of pytest: `onnx` has our message classes, and also our functions that read and write files."""
+"""A plugin of pytest: `onnx` gets our message classes, and also our functions that read and write files."""
 
 from __future__ import annotations
 

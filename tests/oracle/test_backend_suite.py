@@ -1,4 +1,4 @@
-"""The operator tests and model files that come with `onnx`, through our formats and back: nothing may change."""
+"""The operator tests and model files of the `onnx` package, through our formats and back: nothing may change."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ONNX, ONNXZ = registry.by_name("onnx"), registry.by_name("onnxz")
 
 @pytest.fixture(scope="module")
 def models() -> dict[str, bytes]:
-    """Every model of the suite by its id; no fewer than the suite of onnx 1.23 has."""
+    """Every model of the suite by its id; at least as many as in onnx 1.23."""
     models = {case.id: case.model for case in backend_cases()}
     models |= {name: path.read_bytes() for name, path in backend_files()}
     assert len(models) > 2000
@@ -26,7 +26,7 @@ def models() -> dict[str, bytes]:
 
 
 def convert(data: bytes, source: registry.Codec, target: registry.Codec) -> bytes:
-    """The model in another format, all in memory."""
+    """Return the model in another format, all in memory."""
     model: Model = source.read(Literal(data), None)
     return to_bytes(target.plan(model, Path(f"model{target.extensions[0]}"), target.options()))
 
@@ -38,14 +38,14 @@ def test_onnx_to_onnx_is_byte_identical(models: dict[str, bytes]) -> None:
 
 
 def test_onnx_to_onnxz_and_back_is_message_equal(models: dict[str, bytes]) -> None:
-    """Every model of the suite is the same message after a trip through an archive."""
+    """Every model of the suite is the same message after conversion to an archive and back."""
     for name, data in models.items():
         back = convert(convert(data, ONNX, ONNXZ), ONNXZ, ONNX)
         assert data == back or onnx.ModelProto.FromString(data) == onnx.ModelProto.FromString(back), name
 
 
 def test_every_tensor_in_an_archive_survives(models: dict[str, bytes]) -> None:
-    """The same with every tensor, however small, as its own entry."""
+    """It is also the same if every tensor, however small, has its own entry."""
     for name, data in models.items():
         model = ONNX.read(Literal(data), None)
         archive = to_bytes(ONNXZ.plan(model, Path("m.onnxz"), ONNXZ.options(size_threshold=1)))

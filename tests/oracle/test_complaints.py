@@ -1,7 +1,8 @@
-"""What people complain about in `onnx`, onnx-ir and rten-convert: that it is so there, and that it is not so here.
+"""Complaints about `onnx`, onnx-ir and rten-convert: these programs have the fault, and we do not.
 
-Each test first shows the fault in the version of the peer that is named in `COMPLAINED_OF`; of any other version it
-asserts nothing, since the fault may be gone. What cannot be shown in a small file (time, memory) is in benchmarks/.
+Each test first shows the fault in the version of the program that is named in `COMPLAINED_OF`; with any other version
+it asserts nothing about the program, because the fault may be gone. Faults that a small file cannot show (time, memory)
+are in benchmarks/.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ LARGE = np.arange(4096, dtype=np.float32)
 
 
 def proto(*tensors: onnx.TensorProto, nodes: tuple[onnx.NodeProto, ...] = ()) -> onnx.ModelProto:
-    """A model with these tensors, or one of 16 KiB."""
+    """Return a model with these tensors, or with one of 16 KiB."""
     given = tensors or (numpy_helper.from_array(LARGE, "w"),)
     return helper.make_model(helper.make_graph(nodes, "g", [], [], given), ir_version=10)
 
 
 @pytest.fixture
 def inline(tmp_path: Path) -> Path:
-    """A file with a weight of 16 KiB inside, in its own folder."""
+    """A file that contains a weight of 16 KiB, in its own folder."""
     path = tmp_path / "inline" / "m.onnx"
     path.parent.mkdir()
     path.write_bytes(proto().SerializeToString())
@@ -52,7 +53,7 @@ def inline(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def outside(inline: Path, tmp_path: Path) -> Path:
-    """The same with the weight in `m.onnx.data` next to it, in its own folder."""
+    """The same model with the weight in `m.onnx.data` next to it, in its own folder."""
     path = tmp_path / "outside" / "m.onnx"
     path.parent.mkdir()
     formats.convert(inline, path, external_data=True)
@@ -60,17 +61,17 @@ def outside(inline: Path, tmp_path: Path) -> Path:
 
 
 def weight(path: Path) -> Any:
-    """The first weight of a model file, as `formats` reads it."""
+    """Return the first weight of a model file, as `formats` reads it."""
     return formats.load(path).graph.initializer[0].numpy()  # type: ignore[union-attr]
 
 
 def names(folder: Path) -> list[str]:
-    """The files in a folder."""
+    """Return the names of the files in a folder."""
     return sorted(path.name for path in folder.iterdir())
 
 
 def attempt(call: Any) -> Any:
-    """What a call returns, or its exception."""
+    """Return the result of a call, or its exception."""
     try:
         return call()
     except Exception as error:
@@ -82,7 +83,7 @@ def attempt(call: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def huge(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A legal file over 2 GiB that is nearly all hole: one weight of zeros inside."""
+    """A legal file over 2 GiB that is almost completely a hole: it contains one weight of zeros."""
     nbytes = (1 << 31) + (1 << 20)
     head = b"\x08" + encode_varint(nbytes) + b"\x10\x03" + b"\x42\x01w" + b"\x4a" + encode_varint(nbytes)
     for tag in (b"\x2a", b"\x3a"):  # the initializer of a graph, the graph of a model
@@ -95,7 +96,7 @@ def huge(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_files_over_2_gib(huge: Path) -> None:
-    """A file over 2 GiB is legal, but the protobuf runtime calls it corrupt; here it loads without being read."""
+    """A file over 2 GiB is legal, but the protobuf runtime calls it corrupt; `formats` loads it without reading it."""
     if ONNX:
         assert "corrupt" in str(attempt(lambda: onnx.load(huge)))
     (tensor,) = formats.load(huge).graph.initializer  # type: ignore[union-attr]
@@ -104,7 +105,7 @@ def test_files_over_2_gib(huge: Path) -> None:
 
 
 def test_a_size_threshold_counts_bytes_of_weights(tmp_path: Path) -> None:
-    """The threshold is compared with the size of a Python object, 33 bytes more than the weight (onnx#4394)."""
+    """`onnx` compares the threshold with the size of a Python object, 33 bytes more than the weight (onnx#4394)."""
     model = proto(numpy_helper.from_array(np.zeros(1000, np.int8), "below"))
     if ONNX:
         onnx.save(model, tmp_path / "t.onnx", save_as_external_data=True, location="t.data", size_threshold=1024)
@@ -118,7 +119,7 @@ def test_a_size_threshold_counts_bytes_of_weights(tmp_path: Path) -> None:
 
 
 def test_tensors_in_every_place_move_out(tmp_path: Path) -> None:
-    """Tensors in attributes stay inside unless asked for, and those of sparse tensors always (onnx#4394)."""
+    """`onnx` keeps tensors in attributes inside unless asked, and those of sparse tensors always (onnx#4394)."""
     large = numpy_helper.from_array(LARGE, "t")
     sparse = helper.make_sparse_tensor(large, numpy_helper.from_array(np.arange(4096), "i"), [4096])
     inner = helper.make_graph([], "inner", [], [], [large])
@@ -135,7 +136,7 @@ def test_tensors_in_every_place_move_out(tmp_path: Path) -> None:
 
 
 def test_data_files_of_a_limited_size(tmp_path: Path) -> None:
-    """`onnx` cannot split external data by size; browsers and file systems have limits."""
+    """`onnx` cannot split external data by size, but browsers and file systems have limits."""
     if ONNX:
         assert {"size_threshold"} == {name for name in inspect.signature(onnx.save).parameters if "size" in name}
     data = [numpy_helper.from_array(LARGE, f"w{i}") for i in range(3)]
@@ -148,7 +149,7 @@ def test_data_files_of_a_limited_size(tmp_path: Path) -> None:
 
 
 def test_saving_again_does_not_append(inline: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Saved twice from another directory, the data file has twice the size (onnx#6655)."""
+    """If `onnx` saves twice from another directory, the data file has twice the size (onnx#6655)."""
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     if ONNX:
@@ -161,7 +162,7 @@ def test_saving_again_does_not_append(inline: Path, tmp_path: Path, monkeypatch:
 
 
 def test_saving_does_not_change_the_model(inline: Path, tmp_path: Path) -> None:
-    """To save with external data takes the weights out of the caller's model."""
+    """If `onnx` saves with external data, it removes the weights from the caller's model."""
     theirs, ours = proto(), formats.load(inline)
     if ONNX:
         onnx.save(theirs, tmp_path / "t.onnx", save_as_external_data=True)
@@ -172,7 +173,7 @@ def test_saving_does_not_change_the_model(inline: Path, tmp_path: Path) -> None:
 
 
 def test_references_that_were_not_loaded_are_saved(outside: Path, tmp_path: Path) -> None:
-    """A model loaded without its data and saved elsewhere leaves its weights behind (onnx#3596)."""
+    """If `onnx` saves a model that was loaded without its data elsewhere, the weights are missing (onnx#3596)."""
     if ONNX:
         (tmp_path / "t").mkdir()
         onnx.save(onnx.load(outside, load_external_data=False), tmp_path / "t" / "m.onnx")
@@ -185,7 +186,7 @@ def test_references_that_were_not_loaded_are_saved(outside: Path, tmp_path: Path
 
 
 def test_weights_that_were_given_to_references_are_saved(outside: Path) -> None:
-    """A reference that was given new bytes in memory cannot be saved over its file (like onnx#8471)."""
+    """A reference with new bytes in memory cannot be saved over its file by `onnx` (similar to onnx#8471)."""
     for holds, module in ((ONNX, onnx), (True, onnxpb)):
         model: Any = module.load(outside, load_external_data=False)
         model.graph.initializer[0].raw_data = (2 * LARGE).tobytes()
@@ -196,7 +197,7 @@ def test_weights_that_were_given_to_references_are_saved(outside: Path) -> None:
 
 
 def test_data_files_have_the_name_of_the_model(inline: Path, tmp_path: Path) -> None:
-    """Where no name is given the data file has a random one, and so a model is never the same file twice."""
+    """Without a name, the data file of `onnx` has a random one, so that a model is never the same file twice."""
     if ONNX:
         for folder in ("a", "b"):
             (tmp_path / folder).mkdir()
@@ -210,12 +211,12 @@ def test_data_files_have_the_name_of_the_model(inline: Path, tmp_path: Path) -> 
 
 
 def test_files_that_belong_to_a_model_are_listed(outside: Path) -> None:
-    """Nothing in `onnx` tells the files to be copied with a model; `formats inspect` does."""
+    """No function of `onnx` lists the files that must be copied with a model; `formats inspect` does."""
     assert [outside, outside.with_name("m.onnx.data")] == [file.path for file in formats.inspect(outside).files]
 
 
 def test_weights_are_aligned(tmp_path: Path) -> None:
-    """Weights lie at any offset, which no runtime can map (onnx#6226)."""
+    """`onnx` puts weights at any offset, which no runtime can map (onnx#6226)."""
     model = proto(*(numpy_helper.from_array(np.ones(1001 + i, np.int8), f"w{i}") for i in range(3)))
     if ONNX:
         onnx.save(proto(*model.graph.initializer), tmp_path / "t.onnx", save_as_external_data=True, size_threshold=0)
@@ -231,7 +232,7 @@ def test_weights_are_aligned(tmp_path: Path) -> None:
 
 
 def test_permissions_follow_the_umask(inline: Path, tmp_path: Path) -> None:
-    """Only their owner can read the data files."""
+    """Only their owner can read the data files of `onnx`."""
 
     def mode(path: Path) -> int:
         return stat.S_IMODE(path.stat().st_mode)
@@ -262,7 +263,7 @@ WRITERS = {
 
 @pytest.mark.parametrize("writer", WRITERS)
 def test_a_full_disk_leaves_the_old_file(root: Path, tmp_path: Path, writer: str) -> None:
-    """Where a file cannot be written to its end, the old one is gone and half of the new one has taken its place."""
+    """If a file cannot be written completely, other programs leave half of the new file in place of the old one."""
     holds, code = WRITERS[writer]
     target = tmp_path / "m.onnx"
     target.write_bytes(b"old")
@@ -280,7 +281,7 @@ def test_a_full_disk_leaves_the_old_file(root: Path, tmp_path: Path, writer: str
 
 
 def test_split_data_are_replaced(tmp_path: Path) -> None:
-    """Shards cannot be saved again over themselves."""
+    """onnx-ir cannot save split data over the files they were read from."""
     tensors = [numpy_helper.from_array(LARGE, f"w{i}") for i in range(3)]
     if ONNX_IR:
         model = onnx_ir.from_proto(proto(*tensors))
@@ -297,7 +298,7 @@ def test_split_data_are_replaced(tmp_path: Path) -> None:
 
 
 def test_weights_are_lazy(inline: Path, outside: Path) -> None:
-    """Weights inside a file are read whether they are wanted or not (onnx#251)."""
+    """onnx-ir reads weights inside a file whether they are used or not (onnx#251)."""
     if ONNX_IR:
         tensor = onnx_ir.load(inline).graph.initializers["w"].const_value
         assert not isinstance(tensor, onnx_ir.ExternalTensor)
@@ -306,7 +307,7 @@ def test_weights_are_lazy(inline: Path, outside: Path) -> None:
 
 
 def test_checksums_are_compared(outside: Path) -> None:
-    """The SHA-1 of a data file, which a reference may tell, is never looked at."""
+    """`onnx` never checks the SHA-1 of a data file in a reference."""
     model = onnx.load(outside, load_external_data=False)
     model.graph.initializer[0].external_data.add(key="checksum", value=hashlib.sha1(b"other").hexdigest())
     outside.write_bytes(model.SerializeToString())
@@ -323,7 +324,7 @@ def test_checksums_are_compared(outside: Path) -> None:
 
 
 def test_lengths_that_disagree_with_the_shape(tmp_path: Path) -> None:
-    """A reference to more bytes than the shape has is accepted, and the weight cannot be used then."""
+    """A reference to more bytes than the shape needs is accepted by `onnx`, but the weight cannot be used."""
     (tmp_path / "w.data").write_bytes(bytes(800))
     path = model_with_references(tmp_path / "m.onnx", {"location": "w.data", "length": "800"})
     if ONNX:
@@ -333,7 +334,7 @@ def test_lengths_that_disagree_with_the_shape(tmp_path: Path) -> None:
 
 
 def test_ranges_that_overlap(tmp_path: Path) -> None:
-    """Two weights may have parts of each other's bytes."""
+    """In `onnx`, the bytes of two weights may overlap."""
     (tmp_path / "w.data").write_bytes(bytes(800))
     places = [{"location": "w.data", "offset": offset, "length": "400"} for offset in ("0", "200")]
     path = model_with_references(tmp_path / "m.onnx", *places)
@@ -345,7 +346,7 @@ def test_ranges_that_overlap(tmp_path: Path) -> None:
 
 
 def test_links_of_the_hugging_face_cache(outside: Path, tmp_path: Path) -> None:
-    """A model in the cache of Hugging Face, where files are links to blobs, cannot be loaded."""
+    """`onnx` cannot load a model in the cache of Hugging Face, where files are links to blobs."""
     blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshots" / "1"
     snapshot.mkdir(parents=True)
     blobs.mkdir()
@@ -361,7 +362,7 @@ def test_links_of_the_hugging_face_cache(outside: Path, tmp_path: Path) -> None:
 
 
 def test_hard_links(outside: Path) -> None:
-    """A data file that some tool has linked into a store is taken for an attack."""
+    """`onnx` refuses a data file that a tool has hard-linked into a store as an attack."""
     os.link(outside.with_name("m.onnx.data"), outside.with_name("other"))
     if ONNX:
         assert "hard link" in str(attempt(lambda: onnx.load(outside)))
@@ -371,7 +372,7 @@ def test_hard_links(outside: Path) -> None:
 
 
 def test_locations_without_a_directory(tmp_path: Path) -> None:
-    """A model from memory has no directory, and then any file of the system can be its data."""
+    """In onnx-ir, the data of a model from memory, which has no directory, can be any file of the system."""
     secret = tmp_path / "secret"
     secret.write_bytes(bytes(400))
     data = model_with_references(tmp_path / "m.onnx", {"location": str(secret)}).read_bytes()
@@ -384,7 +385,7 @@ def test_locations_without_a_directory(tmp_path: Path) -> None:
 
 
 def test_unknown_fields_are_kept(tmp_path: Path) -> None:
-    """What a newer version of ONNX has added is lost."""
+    """onnx-ir loses fields that a newer version of ONNX has added."""
     unknown = b"\xfa\x3f\x03new"  # field 1023
     data = proto().SerializeToString() + unknown
     if ONNX_IR:
@@ -397,7 +398,7 @@ def test_unknown_fields_are_kept(tmp_path: Path) -> None:
 
 
 def test_sparse_initializers_are_kept(tmp_path: Path) -> None:
-    """Sparse initializers are lost without a word."""
+    """Other programs lose sparse initializers without a message."""
     indices = numpy_helper.from_array(np.arange(4096), "i")
     model = proto()
     model.graph.sparse_initializer.add(values=numpy_helper.from_array(LARGE, "s"), indices=indices, dims=[4096])
@@ -408,7 +409,7 @@ def test_sparse_initializers_are_kept(tmp_path: Path) -> None:
 
 
 def test_text_is_lossless(root: Path, tmp_path: Path) -> None:
-    """The text of ONNX's own syntax does not give the model back; protobuf's text and JSON do."""
+    """ONNX's own text syntax loses parts of the model; protobuf's text and JSON do not."""
     digits = root / "examples" / "digits.onnx"
     if ONNX:
         text = onnx.printer.to_text(onnx.load(digits))
@@ -419,7 +420,7 @@ def test_text_is_lossless(root: Path, tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_one_line(tmp_path: Path, command: Any) -> None:
-    """A command that is given a file that is not there prints a traceback."""
+    """For a missing file, the command of rten-convert prints a traceback."""
     if RTEN_CONVERT:
         code = "import rten_convert.converter as c; c.main()"
         done = subprocess.run(
@@ -432,7 +433,7 @@ def test_a_missing_file_is_one_line(tmp_path: Path, command: Any) -> None:
 
 
 def test_nothing_is_written_beside_the_source(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shape inference wants to write next to the source, which fails in a directory that is only for reading."""
+    """rten-convert writes next to the source for shape inference, which fails in a read-only directory."""
     source = Path(shutil.copy(root / "examples" / "digits.onnx", tmp_path))
     if RTEN_CONVERT:
         from rten_convert import converter
@@ -454,7 +455,7 @@ def test_nothing_is_written_beside_the_source(root: Path, tmp_path: Path, monkey
 
 
 def test_rten_files_can_be_read(root: Path, tmp_path: Path) -> None:
-    """Nothing converts a `.rten` file back, or from one version of that format to the other."""
+    """No other program converts a `.rten` file back, or to the other version of that format."""
     formats.convert(root / "examples" / "digits.onnx", tmp_path / "m.rten")
     formats.convert(tmp_path / "m.rten", tmp_path / "m.onnx")
     onnx.checker.check_model(tmp_path / "m.onnx")

@@ -1,4 +1,4 @@
-"""Every way in which we lay out external data is read by onnx, onnxruntime and RTen's own loader of `.onnx` files."""
+"""onnx, onnxruntime and RTen's own loader of `.onnx` files read every layout of external data that we write."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LAYERS = [f"{layer}.{part}" for layer in ("classifier", "conv1", "conv2") for pa
 def test_all_runtimes_read_what_is_written(
     digits: Path, tmp_path: Path, runtimes: dict[str, Runner], options: dict[str, Any], names: list[str]
 ) -> None:
-    """The names are such as RTen accepts, and the outputs are those of the model with everything inside."""
+    """RTen accepts the names, and the outputs are those of the model with all weights inside."""
     path = tmp_path / "out" / "m.onnx"
     path.parent.mkdir()
     formats.convert(digits, path, **{"external_data": True, "size_threshold": 1, **options})

@@ -1,9 +1,9 @@
-"""The functions of `onnx` itself, unchanged, on our message classes in place of its own: what they make is the same.
+"""The functions of `onnx` itself, unchanged, on our message classes instead of its own: the results are the same.
 
-A swap puts our classes into the modules of `onnx` for as long as a test lasts. Each case is a function of `onnx` that
-is called once without and once with the swap.
+A swap puts our classes into the modules of `onnx` while a test runs. Each case is a function of `onnx` that is called
+once without and once with the swap.
 
-The functions that run in native code take the bytes of a message and give bytes back. None of them refuses ours.
+Functions in native code receive the bytes of a message and return bytes. All of them accept ours.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ NAMES = [name for name, cls in proto.CLASSES.items() if not cls.DESCRIPTOR.conta
 
 @contextmanager
 def swapped() -> Iterator[None]:
-    """Our classes are where `onnx` has its own."""
+    """Put our classes in the place of those of `onnx`."""
     with pytest.MonkeyPatch.context() as patch:
         for module in MODULES:
             for name in NAMES:
@@ -64,7 +64,7 @@ def swapped() -> Iterator[None]:
 
 
 def plain(value: Any) -> Any:
-    """A value with messages as their bytes and arrays as theirs."""
+    """Return a value with messages as their bytes and arrays as theirs."""
     if hasattr(value, "SerializeToString"):
         return value.SerializeToString()
     if isinstance(value, np.ndarray):
@@ -77,7 +77,7 @@ def plain(value: Any) -> Any:
 
 
 def outcome(call: Callable[[], Any]) -> Any:
-    """What a call makes, or the class of its exception."""
+    """Return the result of a call, or the class of its exception."""
     try:
         return plain(call())
     except (TypeError, ValueError, AttributeError, AssertionError, LookupError) as error:
@@ -85,7 +85,7 @@ def outcome(call: Callable[[], Any]) -> Any:
 
 
 def check(call: Callable[[], Any]) -> None:
-    """A call makes the same from either classes, which it really was handed."""
+    """Assert that a call gives the same with both classes, and really used ours."""
     expected = outcome(call)
     with swapped():
         assert helper.TensorProto is proto.TensorProto
@@ -93,12 +93,12 @@ def check(call: Callable[[], Any]) -> None:
 
 
 def value_info(name: str) -> Any:
-    """A float vector."""
+    """Return a float vector."""
     return helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 3, None])
 
 
 def graph(name: str = "g", prefix: str = "") -> Any:
-    """A graph of two nodes with a constant."""
+    """Return a graph of two nodes with a constant."""
     x, y, z, w = (prefix + letter for letter in "xyzw")
     nodes = [
         helper.make_node("Add", [x, w], [y], name=f"{name}/add", doc_string="adds"),
@@ -111,13 +111,13 @@ def graph(name: str = "g", prefix: str = "") -> Any:
 
 
 def model(prefix: str = "") -> Any:
-    """A model of that graph."""
+    """Return a model of that graph."""
     imports = [helper.make_opsetid("", 17), helper.make_operatorsetid("test", 1)]
     return helper.make_model(graph(prefix=prefix), opset_imports=imports, ir_version=8, producer_name="tests")
 
 
 def sparse() -> Any:
-    """A sparse tensor."""
+    """Return a sparse tensor."""
     values = helper.make_tensor("v", TensorProto.FLOAT, [2], [1, 2])
     return helper.make_sparse_tensor(values, helper.make_tensor("i", TensorProto.INT64, [2], [3, 5]), [10])
 
@@ -152,7 +152,7 @@ ATTRIBUTES: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("kind", ATTRIBUTES)
 def test_attributes(kind: str) -> None:
-    """`make_attribute` finds the type of any value, and `get_attribute_value` gives it back."""
+    """`make_attribute` finds the type of any value, and `get_attribute_value` returns the value."""
     check(lambda: helper.make_attribute("a", ATTRIBUTES[kind](), doc_string="documented"))
     check(lambda: helper.get_attribute_value(helper.make_attribute("a", ATTRIBUTES[kind]())))
     check(lambda: helper.get_node_attr_value(helper.make_node("Op", [], [], a=ATTRIBUTES[kind]()), "a"))
@@ -161,7 +161,7 @@ def test_attributes(kind: str) -> None:
 
 @pytest.mark.parametrize("type_name", sorted(onnx.AttributeProto.AttributeType.keys()))
 def test_attributes_of_a_given_type(type_name: str) -> None:
-    """Empty lists, and references to attributes of a function, have the type that is given."""
+    """Empty lists, and references to attributes of a function, have the given type."""
     number = onnx.AttributeProto.AttributeType.Value(type_name)
     check(lambda: helper.make_attribute("a", [], attr_type=number))
     check(lambda: helper.make_attribute_ref("a", number, "documented"))
@@ -173,7 +173,7 @@ BITS = np.arange(6, dtype=np.uint8)
 
 
 def values(data_type: int) -> Any:
-    """Elements for a tensor of shape 2 x 3."""
+    """Return elements for a tensor of shape 2 x 3."""
     dtype = helper.tensor_dtype_to_np_dtype(data_type)
     if data_type == TensorProto.STRING:
         return np.array(["a", "b", "ü", "", "e", "f"], dtype=object).reshape(2, 3)
@@ -184,7 +184,7 @@ def values(data_type: int) -> Any:
 
 @pytest.mark.parametrize("data_type", sorted(TensorProto.DataType.values())[1:])
 def test_tensors(data_type: int) -> None:
-    """Tensors of every type, typed and raw, are the same, and so are the arrays that are made of them."""
+    """Tensors of every type, typed and raw, are the same, and so are the arrays made from them."""
     check(lambda: helper.make_tensor("t", data_type, [2, 3], values(data_type).ravel().tolist()))
     check(lambda: helper.make_tensor("t", data_type, [2, 3], values(data_type)))
     check(
@@ -207,7 +207,7 @@ def test_tensors(data_type: int) -> None:
 
 
 def test_arrays_of_every_kind() -> None:
-    """Scalars, empty, big-endian, strided and string arrays become the same tensors."""
+    """Scalars and empty, big-endian, strided and string arrays become the same tensors."""
     for array in (
         np.array(3.0),
         np.zeros((0, 2), np.int8),
@@ -239,7 +239,7 @@ PYTHON_VALUES: dict[str, Any] = {
 
 @pytest.mark.parametrize("kind", PYTHON_VALUES)
 def test_sequences_maps_and_optionals(kind: str) -> None:
-    """Lists, dictionaries and optional values become the same messages, and these the same values again."""
+    """Lists, dictionaries and optional values become the same messages, and are the same when converted back."""
     for make, back in (
         (numpy_helper.from_list, numpy_helper.to_list),
         (numpy_helper.from_dict, numpy_helper.to_dict),
@@ -250,7 +250,7 @@ def test_sequences_maps_and_optionals(kind: str) -> None:
 
 
 def test_sequences_maps_and_optionals_of_messages() -> None:
-    """They are put together from messages, with every type of element."""
+    """Sequences, maps and optionals are made from messages, with every type of element."""
 
     def parts() -> tuple[Any, ...]:
         tensor = numpy_helper.from_array(np.ones(2), "t")
@@ -320,7 +320,7 @@ def test_nodes_graphs_and_models() -> None:
 
 
 def function() -> Any:
-    """A function with both kinds of attributes."""
+    """Return a function with both kinds of attributes."""
     reference = helper.make_node("Op", ["x"], ["y"])
     reference.attribute.append(helper.make_attribute_ref("a", onnx.AttributeProto.FLOAT))
     return helper.make_function(
@@ -339,7 +339,7 @@ def function() -> Any:
 
 
 def test_functions_that_change_a_model() -> None:
-    """Metadata are set and texts are stripped in place."""
+    """Metadata are set, and documentation strings are removed, in place."""
 
     def changed() -> Any:
         changed = model()
@@ -358,7 +358,7 @@ def test_functions_that_change_a_model() -> None:
 
 
 def test_compose() -> None:
-    """Models are merged, prefixed and given another dimension as they are otherwise."""
+    """Models are merged, prefixed and given another dimension with the same results."""
     check(lambda: compose.add_prefix(model(), "p/"))
     check(lambda: compose.add_prefix_graph(graph(), "p/", rename_edges=False))
     check(lambda: compose.merge_models(model("a_"), model("b_"), [("a_z", "b_x")], prefix1="one/", name="merged"))
@@ -368,7 +368,7 @@ def test_compose() -> None:
 
 
 def test_tools_in_native_code() -> None:
-    """Checker, shape inference, parser, printer, inliner, converter and extractor take and give our messages."""
+    """Checker, shape inference, parser, printer, inliner, converter and extractor accept and return our messages."""
     check(lambda: checker.check_model(model()))
     check(lambda: checker.check_tensor(numpy_helper.from_array(np.ones(3), "t")))
     check(lambda: onnx.shape_inference.infer_shapes(model()))
@@ -384,7 +384,7 @@ def test_tools_in_native_code() -> None:
 
 
 def test_files(tmp_path: Path) -> None:
-    """`onnx.save` and `onnx.load` write and read our messages in every format, external data included."""
+    """`onnx.save` and `onnx.load` write and read our messages in every format, including external data."""
     expected = model().SerializeToString()
     with swapped():
         for name in ("m.onnx", "m.textproto", "m.json"):
@@ -402,7 +402,7 @@ def test_files(tmp_path: Path) -> None:
 
 
 def test_attributes_and_tensors_of_real_models() -> None:
-    """In every model of the test suite of `onnx`, tensors and attributes have the values that theirs have."""
+    """In every model of the test suite of `onnx`, tensors and attributes have the same values in both classes."""
     for case in backend_cases():
         theirs, mine = onnx.ModelProto.FromString(case.model), proto.ModelProto.FromString(case.model)
         for their, own in zip(theirs.graph.initializer, mine.graph.initializer, strict=True):
@@ -413,7 +413,7 @@ def test_attributes_and_tensors_of_real_models() -> None:
 
 
 def test_serialisation_of_onnx_ir() -> None:
-    """onnx-ir makes the same of our messages as of those of `onnx`, and writes the same messages of either kind."""
+    """onnx-ir reads our messages like those of `onnx`, and writes the same messages to both kinds."""
     from onnx_ir.serde import deserialize_model, serialize_model
 
     different = []

@@ -1,9 +1,9 @@
-"""The tests of `onnx` itself pass with our message classes in place of the generated ones, and our `load` and `save`.
+"""The tests of `onnx` itself pass with our message classes, and with our `load` and `save`.
 
-The wheel of version 1.23.2 does not carry them: pip downloads the source distribution. Of its 2,357 tests (without
-those of the backend, which `test_backend_suite.py` has) a part that takes seconds runs here. One of all fails with our
-classes, and without them too: test_conv of reference_evaluator_test.py, for which onnxruntime requires a bias of
-another shape.
+The wheel of version 1.23.2 does not contain them: pip downloads the source distribution. Part of its 2,357 tests
+(without the backend tests, which `test_backend_suite.py` has), a part that takes seconds, runs here. A single test
+fails with our classes, and also without them: test_conv of reference_evaluator_test.py, for which onnxruntime requires
+a bias of another shape.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from pathlib import Path
 import onnx
 import pytest
 
-MODULES = (  # those about messages, and the fast ones of those that work on them
+MODULES = (  # those about messages, and the fast ones that use messages
     *("helper", "numpy_helper", "serialization", "external_data", "basic", "checker", "compose", "function"),
     *("inliner", "model_container", "parser", "printer", "tools", "training_tool", "utils", "version_converter"),
 )
 
 
-LEAST_PASSED = 830  # of those modules, in 1.23.2
+LEAST_PASSED = 830  # in these modules, in 1.23.2
 
-# Tests of `onnx` that fail with our functions: what they want is the policy for links of `onnx`, not ours.
+# Tests of `onnx` that fail with our functions: they require the policy of `onnx` for links, which is not ours.
 OTHER_POLICY = {
-    # A link in the place of a data file is replaced here, not refused; what it leads to stays unchanged either way.
+    # Here, a link in place of a data file is replaced, not refused; its target stays unchanged either way.
     "external_data_test.py::TestSaveExternalDataSymlinkProtection::test_save_rejects_symlink_target",
-    # A data file with two names is read here, unless `hard_links=False`: package installers make such files.
+    # Here, a data file with two names is read, unless `hard_links=False`: package installers make such files.
     "external_data_test.py::TestLoadExternalDataHardlinkProtection::test_load_rejects_hardlinked_external_data",
 }
 
 
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with the tests of the installed version: those of the package, or else of its sources."""
+    """The folder with the tests of the installed version, from the package or from its sources."""
     installed = Path(onnx.__file__).parent / "test"
     if (installed / "external_data_test.py").exists():
         return installed
@@ -61,7 +61,7 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ids=["classes", "functions"],
 )
 def test_the_suite_passes(suite: Path, plugin: str, failing: set[str]) -> None:
-    """With our classes every test about messages passes; with our functions all but two, whose policy is another."""
+    """With our classes, every test about messages passes; with our functions, all but two about another policy."""
     files = [f"{module}_test.py" for module in MODULES]
     command = [
         sys.executable,

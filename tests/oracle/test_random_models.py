@@ -1,6 +1,6 @@
-"""Any message that can be made of the classes of the IR is written such that `onnx` reads it, and read back as it was.
+"""Any message that the classes of the IR can express is written so that `onnx` reads it, and read back unchanged.
 
-`tests/onnxpb/test_codec.py` has the other direction: any message that `onnx` can make.
+`tests/onnxpb/test_codec.py` tests the other direction: any message that `onnx` can make.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ SETTINGS = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, 
 
 @st.composite
 def sources(draw: st.DrawFn, data: bytes) -> Source:
-    """A place with these bytes, in one piece or in two."""
+    """Return a strategy for sources with these bytes, in one piece or in two."""
     cut = draw(st.integers(0, len(data)))
     return Concat.of(Literal(data[:cut]), Literal(data[cut:])) if 0 < cut < len(data) else Literal(data)
 
 
 def packed(values: list[Any], kind: str) -> bytes:
-    """The payload of a packed field."""
+    """Return a strategy for payloads of a packed field."""
     if kind in ("float", "double"):
         return struct.pack(f"<{len(values)}{kind[0]}", *values)
     return b"".join(map(encode_varint, values))
@@ -47,7 +47,7 @@ def packed(values: list[Any], kind: str) -> bytes:
 
 @st.composite
 def messages(draw: st.DrawFn, name: str, depth: int) -> Any:
-    """An object of the IR with random fields."""
+    """Draw an object of the IR with random fields."""
     values: dict[str, Any] = {}
     oneofs: set[str] = set()
     for row in MESSAGES[name]:
@@ -64,7 +64,7 @@ def messages(draw: st.DrawFn, name: str, depth: int) -> Any:
 
 
 def value(row: MessageField, depth: int) -> st.SearchStrategy[Any]:
-    """One value of a field."""
+    """Draw one value of a field."""
     if row.kind == "message":
         return messages(row.type_name, depth - 1)
     if row.kind == "enum":
@@ -75,17 +75,17 @@ def value(row: MessageField, depth: int) -> st.SearchStrategy[Any]:
 @settings(SETTINGS, max_examples=300)
 @given(st.sampled_from(sorted(CLASSES)).flatmap(lambda name: messages(name, 3)))
 def test_any_message_is_written_and_read(message: Any) -> None:
-    """What is written is read back equal, and `onnx` reads and writes it to the same bytes."""
+    """A message that is written is read back equal, and `onnx` reads it and writes the same bytes."""
     data = b"".join(part if isinstance(part, bytes) else part.read() for part in encode(message))
     assert message == decode(Literal(data), type(message))
     assert data == message_type(message.message).FromString(data).SerializeToString()
 
 
 def typed(raw: bytes, row: dtypes.DataType, count: int) -> bytes:
-    """The packed payload of the typed field that has the elements of `raw`."""
+    """Return the packed payload of the typed field for the elements of `raw`."""
     if row.field in ("float_data", "double_data"):
         return raw
-    if row.bits == 6:  # an entry for each element; narrower ones stay in their bytes
+    if row.bits == 6:  # one entry for each element; narrower ones stay in their bytes
         number = int.from_bytes(raw, "little")
         return packed([number >> 6 * place & 0x3F for place in range(count)], "int32")
     sign = "i" if row.numpy_name.startswith("int") and row.bits >= 8 else "u"
@@ -94,7 +94,7 @@ def typed(raw: bytes, row: dtypes.DataType, count: int) -> bytes:
 
 @st.composite
 def tensors(draw: st.DrawFn) -> Tensor:
-    """A tensor of any type, with any elements, in any storage form that one file can have."""
+    """Draw a tensor of any type, with any elements, in any storage form that a single file allows."""
     row = draw(st.sampled_from(dtypes.DATA_TYPES))
     dims = draw(st.lists(st.integers(0, 4), max_size=3))
     count = dtypes.count(dims)
@@ -115,9 +115,9 @@ def tensors(draw: st.DrawFn) -> Tensor:
 
 
 def seen(array: Any) -> tuple[Any, ...]:
-    """An array, so that not-a-numbers compare as they are; strings are the same whether they are bytes or text.
+    """Return an array in a form that compares NaN by its bits, and strings whether they are bytes or text.
 
-    `onnx` makes arrays of fixed-width text first, which lose the zeros at the end of a string.
+    `onnx` first makes arrays of fixed-width text, which lose the zeros at the end of a string.
     """
     if array.dtype == object:
         texts = (text.encode() if isinstance(text, str) else text for text in array.ravel().tolist())
@@ -129,7 +129,7 @@ def seen(array: Any) -> tuple[Any, ...]:
 @example([Tensor(dims=[0], data_type=8)], 0)
 @given(st.lists(tensors(), min_size=3, max_size=8), st.integers(0, 16))
 def test_any_tensor_has_the_elements_that_onnx_sees(given: list[Tensor], size_threshold: int) -> None:
-    """In every file format and in external data too; an empty tensor without a form has no elements."""
+    """In every file format, and in external data, tensors have these elements; one without data has no elements."""
     model = Model(ir_version=10, graph=Graph(name="g", initializer=given))
     assert model == formats.loads(formats.dumps(model, "onnx"))
     expected = [seen(tensor.numpy()) for tensor in given]

@@ -1,4 +1,4 @@
-"""What the tests of addresses share: servers, and waits that are short."""
+"""Shared parts of the tests of addresses: servers, and short waits."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from remote_servers import S3Server, WebServer, s3_server, web_server
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before a request is made again, nobody waits for long."""
+    """Make the waits before repeated requests short."""
     monkeypatch.setattr("formats.tensordata.attempts.WAIT_SECONDS", 0.001)
 
 
 @pytest.fixture
 def web(tmp_path: Path) -> Iterator[WebServer]:
-    """A web server of the files in a folder."""
+    """A web server for the files in a folder."""
     folder = tmp_path / "www"
     folder.mkdir()
     with web_server(folder) as server:

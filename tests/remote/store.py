@@ -1,7 +1,7 @@
-"""Checks how models fare in any store: `python tests/remote/store.py ADDRESS [--storage-option KEY=VALUE]`.
+"""Checks whether a store works with models: `python tests/remote/store.py ADDRESS [--storage-option KEY=VALUE]`.
 
-It needs the package of the store, and a folder there that it may fill and empty. The result is a line for each check.
-The page docs/remote.md says which stores were checked.
+It needs the package of the store, and a folder in the store that it can fill and empty. It prints a line for each
+check. The page docs/remote.md lists the stores that were checked.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DIGITS = Path(__file__).parents[2] / "examples" / "digits.onnx"
 
 
 class Store:
-    """A folder in a store, and what is tried there."""
+    """A folder in a store, and the checks in it."""
 
     def __init__(self, folder: str, options: dict[str, Any]) -> None:
         self.folder = folder.rstrip("/")
@@ -32,16 +32,16 @@ class Store:
         self.fs, self.path = fsspec.url_to_fs(self.folder, **options)
 
     def names(self) -> list[str]:
-        """The names of all files."""
+        """Return the names of all files."""
         self.fs.invalidate_cache()
         return sorted(name.rpartition("/")[2] for name in self.fs.find(self.path))
 
     def convert(self, source: object, name: str, **options: Any) -> None:
-        """A model goes into the store."""
+        """Convert a model to the store."""
         formats.convert(source, f"{self.folder}/{name}", **options, **self.given)  # type: ignore[arg-type]
 
     def is_same(self, name: str) -> bool:
-        """Whether a model there is the example."""
+        """Return whether a model in the store is the example."""
         return formats.compare(f"{self.folder}/{name}", DIGITS, **self.given).equal
 
     # The checks
@@ -55,11 +55,11 @@ class Store:
         assert [f"a.{suffix}" for suffix in ("onnx", "onnxz", "rten", "textproto")] == self.names()
 
     def check_inspection(self) -> None:
-        """A model there is inspected."""
+        """A model in the store is inspected."""
         assert 6 == len(formats.inspect(f"{self.folder}/a.onnxz", **self.given).tensors)
 
     def check_existing(self) -> None:
-        """What is there is replaced only if that was asked for, and only as a whole."""
+        """An existing file is replaced only on request, and only completely."""
         before = self.fs.cat_file(f"{self.path}/a.onnx")
         try:
             self.convert(f"{self.folder}/a.onnxz", "a.onnx")
@@ -79,7 +79,7 @@ class Store:
             self.convert(DIGITS, "a.onnx")
         except FileExistsError:
             assert self.is_same("a.onnx")
-        else:  # the bytes are the same, so that this upload and the other one cannot be told apart
+        else:  # the bytes are the same, so this upload cannot be distinguished from the other one
             assert self.is_same("a.onnx")
         other = formats.load(DIGITS)
         other.producer_name = "somebody else"
@@ -102,7 +102,7 @@ class Store:
         assert ["b.onnx", "b.onnx.data"] == [name for name in self.names() if name.startswith((".", "b"))]
 
     def check_large_files(self) -> None:
-        """A file of 120 MB, which most stores take in parts, comes back as it was."""
+        """A file of 120 MB, which most stores receive in parts, is the same when read back."""
         from remote_servers import large_model
 
         with tempfile.TemporaryDirectory() as here:
@@ -112,7 +112,7 @@ class Store:
             assert formats.compare(f"{self.folder}/large.onnxz", Path(here, "large.onnx"), **self.given).equal
 
     def check_a_file_that_changes(self) -> None:
-        """A model that is replaced after it was read is an error."""
+        """Reading a model that was replaced after it was opened is an error."""
         self.convert(f"{self.folder}/large.onnxz", "c.onnx")
         model = formats.load(f"{self.folder}/c.onnx", **self.given)
         self.convert(DIGITS, "c.onnx", overwrite=True)
@@ -124,7 +124,7 @@ class Store:
             raise AssertionError("nobody saw it")
 
     def check_what_is_missing(self) -> None:
-        """A file that is not there is an error of that kind."""
+        """A missing file is an error of this kind."""
         for name in ("missing.onnx", "no/such/folder/m.onnx"):
             try:
                 formats.load(f"{self.folder}/{name}", **self.given)
@@ -133,7 +133,7 @@ class Store:
             raise AssertionError(name)
 
     def check_batches(self) -> None:
-        """A folder of the store is converted into another one, and a second run has nothing to do."""
+        """A folder of the store is converted to another one, and a second run has nothing to do."""
         from formats import job_list, registry
 
         target = registry.by_name("onnxz")
@@ -147,14 +147,14 @@ class Store:
                 assert {state} == {result.state for result in results}, [str(result.error) for result in results]
 
     def empty(self) -> None:
-        """Nothing is left."""
+        """Remove everything."""
         self.fs.invalidate_cache()
         if self.fs.exists(self.path):
             self.fs.rm(self.path, recursive=True)
 
 
 def main() -> int:
-    """The number of checks that fail, up to 1."""
+    """Run the checks; return 1 if one fails, otherwise 0."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("address")
     parser.add_argument("--storage-option", action="append", default=[], metavar="KEY=VALUE")
@@ -184,7 +184,7 @@ def main() -> int:
         try:
             check()
             print(f"ok    {check.__doc__}")
-        except Exception:  # of any library
+        except Exception:  # any exception of any library
             failures += 1
             print(f"FAIL  {check.__doc__}")
             traceback.print_exc()

@@ -18,7 +18,7 @@ COUNT = 5
 
 @pytest.fixture
 def bucket(s3: S3Server, tmp_path: Path) -> str:
-    """The address of a folder in S3 with models, some in a folder below and one with a data file."""
+    """The address of a folder in S3 with models, some of them in a subfolder and one with a data file."""
     for number in range(COUNT):
         path = save(tmp_path / f"m{number}.onnx", number)
         if number == 3:
@@ -30,26 +30,26 @@ def bucket(s3: S3Server, tmp_path: Path) -> str:
 
 
 def given(s3: S3Server) -> list[str]:
-    """The options of the store."""
+    """Return the options of the store."""
     return [part for item in s3.options.items() for part in ("--storage-option", "=".join(item))]
 
 
 def content(s3: S3Server, folder: str) -> dict[str, bytes]:
-    """All objects in a folder."""
+    """Return all objects in a folder."""
     s3.fs.invalidate_cache()
     root = f"{s3.bucket}/{folder}"
     return {name.removeprefix(f"{root}/"): s3.fs.cat(name) for name in s3.fs.find(root)}
 
 
 def wanted(tmp_path: Path) -> dict[str, bytes]:
-    """What the models become, by their names in the store."""
+    """Return the conversions of the models, by their names in the store."""
     names = [f"{'deep/' * (number > 3)}m{number}.onnxz" for number in range(COUNT)]
     return {name: (tmp_path / Path(name).name).read_bytes() for name in sorted(names)}
 
 
 @pytest.mark.parametrize("sources", ["models", "models/**/*.onnx"])
 def test_a_folder_of_a_store_is_converted(bucket: str, s3: S3Server, tmp_path: Path, sources: str) -> None:
-    """Folders and patterns mean the models in a store; the results keep their folders, and the manifest tells all."""
+    """Folders and patterns mean models in a store; results keep their folders, and the manifest lists all."""
     manifest = tmp_path / "runs.jsonl"
     command = ["batch", f"{bucket}/{sources}", "--out", f"{bucket}/out", "--to", "onnxz", "--manifest", manifest]
     done = run("formats", *command, "--json", *given(s3))
@@ -73,7 +73,7 @@ def test_a_folder_of_a_store_is_converted(bucket: str, s3: S3Server, tmp_path: P
 
 
 def test_nothing_of_others_is_replaced(bucket: str, s3: S3Server, tmp_path: Path) -> None:
-    """An object that is there is an error of its job, unless it is what the job writes."""
+    """An existing object is an error of its job, unless the job would write the same bytes."""
     s3.fs.pipe(f"{s3.bucket}/out/m0.onnxz", b"precious")
     s3.fs.put(str(tmp_path / "m1.onnxz"), f"{s3.bucket}/out/m1.onnxz")
     pairs = [(f"{bucket}/models/m{number}.onnx", f"{bucket}/out/m{number}.onnxz") for number in range(3)]
@@ -83,7 +83,7 @@ def test_nothing_of_others_is_replaced(bucket: str, s3: S3Server, tmp_path: Path
 
 
 def test_workers_of_a_cluster_reach_the_store(bucket: str, s3: S3Server, tmp_path: Path) -> None:
-    """Dask's workers read from and write to the store, with its options."""
+    """Dask's workers read from the store and write to it, with its options."""
     distributed = pytest.importorskip("distributed")
     pairs: list[tuple[Any, Any]] = [
         (f"{bucket}/models/m{number}.onnx", f"{bucket}/out/m{number}.onnxz") for number in range(4)

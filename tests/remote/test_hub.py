@@ -1,4 +1,4 @@
-"""Models on the Hugging Face Hub, by the package huggingface_hub and a server that answers as the Hub does."""
+"""Models on the Hugging Face Hub, read with the package huggingface_hub from a server that answers like the Hub."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ MIB = 1 << 20
 
 @dataclass
 class Hub:
-    """One repository, `owner/name`, with files in the folder `onnx`; downloads are redirected, as the Hub does it."""
+    """One repository, `owner/name`, with files in the folder `onnx`; downloads are redirected, as on the Hub."""
 
     files: dict[str, bytes] = field(default_factory=dict)
-    asked: list[tuple[str, int]] = field(default_factory=list)  # the path of each request, and the bytes of a file
+    asked: list[tuple[str, int]] = field(default_factory=list)  # each request's path, and the bytes that were sent
     port: int = 0
 
     @property
     def given(self) -> dict[str, Any]:
-        """The keywords with the storage options for it."""
+        """Return the keywords with the storage options for the server."""
         options = {"endpoint": f"http://127.0.0.1:{self.port}", "token": False, "skip_instance_cache": True}
         return {"storage_options": options, "retries": 0}
 
     def entries(self) -> list[dict[str, Any]]:
-        """The files as the Hub lists them."""
+        """Return the files as the Hub lists them."""
         return [
             {"type": "file", "path": f"onnx/{name}", "size": len(data), "oid": hashlib.sha1(data).hexdigest()}
             for name, data in self.files.items()
         ]
 
     def answer(self, path: str, span: str) -> tuple[int, dict[str, str], bytes]:
-        """The status, headers and body for a request."""
+        """Return the status, headers and body for a request."""
         if path.startswith("/api/models/owner/name/tree/main/onnx"):
             return 200, {"Content-Type": "application/json"}, json.dumps(self.entries()).encode()
         if path.startswith("/api/models/owner/name/tree/main"):
@@ -95,7 +95,7 @@ def hub() -> Iterator[Hub]:
 
 
 def test_a_model_on_the_hub(hub: Hub, digits: Path, tmp_path: Path) -> None:
-    """A model with external data is inspected, compared and converted; a missing one is an error of that kind."""
+    """A model with external data is inspected, compared and converted; a missing one is a FileNotFoundError."""
     formats.convert(digits, tmp_path / "m.onnx", external_data=True, size_threshold=0)
     hub.files = {name: (tmp_path / name).read_bytes() for name in ("m.onnx", "m.onnx.data")}
     address = "hf://owner/name/onnx/m.onnx"
@@ -108,7 +108,7 @@ def test_a_model_on_the_hub(hub: Hub, digits: Path, tmp_path: Path) -> None:
 
 
 def test_inspection_on_the_hub(hub: Hub, tmp_path: Path) -> None:
-    """To inspect an archive, little more than its graph is downloaded."""
+    """Inspecting an archive downloads little more than its graph."""
     formats.save(large_model(4, 4 * MIB), tmp_path / "m.onnxz")
     hub.files = {"m.onnxz": (tmp_path / "m.onnxz").read_bytes()}
     assert 4 == len(formats.inspect("hf://owner/name/onnx/m.onnxz", **hub.given).tensors)
@@ -117,7 +117,7 @@ def test_inspection_on_the_hub(hub: Hub, tmp_path: Path) -> None:
 
 
 def test_a_commit_during_the_work(hub: Hub, digits: Path, tmp_path: Path) -> None:
-    """If a new commit replaces the model after it was read, its weights are not used."""
+    """If a new commit replaces the model after it was read, reading its weights is an error."""
     formats.save(large_model(4, 9 * MIB), tmp_path / "m.onnxz")
     hub.files = {"m.onnxz": (tmp_path / "m.onnxz").read_bytes()}
     model = formats.load("hf://owner/name/onnx/m.onnxz", **hub.given)

@@ -1,4 +1,4 @@
-"""Models in stores: S3 as moto has it, and the filesystems of fsspec that need no server."""
+"""Models in stores: S3 as moto emulates it, and the filesystems of fsspec that need no server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MIB = 1 << 20
 
 
 def names(address: str, **options: Any) -> list[str]:
-    """The names of all objects below an address."""
+    """Return the names of all objects below an address."""
     fs, path = fsspec.url_to_fs(address, **options)
     fs.invalidate_cache()
     return sorted(name.rpartition("/")[2] for name in fs.find(path))
@@ -39,7 +39,7 @@ def place(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("suffix", [".onnx", ".onnxz", ".rten", ".textproto"])
 def test_there_and_back(place: tuple[str, dict[str, Any]], digits: Path, suffix: str, tmp_path: Path) -> None:
-    """What is written to a store is what is written here, and comes back as it went."""
+    """A model is written to a store with the same bytes as to a file, and is the same when converted back."""
     folder, options = place
     local, there = tmp_path / f"m{suffix}", f"{folder}/m{suffix}"
     formats.convert(digits, local)
@@ -54,7 +54,7 @@ def test_there_and_back(place: tuple[str, dict[str, Any]], digits: Path, suffix:
 
 
 def test_external_data(place: tuple[str, dict[str, Any]], digits: Path) -> None:
-    """A model in several files, shards and links, from a store to the same store."""
+    """A model with data files, split data or links is converted from a store to the same store."""
     folder, options = place
     given = options.get("storage_options", {})
     formats.convert(digits, f"{folder}/m.onnx", external_data=True, size_threshold=0, **options)
@@ -71,7 +71,7 @@ def test_external_data(place: tuple[str, dict[str, Any]], digits: Path) -> None:
 
 
 def test_existing_objects(place: tuple[str, dict[str, Any]], digits: Path) -> None:
-    """An object that is there is replaced only where that was asked for."""
+    """An existing object is replaced only on request."""
     folder, options = place
     formats.convert(digits, f"{folder}/m.onnxz", **options)
     with pytest.raises(FileExistsError) as caught:
@@ -88,7 +88,7 @@ def test_existing_objects(place: tuple[str, dict[str, Any]], digits: Path) -> No
 
 
 def test_dry_runs(place: tuple[str, dict[str, Any]], digits: Path) -> None:
-    """A dry run says what would be written, or what is in the way, and writes nothing."""
+    """A dry run says which objects it would write, or what prevents it, and writes nothing."""
     folder, options = place
     report = formats.convert(digits, f"{folder}/m.onnxz", dry_run=True, **options)
     assert [f"{folder}/m.onnxz"] == [str(file.path) for file in report.files]
@@ -99,7 +99,7 @@ def test_dry_runs(place: tuple[str, dict[str, Any]], digits: Path) -> None:
 
 
 def test_save_and_load(place: tuple[str, dict[str, Any]], digits: Path, tmp_path: Path) -> None:
-    """`save` takes an address, and a `UPath`; so does `load`."""
+    """`save` and `load` accept an address and a `UPath`."""
     from upath import UPath
 
     folder, options = place
@@ -126,7 +126,7 @@ def test_encryption(place: tuple[str, dict[str, Any]], digits: Path, tmp_path: P
 
 
 def test_what_is_not_there(place: tuple[str, dict[str, Any]], digits: Path, tmp_path: Path) -> None:
-    """A missing object, a folder and a missing bucket are told apart from a bad model."""
+    """A missing object, a folder and a missing bucket give other errors than a bad model."""
     folder, options = place
     with pytest.raises(FileNotFoundError, match="no such file"):
         formats.load(f"{folder}/missing.onnx", **options)
@@ -138,7 +138,7 @@ def test_what_is_not_there(place: tuple[str, dict[str, Any]], digits: Path, tmp_
 
 
 def test_a_replaced_object_in_memory(memory: str, digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a store says nothing with a range, it is asked again in the end."""
+    """If a store's answer to a range does not identify the object, the store is asked again at the end."""
     fs, path = fsspec.url_to_fs(f"{memory}/m.onnx")
     fs.put_file(str(digits), path)
     real, count = type(fs).cat_file, [0]
@@ -169,19 +169,19 @@ def test_weights_of_a_replaced_object(memory: str, count: int) -> None:
 
 
 class StoreWithoutRanges(MemoryFileSystem):
-    """A store as fsspec's for SFTP, whose `cat_file` always gives the whole file."""
+    """A store like fsspec's for SFTP, whose `cat_file` always returns the whole file."""
 
     protocol = "whole"
     store: ClassVar[dict[str, Any]] = {}
     cachable = False
 
     def cat_file(self, path: str, **options: Any) -> bytes:
-        """The whole file."""
+        """Return the whole file."""
         return bytes(self.store[path].getvalue())
 
 
 def test_a_store_that_reads_whole_files(digits: Path, tmp_path: Path) -> None:
-    """Where `cat_file` has no ranges, they are read from an open file; new files are renamed into their places."""
+    """If `cat_file` supports no ranges, they are read from an open file; new files are renamed to their final names."""
     fsspec.register_implementation("whole", StoreWithoutRanges, clobber=True)
     formats.save(large_model(4, MIB), "whole://folder/m.onnxz")
     assert ["m.onnxz"] == [name.rpartition("/")[2] for name in StoreWithoutRanges.store]
@@ -195,7 +195,7 @@ def test_a_store_that_reads_whole_files(digits: Path, tmp_path: Path) -> None:
 
 
 class ForgetfulStore(MemoryFileSystem):
-    """A store as Google's: it refuses to replace an object with 412, and loses the answer to the first upload."""
+    """A store like Google's: it refuses to replace an object with 412, and loses the answer to the first upload."""
 
     protocol = "gs"
     store: ClassVar[dict[str, Any]] = {}
@@ -222,7 +222,7 @@ class Answer(Exception):
 
 @pytest.mark.parametrize("retries", [2, 0])
 def test_an_answer_that_other_stores_lose(digits: Path, monkeypatch: pytest.MonkeyPatch, retries: int) -> None:
-    """A 412 after a lost answer is no error if what is there is what was sent; without a retry, nothing is left."""
+    """A 412 after a lost answer is no error if the object is the one that was sent; without a retry, none is left."""
     fsspec.register_implementation("gs", ForgetfulStore, clobber=True)
     ForgetfulStore.store.clear()
     ForgetfulStore.uploads.clear()
@@ -239,7 +239,7 @@ def test_an_answer_that_other_stores_lose(digits: Path, monkeypatch: pytest.Monk
 
 
 def test_memory_is_not_copied_whole(memory: str, tmp_path: Path) -> None:
-    """Of a chain, the last link says where the model is: `zip://` has models in archives."""
+    """The last link of a chain says where the model is: with `zip://`, models are read from archives."""
     formats.save(large_model(2, 4096), tmp_path / "m.onnx", external_data=True)
     with zipfile.ZipFile(tmp_path / "models.zip", "w") as archive:
         for name in ("m.onnx", "m.onnx.data"):
@@ -251,7 +251,7 @@ def test_memory_is_not_copied_whole(memory: str, tmp_path: Path) -> None:
 
 
 def test_local_addresses(digits: Path, tmp_path: Path) -> None:
-    """A `file:` address is a path, and is written like one."""
+    """A `file:` address is a path, and is written as one."""
     folder = tmp_path / "a b"
     folder.mkdir()
     report = formats.convert(digits.as_uri(), (folder / "m.onnxz").as_uri())
@@ -264,7 +264,7 @@ def test_local_addresses(digits: Path, tmp_path: Path) -> None:
 
 
 def test_requests_of_s3(s3: S3Server, tmp_path: Path) -> None:
-    """Of an archive or external data in S3, at most 4 requests and 1 MiB beyond the graph; each range is checked."""
+    """Inspecting an archive or external data in S3 takes at most 4 requests and 1 MiB besides the graph."""
     for name, options in (("m.onnxz", {}), ("m.onnx", {"external_data": True})):
         formats.save(large_model(256, 8 << 10, 10_000), tmp_path / name, **options)
     formats.save(large_model(0, 0, 10_000), tmp_path / "graph.onnx")
@@ -279,7 +279,7 @@ def test_requests_of_s3(s3: S3Server, tmp_path: Path) -> None:
 
 
 def test_a_replaced_object_in_s3(s3: S3Server, digits: Path, tmp_path: Path) -> None:
-    """S3 refuses a range of another object than the one that was opened."""
+    """A range of another object than the one that was opened is refused in S3."""
     address = f"s3://{s3.bucket}/m.onnxz"
     formats.save(large_model(4, MIB), address, storage_options=s3.options)
     model = formats.load(address, storage_options=s3.options)
@@ -294,7 +294,7 @@ def test_a_replaced_object_in_s3(s3: S3Server, digits: Path, tmp_path: Path) -> 
     [("PUT", 0, []), ("PUT", 1, [])],
 )
 def test_uploads_that_fail(s3: S3Server, digits: Path, method: str, number: int, left: list[str]) -> None:
-    """Where data or the model cannot be uploaded, neither is there in the end."""
+    """If the data or the model cannot be uploaded, neither is left."""
     count = [0]
 
     def fault(_: int, asked: Asked) -> int | None:
@@ -314,7 +314,7 @@ def test_uploads_that_fail(s3: S3Server, digits: Path, method: str, number: int,
 
 @pytest.mark.parametrize("number", range(5))
 def test_replacements_that_fail(s3: S3Server, digits: Path, number: int) -> None:
-    """A model that is being replaced is the old one, the new one, or gone with a word of where the new one is."""
+    """A model that is being replaced is the old one, the new one, or missing, with an error that says where it is."""
     address, options = f"s3://{s3.bucket}/m.onnx", {"storage_options": s3.options}
     formats.save(large_model(3, 4096), address, external_data=True, **options)
     count = [0]
@@ -346,7 +346,7 @@ def test_replacements_that_fail(s3: S3Server, digits: Path, number: int) -> None
 
 
 def test_refusals_of_s3(s3: S3Server, digits: Path) -> None:
-    """A store that refuses is not asked again, and the error has no secret in it."""
+    """If a store refuses a request, it is not repeated, and the error contains no secret."""
     formats.convert(digits, f"s3://{s3.bucket}/m.onnx", storage_options=s3.options)
     s3.fault = lambda _, asked: 403 if asked.method == "GET" else None
     s3.forget()
@@ -358,7 +358,7 @@ def test_refusals_of_s3(s3: S3Server, digits: Path) -> None:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Storage options with which botocore and s3fs make no request twice."""
+    """Return storage options with which botocore and s3fs do not repeat a request."""
     s3fs = pytest.importorskip("s3fs")
     monkeypatch.setattr(s3fs.S3FileSystem, "retries", 1)
     return {"config_kwargs": {"retries": {"max_attempts": 0}}, "skip_instance_cache": True}
@@ -398,7 +398,7 @@ def test_retries_of_s3(
 
 
 def test_an_answer_that_is_lost(s3: S3Server, digits: Path, impatient: dict[str, Any]) -> None:
-    """If a file was uploaded but the answer was lost, the repeated request finds it, and that is no error."""
+    """If a file was uploaded but the answer was lost, the repeated request finds the file, and this is no error."""
     address, options = f"s3://{s3.bucket}/m.onnx", {**s3.options, **impatient}
     lost: list[str] = []
 
@@ -411,7 +411,7 @@ def test_an_answer_that_is_lost(s3: S3Server, digits: Path, impatient: dict[str,
     s3.forget()
     formats.convert(digits, address, external_data=True, size_threshold=0, storage_options=options)
     assert 2 == len(lost)
-    assert 4 == sum(asked.method == "PUT" for asked in s3.requests)  # the second ones were refused
+    assert 4 == sum(asked.method == "PUT" for asked in s3.requests)  # the second requests were refused
     s3.loses = None
     assert formats.compare(address, digits, storage_options=options).equal
     with pytest.raises(FileExistsError):
@@ -419,7 +419,7 @@ def test_an_answer_that_is_lost(s3: S3Server, digits: Path, impatient: dict[str,
 
 
 def test_an_object_that_somebody_else_puts_there(s3: S3Server, digits: Path, impatient: dict[str, Any]) -> None:
-    """A file that another program writes to the address of an upload stays, as does data that may belong to it."""
+    """A file that another program writes to the address of an upload is kept, and so are data that may belong to it."""
     address, options = f"s3://{s3.bucket}/m.onnx", {**s3.options, **impatient}
     path = f"{s3.bucket}/m.onnx"
 
@@ -450,7 +450,7 @@ def test_an_object_that_somebody_else_puts_there(s3: S3Server, digits: Path, imp
 def test_uploads_in_parts(
     s3: S3Server, impatient: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, what: str
 ) -> None:
-    """A large file goes in parts; after a failure there are none left, and a lost answer is no failure."""
+    """A large file is uploaded in parts; after a failure, no part is left, and a lost answer is not a failure."""
     monkeypatch.setattr("s3fs.core.calculate_chunksize", lambda *_, **__: 5 * MIB)
     address, options = f"s3://{s3.bucket}/m.onnx", {**s3.options, **impatient}
 
@@ -484,7 +484,7 @@ def test_uploads_in_parts(
 
 
 def test_credentials(s3: S3Server, digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where there are no credentials, the error says so."""
+    """If there are no credentials, the error says so."""
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
@@ -494,7 +494,7 @@ def test_credentials(s3: S3Server, digits: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_command_on_s3(s3: S3Server, digits: Path) -> None:
-    """The command writes to S3, with credentials from the environment, and says which option replaces an object."""
+    """The command writes to S3, with credentials from the environment, and names the option that replaces an object."""
     options = s3.options
     environment = {
         **os.environ,
@@ -528,7 +528,7 @@ def test_the_command_on_s3(s3: S3Server, digits: Path) -> None:
     ],
 )
 def test_what_is_shown_of_an_address(text: str, shown: str | None) -> None:
-    """The text of an address has nothing secret in it; the address has."""
+    """The text of an address contains no secret, but the address does."""
     address = Address(text)
     assert (shown or text) == str(address)
     assert text == address.url
@@ -536,7 +536,7 @@ def test_what_is_shown_of_an_address(text: str, shown: str | None) -> None:
 
 
 def test_addresses_are_paths() -> None:
-    """What asks a path for its parts gets those of the address; what opens paths refuses it."""
+    """Attributes of a path return the parts of an address; functions that open paths refuse it."""
     address = Address("https://host/a%20b/my%20model.onnx?sig=1")
     assert ("my model.onnx", ".onnx", "my model") == (address.name, address.suffix, address.stem)
     assert "https://host/a%20b/w%20%23.data?sig=1" == address.with_name("w #.data").url
@@ -550,7 +550,7 @@ def test_addresses_are_paths() -> None:
 
 
 def test_options_of_stores() -> None:
-    """Options of one kind of store do not reach another."""
+    """Options for one kind of store do not reach another."""
     given = {"anon": True, "s3.key": "a", "gs": {"token": "b"}}
     known = ("s3", "gs", "simplecache")
     assert {"anon": True, "s3": {"key": "a"}} == Address("s3://b/k", given).options_of_store(known)
@@ -558,7 +558,7 @@ def test_options_of_stores() -> None:
 
 
 def test_packages_that_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without fsspec, or what it needs for a store, the error says what to install."""
+    """Without fsspec, or a package that it needs for a store, the error says what to install."""
     with pytest.raises(FormatError, match=r"Protocol not known"):
         formats.load("nosuch://x/m.onnx")
     monkeypatch.setitem(sys.modules, "fsspec", None)
@@ -567,7 +567,7 @@ def test_packages_that_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nothing_is_imported_unasked(digits: Path, tmp_path: Path) -> None:
-    """A conversion of files of this system imports nothing of what addresses need."""
+    """A conversion of local files imports no module that addresses need."""
     code = (
         "import sys, formats; formats.convert(sys.argv[1], sys.argv[2]); formats.inspect(sys.argv[2]);"
         "found = [n for n in sys.modules if n.partition('.')[0] in ('fsspec', 'aiohttp', 's3fs', 'upath')"

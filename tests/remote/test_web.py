@@ -1,4 +1,4 @@
-"""Models on a web server: only the ranges that are needed are read, and every answer is judged before it is used."""
+"""Models on a web server: only the necessary ranges are read, and every answer is checked before it is used."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ MIB = 1 << 20
 
 @pytest.fixture
 def model(web: WebServer, digits: Path) -> str:
-    """The address of a model of some 56 KB in one file, and so in one range."""
+    """The address of a model of about 56 KB in one file, which is a single range."""
     (web.folder / "digits.onnx").write_bytes(digits.read_bytes())
     return web.url("digits.onnx")
 
 
 @pytest.fixture
 def larger(web: WebServer) -> str:
-    """The address of an archive of 4 MiB, of which the beginning and the end are read."""
+    """The address of an archive of 4 MiB, whose beginning and end are read."""
     rng = np.random.default_rng(7)
     model = large_model(4, MIB)
     for tensor in model.graph.initializer if model.graph else ():
@@ -49,7 +49,7 @@ def larger(web: WebServer) -> str:
 def test_inspection_of_a_large_model(
     web: WebServer, name: str, options: dict[str, Any], weights: int, nodes: int
 ) -> None:
-    """Of 1 GiB, an archive or external data, no more than 4 requests and 1 MiB beyond the graph are read."""
+    """Inspecting an archive or external data of 1 GiB takes at most 4 requests and 1 MiB besides the graph."""
     model = large_model(weights, GIB // weights, nodes)
     write_sparse(model, web.folder / name, **options)
     formats.save(large_model(0, 0, nodes), web.folder / "graph.onnx")
@@ -62,7 +62,7 @@ def test_inspection_of_a_large_model(
 
 
 def test_inspection_of_weights_in_the_graph(web: WebServer) -> None:
-    """Weights of 1 GiB within an ONNX file are skipped: one short range for each."""
+    """Weights of 1 GiB inside an ONNX file are skipped with one short range for each."""
     write_sparse(large_model(64, GIB // 64), web.folder / "m.onnx")
     assert GIB < formats.inspect(web.url("m.onnx")).nbytes
     assert len(web.requests) <= 64 + 4
@@ -71,7 +71,7 @@ def test_inspection_of_weights_in_the_graph(web: WebServer) -> None:
 
 @pytest.mark.parametrize("name", ["out.onnxz", "out.rten", "out.onnx"])
 def test_conversion_of_weights_in_the_graph(web: WebServer, tmp_path: Path, name: str) -> None:
-    """A conversion reads a large ONNX file once, in parts that are longer than its weights, and several at once."""
+    """A conversion reads a large ONNX file once, in parts that are longer than its weights, several at a time."""
     write_sparse(large_model(256, 300 << 10), web.folder / "m.onnx")
     nbytes = (web.folder / "m.onnx").stat().st_size
     formats.convert(web.url("m.onnx"), tmp_path / name)
@@ -82,7 +82,7 @@ def test_conversion_of_weights_in_the_graph(web: WebServer, tmp_path: Path, name
 
 
 def test_a_part_that_fails(web: WebServer, tmp_path: Path) -> None:
-    """If a part of a large ONNX file cannot be read, or is of another file, nothing is written."""
+    """If a part of a large ONNX file cannot be read, or belongs to another file, nothing is written."""
     write_sparse(large_model(256, 300 << 10), web.folder / "m.onnx")
 
     def fault(number: int, asked: Asked, answer: Answer) -> None:
@@ -129,7 +129,7 @@ def test_small_weights_are_joined(web: WebServer, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", [".onnx", ".onnxz", ".rten", ".textproto", ".json"])
 def test_every_format(web: WebServer, digits: Path, suffix: str, tmp_path: Path) -> None:
-    """What is read by ranges is what is read from the file, for each format."""
+    """For each format, reading by ranges gives the same as reading the file."""
     formats.convert(digits, web.folder / f"m{suffix}")
     address = web.url(f"m{suffix}")
     local = web.folder / f"m{suffix}"
@@ -145,7 +145,7 @@ def test_every_format(web: WebServer, digits: Path, suffix: str, tmp_path: Path)
 
 
 def test_an_encrypted_model(web: WebServer, digits: Path, tmp_path: Path) -> None:
-    """An encrypted model at an address is opened with its key, and no other."""
+    """An encrypted model at an address is opened with its key, and with no other."""
     pytest.importorskip("cryptography")
     formats.convert(digits, web.folder / "m.onnxc", key="secret")
     formats.convert(web.url("m.onnxc"), tmp_path / "out.onnx", key="secret")
@@ -155,7 +155,7 @@ def test_an_encrypted_model(web: WebServer, digits: Path, tmp_path: Path) -> Non
 
 
 def test_arrays_and_sessions(web: WebServer, larger: str, model: str) -> None:
-    """Arrays of a model at an address are those of the file, also after a pickle; onnxruntime runs it."""
+    """Arrays of a model at an address equal those of the file, also after pickling; onnxruntime runs the model."""
     here, there = formats.load(web.folder / "larger.onnxz"), formats.load(larger)
     again = pickle.loads(pickle.dumps(there))
     for one, other, third in zip(*(m.graph.initializer for m in (here, there, again)), strict=True):
@@ -170,7 +170,7 @@ def test_arrays_and_sessions(web: WebServer, larger: str, model: str) -> None:
 
 
 def test_large_arrays_are_mapped(web: WebServer, monkeypatch: pytest.MonkeyPatch, larger: str) -> None:
-    """A weight too large for memory is mapped from a temporary file."""
+    """A weight that is too large for memory is mapped from a temporary file."""
     monkeypatch.setattr("formats.tensordata.remote.MAPPED_BYTES", 1000)
     monkeypatch.setattr("formats.tensordata.remote.PART_BYTES", 300_000)
     here, there = formats.load(web.folder / "larger.onnxz"), formats.load(larger)
@@ -182,7 +182,7 @@ def test_large_arrays_are_mapped(web: WebServer, monkeypatch: pytest.MonkeyPatch
 
 
 def test_external_data_beside_the_model(web: WebServer, digits: Path, tmp_path: Path) -> None:
-    """Data files are found beside the model with any letters in their names."""
+    """Data files are found next to the model, with any characters in their names."""
     for name in ("weights 1.data", "a%2Fb.data", "ü#?.data"):
         formats.convert(digits, web.folder / "m.onnx", external_data=name, size_threshold=0, overwrite=True)
         assert formats.compare(web.url("m.onnx"), digits).equal
@@ -194,7 +194,7 @@ def test_external_data_beside_the_model(web: WebServer, digits: Path, tmp_path: 
     ["../secret.data", "/secret.data", "sub/../../secret.data", "..\\secret.data", "http://127.0.0.1/x", "C:x"],
 )
 def test_external_data_elsewhere(web: WebServer, digits: Path, location: str) -> None:
-    """A location that leads out of the model's folder is refused before anybody is asked for it."""
+    """A location that leads out of the model's folder is refused before a request is sent."""
     inside = web.folder / "inside"
     inside.mkdir()
     formats.convert(digits, inside / "m.onnx", external_data="x.data", size_threshold=0)
@@ -212,7 +212,7 @@ def test_external_data_elsewhere(web: WebServer, digits: Path, location: str) ->
 
 
 def test_data_that_are_missing(web: WebServer, digits: Path) -> None:
-    """A data file that is not there is told, with its address."""
+    """A missing data file is an error with its address."""
     formats.convert(digits, web.folder / "m.onnx", external_data=True, size_threshold=0)
     (web.folder / "m.onnx.data").unlink()
     with pytest.raises(ExternalDataError, match="does not exist; it must be next to the model") as caught:
@@ -221,10 +221,10 @@ def test_data_that_are_missing(web: WebServer, digits: Path) -> None:
 
 
 def test_headers_that_are_checked_late(web: WebServer, larger: str, tmp_path: Path) -> None:
-    """The local header of an entry is checked when its payload is read, and before a byte of it is given out."""
+    """The local header of an entry is checked when its payload is read, before any of its bytes is returned."""
     data = bytearray((web.folder / "larger.onnxz").read_bytes())
     second = data.index(b"PK\3\4", 4)
-    data[second + 14] ^= 1  # its checksum, which the directory has otherwise
+    data[second + 14] ^= 1  # its checksum, which then differs from the directory's
     (web.folder / "larger.onnxz").write_bytes(data)
     model = formats.load(larger)
     assert model.graph is not None
@@ -241,7 +241,7 @@ def test_headers_that_are_checked_late(web: WebServer, larger: str, tmp_path: Pa
 
 
 def status(code: int, **headers: str) -> Callable[[Answer], None]:
-    """An answer with a status and nothing of the file."""
+    """Answer with a status and no bytes of the file."""
 
     def change(answer: Answer) -> None:
         answer.status, answer.body, answer.headers = code, b"no", headers
@@ -250,60 +250,60 @@ def status(code: int, **headers: str) -> Callable[[Answer], None]:
 
 
 def without_ranges(answer: Answer) -> None:
-    """All of some other file of 20 MiB."""
+    """Answer with all of another file of 20 MiB."""
     answer.status, answer.body, answer.headers = 200, bytes(20 * MIB), {}
 
 
 def compressed(answer: Answer) -> None:
-    """The range, compressed although nobody asked for it."""
+    """Answer with the range compressed, although nobody asked for this."""
     answer.body = gzip.compress(answer.body)
     answer.headers["Content-Encoding"] = "gzip"
 
 
 def shorter(answer: Answer) -> None:
-    """A byte less than the range that it says it is."""
+    """Answer with a byte less than the answer's range has."""
     answer.body = answer.body[:-1]
 
 
 def longer(answer: Answer) -> None:
-    """A byte more than the range that it says it is."""
+    """Answer with a byte more than the answer's range has."""
     answer.body += b"!"
 
 
 def another_range(answer: Answer) -> None:
-    """The range behind the one that was asked for, as it says."""
+    """Answer with the range after the requested one, and say so."""
     found = answer.headers["Content-Range"]
     first = int(found.split()[1].split("-")[0])
     answer.headers["Content-Range"] = found.replace(f"{first}-", f"{first + 1}-", 1)
 
 
 def without_its_range(answer: Answer) -> None:
-    """A range that does not say which."""
+    """Answer with a range that is not described."""
     del answer.headers["Content-Range"]
 
 
 def wrong_length(answer: Answer) -> None:
-    """More bytes announced than come."""
+    """Announce more bytes than are sent."""
     answer.headers["Content-Length"] = str(len(answer.body) + 10)
     answer.cut_bytes = len(answer.body)
 
 
 def cut(answer: Answer) -> None:
-    """The connection ends in the middle."""
+    """End the connection in the middle."""
     answer.cut_bytes = len(answer.body) // 2
 
 
 def cut_at_once(answer: Answer) -> None:
-    """The connection ends before any of the body."""
+    """End the connection before the body."""
     answer.cut_bytes = 0
 
 
 def late(answer: Answer) -> None:
-    """Longer than anybody waits here."""
+    """Answer later than the timeout."""
     answer.delay_seconds = 1.0
 
 
-# fault, error, words of it, whether it may pass
+# fault, error, words in it, whether a retry helps
 FAULTS = [
     (status(401), PermissionError, "does not allow reading this", False),
     (status(403), PermissionError, "does not allow reading this", False),
@@ -342,9 +342,9 @@ def test_faults(
     number: int,
     tmp_path: Path,
 ) -> None:
-    """One bad answer, be it the first, for the end or for weights, is a clear error, and nothing is written.
+    """One bad answer, whether the first, for the end or for weights, is a clear error, and nothing is written.
 
-    Where it may pass, and only there, the request is made again, and the result is as if nothing had been.
+    If a retry can help, and only then, the request is repeated, and the result is as without the fault.
     """
     count = [0]
 
@@ -356,14 +356,14 @@ def test_faults(
     web.fault = fault
     options: dict[str, Any] = {"storage_options": {"timeout": 0.5} if change is late else {}}
     if error is TensorDataError:
-        number = max(number, 1)  # of the first answer nobody knows what it should be
+        number = max(number, 1)  # before the first answer, nothing is known about the file
     with pytest.raises(error, match=words) as caught:
         formats.convert(larger, tmp_path / "out.onnx", retries=0, **options)
     assert larger in str(caught.value)
     assert [web.folder] == list(tmp_path.iterdir())
     count[0] = 0
     if error is TensorDataError:
-        return  # test_a_file_that_is_replaced and its neighbour
+        return  # test_a_file_that_is_replaced and the test after it check this
     if passes:
         formats.convert(larger, tmp_path / "out.onnx", retries=1, **options)
         assert formats.compare(tmp_path / "out.onnx", web.folder / "larger.onnxz").equal
@@ -375,7 +375,7 @@ def test_faults(
 
 
 def test_retries_end(web: WebServer, model: str) -> None:
-    """A request is made again as often as was said, and no more."""
+    """A request is repeated as often as `retries` says, and not more."""
     web.fault = lambda number, asked, answer: status(503)(answer)
     for retries in (0, 1, 3):
         web.forget()
@@ -385,7 +385,7 @@ def test_retries_end(web: WebServer, model: str) -> None:
 
 
 def test_small_files_without_ranges(web: WebServer, model: str, digits: Path, tmp_path: Path) -> None:
-    """A server that sends no ranges is taken at its word where the file is small."""
+    """A small file is read from a server that ignores ranges."""
 
     def fault(number: int, asked: Asked, answer: Answer) -> None:
         answer.status, answer.body = 200, (web.folder / "digits.onnx").read_bytes()
@@ -398,7 +398,7 @@ def test_small_files_without_ranges(web: WebServer, model: str, digits: Path, tm
 
 
 def test_whole_copies(web: WebServer, larger: str, tmp_path: Path) -> None:
-    """With `simplecache::` in front, a server without ranges is asked for the whole file, once."""
+    """With the prefix `simplecache::`, a server without ranges is asked for the whole file, once."""
 
     def fault(number: int, asked: Asked, answer: Answer) -> None:
         answer.status, answer.body = 200, (web.folder / "larger.onnxz").read_bytes()
@@ -407,12 +407,12 @@ def test_whole_copies(web: WebServer, larger: str, tmp_path: Path) -> None:
     web.fault = fault
     formats.convert(f"simplecache::{larger}", tmp_path / "out.onnx")
     assert formats.compare(tmp_path / "out.onnx", web.folder / "larger.onnxz").equal
-    assert 1 <= sum(asked.nbytes > MIB for asked in web.requests) <= 2  # fsspec asks for the size, perhaps with GET
+    assert 1 <= sum(asked.nbytes > MIB for asked in web.requests) <= 2  # fsspec asks for the size, possibly with GET
 
 
 @pytest.mark.parametrize("number", [1, 2, 4])
 def test_a_file_that_is_replaced(web: WebServer, larger: str, number: int, tmp_path: Path) -> None:
-    """A file that is another one from some request on is an error that says so; what is written is of one of them."""
+    """If a file is replaced between requests, this is an error that says so; an output is never a mix of both files."""
     path = web.folder / "larger.onnxz"
 
     def fault(count: int, asked: Asked, answer: Answer) -> None:
@@ -436,7 +436,7 @@ def test_a_file_that_is_replaced(web: WebServer, larger: str, number: int, tmp_p
 
 
 def test_a_file_that_is_replaced_while_the_graph_is_read(web: WebServer, larger: str) -> None:
-    """The graph is read again from the start, if the file can be asked for again."""
+    """If the file changes while the graph is read, the graph is read again from the start, if retries are allowed."""
     path = web.folder / "larger.onnxz"
 
     def fault(count: int, asked: Asked, answer: Answer) -> None:
@@ -453,7 +453,7 @@ def test_a_file_that_is_replaced_while_the_graph_is_read(web: WebServer, larger:
 
 
 def test_redirects(web: WebServer, model: str, tmp_path: Path) -> None:
-    """A redirection is followed, to another host as well; the address stays the one that was given."""
+    """A redirection is followed, even to another host; messages show the given address."""
     other = tmp_path / "other"
     other.mkdir()
     (other / "digits.onnx").write_bytes((web.folder / "digits.onnx").read_bytes())
@@ -468,7 +468,7 @@ def test_redirects(web: WebServer, model: str, tmp_path: Path) -> None:
 
 
 def test_what_is_there_instead(web: WebServer) -> None:
-    """A page about the file is told from the file, as it is for local files."""
+    """An HTML page instead of a model is recognised, as in local files."""
     (web.folder / "m.onnx").write_text("<!doctype html><html>" + " " * 5000)
     with pytest.raises(FormatError, match="this is an HTML page"):
         formats.load(web.url("m.onnx"))
@@ -488,7 +488,7 @@ def test_a_web_server_takes_no_files(web: WebServer, digits: Path) -> None:
 
 
 def test_secrets(web: WebServer, model: str, digits: Path, tmp_path: Path) -> None:
-    """A password and a signature in an address are sent, and seen nowhere else."""
+    """A password and a signature in an address are sent to the server, and are shown nowhere."""
     secret = model.replace("http://", "http://somebody:pass-word@") + "?X-Signature=sig-nature&download=true"
     report = formats.convert(secret, tmp_path / "out.onnxz")
     assert "sig-nature" in web.requests[0].path
@@ -516,7 +516,7 @@ def test_secrets(web: WebServer, model: str, digits: Path, tmp_path: Path) -> No
 
 
 def test_the_command(web: WebServer, model: str, digits: Path, tmp_path: Path) -> None:
-    """The command takes addresses and options for their stores, whose values show nowhere."""
+    """The command accepts addresses and options for their stores, whose values are shown nowhere."""
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([sys.executable, "-m", "formats", *words], capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""What the tests of the .rten codec share: the runtime, and small models in few words."""
+"""Shared parts of the tests of the .rten codec: the runtime, and short ways to make small models."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Make:
 
     @staticmethod
     def value(name: str, elem_type: int | None = 1, dims=None) -> ValueInfo:
-        """A tensor value; a size, a name or None for each of `dims`."""
+        """Return a tensor value; each of `dims` is a size, a name or None."""
         shape = None
         if dims is not None:
             shape = TensorShape()
@@ -46,28 +46,28 @@ class Make:
 
     @staticmethod
     def sequence(name: str, elem_type: int = 1) -> ValueInfo:
-        """A sequence of tensors."""
+        """Return a sequence of tensors."""
         inner = Type(tensor_type=TensorType(elem_type=elem_type))
         return ValueInfo(name=name, type=Type(sequence_type=SequenceType(elem_type=inner)))
 
     @staticmethod
     def tensor(name: str, values, dtype="float32") -> Tensor:
-        """A tensor with raw data."""
+        """Return a tensor with raw data."""
         return from_numpy(np.array(values, dtype), name)
 
     @classmethod
     def graph(cls, nodes=(), inputs=(), outputs=(), constants=()) -> Graph:
-        """A graph; an input or output that is only a name is a float of unknown shape."""
+        """Return a graph; an input or output that is only a name is a float of unknown shape."""
         values = [[v if isinstance(v, ValueInfo) else cls.value(v) for v in group] for group in (inputs, outputs)]
         return Graph(node=list(nodes), input=values[0], output=values[1], initializer=list(constants))
 
     @staticmethod
     def model(graph: Graph, opset: int = 21, ir_version: int = 10) -> Model:
-        """A model of ONNX operators."""
+        """Return a model of ONNX operators."""
         return Model(ir_version=ir_version, opset_import=[OperatorSetId(domain="", version=opset)], graph=graph)
 
 
 @pytest.fixture(scope="session")
 def make() -> type[Make]:
-    """How to make small models."""
+    """Makes small models."""
     return Make

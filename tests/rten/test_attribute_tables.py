@@ -1,4 +1,4 @@
-"""Attribute tables are made from the attributes of nodes, and become them again."""
+"""Attribute tables are made from the attributes of nodes, and converted back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from formats.rten.operators import HELD
 
 
 def encoded(op_type: str, **attributes):
-    """Return the attribute table of a node, its problems, and the graphs that were met."""
+    """Return the attribute table of a node, its problems, and the graphs that were found."""
     problems, graphs = [], []
     node = Node(op_type=op_type, attribute=[make_attribute(name, value) for name, value in attributes.items()])
 
@@ -70,7 +70,7 @@ def test_encode(op_type, attributes, table):
 
 @pytest.mark.parametrize(("op_type", "attributes", "table"), CASES)
 def test_decode(op_type, attributes, table):
-    """A table becomes the attributes again; those that an optional table leaves out have its defaults."""
+    """A table is converted to the attributes again; those that an optional table omits have their defaults."""
     attrs = None if table is None else (HELD[op_type].row.attrs, table)
     wanted = {name: tuple(value) if isinstance(value, list) else value for name, value in attributes.items()}
     if op_type == "CumSum":
@@ -128,7 +128,7 @@ def test_graphs():
     ],
 )  # fmt: skip
 def test_problems(op_type, attributes, reason):
-    """What a table cannot say is a problem, and never left out."""
+    """A value that a table cannot express is reported as a problem, and never omitted silently."""
     problems = encoded(op_type, **attributes)[1]
     assert len(problems) == 1
     assert reason in problems[0]
@@ -152,7 +152,7 @@ def test_attributes_that_ask_for_nothing(op_type, attributes):
 
 
 def test_values_that_writers_leave_out():
-    """An attribute without a value is zero, and one without a type is of the type of its value."""
+    """An attribute without a value is zero, and one without a type has the type of its value."""
     problems = []
     node = Node(op_type="Gemm", attribute=[Attribute(name="transA", type=2), Attribute(name="transB", i=1)])
     _, table = encode_attributes(HELD["Gemm"], node, lambda *_: {}, problems)
@@ -169,7 +169,7 @@ def test_values_that_writers_leave_out():
     ],
 )
 def test_values_of_other_types(op_type, name, value, problem):
-    """An attribute without a type is of that in the definition; graphs and tensors cannot be left out."""
+    """An attribute without a type has the type in the operator's definition; graphs and tensors cannot be omitted."""
     problems = []
     node = Node(op_type=op_type, attribute=[Attribute(name=name, **value)])
     encode_attributes(HELD[op_type], node, lambda *_: {}, problems)
@@ -177,7 +177,7 @@ def test_values_of_other_types(op_type, name, value, problem):
 
 
 def test_unresolved_references_are_refused():
-    """An attribute that refers to one of a function has no value."""
+    """An attribute that refers to one of a function has no value, so it is a problem."""
     problems = []
     node = Node(op_type="Softmax", attribute=[Attribute(name="axis", type=2, ref_attr_name="axis")])
     encode_attributes(HELD["Softmax"], node, lambda *_: {}, problems)

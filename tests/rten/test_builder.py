@@ -1,6 +1,6 @@
-"""What is built is read back equal, by our reader and by the module that the FlatBuffers compiler made for others.
+"""Buffers that we build are read back equal, by our reader and by the module that the FlatBuffers compiler generated.
 
-That module, the one of rten-convert, also says what our reader must find in the files that rten-convert writes.
+This module is part of rten-convert, and also says what our reader must find in the files of rten-convert.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WEIGHTS = {"FloatData": "f4", "Int32Data": "i4", "Int8Data": "i1", "UInt8Data": 
 
 
 def enum_members(name: str) -> st.SearchStrategy[str | int]:
-    """Return members of an enum by name, and now and then a number that it does not have."""
+    """Return a strategy for members of an enum by name, and sometimes a number that it does not have."""
     values = ENUMS[name].values
     return st.sampled_from(list(values)) | st.integers(len(values), 255)
 
@@ -45,7 +45,7 @@ Rows = Mapping[str, tuple[TableField, ...]]
 
 
 def fields(table: str, field: TableField, rows: Rows, depth: int) -> st.SearchStrategy[Any]:
-    """Return values of a field; `depth` more tables may be nested in it, all of them among `rows`."""
+    """Return a strategy for values of a field; up to `depth` tables of `rows` may be nested in it."""
     element = field.type.strip("[]")
     if table in WEIGHTS:
         return st.lists(SCALARS[element], max_size=5).map(lambda x: np.array(x, WEIGHTS[table]).tobytes())
@@ -61,7 +61,7 @@ def fields(table: str, field: TableField, rows: Rows, depth: int) -> st.SearchSt
 
 @st.composite
 def tables(draw: st.DrawFn, name: str, rows: Rows = TABLES, depth: int = 6) -> Table:
-    """Draw a table with any of its fields; below a `depth` of 0 only with those that it needs."""
+    """Draw a table with any of its fields; below a `depth` of 0, only with the required ones."""
     table = {}
     for field in rows[name]:
         is_nested = field.type.strip("[]") in {*TABLES, *UNIONS}
@@ -76,7 +76,7 @@ def joined(segments: list[bytes | Source]) -> bytes:
 
 
 def as_read(name: str, table: Table, rows: Rows = TABLES) -> Table:
-    """Return a table as a reader that knows these rows gives it: with the defaults of the schema."""
+    """Return a table as a reader that knows these rows returns it: with the defaults of the schema."""
     result = {}
     for field in rows[name]:
         element = field.type.strip("[]")
@@ -94,7 +94,7 @@ def as_read(name: str, table: Table, rows: Rows = TABLES) -> Table:
 
 
 def with_bytes(table: Any, buffer: bytes) -> Any:
-    """Return a table that was read with the elements of its constants instead of their places."""
+    """Return a table that was read, with the elements of its constants instead of their places."""
     if isinstance(table, Span):
         return buffer[table.offset : table.offset + table.nbytes]
     if isinstance(table, dict):
@@ -110,7 +110,7 @@ def with_bytes(table: Any, buffer: bytes) -> Any:
 @settings(max_examples=12, deadline=None)
 @given(data=st.data())
 def test_reading_gives_back_what_was_built(name: str, data: st.DataObject) -> None:
-    """Any table can be the root, and has its values and the defaults of what was left out."""
+    """Any table can be the root; it is read with its values, and with the defaults of omitted ones."""
     table = data.draw(tables(name))
     buffer = joined(build(table, name))
     assert with_bytes(read(buffer, name), buffer) == as_read(name, table)
@@ -123,7 +123,7 @@ def camel_case(name: str) -> str:
 
 
 def official_rows() -> Rows:
-    """Return the rows of the fields that the official module knows too."""
+    """Return the rows of the fields that the official module also knows."""
     known = {name: getattr(generated, f"{name}T")() for name in TABLES if hasattr(generated, f"{name}T")}
     return {
         name: tuple(field for field in TABLES[name] if hasattr(table, camel_case(field.name)))
@@ -132,7 +132,7 @@ def official_rows() -> Rows:
 
 
 def official_value(field: TableField, value: Any) -> Any:
-    """Return a value of the official object API as our reader gives it."""
+    """Return a value of the official object API as our reader returns it."""
     element = field.type.strip("[]")
     if element in UNIONS:
         member = type(value).__name__[:-1]
@@ -149,7 +149,7 @@ def official_value(field: TableField, value: Any) -> Any:
 
 
 def official_table(name: str, table: Any) -> Table:
-    """Return a table of the official object API as our reader gives it, with the elements of constants as bytes."""
+    """Return a table of the official object API as our reader returns it, with the elements of constants as bytes."""
     result = {}
     for field in OFFICIAL_ROWS[name]:
         value = getattr(table, camel_case(field.name))
@@ -168,7 +168,7 @@ OFFICIAL_ROWS = official_rows()
 @settings(max_examples=8, deadline=None)
 @given(data=st.data())
 def test_the_official_reader_finds_what_was_built(name: str, data: st.DataObject) -> None:
-    """The object API that the FlatBuffers compiler generated sees the same values, of all that it knows."""
+    """The object API that the FlatBuffers compiler generated finds the same values in all fields that it knows."""
     table = data.draw(tables(name, OFFICIAL_ROWS))
     read_back = getattr(generated, f"{name}T").InitFromPackedBuf(joined(build(table, name)), 0)
     assert official_table(name, read_back) == as_read(name, table, OFFICIAL_ROWS)
@@ -205,7 +205,7 @@ MODEL = {"schema_version": 1, "graph": {"nodes": NODES, "inputs": (0,), "outputs
 
 
 def test_the_runtime_loads_what_was_built(runtime: Any, tmp_path: Path) -> None:
-    """RTen's own verifier accepts the buffer as a version 1 file, and its graph does what it says."""
+    """RTen's own verifier accepts the buffer as a version 1 file, and its graph computes correctly."""
     path = tmp_path / "identity.rten"
     path.write_bytes(joined(build(MODEL)))
     x = np.ones((2, 3), "f4")
@@ -213,7 +213,7 @@ def test_the_runtime_loads_what_was_built(runtime: Any, tmp_path: Path) -> None:
 
 
 def test_scalars_equal_to_their_default_are_not_written() -> None:
-    """A default makes no difference to the bytes, but a nullable scalar of value 0 and a negative zero do."""
+    """Default values are not written, but a nullable scalar with value 0 and a negative zero are."""
     assert build({"to": "Int32"}, "CastAttrs") == build({"to": 0}, "CastAttrs") == build({}, "CastAttrs")
     assert build({"seed": 0}, "DropoutAttrs") != build({}, "DropoutAttrs")
     assert read(joined(build({"seed": 0}, "DropoutAttrs")), "DropoutAttrs") == {"seed": 0}
@@ -227,7 +227,7 @@ NUMBERS = st.integers(0, 2**31 - 1)
 
 @st.composite
 def forms(draw: st.DrawFn) -> tuple[Form, list[int]]:
-    """Draw a form of nodes, and of the values in its gaps how many there are."""
+    """Draw a form of nodes, and how many values its gaps have."""
     kind = draw(st.sampled_from(["ValueNode", "ConstantNode", "OperatorNode"]))
     table = draw(tables(kind, depth=3))
     gaps: list[int] = []
@@ -240,7 +240,7 @@ def forms(draw: st.DrawFn) -> tuple[Form, list[int]]:
 @settings(max_examples=200, deadline=None)
 @given(data=st.data())
 def test_tables_of_forms_are_written_like_all_others(data: st.DataObject) -> None:
-    """A table that is written as a whole is at each of its places what it is value by value, however it is aligned."""
+    """A table that is written in one step has the same values at each place as one that is written value by value."""
     drawn = data.draw(st.lists(forms(), min_size=1, max_size=3))
     nodes = []
     for form, gaps in data.draw(st.lists(st.sampled_from(drawn), max_size=30)):
@@ -253,7 +253,7 @@ def test_tables_of_forms_are_written_like_all_others(data: st.DataObject) -> Non
 
 
 def like_a_large_graph(count: int) -> Table:
-    """Return a model in which all nodes but the first few of each kind are written as a whole."""
+    """Return a model in which all nodes, except the first few of each kind, are written in one step."""
     attributes = {"kernel_size": (3, 3), "pads": (1, 1, 1, 1), "auto_pad": "NotSet"}
     operator = {"type": "MaxPool", "attrs": ("MaxPoolAttrs", attributes), "inputs": Gap(0), "outputs": Gap(1)}
     small = {"shape": (1,), "dtype": "Float32", "data": ("FloatData", {"data": Gap(0)})}
@@ -272,7 +272,7 @@ def like_a_large_graph(count: int) -> Table:
 
 
 def test_the_official_reader_finds_the_tables_of_forms(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names, ids, elements and offsets of nodes, most of them written as a whole, are those that were given."""
+    """Nodes that are written in one step have the given names, ids, elements and offsets."""
     model, wholes, packed = like_a_large_graph(300), 0, Layout.packed
 
     def counted(*arguments: Any) -> bytes:
@@ -288,7 +288,7 @@ def test_the_official_reader_finds_the_tables_of_forms(monkeypatch: pytest.Monke
 
 
 def test_graphs_in_tables_of_forms() -> None:
-    """A form may hold tables of forms, and they do not fill its gaps."""
+    """A form may contain tables of forms, and they do not fill its gaps."""
     inner = Form({"name": NAME, "data": ("ValueNode", {})})
     branch = {"nodes": [Filled(inner, f"inner{index}") for index in range(20)]}
     operator = {"type": "If", "attrs": ("IfAttrs", {"then_branch": branch}), "inputs": Gap(0)}
@@ -302,10 +302,10 @@ def test_graphs_in_tables_of_forms() -> None:
     [("fine", (1 << 31,), "inputs", "does not fit"), ("\ud800", (1,), "name", "UTF-8")],
 )
 def test_what_has_no_place_in_tables_of_forms_is_refused(name: str, ids: tuple[int], where: str, message: str) -> None:
-    """The error is that of tables that are written value by value, before and after there is a layout."""
+    """Wrong values give the same error as in tables that are written value by value, with a layout and without."""
     form = Form({"name": NAME, "data": ("OperatorNode", {"inputs": Gap(0)})})
     for count in (0, 1, 30):
-        nodes = [Filled(form, name, (ids,)), *[Filled(form, "okay", ((1,),))] * count]  # written from the last on
+        nodes = [Filled(form, name, (ids,)), *[Filled(form, "okay", ((1,),))] * count]  # written from the end
         with pytest.raises(EncodeError, match=message) as caught:
             build({"graph": {"nodes": nodes}})
         assert (caught.value.where or "").split(".")[:3] == ["Model", "graph", "nodes[0]"]
@@ -313,9 +313,9 @@ def test_what_has_no_place_in_tables_of_forms_is_refused(name: str, ids: tuple[i
 
 
 def test_tables_of_forms_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables that are written as a whole are as many as they are value by value, and as much nested."""
+    """Tables that are written in one step count as many, and are nested as deeply, as those written value by value."""
     model = like_a_large_graph(200)
-    count = str(expanded(model)).count("{")  # of a table
+    count = str(expanded(model)).count("{")  # each is a table
     monkeypatch.setattr(builder, "MAX_TABLES", count)
     assert build(model)
     monkeypatch.setattr(builder, "MAX_TABLES", count - 1)
@@ -324,7 +324,7 @@ def test_tables_of_forms_count(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sources_become_segments() -> None:
-    """Elements of a constant and texts that are sources stay what they are, at an offset aligned for their elements."""
+    """Elements of a constant and texts that are sources are not copied, and their offsets are aligned."""
     weights, text = Literal(bytes(range(12))), Literal("Größe".encode())
     constant = {"shape": (3,), "data": ("FloatData", {"data": weights})}
     nodes = [{"name": text, "data": ("ConstantNode", constant)}, *NODES]
@@ -338,7 +338,7 @@ def test_sources_become_segments() -> None:
 
 
 def test_the_size_is_a_multiple_of_eight() -> None:
-    """So that buffers can be placed at any multiple of 8, and numbers of 8 bytes are aligned from their start too."""
+    """The size is a multiple of 8, so that buffers can follow each other and numbers of 8 bytes are aligned."""
     constant = {"shape": (), "dtype": "Int8", "data_offset": 1 << 40}
     for text in ("", "a", "ab", "abc", "abcd"):
         buffer = joined(build({"graph": {"nodes": [{"name": text, "data": ("ConstantNode", constant)}]}}))
@@ -347,7 +347,7 @@ def test_the_size_is_a_multiple_of_eight() -> None:
 
 
 def test_the_root_and_its_vtable_come_first() -> None:
-    """Whatever else has tables of the same shape, the start of the file says what it is."""
+    """The start of the file identifies it, whatever other tables have the same shape."""
     nodes = [
         {"data": ("OperatorNode", {"attrs": ("RandomNormalAttrs", {"mean": 1.0, "scale": 1.0, "seed": 1.0})})}
     ] * 99
@@ -359,7 +359,7 @@ def test_the_root_and_its_vtable_come_first() -> None:
 
 
 def test_the_same_model_gives_the_same_bytes() -> None:
-    """Building again, or from a dict in another order, changes nothing."""
+    """Building again, or from a dict in another order, gives the same bytes."""
     reordered = dict(reversed(MODEL.items()))
     assert build(MODEL) == build(MODEL) == build(reordered)
 
@@ -382,14 +382,14 @@ def test_the_same_model_gives_the_same_bytes() -> None:
     ],
 )
 def test_what_has_no_place_is_refused(root: str, table: Table, where: str, message: str) -> None:
-    """The error says what does not fit, and where in the model."""
+    """The error about a value that does not fit says what is wrong, and where in the model."""
     with pytest.raises(EncodeError, match=message) as caught:
         build(table, root)
     assert where == caught.value.where
 
 
 def nested_model(levels: int) -> Table:
-    """Return a model of that many graphs in one another, the innermost with a constant."""
+    """Return a model of this many nested graphs, the innermost with a constant."""
     data = ("FloatData", {"data": bytes(4)})
     graph = {"nodes": [{"data": ("ConstantNode", {"shape": (), "data": data})}]}
     for _ in range(levels):
@@ -398,7 +398,7 @@ def nested_model(levels: int) -> Table:
 
 
 def test_nesting_ends_where_that_of_rten_does() -> None:
-    """14 graphs within graphs are built and read, 15 are refused, and so is a table that contains itself."""
+    """14 nested graphs are built and read, 15 are refused, and so is a table that contains itself."""
     assert read(joined(build(nested_model(14))))["schema_version"] == 1
     with pytest.raises(EncodeError, match="nested too deeply"):
         build(nested_model(15))
@@ -409,7 +409,7 @@ def test_nesting_ends_where_that_of_rten_does() -> None:
 
 
 def test_more_tables_than_rten_reads_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message says what to leave out."""
+    """A graph with more tables than RTen reads is refused, and the error says what to omit."""
     monkeypatch.setattr(builder, "MAX_TABLES", 5)
     assert build(MODEL | {"graph": {"nodes": [{}] * 3}})
     with pytest.raises(EncodeError, match="the graph is too large"):
@@ -417,16 +417,16 @@ def test_more_tables_than_rten_reads_are_refused(monkeypatch: pytest.MonkeyPatch
 
 
 class Claimed(Literal):
-    """A source that only says how large it is."""
+    """A source that has only a size."""
 
     @property
     def nbytes(self) -> int:  # type: ignore[override]
-        """Just under 2 GiB."""
+        """Return just under 2 GiB."""
         return (1 << 31) - 200
 
 
 def test_more_than_two_gibibytes_are_refused_before_anything_is_read() -> None:
-    """The message names the way out."""
+    """More than 2 GiB is refused before anything is read, and the error says what to do."""
     constants = [{"data": ("ConstantNode", {"shape": (), "data": ("Int8Data", {"data": Claimed(b"")})})}]
     assert build({"graph": {"nodes": constants}})
     with pytest.raises(EncodeError, match="version 2"):

@@ -1,4 +1,4 @@
-"""Tensors as constants of RTen: their types, elements and places."""
+"""Tensors as constants of RTen: their types, elements and offsets."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ CASES = [
 
 @pytest.mark.parametrize(("array", "element", "values", "change"), CASES, ids=lambda value: str(value)[:20])
 def test_convert(array, element, values, change):
-    """Elements keep their values in the type that holds them, or become the nearest."""
+    """Elements keep their values in RTen's type, or become the nearest value."""
     constant = convert(from_numpy(array, "c"))
     assert (element, array.shape, change) == (constant.element, constant.dims, constant.change)
     wanted = np.asarray(values).astype(element.numpy_name).reshape(array.shape)
@@ -59,21 +59,21 @@ def test_convert(array, element, values, change):
 
 
 def test_every_type_has_a_holder():
-    """All element types but strings and complex numbers have one, and each of RTen's holds itself."""
+    """Every element type except strings and complex numbers has a type of RTen, and each type of RTen has itself."""
     assert {"STRING", "COMPLEX64", "COMPLEX128"} == {row.name for row in DATA_TYPES if row.number not in HOLDERS}
     assert all(HOLDERS[element.number] is element for element in HOLDERS.values())
 
 
 @pytest.mark.parametrize("number", [None, 8, 14, 99])
 def test_convert_refuses(number):
-    """Strings, complex numbers and unknown types have no place."""
+    """Strings, complex numbers and unknown types are refused."""
     with pytest.raises(EncodeError, match="its element type is"):
         convert(Tensor(dims=[1], data_type=number, raw_data=Literal(bytes(8))))
 
 
 @pytest.mark.parametrize("name", ["int4", "uint2", "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn", "float8_e5m2"])
 def test_ranges_of_converted_elements(name):
-    """A range of widened elements is what the whole has there, wherever in a byte it begins and ends."""
+    """Any range of widened elements equals the same range of the whole, even if it begins or ends inside a byte."""
     array = (np.arange(24) % 4).astype(getattr(ml_dtypes, name))
     constant = convert(from_numpy(array))
     whole = array.astype(constant.element.numpy_name).tobytes()
@@ -112,7 +112,7 @@ def test_constant_node_without_value():
 
 @pytest.mark.parametrize("indices", [[1, 5], [[0, 1], [1, 2]]])
 def test_densify(indices):
-    """A sparse tensor's places are counted, or given by axis."""
+    """The indices of a sparse tensor's values are numbers, or one number for each axis."""
     sparse = SparseTensor(
         values=from_numpy(np.array([3, 4], np.float32), "s"), indices=from_numpy(np.array(indices)), dims=[2, 3]
     )
@@ -122,7 +122,7 @@ def test_densify(indices):
 
 @pytest.mark.parametrize("indices", [[1, 6], [[0, 1], [1, 3]], [1, 2, 3], [0.5, 1]])
 def test_densify_refuses(indices):
-    """Places outside of the dims, or not as many as values, are an error."""
+    """Indices outside of the dims, or another number of indices than values, are an error."""
     sparse = SparseTensor(
         values=from_numpy(np.array([3, 4], np.float32), "s"), indices=from_numpy(np.array(indices)), dims=[2, 3]
     )
@@ -131,14 +131,14 @@ def test_densify_refuses(indices):
 
 
 def test_sparse_tensors_have_a_limit():
-    """A few bytes cannot ask for any amount of memory."""
+    """A few bytes cannot make the reader allocate any amount of memory."""
     values, places = from_numpy(np.array([3], np.float32), "s"), from_numpy(np.array([7]))
     with pytest.raises(TensorDataError, match="has 1073741824 elements, too many"):
         densify(SparseTensor(values=values, indices=places, dims=[1 << 15, 1 << 15]))
 
 
 def test_the_limit_of_sparse_tensors_is_of_bytes(monkeypatch):
-    """It is that of the dense elements together, whatever their size."""
+    """The limit applies to the bytes of all dense elements, whatever their type."""
     monkeypatch.setattr(constants, "MAX_DENSE_BYTES", 96)
     for dtype, most in ((np.float64, 12), (np.int8, 96)):
         values, places = from_numpy(np.array([3], dtype), "s"), from_numpy(np.array([7]))
@@ -148,7 +148,7 @@ def test_the_limit_of_sparse_tensors_is_of_bytes(monkeypatch):
 
 
 def test_sections_align_and_share():
-    """Every tensor starts at a multiple of 64 bytes, and the same source, converted alike, is there once."""
+    """Every tensor starts at a multiple of 64 bytes, and a source with the same conversion is stored once."""
     section = TensorSection()
     first, second = Literal(bytes(100)), Literal(bytes(100))
     places = [

@@ -1,4 +1,4 @@
-"""Node lists as graphs of the IR: names, constants, and what is not well formed."""
+"""Node lists as graphs of the IR: names, constants, and errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def value(name=None, **table):
 
 
 def constant(name=None, **table):
-    """Return a constant node; its six floats are in the model section unless `table` says otherwise."""
+    """Return a constant node; its six floats are in the model section, except if `table` says otherwise."""
     table = {"shape": (2, 3)} | (table or {"data": ("FloatData", {"data": Span(8, 24)})})
     return {"data": ("ConstantNode", table)} | ({"name": name} if name else {})
 
@@ -39,7 +39,7 @@ def decode(nodes, tensors=TENSORS, **lists):
 
 
 def test_graph():
-    """Nodes are operators of the domain "rten", values have their types, and constants their elements."""
+    """Nodes become operators of the domain "rten", values have their types, and constants their elements."""
     nodes = [
         value("x", dtype="Float", shape=[{"value": 2}, {"name": "n", "value": 0}]),
         constant("w"),
@@ -63,7 +63,7 @@ def test_graph():
 
 
 def test_names():
-    """A value without a name, or with one that another value has, gets its own name."""
+    """A value without a name, or with a name that another value has, gets a new name."""
     nodes = [
         value(),
         value("a"),
@@ -87,12 +87,12 @@ def test_operators_keep_their_names():
 
 
 def subgraph(name, *inner):
-    """Return a branch that gives out the value it captures."""
+    """Return a branch that returns the value it captures."""
     return {"nodes": [value(name), *inner], "captures": (0,), "outputs": (0,)}
 
 
 def test_captures():
-    """A capture means the value of that name in the nearest graph around it that does not capture it itself."""
+    """A capture means the value of this name in the nearest outer graph that does not capture it itself."""
     branch = ("IfAttrs", {"then_branch": subgraph("x"), "else_branch": subgraph("c")})
     middle = subgraph("c", value("m"), operator("If", (0,), (1,), branch))
     outer = ("IfAttrs", {"then_branch": middle, "else_branch": subgraph("w")})
@@ -104,7 +104,7 @@ def test_captures():
 
 
 def test_captured_constants():
-    """A constant among the captures is the outer constant of that name, or itself if there is none."""
+    """A constant among the captures is the outer constant of this name, or itself if there is none."""
     branches = [{"nodes": [constant(name)], "captures": (0,), "outputs": (0,)} for name in ("w", "own")]
     attrs = ("IfAttrs", dict(zip(("then_branch", "else_branch"), branches, strict=True)))
     graph = decode([value("c"), constant("w"), operator("If", (0,), (), attrs)], inputs=(0,))
@@ -117,7 +117,7 @@ def test_captured_constants():
 
 
 def test_captured_nothing():
-    """A capture without a name is an omitted input, as one converter writes it."""
+    """A capture without a name is an omitted input; one converter writes it so."""
     branch = {
         "nodes": [value(), value("x"), operator("Clip", (1, 0, 1), (3,)), value("t")],
         "captures": (0, 1),
@@ -129,7 +129,7 @@ def test_captured_nothing():
 
 
 def test_captures_follow_renaming():
-    """A capture of a name that two values share refers to the later one, even if that was renamed."""
+    """A capture of a name that two values share refers to the later one, even if it was renamed."""
     branch = ("IfAttrs", {"then_branch": subgraph("x"), "else_branch": subgraph("x")})
     nodes = [value("x"), value("x"), value("y"), operator("If", (0,), (2,), branch)]
     graph = decode(nodes, inputs=(0, 1), outputs=(2,))
@@ -160,7 +160,7 @@ def test_constants_among_inputs_are_no_inputs():
 
 
 def test_of_two_producers_the_later_counts():
-    """A value with two producers belongs to the later one, and a graph input to none."""
+    """A value with two producers belongs to the later one, and a graph input to no producer."""
     nodes = [
         value("x"),
         value("y"),
@@ -175,7 +175,7 @@ def test_of_two_producers_the_later_counts():
 
 
 def test_optional_tables():
-    """An operator whose attribute table may be absent has the defaults."""
+    """An operator whose optional attribute table is missing has the defaults."""
     graph = decode([value("x"), operator("CumSum", (0, 0), ())], inputs=(0,))
     assert {"exclusive": 0, "reverse": 0} == {a.name: a.i for a in graph.node[0].attribute}
 
@@ -210,13 +210,13 @@ BROKEN = [
     ("nodes", "lists", "message"), BROKEN, ids=lambda value: value if isinstance(value, str) else ""
 )
 def test_broken_tables(nodes, lists, message):
-    """What RTen's loader or planner would refuse, or worse, is an error with its place."""
+    """Tables that RTen's loader or planner would refuse, or worse, are errors with their place."""
     with pytest.raises(DecodeError, match=message):
         decode(nodes, **lists)
 
 
 def test_near_misses():
-    """Valid files close to the refused ones are read: an empty constant at the very end, and one that ends there."""
+    """Valid files that are similar to the refused ones are read: constants at the very end, one of them empty."""
     nodes = [
         constant("e", shape=(0, 4), dtype="Float32", data_offset=88),
         constant("w", dtype="Float32", data_offset=64),
@@ -225,6 +225,6 @@ def test_near_misses():
 
 
 def test_version_1_files_have_no_tensor_section():
-    """An external constant is an error if there is no tensor section."""
+    """An external constant without a tensor section is an error."""
     with pytest.raises(DecodeError, match="version 1 files have none"):
         decode([constant("w", dtype="Float32", data_offset=0)], tensors=None)

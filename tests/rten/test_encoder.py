@@ -1,4 +1,4 @@
-"""Graphs of the IR as node lists: order, names, captures, constants, types, and what is refused."""
+"""Graphs of the IR as node lists: order, names, captures, constants, types, and refusals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def encode(model, **options):
 
 
 def listed(table):
-    """Return the nodes as (id, kind, name), kinds by their first letter."""
+    """Return the nodes as (id, kind, name), with the first letter of the kind."""
     return [(number, node["data"][0][0], node.get("name")) for number, node in enumerate(table["nodes"])]
 
 
@@ -55,12 +55,12 @@ class LeftAttributes:
         self.alpha = alpha
 
     def decode(self):
-        """The attribute."""
+        """Return the attribute."""
         return [Attribute(name="alpha", type=1, f=self.alpha)]
 
 
 def test_attributes_live_as_long_as_what_was_made_of_them(make):
-    """Nodes are known by the id of their attributes, which nothing else can have while the encoder is in use."""
+    """Nodes are identified by the id of their attributes, which no other object gets while the encoder is in use."""
     encoder = Encoder(make.model(make.graph([], ["a"], [])))
     held = []
     for alpha in (0.25, 0.5, 0.75):
@@ -91,7 +91,7 @@ def test_order(make):
 
 
 def test_missing_inputs_and_outputs(make):
-    """An omitted input is -1, and at the end it is left out, as are outputs."""
+    """An omitted input is -1; at the end of the list, omitted inputs and outputs are left out."""
     graph = make.graph(
         [
             make.node("Resize", ["x", "", "s", ""], ["y"]),
@@ -107,7 +107,7 @@ def test_missing_inputs_and_outputs(make):
 
 
 def test_operator_names_are_unique(make):
-    """An operator gets another name where a value anywhere in the model, or another operator, has its own."""
+    """An operator is renamed if a value anywhere in the model, or another operator, has its name."""
     inner = make.graph([make.node("Neg", ["x"], ["inner"])], outputs=["inner"])
     nodes = [
         replace(make.node("Relu", ["x"], ["y"]), name="y"),
@@ -123,7 +123,7 @@ def test_operator_names_are_unique(make):
 
 
 def test_constants_that_are_outputs_of_subgraphs(make):
-    """A constant that nothing uses but a subgraph, as its output, is there, and the subgraph captures it."""
+    """A constant that is only used as the output of a subgraph is written, and the subgraph captures it."""
     graph = make.graph(
         [make.node("If", ["c"], ["y"], then_branch=make.graph(outputs=["k"]), else_branch=make.graph(outputs=["x"]))],
         ["x", make.value("c", 9)],
@@ -137,7 +137,7 @@ def test_constants_that_are_outputs_of_subgraphs(make):
 
 
 def test_captures(make):
-    """A subgraph lists by name what it uses of the graphs around it, itself or in a deeper one."""
+    """A subgraph lists the names of outer values that it or a deeper subgraph uses."""
     inner = make.graph([make.node("Add", ["x", "w"], ["deep"])], outputs=["deep"])
     middle = make.graph(
         [make.node("If", ["c"], ["m"], then_branch=inner, else_branch=inner), make.node("Add", ["m", "k"], ["n"])],
@@ -165,7 +165,7 @@ def test_captures(make):
 
 
 def test_constants_from_everywhere(make):
-    """Initialisers, sparse ones and Constant nodes are constants; what nothing uses is left out."""
+    """Initialisers, sparse ones and Constant nodes become constants; unused ones are left out."""
     sparse = SparseTensor(
         values=from_numpy(np.array([3], np.float32), "s"), indices=from_numpy(np.array([1])), dims=[2]
     )
@@ -179,7 +179,7 @@ def test_constants_from_everywhere(make):
     _, table = encode(make.model(graph))
     assert {"w": (1,), "s": (2,), "c": ()} == {name: node["shape"] for name, node in constants(table).items()}
     assert ("FloatData", {"data": np.array([0, 3], "<f4").tobytes()}) == constants(table)["s"]["data"]
-    for name in ("w", "s", "c", "x", "y"):  # of which no operator has the name
+    for name in ("w", "s", "c", "x", "y"):  # no operator has these names
         graph.node[1].name = name
         _, table = encode(make.model(graph))
         assert [f"{name}_1"] == [found for _, kind, found in listed(table) if kind == "O"]
@@ -187,7 +187,7 @@ def test_constants_from_everywhere(make):
 
 
 def test_large_constants_go_to_the_section(make):
-    """Up to 16 elements a constant is in the table, above in the tensor section; without one, always in the table."""
+    """A constant of up to 16 elements is in the table, a larger one in the tensor section, if there is one."""
     tensors = [make.tensor("small", BIG[:16], "int32"), make.tensor("large", BIG, "int32")]
     graph = make.graph([make.node("Sum", ["small", "large"], ["y"])], outputs=["y"], constants=tensors)
     encoder, table = encode(make.model(graph))
@@ -201,7 +201,7 @@ def test_large_constants_go_to_the_section(make):
 
 @pytest.mark.parametrize(("ir_version", "kinds"), [(3, []), (4, ["default_input"]), (8, ["default_input"])])
 def test_constants_are_no_inputs(make, ir_version, kinds):
-    """An initialiser that is also an input is a constant; where that was a default, it is a loss."""
+    """An initialiser that is also an input becomes a constant; if it was a default value, this is a loss."""
     graph = make.graph([make.node("Add", ["x", "w"], ["y"])], ["x", "w"], ["y"], [make.tensor("w", [1.0])])
     encoder, table = encode(make.model(graph, ir_version=ir_version))
     assert (0,) == table["inputs"]
@@ -209,7 +209,7 @@ def test_constants_are_no_inputs(make, ir_version, kinds):
 
 
 def test_direct_outputs(make):
-    """An output can be an input or a constant; one that is listed twice is copied the second time."""
+    """An output can be an input or a constant; an output that is listed twice is copied the second time."""
     graph = make.graph(inputs=["x"], outputs=["x", "w", "x"], constants=[make.tensor("w", [1.0])])
     _, table = encode(make.model(graph))
     assert [(0, "V", "x"), (1, "C", "w"), (2, "V", "x_1"), (3, "O", None)] == listed(table)
@@ -226,7 +226,7 @@ def test_a_constant_that_is_an_output_twice(make):
 
 
 def test_dims(make):
-    """A known size is a number, a name a name, and every unknown dimension has its own name."""
+    """A known size is a number, a named size is a name, and every unknown dimension gets its own name."""
     x = make.value("x", 1, [2, "n", None, -1, "?", 0, 1 << 40])
     x.type.tensor_type.shape.dim[2].dim_value = None
     taken = make.value("w", 1, ["x_dim2"])
@@ -248,14 +248,14 @@ def test_dims(make):
      (8, None), (None, None)],
 )  # fmt: skip
 def test_element_types(make, elem_type, wanted):
-    """A value has the type that holds its elements, or none if that is not known."""
+    """A value has the type that RTen uses for its elements, or none if the type is not known."""
     graph = make.graph([make.node("Identity", ["x"], ["y"])], [make.value("x", elem_type)], ["y"])
     _, table = encode(make.model(graph))
     assert wanted == values(table)["x"].get("dtype")
 
 
 def test_types_of_computed_values(make):
-    """What the model says of its values is kept, but not inside subgraphs, if a name can mean many sizes."""
+    """Declared types of values are kept, but not inside subgraphs, where a name may mean different sizes."""
     inner = make.graph([make.node("Neg", ["x"], ["i"])], outputs=[make.value("i", 1, ["n"])])
     inner.value_info.append(make.value("i", 1, ["n"]))
     graph = make.graph(
@@ -271,7 +271,7 @@ def test_types_of_computed_values(make):
 
 
 def test_shapes_of_huge_graphs_are_left_out(make, monkeypatch):
-    """A graph whose shapes would be too many tables keeps those of its inputs only, and the report says so."""
+    """A graph with too many shapes for the limit of tables keeps only those of its inputs, and the report says so."""
     monkeypatch.setattr("formats.rten.graph.encoder.MAX_SHAPE_TABLES", 5)
     graph = make.graph([make.node("Abs", ["x"], ["y"])], [make.value("x", 1, [3])], [make.value("y", 1, [3])])
     encoder, table = encode(make.model(graph))
@@ -291,7 +291,7 @@ def test_shapes_of_huge_graphs_are_left_out(make, monkeypatch):
     ],
 )
 def test_large_integers(make, used_by, values_, kinds):
-    """An integer that does not fit is a loss, unless it is the end of a slice or means "no limit"."""
+    """An integer that does not fit is a loss, except if it is the end of a slice or means "no limit"."""
     inputs = ["x", "i", "i"] if used_by == "Slice" else ["x", "i"]
     graph = make.graph([make.node(used_by, inputs, ["y"])], ["x"], ["y"], [make.tensor("i", values_, "int64")])
     encoder, _ = encode(make.model(graph))
@@ -299,7 +299,7 @@ def test_large_integers(make, used_by, values_, kinds):
 
 
 def test_losses_are_grouped(make):
-    """Many constants of one type are one line, which tells how many and names some."""
+    """Many constants of one type are reported in one line, with their number and some names."""
     tensors = [make.tensor(f"w{n}", [1.0], "float16") for n in range(6)]
     graph = make.graph([make.node("Sum", [t.name for t in tensors], ["y"])], outputs=["y"], constants=tensors)
     encoder, _ = encode(make.model(graph))
@@ -308,7 +308,7 @@ def test_losses_are_grouped(make):
 
 
 def test_interface_types(make):
-    """Inputs and outputs of types that RTen lacks are a loss if another type can hold them, and refused otherwise."""
+    """Inputs and outputs of types that RTen lacks are a loss if another type has the same values, otherwise refused."""
     graph = make.graph(
         [],
         [make.value("a", 7), make.value("b", 7), make.value("c", 8), "d", make.sequence("e", 10)],
@@ -339,8 +339,8 @@ REFUSED = [
 
 @pytest.mark.parametrize(("node", "reason"), REFUSED, ids=lambda value: getattr(value, "op_type", ""))
 def test_refusals(make, node, reason):
-    """What RTen lacks is refused with the operator, its place and the reason."""
-    outputs = [] if "such operator" in reason else ["y"]  # the node is refused, and its output not missed
+    """A node that RTen does not support is refused with the operator, its place and the reason."""
+    outputs = [] if "such operator" in reason else ["y"]  # the node is refused, so its missing output is not reported
     encoder, _ = encode(make.model(make.graph([node], ["x"], outputs)))
     (refusal,) = encoder.refusals
     assert reason in refusal.reason
@@ -348,7 +348,7 @@ def test_refusals(make, node, reason):
 
 
 def test_refusals_inside_subgraphs(make):
-    """The place of a refused node leads through the subgraphs."""
+    """The place of a refused node names the subgraphs around it."""
     inner = make.graph([Node(op_type="Foo", input=["x"], output=["i"], name="f")], outputs=["i"])
     graph = make.graph([make.node("If", ["c"], ["y"], then_branch=inner, else_branch=inner)], ["x", "c"], ["y"])
     encoder, _ = encode(make.model(graph))
@@ -356,7 +356,7 @@ def test_refusals_inside_subgraphs(make):
 
 
 def test_unused_outputs_are_left_out(make):
-    """An output that RTen does not compute is no hindrance where nothing uses it."""
+    """An output that RTen does not compute is allowed if nothing uses it."""
     graph = make.graph([make.node("LayerNormalization", ["x", "s"], ["y", "mean", "deviation"])], ["x", "s"], ["y"])
     encoder, table = encode(make.model(graph))
     assert [] == encoder.refusals
@@ -364,7 +364,7 @@ def test_unused_outputs_are_left_out(make):
 
 
 def test_strings_are_refused(make):
-    """A constant that cannot be converted is refused by name."""
+    """A constant that cannot be converted is refused, with its name."""
     graph = make.graph([make.node("Identity", ["s"], ["y"])], outputs=["y"], constants=[make.tensor("s", ["a"], "U1")])
     encoder, _ = encode(make.model(graph))
     assert ["RTen does not support the constant 's': its element type is STRING"] == [
@@ -380,7 +380,7 @@ def test_strings_are_refused(make):
     ],
 )
 def test_broken_graphs(make, inputs, outputs, message):
-    """A graph that is no graph is an error at once."""
+    """A graph with contradictions is an error at once."""
     graph = make.graph([make.node("Relu", inputs, outputs)], ["x"], ["x"])
     with pytest.raises(EncodeError, match=message):
         encode(make.model(graph))
@@ -394,7 +394,7 @@ def test_inputs_have_names(make):
 
 
 def test_nodes_that_share_their_attributes_are_of_one_form(make):
-    """One list of attributes makes one form, for as many inputs and outputs, with a name or without."""
+    """Nodes with the same list of attributes and as many inputs and outputs have one form, with or without a name."""
     node = make.node("LeakyRelu", ["x0"], ["x1"], alpha=0.0)
     nodes = [node, make.node("LeakyRelu", ["x1"], ["x2"], alpha=-0.0)]
     nodes += [replace(node, input=["x2"], output=["x3"], name="n")]
@@ -406,7 +406,7 @@ def test_nodes_that_share_their_attributes_are_of_one_form(make):
 
 
 def test_each_node_of_a_form_is_refused(make):
-    """Nodes that share attributes which RTen cannot hold are all listed."""
+    """If nodes share attributes that RTen does not support, each of them is listed."""
     bad = make.node("LeakyRelu", ["a"], ["b"], slope=0.5)
     encoder, _ = encode(make.model(make.graph([bad, replace(bad, input=["b"], output=["c"])], ["a"], ["c"])))
     assert ['graph.node["b"]', 'graph.node["c"]'] == [refusal.where for refusal in encoder.refusals]

@@ -1,4 +1,4 @@
-"""The page on faults of RTen is true: each shows in the newest release, and onnxruntime gives what is wanted."""
+"""The page on faults of RTen is true: the newest release has each fault, and onnxruntime gives the correct result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ IDS = [fault.name for fault in FAULTS]
 
 
 def same(outputs, expected):
-    """Return whether outputs are those of the page: all numbers, and dims and types where it says them."""
+    """Return whether outputs equal those on the page: all numbers, and dims and types where the page has them."""
     if len(outputs) != len(expected):
         return False
     for got, wanted in zip(outputs, expected, strict=True):
@@ -34,14 +34,14 @@ def same(outputs, expected):
 
 @pytest.mark.parametrize("fault", FAULTS, ids=IDS)
 def test_faults_show(fault, runtime, tmp_path):
-    """RTen gives what the page says, which is not what is wanted."""
+    """RTen computes what the page says, which is not the correct result."""
     path = tmp_path / "m.onnx"
     path.write_bytes(fault.proto().SerializeToString())
     inputs = {name: held(array) for name, array in fault.inputs.items()}
     try:
         found = runtime.run(path, inputs)
     except RunnerError as error:
-        found = error.message if runtime.release == RELEASE else fault.found  # others may use other words
+        found = error.message if runtime.release == RELEASE else fault.found  # other releases may use other words
     if fault.name in FIXED_IN_0_25 and runtime.release == "0.25":
         assert same(found, fault.wanted)
     elif isinstance(fault.found, str):
@@ -53,19 +53,19 @@ def test_faults_show(fault, runtime, tmp_path):
 
 @pytest.mark.parametrize("fault", FAULTS, ids=IDS)
 def test_onnxruntime_gives_what_is_wanted(fault):
-    """Onnxruntime, without rewriting the model itself, gives what the page says."""
+    """Onnxruntime, without rewriting the model, gives the correct result of the page."""
     assert same(run(fault.proto(), fault.inputs), fault.wanted)
 
 
 def test_page_and_program_are_written_from_the_models():
-    """`python tests/rten_faults.py` would change neither."""
+    """`python tests/rten_faults.py` would write the page and the program again without a change."""
     assert page() == DOCUMENT.read_text(encoding="utf-8")
     assert program() == PROGRAM.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=IDS)
 def test_the_program_shows_it(fault, tmp_path):
-    """The lines of Rust run, and end as the page says."""
+    """The Rust program runs, and prints what the page says."""
     runner = binary(RELEASE).with_name(f"rten-faults{Path(binary(RELEASE)).suffix}")
     if not runner.exists() and not os.environ.get("CI"):
         pytest.skip("the program is not built; see tests/runtime/runner.py")

@@ -1,4 +1,4 @@
-"""What the reader makes of buffers that it did not build itself, and of those that nobody should have built."""
+"""How the reader treats buffers of other builders, and buffers that are wrong."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from formats.rten.file.fbs import Span, Table, read
 
 generated = pytest.importorskip("rten_convert.schema_generated", reason="it makes the hostile buffers")
 
-# A `Dim` with both its fields, by hand.
+# A `Dim` with both of its fields, made by hand.
 DIM = struct.pack(
     "<I4H iII I4s",
-    *(12, 8, 12, 4, 8),  # 0: the root; 4: the sizes of vtable and table, the places of value and name
-    *(8, 3, 4),  # 12: the distance back to the vtable, the value, the offset of the name
+    *(12, 8, 12, 4, 8),  # 0: the root; 4: the sizes of vtable and table, the positions of value and name
+    *(8, 3, 4),  # 12: the distance to the vtable, the value, the offset of the name
     *(2, b"ab\0\0"),  # 24: the name
 )
 
@@ -64,13 +64,13 @@ def test_a_table_by_hand() -> None:
     [
         ([(4, "H", 6)], {"value": 3}),  # the vtable ends before the name
         ([(8, "H", 0)], {"value": 0, "name": "ab"}),
-        ([(10, "H", 4), (16, "I", 8)], {"value": 8, "name": "ab"}),  # both fields in one place
+        ([(10, "H", 4), (16, "I", 8)], {"value": 8, "name": "ab"}),  # both fields at one position
         ([(24, "I", 3)], {"value": 3, "name": "ab\0"}),
         ([(24, "I", 0), (28, "B", 0)], {"value": 3, "name": ""}),
     ],
 )
 def test_unusual_but_legal(changes: list[tuple[int, str, int]], expected: Table) -> None:
-    """What the encoding permits is read, also where no builder makes use of it."""
+    """Everything that the encoding permits is read, even if no builder uses it."""
     assert read(patched(DIM, *changes), "Dim") == expected
 
 
@@ -119,14 +119,14 @@ def test_broken_tables(change: tuple[int, str, int], error: type[FormatError], f
 
 
 def entry_of(buffer: bytes, slot: int) -> tuple[int, int]:
-    """Return the position of the entry of a slot in the vtable of the root, and that of its value in the buffer."""
+    """Return the position of a slot's entry in the root's vtable, and the position of its value in the buffer."""
     (root,) = struct.unpack_from("<I", buffer)
     entry = root - struct.unpack_from("<i", buffer, root)[0] + 4 + 2 * slot
     return entry, root + struct.unpack_from("<H", buffer, entry)[0]
 
 
 def test_unions_need_a_known_tag_and_a_value() -> None:
-    """Neither may be absent alone, and a tag that is too new, or 0, is refused by name."""
+    """A tag and a value must be present together, and a tag that is too new, or 0, is refused by name."""
     buffer = built({"name": "x", "data": ("ValueNode", {})}, "Node")
     (tag_entry, tag), (value_entry, _) = entry_of(buffer, 1), entry_of(buffer, 2)
     assert read(patched(buffer, (tag_entry, "H", 0), (value_entry, "H", 0)), "Node") == {"name": "x"}
@@ -141,7 +141,7 @@ def test_unions_need_a_known_tag_and_a_value() -> None:
 
 
 def test_a_tag_must_be_in_its_table() -> None:
-    """The tag is checked like the value that it belongs to."""
+    """The position of the tag is checked like that of its value."""
     buffer = built({"data": ("ValueNode", {})}, "Node")
     entry, _ = entry_of(buffer, 1)
     for place in (3, 9):
@@ -150,7 +150,7 @@ def test_a_tag_must_be_in_its_table() -> None:
 
 
 def test_unknown_members_of_enums_stay_numbers() -> None:
-    """A newer operator is for the caller to refuse, or to print."""
+    """An unknown operator stays a number, which the caller can refuse or print."""
     assert read(built({"type": 200}, "OperatorNode"), "OperatorNode") == {"type": 200}
 
 
@@ -163,7 +163,7 @@ def test_required_fields_must_be_there() -> None:
 
 
 def test_wide_numbers_must_be_aligned() -> None:
-    """A number of 8 bytes starts at a multiple of 8 from the start of the buffer, as RTen's verifier wants it."""
+    """A number of 8 bytes starts at a multiple of 8 from the start of the buffer, as RTen's verifier demands."""
     buffer = built({"shape": (), "data_offset": 7}, "ConstantNode")
     assert read(buffer, "ConstantNode") == {"shape": (), "data_offset": 7}
     (root,) = struct.unpack_from("<I", buffer)
@@ -173,7 +173,7 @@ def test_wide_numbers_must_be_aligned() -> None:
 
 
 def test_elements_are_not_copied() -> None:
-    """The elements of a constant are a place in the buffer, aligned to their size."""
+    """The elements of a constant are a range in the buffer, aligned to their size."""
     for name, code in (("FloatData", "2f"), ("Int32Data", "2i"), ("Int8Data", "8b"), ("UInt8Data", "8B")):
         data = struct.pack(f"<{code}", *range(int(code[0])))
         buffer = built({"data": data}, name)
@@ -183,7 +183,7 @@ def test_elements_are_not_copied() -> None:
 
 
 def test_errors_name_their_place_in_the_model() -> None:
-    """The path goes through vectors and unions down to the field."""
+    """The path in an error leads through vectors and unions to the field."""
     broken = MODEL.replace(b"N\0", b"\xff\0", 1)
     with pytest.raises(DecodeError, match="UTF-8") as caught:
         read(broken)
@@ -191,7 +191,7 @@ def test_errors_name_their_place_in_the_model() -> None:
 
 
 def nested_loops(levels: int, width: int) -> bytes:
-    """Return a model of graphs in one another, in each of which all of `width` nodes are the same one."""
+    """Return a model of nested graphs; in each of them, all `width` nodes are one shared node."""
     builder = flatbuffers.Builder()
     generated.GraphStart(builder)
     graph = generated.GraphEnd(builder)
@@ -221,7 +221,7 @@ def nested_loops(levels: int, width: int) -> bytes:
 
 
 def test_shared_tables_unfold_only_so_far() -> None:
-    """Sharing is legal, but not a small file that says it is a million nodes."""
+    """Nodes can be shared, but a small file cannot contain a million nodes by sharing."""
     assert len(read(nested_loops(levels=1, width=100))["graph"]["nodes"]) == 100
     assert len(read(nested_loops(levels=2, width=4))["graph"]["nodes"]) == 4
     for levels, width in ((3, 100), (14, 2), (14, 1000)):
@@ -243,7 +243,7 @@ def same_dim(count: int, nbytes: int, name_nbytes: int | None = None) -> tuple[b
 
 @pytest.mark.parametrize(("count", "nbytes", "name_nbytes"), [(100, 800, None), (1000, 64, None), (50, 8, 500)])
 def test_bytes_count_each_time_that_they_are_visited(count: int, nbytes: int, name_nbytes: int | None) -> None:
-    """A table and its strings may be visited again until all visits come to eight times the buffer, to the byte."""
+    """A shared table and its strings can be visited until all visits reach eight times the buffer's size."""
     buffer, visited = same_dim(count, nbytes, name_nbytes)
     least = -(-visited // fbs.VISITS_PER_BYTE)
     assert len(buffer) < least
@@ -254,7 +254,7 @@ def test_bytes_count_each_time_that_they_are_visited(count: int, nbytes: int, na
 
 
 def test_nesting_is_limited() -> None:
-    """The limit is that of RTen's verifier, and far from that of the interpreter."""
+    """The limit of nesting is that of RTen's verifier, and far below that of the interpreter."""
     assert read(nested_loops(levels=15, width=1))["schema_version"] == 0
     for levels in (16, 5000):
         with pytest.raises(LimitError, match="nested more than 64 deep"):
@@ -262,7 +262,7 @@ def test_nesting_is_limited() -> None:
 
 
 def test_the_number_of_tables_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit is that of RTen's verifier."""
+    """The limit of the number of tables is that of RTen's verifier."""
     assert fbs.MAX_TABLES == 1_000_000
     buffer = nested_loops(levels=1, width=10)
     monkeypatch.setattr(fbs, "MAX_TABLES", 42)  # a model, a graph, and 4 tables for each node
@@ -273,7 +273,7 @@ def test_the_number_of_tables_is_limited(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def outcome(buffer: bytes) -> Table | FormatError:
-    """Return what reading gives or the error that it raises; any other exception is a failure."""
+    """Return the result of reading, or its error; any other exception is a failure."""
     try:
         return read(buffer)
     except FormatError as error:
@@ -281,7 +281,7 @@ def outcome(buffer: bytes) -> Table | FormatError:
 
 
 def test_every_truncation_is_an_error() -> None:
-    """A buffer that ends early is never read as another model, unless it only lacks the padding at the end."""
+    """A truncated buffer is never read as another model, except if only padding at the end is missing."""
     whole = read(MODEL)
     for end in range(len(MODEL)):
         result = outcome(MODEL[:end])
@@ -290,7 +290,7 @@ def test_every_truncation_is_an_error() -> None:
 
 
 def test_what_the_runtime_refuses_is_refused(runtime: Any, tmp_path: Path) -> None:
-    """No damage that RTen's verifier finds goes unnoticed here; the schema version is not its business."""
+    """All damage that RTen's verifier finds is found here, too; it does not check the schema version."""
     path = tmp_path / "model.rten"
     rng = random.Random(0)
     refused = 0

@@ -1,4 +1,4 @@
-"""The header of version 2 files, and how files of version 1 are told from others."""
+"""The header of version 2 files, and how files of version 1 are distinguished from others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CASES = [
 
 @pytest.mark.parametrize(("header", "data", "file_nbytes"), CASES)
 def test_encode(header: Header, data: bytes, file_nbytes: int) -> None:
-    """A header has 32 bytes, and begins with what a version 2 file begins with."""
+    """A header has 32 bytes, and begins like every version 2 file."""
     assert encode_header(header) == data
     assert is_v2(data)
     assert len(data) == HEADER_NBYTES
@@ -31,14 +31,14 @@ def test_encode(header: Header, data: bytes, file_nbytes: int) -> None:
 
 @pytest.mark.parametrize(("header", "data", "file_nbytes"), CASES)
 def test_decode(header: Header, data: bytes, file_nbytes: int) -> None:
-    """Sections may lie in any order and with gaps, as long as they are in the file."""
+    """Sections may be in any order and with gaps, if they are inside the file."""
     assert decode_header(data, file_nbytes) == header
     assert decode_header(memoryview(data + b"model"), file_nbytes + 5) == header
 
 
 @pytest.mark.parametrize(("header", "data", "file_nbytes"), CASES[1:])
 def test_a_file_that_ends_early_is_refused(header: Header, data: bytes, file_nbytes: int) -> None:
-    """One byte less than the sections need is too few."""
+    """A file that is one byte shorter than its sections need is refused."""
     with pytest.raises(LimitError):
         decode_header(data, file_nbytes - 1)
 
@@ -60,7 +60,7 @@ def test_a_file_that_ends_early_is_refused(header: Header, data: bytes, file_nby
     ],
 )
 def test_bad_headers(data: bytes, error: type[FormatError], file_offset: int, message: str) -> None:
-    """What RTen's loader refuses is refused, with the place of the number at fault."""
+    """Headers that RTen's loader refuses are refused, with the offset of the wrong number."""
     with pytest.raises(error, match=message) as caught:
         decode_header(data, 100)
     assert (type(caught.value), caught.value.file_offset) == (error, file_offset)
@@ -73,7 +73,7 @@ def version_1(**metadata: str) -> bytes:
 
 
 def test_version_1_files_are_plausible() -> None:
-    """The first 64 bytes are enough for what we build ourselves."""
+    """The first 64 bytes are enough to recognise our own files."""
     data = version_1(license="MIT")
     assert is_plausible_v1(data, len(data))
     assert is_plausible_v1(data[:64], len(data))
@@ -81,7 +81,7 @@ def test_version_1_files_are_plausible() -> None:
 
 
 def test_files_of_rten_convert_are_plausible(tmp_path: Path) -> None:
-    """The first 4 KiB are enough for what the other converter writes."""
+    """The first 4 KiB are enough to recognise the files of the other converter."""
     parser = pytest.importorskip("onnx.parser")
     converter = pytest.importorskip("rten_convert.converter")
     adds = "\n".join(f"y{i + 1} = Add (y{i}, y{i})" for i in range(200))
@@ -97,7 +97,7 @@ def test_files_of_rten_convert_are_plausible(tmp_path: Path) -> None:
 
 
 def test_a_model_needs_its_schema_version_and_a_graph() -> None:
-    """Another schema version, no graph, or a graph that the file is too short for is not plausible."""
+    """A file with another schema version, without a graph, or too short for its graph is not plausible."""
     data = version_1()
     assert is_plausible_v1(data[:36], 40)  # the graph is at byte 36
     assert not is_plausible_v1(data[:36], 39)
@@ -109,7 +109,7 @@ def test_a_model_needs_its_schema_version_and_a_graph() -> None:
 
 
 def test_other_files_are_not_plausible() -> None:
-    """Neither empty, zero, random nor foreign bytes are taken for a model, and none raises."""
+    """Empty, zero, random or foreign bytes are not recognised as a model, and raise nothing."""
     rng = random.Random(0)
     foreign = [b"", b"\x08", bytes(4096), b"\xff" * 4096, b"RTEN" + bytes(60), b"PK\x03\x04" + bytes(60)]
     foreign += [b"\x08\x08\x12\x07pytorch\x1a\x051.0.0:" + bytes(60), *(rng.randbytes(4096) for _ in range(1000))]
@@ -118,7 +118,7 @@ def test_other_files_are_not_plausible() -> None:
 
 
 def test_damaged_beginnings_never_raise() -> None:
-    """Whatever the first bytes say, the answer is yes or no."""
+    """Whatever the first bytes are, the answer is yes or no."""
     data = version_1()[:64]
     for position in range(64):
         for value in (0, 1, 0x7F, 0x80, 0xFF):

@@ -1,4 +1,4 @@
-"""Every version of every ONNX operator has the outcome that is written down, in RTen's releases and back in ONNX."""
+"""Every version of every ONNX operator has the recorded outcome, in RTen's releases and back in ONNX."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ from formats.tensordata.source import Literal
 
 EXPECTED = json.loads((Path(__file__).parent / "historical_outcomes.json").read_text())
 TOLERANCE = 2e-4  # some references have four digits
-# Beginnings of the names of cases with other outputs than onnxruntime has, beside those that differ from the suite's.
+# Prefixes of the names of cases whose outputs differ from onnxruntime's, besides those that differ from the suite's.
 DIFFERENT = (
     *DEVIATIONS,
     *NOT_AS_IN_ONNXRUNTIME,
     "test_dropout_default_mask",
     "dropout_mask",
-)  # the mask that ONNX has since version 12
+)  # the mask that ONNX has had since version 12
 
 
 def reference(case):
-    """Return the outputs of a case by onnxruntime; if it does not run the version, those of the newer words."""
+    """Return the outputs of a case by onnxruntime; if it does not run the version, those of the newer form."""
     try:
         if case.version.op_type in RANDOM:
             return case.outputs
         return list(map(typed, evaluate_in_onnxruntime(case.model, case.inputs), case.outputs))
-    except Exception:  # in many words: it has no kernel, or runs no operator set that is so new, no such old form
+    except Exception:  # for many reasons: no kernel, or an operator set that is too new or too old
         return case.outputs
 
 
 def typed(found, wanted):
-    """Return an output of onnxruntime, which gives small floats as their bits, in the type that it should have."""
+    """Return an output of onnxruntime, which gives small floats as bits, in the type that it should have."""
     return found.view(wanted.dtype) if getattr(wanted, "dtype", np.dtype(bool)).isbuiltin == 2 else found
 
 
 def differences(case, outputs, wanted):
-    """Return in words how outputs differ, of random numbers only in their dims."""
+    """Describe how outputs differ; for random numbers, only their dims are compared."""
     pairs = list(zip(outputs, wanted, strict=True))
     if case.version.op_type in RANDOM:
         return "; ".join(f"{right.shape} became {got.shape}" for got, right in pairs if got.shape != right.shape)
@@ -58,14 +58,14 @@ def differences(case, outputs, wanted):
 
 
 class Computer:
-    """What comes out of .rten files, once for those that are the same although the models are of other versions."""
+    """Computes the outputs of .rten files, once for equal files of different operator versions."""
 
     def __init__(self, runtimes, path):
         self.runtimes, self.path = runtimes, path
         self.known = {}
 
     def outputs(self, data, case):
-        """Return the outputs by place: in releases of RTen, and of the ONNX that the file becomes; or an error."""
+        """Return the outputs by place, in releases of RTen and in the converted ONNX file; or an error."""
         key = case.name, data
         if key not in self.known:
             self.path.write_bytes(data)
@@ -75,10 +75,10 @@ class Computer:
         return self.known[key]
 
     def attempt(self, run, data, case):
-        """Return the outputs, or what went wrong."""
+        """Return the outputs, or the error."""
         try:
             return run(data, case)
-        except Exception as error:  # of all cases at once, whatever it is
+        except Exception as error:  # any exception, because all cases run in one test
             return f"{type(error).__name__}: {error}"
 
     def in_rten(self, runtime, _data, case):
@@ -86,15 +86,15 @@ class Computer:
         return runtime.run(self.path, {name: held(value) for name, value in case.inputs.items()})
 
     def in_onnx(self, data, case):
-        """Return the outputs of a .rten file that is a model of ONNX again."""
+        """Return the outputs of a .rten file that is converted back to ONNX."""
         model = raise_model(CODEC.read(Literal(data), None)).model
         return evaluate(to_bytes(ONNX.plan(model, Path("m"), OnnxOptions())), case.inputs)
 
 
 def outcomes_of(case, computer):
-    """Return what became of a case by place, "right" or what is wrong; or only why it is refused.
+    """Return the outcome of a case by place, "right" or what is wrong; or only why it is refused.
 
-    A place is a release of RTen, or onnx for the model that the file becomes.
+    A place is a release of RTen, or `onnx` for the model that the file is converted back to.
     """
     try:
         data = to_bytes(CODEC.plan(ONNX.read(Literal(case.model), None), computer.path, RtenOptions()))
@@ -110,21 +110,21 @@ def outcomes_of(case, computer):
 
 @pytest.fixture(scope="module")
 def outcomes(runtimes, tmp_path_factory):
-    """What became of each case."""
+    """The outcome of each case."""
     computer = Computer(runtimes, tmp_path_factory.mktemp("historical") / "m.rten")
     return [(case, outcomes_of(case, computer)) for case in historical_cases()]
 
 
 def test_every_version_has_an_outcome():
-    """All versions of all operators that the installed `onnx` defines are known, and each has a model."""
+    """All versions of all operators in the installed `onnx` are known, and each has a model."""
     assert {str(version) for found in versions().values() for version in found} == set(EXPECTED)
 
 
 def test_outcomes(outcomes, runtimes, tmp_path):
-    """Of each version so many models are right as is written down, and the others are refused or differ as it says.
+    """Each version has as many right models as recorded, and the others are refused or differ as recorded.
 
-    What came out is in `outcomes.json` of the test's folder, to take the place of `historical_outcomes.json` where a
-    change is meant.
+    The outcomes are written to `outcomes.json` in the test's folder, which can replace `historical_outcomes.json` after
+    an intended change.
     """
     versions_cases = {}
     for case, outcome in outcomes:
@@ -133,7 +133,7 @@ def test_outcomes(outcomes, runtimes, tmp_path):
     for version, cases in versions_cases.items():
         run = [
             number for number, (_, outcome) in enumerate(cases) if "refused" not in outcome
-        ]  # names may be there twice
+        ]  # the same name may occur twice
         right = {release: [number for number in run if cases[number][1][release] == "right"] for release in runtimes}
         row = row_of(right, {release: sorted({*run} - {*numbers}) for release, numbers in right.items()})
         found[version] = {
@@ -150,7 +150,7 @@ def test_outcomes(outcomes, runtimes, tmp_path):
 
 @pytest.mark.parametrize("place", [*RELEASES, "onnx"])
 def test_nothing_is_wrong(place, outcomes):
-    """What is not refused is right, in the runtime and as ONNX again, unless the runtime's own operator differs."""
+    """A model that is not refused is right, in the runtime and back in ONNX, if the runtime's operator is right."""
     texts = {
         f"{case.version} in {case.opset}: {case.name}": outcome[place]
         for case, outcome in outcomes

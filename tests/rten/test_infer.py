@@ -1,4 +1,4 @@
-"""What is inferred of values is true of what onnxruntime computes, and much of it is found."""
+"""Everything that is inferred about values is true of what onnxruntime computes, and much is inferred."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from formats.tensordata.source import Literal
 
 
 def bare(model: Model) -> Model:
-    """The model without anything said of its values but the inputs."""
+    """Return the model with no information about values except its inputs."""
     assert model.graph is not None
     outputs = [replace(value, type=None) for value in model.graph.output]
     return replace(model, graph=replace(model.graph, value_info=[], output=outputs))
 
 
 def values_of(model: Model, inputs: Any) -> dict[str, np.ndarray]:
-    """Every value that onnxruntime computes in the outermost graph."""
+    """Return every value that onnxruntime computes in the outermost graph."""
     proto = to_proto(model)
     names = [name for found in proto.graph.node for name in found.output if name]
     del proto.graph.output[:]
@@ -39,7 +39,7 @@ def values_of(model: Model, inputs: Any) -> dict[str, np.ndarray]:
 
 
 def mistakes(types: Any, values: dict[str, np.ndarray]) -> list[str]:
-    """What is said of values and is not so; sizes with the same name must be the same."""
+    """Return wrong statements about values; sizes with the same name must be equal."""
     found, sizes = [], {}
     for name, value in values.items():
         if isinstance(value, list):
@@ -61,13 +61,13 @@ def mistakes(types: Any, values: dict[str, np.ndarray]) -> list[str]:
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.onnxruntime], ids=lambda case: case.name)
 def test_inference_is_never_wrong(case: Case) -> None:
-    """Element types and dims are those of the values of the legal form."""
+    """Element types and dims equal those of the values of the legal form."""
     result = legalize(bare(case.model()), case.exact)
     assert [] == mistakes(result.types["graph"], values_of(result.model, case.inputs))
 
 
 def test_shared_models(shared_model: Path) -> None:
-    """Of exported models, without what they say of values, every type and rank is found, and what is found is true."""
+    """For exported models without their value infos, every type and rank is inferred, and all of it is true."""
     arrays = np.load(shared_model.with_suffix(".npz"))
     inputs = {key.removeprefix("in_"): arrays[key] for key in arrays.files if key.startswith("in_")}
     result = legalize(bare(decode(Literal(shared_model.read_bytes()), Model)))
@@ -77,7 +77,7 @@ def test_shared_models(shared_model: Path) -> None:
 
 
 def types_of(nodes: list[onnx.NodeProto], dims: list[int | str], **constants: np.ndarray) -> dict[str, ValueType]:
-    """What is known of the values that nodes compute from `x`."""
+    """Return what is known about the values that nodes compute from `x`."""
     value = helper.make_tensor_value_info("x", 1, dims)
     graph = helper.make_graph(nodes, "g", [value], [onnx.ValueInfoProto(name="y")])
     graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in constants.items())
@@ -86,7 +86,7 @@ def types_of(nodes: list[onnx.NodeProto], dims: list[int | str], **constants: np
 
 
 def test_shapes_are_computed_through() -> None:
-    """A shape that is taken apart and put together again is known, names included."""
+    """A shape that is split and joined again is known, including names."""
     nodes = [
         node("Shape", "x", "s"),
         node("Gather", "s zero", "n"),
@@ -100,13 +100,13 @@ def test_shapes_are_computed_through() -> None:
 
 
 def test_the_rest_of_a_reshape_keeps_its_name() -> None:
-    """Where -1 stands for one named dimension, it has that name."""
+    """If -1 means one named dimension, the result has this name."""
     types = types_of([node("Reshape", "x n", "y")], [2, "words", 12], n=int64(0, -1, 3, 4))
     assert (2, "words", 3, 4) == types["y"].dims
 
 
 def test_arithmetic_of_shapes() -> None:
-    """Sizes are computed with, and a conditional expansion is decided."""
+    """Sizes are computed, and an expansion that depends on a condition is resolved."""
     nodes = [
         node("Shape", "x", "s"),
         node("Equal", "s minus", "e"),
@@ -132,7 +132,7 @@ def test_arithmetic_of_shapes() -> None:
     ],
 )
 def test_contents_of_negatives(op_type: str, first: tuple[int, ...], second: tuple[int, ...]) -> None:
-    """What integers are known to hold is what onnxruntime computes on both sides of zero: it divides towards zero."""
+    """Known contents of integers equal what onnxruntime computes for either sign: it divides towards zero."""
     nodes = [node(op_type, "a b", "c"), node("Identity", "c", "y")]
     arrays = {"a": int64(*first), "b": int64(*second)}
     graph = helper.make_graph(nodes, "g", [], [helper.make_tensor_value_info("y", 7, [4])])
@@ -162,12 +162,12 @@ def test_contents_of_negatives(op_type: str, first: tuple[int, ...], second: tup
     ],
 )
 def test_broadcasting(first: Any, second: Any, together: Any) -> None:
-    """Dims are broadcast either way round."""
+    """Dims are broadcast the same in either order."""
     assert (together, together) == (broadcast_dims(first, second), broadcast_dims(second, first))
 
 
 def test_large_integers_are_no_shapes() -> None:
-    """Only short vectors are read; of others nothing is known, and their data are not touched."""
+    """Only short vectors are read; nothing is known about the contents of others, and their data are not read."""
     scope = Scope()
     from formats.ir.model import Tensor
 
@@ -176,7 +176,7 @@ def test_large_integers_are_no_shapes() -> None:
 
 
 def test_declared_types() -> None:
-    """Of a sequence the element type is known, of an unset dimension nothing."""
+    """For a sequence, the element type is known; for an unset dimension, nothing."""
     tensor = helper.make_tensor_type_proto(1, [None, "n", 3])
     sequence = helper.make_sequence_type_proto(helper.make_tensor_type_proto(7, None))
     from formats.ir.model import Type
@@ -186,7 +186,7 @@ def test_declared_types() -> None:
 
 
 def test_names_end_at_subgraphs() -> None:
-    """A named dimension in the body of a loop may be another size each time, so it says nothing."""
+    """A named dimension in a loop body may be another size each time, so it is ignored."""
     scope = Scope(Scope())
     from formats.ir.model import Dimension, TensorShape, TensorType, Type, ValueInfo
 
@@ -196,7 +196,7 @@ def test_names_end_at_subgraphs() -> None:
 
 
 def test_large_graphs_are_inferred_in_one_pass() -> None:
-    """A graph of many nodes takes time in proportion."""
+    """The time for a graph is proportional to its nodes."""
     nodes = [node("Add", f"{'x' if not number else f'v{number - 1}'} x", f"v{number}") for number in range(5000)]
     nodes.append(node("Relu", "v4999", "y"))
     assert ValueType(1, (2, "n")) == types_of(nodes, [2, "n"])["y"]

@@ -1,4 +1,4 @@
-"""What is known of an operator stands in one module, that of its family, and element types have names."""
+"""All facts about an operator are in one module, that of its family, and element types have names."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from formats.rten.target import ALL_RELEASES, RELEASES, RTEN_0_27, Target
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(formats.rten.__file__).parent
-MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "schema.py")  # which is generated
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "schema.py")  # it is generated
 FAMILY_OF = {
     name: Path(family.__file__ or "")
     for family in FAMILIES
     for name, value in vars(family).items()
     if isinstance(value, OperatorSpec) and not value.domain
 }
-# Strings that are called like an operator, and stand for something else.
+# Strings that equal the name of an operator, but mean something else.
 OTHER_MEANINGS = {
     "activation.py": {"Tanh"},  # an enumerator of RTen's `GeluApproximation`
     "padding.py": {"Constant"},  # of `PadMode`
@@ -46,7 +46,7 @@ def constants(path: Path) -> Iterator[ast.Constant]:
 
 
 def test_no_operator_is_there_twice() -> None:
-    """Each operator of each domain has one spec, and the spec is called like its operator."""
+    """Each operator of each domain has one spec, and the spec has the operator's name."""
     assert len(ALL_SPECS) == len(BY_DOMAIN)
     for family in FAMILIES:
         wrong = [name for name, value in vars(family).items() if isinstance(value, OperatorSpec) and value.name != name]
@@ -61,20 +61,20 @@ def test_every_operator_has_a_rule_for_dims() -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
 def test_names_of_operators_are_strings_in_their_family_only(path: Path) -> None:
-    """All other modules use the symbols that are the specs."""
+    """All other modules use the specs as symbols."""
     strings = {node.value for node in constants(path) if isinstance(node.value, str)}
     foreign = {name for name in strings & FAMILY_OF.keys() if FAMILY_OF[name] != path}
     assert foreign - OTHER_MEANINGS.get(path.name, set()) == set()
 
 
 def test_other_meanings_are_used() -> None:
-    """What may be called like an operator of another family is there."""
+    """Each listed string that equals the name of another family's operator is still used."""
     for name, words in OTHER_MEANINGS.items():
         assert words <= {node.value for node in constants(PACKAGE / "operators" / name)}, name
 
 
 def _type_numbers(tree: ast.Module) -> Iterator[int]:
-    """Return the lines in which an element type is a number: as a keyword, or compared with a name for one."""
+    """Return the lines in which an element type is a number: as a keyword, or compared with a name."""
     for node in ast.walk(tree):
         if isinstance(node, ast.keyword) and node.arg in TYPE_WORDS and _is_number(node.value):
             yield node.value.lineno
@@ -87,24 +87,24 @@ def _type_numbers(tree: ast.Module) -> Iterator[int]:
 
 
 def _is_number(node: ast.expr) -> bool:
-    """Whether a node is an integer other than 0, which is no element type."""
+    """Return whether a node is an integer other than 0, which is not an element type."""
     return isinstance(node, ast.Constant) and type(node.value) is int and node.value != 0
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
 def test_element_types_have_names(path: Path) -> None:
-    """No module says an element type by its number."""
+    """No module writes an element type as a number."""
     assert list(_type_numbers(ast.parse(path.read_text(encoding="utf-8")))) == []
 
 
 @pytest.mark.parametrize("text", ["f(to=9)", "x = kind.elem_type == 7", "data_type in (6, 7)", "1 != elem_type"])
 def test_numbers_of_element_types_are_found(text: str) -> None:
-    """The search for numbers is not vacuous."""
+    """The search for numbers finds them."""
     assert list(_type_numbers(ast.parse(text))) == [1]
 
 
 def test_rows_and_faults_are_of_known_releases() -> None:
-    """What a spec says of releases is one of those in `target.py`; a fault ends after it began, and has words."""
+    """Releases in a spec are those in `target.py`; a fault ends after it began, and has a description."""
     for spec in ALL_SPECS:
         rows = [spec.row, *spec.row.fields] if isinstance(spec.row, Row) else []
         assert {row.since for row in rows} <= set(RELEASES), spec.name
@@ -115,7 +115,7 @@ def test_rows_and_faults_are_of_known_releases() -> None:
 
 
 def legal_op_types(make, node, target=ALL_RELEASES) -> list[str]:
-    """Return what one node of a model of one input becomes, or why it is refused."""
+    """Return the operators that one node of a model with one input becomes, or why it is refused."""
     result = legalize(make.model(make.graph([node], [make.value("x", 1, [2, 3])], ["y"])), target=target)
     if result.refusals:
         return [refusal.reason for refusal in result.refusals]
@@ -123,7 +123,7 @@ def legal_op_types(make, node, target=ALL_RELEASES) -> list[str]:
 
 
 def test_an_operator_that_a_release_brings_is_one_spec(make, monkeypatch) -> None:
-    """With a row since a release, it stays as it is for that release, and is rewritten for all together."""
+    """An operator that is supported since a release stays unchanged for it, and is rewritten for all together."""
 
     def rewriting(node, context):
         return None if context.has(spec) else activation.softsign(node, context)
@@ -136,7 +136,7 @@ def test_an_operator_that_a_release_brings_is_one_spec(make, monkeypatch) -> Non
 
 
 def test_another_reduction_is_one_spec(make, monkeypatch) -> None:
-    """What is inferred of it, and the name that stays, come from its spec alone."""
+    """The inference for a new reduction, and its unchanged name, come from its spec alone."""
     spec = OperatorSpec("ReduceAny", ReduceMax.row, dims=ReduceMax.dims, rewritings=ReduceMax.rewritings[:1])
     monkeypatch.setitem(SPECS, "ReduceAny", spec)
     model = make.model(make.graph([make.node("ReduceAny", ["x"], ["y"])], [make.value("x", 1, [2, 3])], ["y"]))
@@ -146,7 +146,7 @@ def test_another_reduction_is_one_spec(make, monkeypatch) -> None:
 
 
 def test_a_refusal_of_an_attribute_is_in_the_spec(make, monkeypatch) -> None:
-    """A rewriting that refuses stops the conversion with its words."""
+    """A rewriting that refuses stops the conversion with its message."""
 
     def refuse(node, context):
         raise Refused("has an attribute of which nobody has heard")
@@ -157,7 +157,7 @@ def test_a_refusal_of_an_attribute_is_in_the_spec(make, monkeypatch) -> None:
 
 
 def test_the_page_on_adding_operators_is_true() -> None:
-    """Its example is the code, its fields are those of a spec, and its test is a case."""
+    """The example on the page is in the code, its fields are those of a spec, and its test is a case."""
     page = (ROOT / "docs" / "operators.md").read_text(encoding="utf-8")
     example = page.partition("```python\n")[2].partition("```")[0].strip()
     assert example in Path(activation.__file__).read_text(encoding="utf-8")

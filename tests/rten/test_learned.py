@@ -1,4 +1,4 @@
-"""Operators of ai.onnx.ml compute in RTen what they compute in onnxruntime, in models at random and in real ones."""
+"""Operators of ai.onnx.ml compute the same in RTen as in onnxruntime, in random models and in real ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MODELS = sorted((Path(__file__).parent / "learned").glob("*.onnx"))
 
 @pytest.mark.parametrize("op_type", OPERATORS)
 def test_random_models(op_type: str, runtimes: dict[str, Any], tmp_path: Path) -> None:
-    """All outputs are those of onnxruntime, or the model is refused; labels are never others."""
+    """All outputs equal those of onnxruntime, or the model is refused; labels never differ."""
     found = [outcome(Learned(seed, op_type), runtimes, tmp_path / "m.rten") for seed in range(SEEDS)]
     assert {"right", "refused", "invalid"} >= set(found)
     assert found.count("right") > SEEDS / 2
@@ -47,7 +47,7 @@ def test_models_of_libraries(path: Path, runtimes: dict[str, Any], tmp_path: Pat
 
 
 def model_of(op_type: str, outputs: tuple[str, ...] = ("y",), **attributes: Any) -> Model:
-    """A model of one operator that takes three samples of two features."""
+    """Return a model of one operator for three samples of two features."""
     node = helper.make_node(op_type, ["x"], outputs, domain="ai.onnx.ml", **attributes)
     values = [onnx.ValueInfoProto(name=name) for name in outputs]
     graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", 1, [3, 2])], values)
@@ -85,7 +85,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_has_no_counterpart_is_refused(case: str) -> None:
-    """Strings, dictionaries and trees that are none are refused, with what to do if there is something."""
+    """Strings, dictionaries and invalid trees are refused, with a remedy if there is one."""
     op_type, attributes, reason = REFUSED[case]
     refusals = legalize(
         model_of(op_type, ("y", "z") if op_type == "LinearClassifier" else ("y",), **attributes)
@@ -102,7 +102,7 @@ def test_scores_do_without_string_labels() -> None:
 
 
 def forest(trees: int) -> dict[str, list[Any]]:
-    """The attributes of as many trees of one split."""
+    """Return the attributes of this many trees of one split."""
     return {
         name: [tree for tree in range(trees) for _ in values] if name.endswith("treeids") else list(values) * trees
         for name, values in STUMP.items()
@@ -111,7 +111,7 @@ def forest(trees: int) -> dict[str, list[Any]]:
 
 
 def test_tables_are_not_larger_than_the_model() -> None:
-    """A forest whose leaves have few of many classes is refused, since its tables would have all of them."""
+    """A forest whose leaves use few of many classes is refused, because its tables would have all classes."""
     trees, classes = 100, 400
     attributes = {name.replace("target_", "class_"): values for name, values in forest(trees).items()}
     attributes["class_ids"] = [number % classes for number in range(2 * trees)]
@@ -121,7 +121,7 @@ def test_tables_are_not_larger_than_the_model() -> None:
 
 
 def grown(depth: int, trees: int, dtype: type, missing: bool | None) -> dict[str, Any]:
-    """The attributes of as many full trees, in the form of operator set 5; `None` for NaN that differs by the node."""
+    """Return the attributes of this many full trees of operator set 5; if `missing` is `None`, NaN differs by node."""
     numbers, inner = np.random.default_rng(depth), 2**depth - 1
     places = np.tile(np.arange(inner), trees)
     starts = np.repeat(np.arange(trees), inner)
@@ -152,7 +152,7 @@ def grown(depth: int, trees: int, dtype: type, missing: bool | None) -> dict[str
 def test_forests_of_gradient_boosting(
     dtype: type, missing: bool | None, runtimes: dict[str, Any], tmp_path: Path
 ) -> None:
-    """Many full trees, as LightGBM exports them, have tables that are no larger than the model, and are right."""
+    """Many full trees, as LightGBM exports them, have tables that are not larger than the model, and are right."""
     node = helper.make_node("TreeEnsemble", ["x"], ["y"], domain="ai.onnx.ml", **grown(5, 300, dtype, missing))
     elem_type = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     values = [helper.make_tensor_value_info(name, elem_type, ["N", width]) for name, width in (("x", 2), ("y", 1))]
@@ -173,7 +173,7 @@ def test_forests_of_gradient_boosting(
 
 
 def test_scores_are_those_of_onnxruntime_to_the_last_bit(runtimes: dict[str, Any], tmp_path: Path) -> None:
-    """Sums over the trees are in their order, so that scores on the brink of a label are the same."""
+    """Trees are summed in their order, so that scores at the limit between two labels give the same label."""
     numbers, trees = np.random.default_rng(3), 100
     attributes = forest(trees)
     attributes["nodes_values"] = [float(np.float32(number)) for number in numbers.normal(size=3 * trees)]

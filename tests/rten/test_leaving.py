@@ -1,4 +1,4 @@
-"""From .rten to .onnx, in one runtime: RTen's loader of ONNX gives what its loader of .rten files gives."""
+"""From .rten to .onnx in one runtime: RTen's ONNX loader gives the same results as its .rten loader."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from formats.ir.storage import from_numpy
 from formats.rten.graph.attributes import make_node
 from formats.rten.operators.spec import RTEN_DOMAIN
 
-RELEASE = DEFAULT_RELEASES[-1]  # those who leave .rten go to the newest
-TOLERANCE = 1e-6  # of the largest number: sums may be in another order
+RELEASE = DEFAULT_RELEASES[-1]  # users who leave .rten use the newest
+TOLERANCE = 1e-6  # relative to the largest number, because sums may have another order
 GOLDEN = sorted(rten_golden.GOLDEN.glob("*/*.rten"))
-RANDOM = "test_bernoulli"  # cases of the suite whose outputs are random
+RANDOM = "test_bernoulli"  # cases of the suite with random outputs
 
 
 @pytest.fixture(scope="module")
 def newest(runtimes):
-    """The newest release of the runtime that the tests know."""
+    """The newest release of the runtime in the tests."""
     if RELEASE not in runtimes:
         pytest.skip(f"RTen {RELEASE} is not among the releases that are asked for")
     return runtimes[RELEASE]
 
 
 def difference(got, wanted):
-    """Return in words how outputs differ, "" where they are the same except for the last digits; types count."""
+    """Describe how outputs differ, "" if they are the same except for the last digits; types count."""
     if isinstance(wanted, list):
         if not isinstance(got, list) or len(got) != len(wanted):
             return f"{wanted} became {got}"
@@ -47,7 +47,7 @@ def difference(got, wanted):
 
 
 def found_in_both(path, inputs, runtime, **options):
-    """Return how the .onnx files of a .rten file differ from it in RTen: inline, and with mapped external data."""
+    """Describe how the .onnx files of a .rten file differ from it in RTen: inline, and with mapped external data."""
     given = {name: held(value) for name, value in inputs.items()}
     wanted = runtime.run(path, given)
     inline, external = (path.with_name(f"{kind}.onnx") for kind in ("inline", "external"))
@@ -62,14 +62,14 @@ def found_in_both(path, inputs, runtime, **options):
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_golden_files(path: Path, newest, tmp_path: Path) -> None:
-    """A file of any release of rten-convert computes the same as ONNX."""
+    """A file of any release of rten-convert computes the same when converted to ONNX."""
     copy = tmp_path / "m.rten"
     copy.write_bytes(path.read_bytes())
     assert [] == found_in_both(copy, rten_golden.inputs(path.name.split(".")[0]), newest)
 
 
 def test_shared_models(shared_model: Path, newest, tmp_path: Path) -> None:
-    """A model of a real exporter computes the same, whichever way its weights are stored."""
+    """A model of a real exporter computes the same, however its weights are stored."""
     arrays = np.load(shared_model.with_suffix(".npz"))
     inputs = {name.removeprefix("in_"): arrays[name] for name in arrays.files if name.startswith("in_")}
     path = tmp_path / "m.rten"
@@ -81,7 +81,7 @@ def test_shared_models(shared_model: Path, newest, tmp_path: Path) -> None:
     {"max_external_file_size": 40}, {"one_file_per_tensor": True}, {"checksum": True}, {"alignment": 1}
 ], ids=str)  # fmt: skip
 def test_files_of_weights(options, newest, tmp_path: Path) -> None:
-    """However weights are put into files, RTen finds and maps them."""
+    """In whatever way weights are put into files, RTen finds and maps them."""
     path, target = tmp_path / "m.rten", tmp_path / "m.onnx"
     path.write_bytes((rten_golden.GOLDEN / "0.22.0" / "recurrent.v2.rten").read_bytes())
     formats.convert(path, target, external_data=True, size_threshold=1, **options)
@@ -109,14 +109,14 @@ def outcome(case, folder, runtime):
 
 
 def test_suite(newest, tmp_path: Path) -> None:
-    """Every operator test of ONNX that becomes a .rten file is the same as ONNX, its weights and shapes mapped."""
+    """Every operator test of ONNX that becomes a .rten file is the same in ONNX, with mapped weights and shapes."""
     outcomes = {case.id: outcome(case, tmp_path, newest) for case in backend_cases() if RANDOM not in case.id}
     assert {} == {name: text for name, text in outcomes.items() if text not in ("right", "refused")}
     assert sum(text == "right" for text in outcomes.values()) >= 1580
 
 
 def test_integers_beyond_32_bits_are_told(newest, tmp_path: Path) -> None:
-    """Where RTen's integers wrap and those of ONNX do not, the report says so, but not of sizes."""
+    """If RTen's integers wrap and ONNX's do not, the report says so, but not for sizes."""
     text = """<ir_version: 8, opset_import: ["": 13]> g (float[n, 2] x) => (float y, float[k] z)
         <int64 million = {1000000}> {
         size = Size(x) most = Mul(size, million) much = Mul(most, million) y = Cast<to = 1>(much)
@@ -142,7 +142,7 @@ def test_integers_beyond_32_bits_are_told(newest, tmp_path: Path) -> None:
 ])  # fmt: skip
 @pytest.mark.parametrize("runtime", [None, "rten"])
 def test_whole_floats_are_divided_as_floats(text, runtime, newest, tmp_path: Path) -> None:
-    """What RTen's optimiser would divide as integers is written differently, in .rten files and in ONNX for RTen."""
+    """A division that RTen would do in integers is written differently, in .rten files and in ONNX for RTen."""
     source, path = tmp_path / "m.onnx", tmp_path / ("m.onnx.rten" if runtime is None else "for-rten.onnx")
     source.write_bytes(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 13]> g {text}').SerializeToString())
     formats.convert(source, path, runtime=runtime)
@@ -151,7 +151,7 @@ def test_whole_floats_are_divided_as_floats(text, runtime, newest, tmp_path: Pat
 
 
 def test_division_of_whole_floats_is_told(newest, tmp_path: Path) -> None:
-    """A .rten file of others that has such a division gives integers in RTen, as its report says."""
+    """Another program's .rten file with such a division gives integers in RTen, and the report says so."""
     node = make_node("Div", ["x", "d"], ["y"])
     node.domain = RTEN_DOMAIN
     tensors = [from_numpy(np.array(values, np.float32), name) for name, values in (("x", [1, 3]), ("d", 2))]
@@ -165,7 +165,7 @@ def test_division_of_whole_floats_is_told(newest, tmp_path: Path) -> None:
 
 
 def test_extremes_agree_in_onnxruntime(newest, tmp_path: Path) -> None:
-    """Of equal extremes both runtimes take the last, although RTen refuses the attribute that says so."""
+    """Both runtimes return the last of equal extremes, although RTen refuses the attribute for this."""
     text = (
         '<ir_version: 8, opset_import: ["": 13]> g (float[2, n] x) => (a, i) {a = ArgMax <axis = 1> (x) i = ArgMin (x)}'
     )

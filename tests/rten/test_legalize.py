@@ -30,36 +30,36 @@ BY_NAME = {case.name: case for case in CASES}
 
 
 def legal(case: Case) -> Legalized:
-    """The legal form of a case that has one."""
+    """Return the legal form of a case that has one."""
     result = legalize(case.model(), case.exact)
     assert () == result.refusals
     return result
 
 
 def operators(model: Model) -> list[str]:
-    """The operators of the outermost graph."""
+    """Return the operators of the outermost graph."""
     assert model.graph is not None
     return [found.op_type or "" for found in model.graph.node]
 
 
 def reasons(model: Model, exact: bool = False) -> list[str]:
-    """Why a model cannot be converted."""
+    """Return why a model cannot be converted."""
     return [refusal.reason for refusal in legalize(model, exact).refusals]
 
 
 def our(proto: onnx.ModelProto) -> Model:
-    """The model as we have it."""
+    """Return the model in our classes."""
     return decode(Literal(proto.SerializeToString()), Model)
 
 
 def run_rten(model: Model, inputs: dict[str, Any], runtime: Any, path: Path, exact: bool = False) -> list[Any]:
-    """What RTen computes for a model."""
+    """Return what RTen computes for a model."""
     path.write_bytes(to_bytes(CODEC.plan(model, path, RtenOptions(exact=exact))))
     return runtime.run(path, {name: np.asarray(value) for name, value in inputs.items()})
 
 
 def assert_same(wanted: list[Any], found: list[Any], steps: int = 0) -> None:
-    """The outputs have the same shapes and, except for rounding, the same elements."""
+    """Assert that the outputs have the same shapes and, except for rounding, the same elements."""
     assert len(wanted) == len(found)
     for one_wanted, one_found in zip(wanted, found, strict=True):
         expected = np.asarray(one_wanted)
@@ -74,7 +74,7 @@ def test_legal_form_computes_the_same(case: Case) -> None:
     proto = to_proto(legal(case).model)
     typed = copy.deepcopy(proto)
     for value in typed.graph.output:
-        value.type.CopyFrom(helper.make_tensor_type_proto(1, []))  # which the checker wants, and does not check
+        value.type.CopyFrom(helper.make_tensor_type_proto(1, []))  # the checker requires it, but does not check it
     onnx.checker.check_model(typed)
     if case.onnxruntime:
         assert_same(case.reference(), run(proto, case.inputs), case.steps)
@@ -82,21 +82,21 @@ def test_legal_form_computes_the_same(case: Case) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_rten_computes_the_same(case: Case, runtime: Any, tmp_path: Path) -> None:
-    """The real runtime computes with the legal form what the model says."""
+    """The real runtime computes with the legal form what the original model computes."""
     found = run_rten(case.model(), dict(case.inputs), runtime, tmp_path / "m.rten", case.exact)
     assert_same(case.reference(), found, case.steps)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_legal_models_stay(case: Case) -> None:
-    """Legalising twice is legalising once."""
+    """Legalising a model twice gives the same as legalising it once."""
     once = legal(case).model
     again = legalize(once, case.exact)
     assert (once, ()) == (again.model, again.refusals)
 
 
 def test_shared_models(shared_model: Path) -> None:
-    """Exported models have a legal form, with and without exactness, and keep it."""
+    """Exported models have a legal form, exact or not, which stays the same when legalised again."""
     model = decode(Literal(shared_model.read_bytes()), Model)
     for exact in (False, True):
         result = legalize(model, exact)
@@ -106,7 +106,7 @@ def test_shared_models(shared_model: Path) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_given_model_is_not_changed(case: Case) -> None:
-    """The model that is legalised is the same afterwards."""
+    """Legalising does not change the given model."""
     model = case.model()
     before = copy.deepcopy(model)
     legalize(model, case.exact)
@@ -123,12 +123,12 @@ def test_weights_are_shared() -> None:
 
 
 def test_every_operator_of_rten_has_a_rule_of_inference() -> None:
-    """What is known of values does not end at an operator that RTen runs."""
+    """Every operator that RTen runs has a rule for inference."""
     assert [] == [name for name, spec in SPECS.items() if spec.dims is None]
 
 
 def test_exactness_is_asked_for() -> None:
-    """What RTen computes in its own way is left alone by default."""
+    """By default, deviations of RTen's own operators are accepted."""
     case = BY_NAME["arg_max_exact"]
     assert (["ArgMax"], ["TopK"]) == (
         operators(legalize(case.model()).model),
@@ -140,20 +140,20 @@ def test_exactness_is_asked_for() -> None:
 
 
 def function(name: str, inputs: str, nodes: list[onnx.NodeProto], **rest: Any) -> onnx.FunctionProto:
-    """A function of the domain "local" with one output."""
+    """Return a function of the domain "local" with one output."""
     imports = [helper.make_opsetid("", rest.pop("version", 13)), helper.make_opsetid("local", 1)]
     return helper.make_function("local", name, inputs.split(), ["y"], nodes, imports, **rest)
 
 
 def reference(name: str, attribute: str, op_type: str, inputs: str, output: str) -> onnx.NodeProto:
-    """A node with an attribute that refers to one of the function."""
+    """Return a node with an attribute that refers to one of the function."""
     made = node(op_type, inputs, output)
     made.attribute.append(onnx.AttributeProto(name=name, ref_attr_name=attribute, type=onnx.AttributeProto.FLOAT))
     return made
 
 
 def calling(nodes: list[onnx.NodeProto], *functions: onnx.FunctionProto, version: int = 17) -> onnx.ModelProto:
-    """A model of a vector of four that calls functions."""
+    """Return a model of a vector of four that calls functions."""
     x, y = (helper.make_tensor_value_info(name, 1, [4]) for name in "xy")
     graph = helper.make_graph(nodes, "g", [x], [y])
     imports = [helper.make_opsetid("", version), helper.make_opsetid("local", 1)]
@@ -161,7 +161,7 @@ def calling(nodes: list[onnx.NodeProto], *functions: onnx.FunctionProto, version
 
 
 def local(op_type: str, inputs: str, outputs: str = "y", **attributes: Any) -> onnx.NodeProto:
-    """A call of a function."""
+    """Return a call of a function."""
     return node(op_type, inputs, outputs, domain="local", **attributes)
 
 
@@ -206,7 +206,7 @@ OPTIONAL = function("Bounded", "x low high", [node("Clip", "x low high", "y")])
 def test_functions_are_inlined(
     nodes: list[onnx.NodeProto], functions: list[onnx.FunctionProto], wanted: Any, runtime: Any, tmp_path: Path
 ) -> None:
-    """A call becomes the function's nodes, of the function's operator set."""
+    """A call is replaced by the function's nodes, with the function's operator set."""
     proto = calling(nodes, *functions)
     inputs = {"x": float32(-2, 1, -1, 2)}
     result = legalize(our(proto))
@@ -225,7 +225,7 @@ def test_functions_have_defaults() -> None:
 
 
 def test_overloads_are_told_apart() -> None:
-    """A call names the overload that it means."""
+    """A call names the overload that it uses."""
     functions = []
     for overload, op_type in (("a", "Neg"), ("b", "Abs")):
         made = function("F", "x", [node(op_type, "x")])
@@ -240,18 +240,18 @@ def test_overloads_are_told_apart() -> None:
             result = legalize(our(calling(calls, *order)))
             assert (wanted, ()) == (operators(result.model), result.refusals)
     calls[0].overload = "c"
-    assert 1 == len(reasons(our(calling(calls, *functions))))  # which is there in no overload "c"
+    assert 1 == len(reasons(our(calling(calls, *functions))))  # there is no overload "c"
 
 
 def test_functions_hide_operators() -> None:
-    """A function with the name of a standard operator, in another domain, is the function."""
+    """A function in another domain with the name of a standard operator is the function."""
     assert ["Abs"] == operators(
         legalize(our(calling([local("Neg", "x")], function("Neg", "x", [node("Abs", "x")])))).model
     )
 
 
 def test_recursion_is_refused() -> None:
-    """A function that leads to itself has no end."""
+    """A function that calls itself, directly or indirectly, is refused."""
     there = function("There", "x", [local("Back", "x")])
     back = function("Back", "x", [local("There", "x")])
     assert ["it is a function that calls itself, or whose calls are nested more than 64 deep"] == reasons(
@@ -260,7 +260,7 @@ def test_recursion_is_refused() -> None:
 
 
 def test_multiplying_functions_are_refused() -> None:
-    """Functions that call each other twice, over and over, would fill the memory."""
+    """Functions that each call the next one twice would fill the memory, so they are refused."""
     functions = [function("F0", "x", [node("Abs", "x", "t"), node("Abs", "t")])]
     for number in range(1, 40):
         name = f"F{number - 1}"
@@ -274,7 +274,7 @@ def test_multiplying_functions_are_refused() -> None:
 
 
 def test_nodes_may_come_in_any_order() -> None:
-    """A node before the one that it needs is accepted, also where a subgraph needs it."""
+    """A node before another node that it needs is accepted, also if a subgraph needs it."""
     branch = helper.make_graph([node("Neg", "b", "n")], "t", [], [onnx.ValueInfoProto(name="n")])
     nodes = [
         node("If", "c", "y", then_branch=branch, else_branch=branch),
@@ -288,7 +288,7 @@ def test_nodes_may_come_in_any_order() -> None:
 
 
 def test_cycles_are_refused() -> None:
-    """Nodes that need each other never run."""
+    """Nodes that need each other are refused, because they can never run."""
     nodes = [node("Add", "x b", "a"), node("Neg", "a", "b"), node("Neg", "x")]
     (refusal,) = legalize(our(calling(nodes))).refusals
     assert ("graph.node[0]", "it is part of a cycle") == (refusal.where, refusal.reason)
@@ -311,7 +311,7 @@ def test_cycles_are_refused() -> None:
     ],
 )
 def test_constants_become_initialisers(attributes: dict[str, Any], held: list[float]) -> None:
-    """A Constant node, in whichever form, is an initialiser."""
+    """A Constant node, in any form, becomes an initialiser."""
     proto = calling([node("Constant", "", "k", **attributes), node("Add", "x k")])
     result = legalize(our(proto)).model
     assert ["Add"] == operators(result)
@@ -319,7 +319,7 @@ def test_constants_become_initialisers(attributes: dict[str, Any], held: list[fl
 
 
 def test_sparse_initialisers_become_dense() -> None:
-    """A sparse initialiser is an ordinary one."""
+    """A sparse initialiser becomes an ordinary one."""
     proto = calling([node("Add", "x k")])
     sparse = helper.make_sparse_tensor(
         numpy_helper.from_array(float32(5, 7), "k"), numpy_helper.from_array(int64(1, 3), "i"), [4]
@@ -339,7 +339,7 @@ def test_initialisers_are_no_inputs_of_old_files() -> None:
 
 
 def body(inputs: list[str], nodes: list[onnx.NodeProto], outputs: list[str]) -> onnx.GraphProto:
-    """A subgraph whose inputs and outputs say nothing of their types, except the counter and the flag of a loop."""
+    """Return a subgraph whose inputs and outputs have no types, except a loop's counter and condition."""
     known = {"i": helper.make_tensor_value_info("i", 7, []), "go": helper.make_tensor_value_info("go", 9, [])}
     values = [[known.get(name) or onnx.ValueInfoProto(name=name) for name in names] for names in (inputs, outputs)]
     return helper.make_graph(nodes, "body", *values)
@@ -376,7 +376,7 @@ SUBGRAPHS = [
 
 @pytest.mark.parametrize("case", SUBGRAPHS, ids=lambda case: case.name)
 def test_subgraphs(case: Case, runtime: Any, tmp_path: Path) -> None:
-    """Bodies and branches are legalised too, knowing the values around them; scans become loops."""
+    """Bodies and branches are legalised, too, with what is known about outer values; scans become loops."""
     result = legal(case)
     assert result.model == legalize(result.model).model
     wanted = case.reference()
@@ -385,7 +385,7 @@ def test_subgraphs(case: Case, runtime: Any, tmp_path: Path) -> None:
 
 
 def test_deep_nesting_is_refused() -> None:
-    """Graphs in graphs are followed as far as RTen follows them."""
+    """Graphs may be nested as deeply as RTen allows, and not more."""
     flat = body([], [node("Neg", "x", "y")], ["y"])
     inner = [node("Neg", "x", "y")]
     for _ in range(MAX_NESTING + 1):
@@ -400,7 +400,7 @@ def test_deep_nesting_is_refused() -> None:
 
 
 def test_all_refusals_are_collected() -> None:
-    """Every node that stops the conversion is named, with its place, version and what can be done."""
+    """Every node that stops the conversion is listed, with its place, version and remedy."""
     nodes = [
         node("ImageDecoder", "x", "u"),
         node("Relu", "u", "r", domain="elsewhere"),
@@ -447,13 +447,13 @@ def test_all_refusals_are_collected() -> None:
     ids=lambda value: value.name if isinstance(value, Case) else "",
 )  # fmt: skip
 def test_refusals(case: Case, words: str) -> None:
-    """What cannot be written is refused, with the reason."""
+    """A model that cannot be written is refused, with the reason."""
     (reason,) = reasons(case.model(), case.exact)
     assert words in reason
 
 
 def test_newer_operator_sets_are_refused() -> None:
-    """An operator set newer than the package is refused, since its operators may have changed."""
+    """An operator set that is newer than the package is refused, because its operators may have changed."""
     proto = calling([node("Neg", "x")], version=999)
     assert ["the model uses operator set 999, but the newest known one is 28"] == reasons(our(proto))
 
@@ -464,7 +464,7 @@ def test_newer_operator_sets_are_refused() -> None:
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_malformed_nodes_are_refused(data: st.DataObject) -> None:
-    """Whatever is missing from a node or wrong in it, the result is a legal form, a refusal or one of our errors."""
+    """If a node misses something or is wrong, the result is a legal form, a refusal or one of our errors."""
     case = data.draw(st.sampled_from(CASES))
     proto = case.proto()
     target = proto.graph.node[0]
@@ -493,7 +493,7 @@ def test_malformed_nodes_are_refused(data: st.DataObject) -> None:
 
 
 def test_rewritings_are_of_known_domains() -> None:
-    """Only standard operators and those of onnxruntime are known; there is one way to spell the standard domain."""
+    """Only standard operators and onnxruntime's operators are known; the standard domain has one spelling."""
     known = {"", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training", "com.microsoft"}
     assert known == {spec.domain for spec in ALL_SPECS}
     assert [] == [name for name, count in Counter(case.name for case in CASES).items() if count > 1]

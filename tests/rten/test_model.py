@@ -1,4 +1,4 @@
-"""Whole .rten files: sections, versions, metadata, and the way back."""
+"""Complete .rten files: sections, versions, metadata, and the way back."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def written(model, **options):
 
 
 def reread(data):
-    """Return the model in a file."""
+    """Return the model of a file."""
     return CODEC.read(Literal(data), PATH)
 
 
 def test_layout(model):
-    """A file is a header, the model and, from a multiple of 64 bytes on, the tensors."""
+    """A file consists of a header, the model and, starting at a multiple of 64 bytes, the tensors."""
     data = written(model)
     magic, version, model_offset, model_nbytes, tensor_offset = struct.unpack_from("<4sIQQQ", data)
     assert (b"RTEN", 2, 32) == (magic, version, model_offset)
@@ -63,7 +63,7 @@ def test_layout(model):
 
 
 def test_version_1(model):
-    """A version 1 file is the model alone, with the tensors inside; it is read like the other."""
+    """A version 1 file is the model alone, including the tensors; it is read like a version 2 file."""
     data = written(model, rten_version=1)
     assert b"RTEN" != data[:4]
     assert WEIGHT.tobytes() in data
@@ -72,7 +72,7 @@ def test_version_1(model):
 
 @pytest.mark.parametrize("version", [0, 3])
 def test_other_versions(model, version):
-    """There are no other versions."""
+    """Other versions are refused."""
     with pytest.raises(OptionError, match=f"`rten_version` is {version}, but must be 1 or 2"):
         written(model, rten_version=version)
 
@@ -96,14 +96,14 @@ def test_a_model_without_weights(make):
 
 
 def test_the_hash_of_the_source(model):
-    """The file tells the SHA-256 of the file that it was made from, unless that is not wanted."""
+    """The file contains the SHA-256 of its source file, unless the option says no."""
     metadata = reread(written(model, source_hash=SOURCE)).metadata_props
     assert [("onnx_hash", hashlib.sha256(SOURCE.data).hexdigest())] == [(e.key, e.value) for e in metadata]
     assert [] == reread(written(model, source_hash=SOURCE, onnx_hash=False)).metadata_props
 
 
 def test_metadata(model):
-    """Metadata come from the model, options come before them, and what has no place is a loss."""
+    """Metadata come from the model, options have priority, and entries that the format lacks are a loss."""
     model.metadata_props = [StringStringEntry(key=key, value=f"old {key}") for key in ("license", "commit", "author")]
     model.producer_name = "somebody"
     plan = CODEC.plan(model, PATH, RtenOptions(metadata={"commit": "new é"}))
@@ -113,20 +113,20 @@ def test_metadata(model):
 
 
 def test_all_metadata(model):
-    """Each of the eight entries has its place."""
+    """Each of the eight entries is written and read."""
     entries = {key: f"the {key}" for key in METADATA_KEYS}
     metadata = reread(written(model, metadata=entries)).metadata_props
     assert entries == {entry.key: entry.value for entry in metadata}
 
 
 def test_unknown_metadata(model):
-    """An entry that RTen does not have is an error that names those it has."""
+    """An entry that RTen does not have is an error that lists those it has."""
     with pytest.raises(OptionError, match=r"`metadata` has 'author', .* it knows onnx_hash, description"):
         written(model, metadata={"author": "me"})
 
 
 def test_documentation_is_a_loss(model):
-    """Documentation, and metadata of parts, are reported once a kind, and do not matter; metadata of the model do."""
+    """Lost documentation and metadata of parts are reported once per kind, and do not matter; those of the model do."""
     model.doc_string = "about the model"
     model.graph.input[0].doc_string = "about the input"
     model.graph.node[0].metadata_props = [StringStringEntry(key="k", value="v")]
@@ -140,7 +140,7 @@ def test_documentation_is_a_loss(model):
 
 
 def test_documentation_is_found_everywhere(make):
-    """Places are in the order of the model's fields, be it a node, an attribute or a node in a subgraph."""
+    """Places are in the order of the model's fields, for a node, an attribute or a node in a subgraph."""
     branch = make.graph([make.node("Relu", ["x"], ["t"])], outputs=["t"])
     nodes = [
         make.node("Relu", ["x"], ["a"]),
@@ -160,7 +160,7 @@ def test_documentation_is_found_everywhere(make):
 
 
 def test_documentation_of_nodes_that_are_alike(make):
-    """Where several nodes of an .onnx file have the same around them, it is reported for each of them."""
+    """If several nodes of an .onnx file have the same documentation, it is reported for each of them."""
     nodes = [make.node("LeakyRelu", [f"x{i}"], [f"x{i + 1}"], alpha=0.5) for i in range(6)]
     for node in nodes[2:4]:
         node.attribute[0].doc_string = "about it"
@@ -180,7 +180,7 @@ def test_documentation_of_nodes_that_are_alike(make):
 
 
 def test_the_precision_of_casts_is_a_loss(make):
-    """A cast to a float type that RTen computes in another one is reported for each type, and matters."""
+    """A cast to a float type for which RTen uses another one is reported for each type, and matters."""
     nodes = [
         make.node("Cast", [source], [target], to=number)
         for source, target, number in (("x", "a", 10), ("a", "b", 10), ("b", "c", 11), ("c", "d", 1), ("d", "y", 6))
@@ -193,7 +193,7 @@ def test_the_precision_of_casts_is_a_loss(make):
 
 
 def test_too_many_operators_are_refused_at_once(make, monkeypatch):
-    """A graph whose operators and results alone take too many tables is refused before any of them is converted."""
+    """A graph whose operators and results alone need too many tables is refused before any of them is converted."""
     nodes = [make.node("Relu", [f"x{n}"], [f"x{n + 1}"]) for n in range(10)]
     constant = make.node("Constant", [], ["c"], value_float=1.0)
     model = make.model(make.graph([constant, *nodes], [make.value("x0", 1)], [make.value("x10", 1)]))
@@ -209,7 +209,7 @@ def test_too_many_operators_are_refused_at_once(make, monkeypatch):
 
 
 def test_refusals_come_together(make):
-    """All that RTen does not support is reported in one error, grouped, and as data."""
+    """One error reports everything that RTen does not support, grouped, and as data."""
     nodes = [Node(op_type="Foo", domain="my", input=["x"], output=[f"y{n}"], name=f"foo{n}") for n in range(5)]
     graph = make.graph(nodes, [make.value("x", 1), make.value("s", 8)], ["y4"])
     with pytest.raises(UnsupportedError) as caught:
@@ -222,7 +222,7 @@ def test_refusals_come_together(make):
 
 
 def test_refusals_tell_the_operator_set(make):
-    """A refusal names the operator set that the model was made with, not that of the rewritten one."""
+    """A refusal names the operator set of the given model, not that of the rewritten one."""
     graph = make.graph([make.node("GridSample", ["x", "g"], ["y"], mode="nearest")], ["x", "g"], ["y"])
     with pytest.raises(RefusalError) as caught:
         written(make.model(graph, opset=16))
@@ -230,7 +230,7 @@ def test_refusals_tell_the_operator_set(make):
 
 
 def test_refusal_message():
-    """A message has a line a reason, the most frequent first, with the first places."""
+    """A message has one line per reason, the most frequent first, with the first places."""
     refusals = [Refusal("Foo", "", 17, f"place {n}", "it is odd", "make it even") for n in range(5)]
     error = RefusalError([Refusal("", "", None, "graph.input[0]", "strings"), *refusals])
     assert str(error).splitlines() == [
@@ -245,7 +245,7 @@ def test_refusal_message():
     [(b"RTEN\2\0\0\0", 100, Match.STRONG), (b"RTE", 3, Match.NONE), (b"", 0, Match.NONE), (b"\x08\x07", 2, Match.NONE)],
 )
 def test_sniff(head, nbytes, match):
-    """Version 2 has a mark."""
+    """Version 2 files have a magic number."""
     assert match == CODEC.sniff(head, nbytes)
 
 
@@ -269,7 +269,7 @@ def test_schema_version(model):
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_cut_files(model, version):
-    """A file cut anywhere is an error of this package, or is still whole."""
+    """A file that is cut anywhere is an error of this package, or is still complete."""
     data = written(model, rten_version=version)
     for end in range(len(data)):
         try:
@@ -281,7 +281,7 @@ def test_cut_files(model, version):
 
 @pytest.fixture
 def onnx_file(tmp_path, make, model):
-    """The model as an .onnx file for other programs."""
+    """Return the model as an .onnx file for other programs."""
     from formats.onnxpb import CODEC as ONNX
     from formats.onnxpb import OnnxOptions
     from formats.tensordata.engine import execute
@@ -297,7 +297,7 @@ def onnx_file(tmp_path, make, model):
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_files_of_the_other_converter(onnx_file, tmp_path, version):
-    """What rten-convert writes is read, with its metadata, and written again without a change of meaning."""
+    """A file of rten-convert is read, with its metadata, and written again without a change of meaning."""
     converter = pytest.importorskip("rten_convert.converter")
     (tmp_path / "meta.json").write_text(json.dumps({"license": "free"}))
     out = tmp_path / "other.rten"
@@ -318,10 +318,10 @@ TAIL = b"the end!"
 
 
 class MostlyHoles:
-    """A target that takes every write, but of a large file only the last piece; the rest stays a hole."""
+    """A target that accepts every write, but keeps only the last piece of a large file; the rest stays a hole."""
 
     def __init__(self, path, nbytes, large):
-        """Begin a file of that size."""
+        """Start a file of this size."""
         self._large = large
         self.copied = []
         self._file = path.open("w+b", buffering=0)
@@ -332,14 +332,14 @@ class MostlyHoles:
         os.pwrite(self._file.fileno(), data, offset)
 
     def copy_range(self, file, source_offset, offset, nbytes):
-        """Claim to have copied."""
+        """Pretend to copy."""
         self.copied.append((offset - source_offset, offset, offset + nbytes))
         return nbytes if file.path == self._large and source_offset + nbytes < file.nbytes else 0
 
 
 @pytest.fixture
 def large_model(tmp_path, make):
-    """A model with 5 GiB of weights, nearly all of them a hole in the file, between smaller weights."""
+    """A model with 5 GiB of weights, which are almost only a hole in the file, between smaller weights."""
     path = tmp_path / "weights"
     with path.open("wb") as file:
         file.truncate(math.prod(BIG_DIMS) - len(TAIL))
@@ -356,7 +356,7 @@ def large_model(tmp_path, make):
 
 
 def test_more_than_four_gibibytes_of_weights(large_model, tmp_path):
-    """Offsets have 64 bits: what is written beyond 4 GiB is found there, and nothing else is read."""
+    """Offsets have 64 bits: data that are written beyond 4 GiB are found there, and nothing else is read."""
     path = tmp_path / "m.rten"
     plan = CODEC.plan(large_model, path, RtenOptions())
     (file,) = plan.files
@@ -375,14 +375,14 @@ def test_more_than_four_gibibytes_of_weights(large_model, tmp_path):
 
 
 def test_version_1_ends_at_two_gibibytes(large_model, tmp_path):
-    """What does not fit a version 1 file is refused before anything is written."""
+    """A model that is too large for a version 1 file is refused before anything is written."""
     with pytest.raises(EncodeError, match="version 2"):
         formats.save(large_model, tmp_path / "m.rten", rten_version=1)
     assert ["weights"] == [path.name for path in tmp_path.iterdir()]
 
 
 def test_generated_reader_agrees(model):
-    """The reader generated by the FlatBuffers compiler finds in a file what was written."""
+    """The reader that the FlatBuffers compiler generated finds in a file what was written."""
     generated = pytest.importorskip("rten_convert.schema_generated")
     data = written(model, source_hash=SOURCE)
     root = generated.Model.GetRootAs(data, 32)

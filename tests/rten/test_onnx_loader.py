@@ -1,4 +1,4 @@
-"""The specs of the operators describe the same ONNX loader as the runtime has."""
+"""The specs of the operators describe the ONNX loader of the runtime correctly."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from formats.rten.target import TARGETS
 KNOWN = {release: TARGETS[release]._replace(is_onnx=True) for release in RELEASES}
 FEW = 3  # activations of one direction, at most
 SPECS = [spec for spec in ALL_SPECS if spec.domain in ("", MICROSOFT) and spec.name != "Constant"]
-# What the attributes of fields are, where an operator wants them or a choice has to be made.
+# Values for attributes whose operator needs special ones, or that allow a choice.
 BODY = onnx.parser.parse_graph("g (int64 i, bool c) => (bool c_out) { c_out = Identity(c) }")
 BRANCH = onnx.parser.parse_graph("g () => (float[1] t) { t = Constant<value_floats=[1.0]>() }")
 
@@ -34,7 +34,7 @@ def value_of(field: Any) -> Any:
 
 @pytest.fixture
 def stops(runtimes, tmp_path):
-    """Loads a model of one node in a release, and gives the loader's complaint, empty if there is none."""
+    """Load a model of one node in a release, and return the loader's complaint, or an empty text."""
 
     def load(release, spec, inputs, attributes):
         names = [f"x{number}" for number in range(inputs)]
@@ -56,7 +56,7 @@ def stops(runtimes, tmp_path):
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_operators(release, stops):
-    """The loader has the operators that the specs say it has, and no other that is known."""
+    """Among the known operators, the loader has exactly those that the specs list."""
     if release not in KNOWN:
         pytest.skip("no such target")
     found, expected = set(), set()
@@ -74,7 +74,7 @@ def test_operators(release, stops):
     "spec", [spec for spec in SPECS if spec.row or spec.onnx.row], ids=lambda spec: f"{spec.domain}{spec.name}"
 )
 def test_attributes(spec, stops):
-    """The loader takes the attributes that the spec says it takes, needs those that it says, and takes no other."""
+    """The loader accepts and requires exactly the attributes that the spec lists."""
     release = max(RELEASES)
     row = spec.row_for(KNOWN[release])
     if row is None:
@@ -87,14 +87,14 @@ def test_attributes(spec, stops):
             assert "" == stops(release, spec, inputs, {**required, field.onnx_name: value_of(field)}), field.name
     for name, values in spec.onnx.takes.items():
         for value in values if values is not ANY else [0]:
-            if value == ():  # nothing, of which the type cannot be told
+            if value == ():  # empty, so its type is unknown
                 continue
             both = {"direction": "bidirectional"} if name == "activations" and len(value) > FEW else {}
             assert "" == stops(release, spec, inputs, {**required, **both, name: value}), (name, value)
     for name, place in spec.onnx.inputs.items():
         value = 1 if name in ("k", "axis") else 0.5 if name in ("min", "max", "value", "ratio") else [1, 1]
         assert "" == stops(release, spec, place, {**required, name: value}), name
-    if not any(field.kind is FieldKind.GRAPH for field in row.fields):  # those it does not look at
+    if not any(field.kind is FieldKind.GRAPH for field in row.fields):  # attributes that it does not read
         assert "unsupported" in stops(release, spec, inputs, {**required, "no_such_attribute": 1})
     if spec.row is not None:
         for name, values in spec.row.neutral.items():

@@ -11,8 +11,8 @@ from formats.rten.operators.spec import ANY, FieldKind, Row
 
 ROWS = [(name, spec.row) for name, spec in HELD.items()]
 
-# Attributes of the newest ONNX operators that ask for something RTen cannot do with any value: legalisation rewrites
-# them, and what is left of them is refused.
+# Attributes of the newest ONNX operators that RTen does not support with any value: legalisation rewrites them, and the
+# remaining ones are refused.
 UNHELD = {("ConvTranspose", "output_shape"), ("Resize", "axes")}
 
 FIELD_TYPES = {
@@ -28,12 +28,12 @@ FIELD_TYPES = {
 
 
 def test_rows_are_the_operator_types():
-    """Every operator type of the schema has a row, and there is no other."""
+    """The operator types of the schema are exactly those with a row."""
     assert sorted(ENUMS["OperatorType"].values) == sorted(HELD)
 
 
 def test_attribute_tables_are_covered():
-    """Every attribute table belongs to an operator, and every field of it has a row of a fitting kind."""
+    """Every attribute table belongs to an operator, and every field of it has a row of a matching kind."""
     assert set(UNIONS["OperatorAttrs"]) == {spec.row.attrs for spec in HELD.values() if spec.row.attrs}
     for op_type, row in ROWS:
         if not row.attrs:
@@ -54,7 +54,7 @@ def test_attribute_tables_are_covered():
 
 
 def test_absent_attributes_can_be_left_out():
-    """A field without a default is one that may be absent in the table, or must be there in ONNX."""
+    """A field without a default may be missing in the table, or is required in ONNX."""
     for op_type, row in ROWS:
         schema = {field.name: field for field in TABLES.get(row.attrs, ())}
         for field in row.fields:
@@ -64,7 +64,7 @@ def test_absent_attributes_can_be_left_out():
 
 
 def newest_schemas():
-    """Return the newest ONNX definition of every operator that RTen has."""
+    """Yield the newest ONNX definition of every operator of RTen."""
     onnx = pytest.importorskip("onnx")
     newest = {}
     for schema in onnx.defs.get_all_schemas_with_history():
@@ -75,7 +75,7 @@ def newest_schemas():
 
 
 def default_of(attribute):
-    """Return the default of an ONNX attribute, `None` if there is none."""
+    """Return the default of an ONNX attribute, or `None`."""
     import onnx
 
     value = onnx.helper.get_attribute_value(attribute.default_value) if attribute.default_value.name else None
@@ -83,7 +83,7 @@ def default_of(attribute):
 
 
 def test_onnx_attributes_are_covered():
-    """Every attribute of the newest ONNX form has a field, or a row says which values of it ask for nothing."""
+    """Every attribute of the newest ONNX form has a field, or a row lists its neutral values."""
     for op_type, row, schema in newest_schemas():
         known = {field.onnx_name for field in row.fields} | set(row.neutral)
         for name, attribute in schema.attributes.items():
@@ -94,7 +94,7 @@ def test_onnx_attributes_are_covered():
 
 
 def test_defaults_are_those_of_onnx():
-    """An absent attribute means what ONNX says, and is required exactly where ONNX requires it."""
+    """A missing attribute means what ONNX says, and is required exactly if ONNX requires it."""
     own = {("LSTM", "hidden_size"), ("GRU", "hidden_size"), ("RotaryEmbedding", "num_heads"), ("Shape", "start")}
     for op_type, row, schema in newest_schemas():
         for field in row.fields:
@@ -110,7 +110,7 @@ def test_defaults_are_those_of_onnx():
 
 
 def test_output_limits_are_not_above_onnx():
-    """No row promises more outputs than ONNX knows of, and a variadic input stays one."""
+    """No row has more outputs than ONNX allows, and a variadic input stays variadic."""
     for op_type, row, schema in newest_schemas():
         if row.outputs is not None:
             assert row.outputs <= schema.max_output, op_type
@@ -118,5 +118,5 @@ def test_output_limits_are_not_above_onnx():
 
 
 def test_rows_are_plain():
-    """Rows compare and print as data."""
+    """Rows can be compared and printed as data."""
     assert HELD["Abs"].row == Row(1)

@@ -1,4 +1,4 @@
-"""Graphs in nodes are found, also where the attributes of nodes are undecoded."""
+"""Graphs in nodes are found, even if the attributes of nodes are undecoded."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ class Left:
         self.is_flat = is_flat
 
     def decode(self) -> list[Attribute]:
-        """A branch that reads `outer`."""
+        """Return a branch that reads `outer`."""
         assert not self.is_flat, "nobody need look"
         return [Attribute(name="then_branch", g=Graph(node=[Node(input=["outer"], output=["inner"])]))]
 
 
 def undecoded(is_flat: bool) -> Node:
-    """A node whose attributes are undecoded."""
+    """Return a node with undecoded attributes."""
     node = Node()
     set_fields(node, {"op_type": "If", "input": ["c"], "undecoded": {"attribute": Left(is_flat)}})
     return node
 
 
 def test_undecoded_attributes_are_free_of_graphs_where_they_say_so() -> None:
-    """They stay undecoded where no message is in them, and are looked into where there may be one."""
+    """Attributes stay undecoded if they contain no message, and are decoded if they may contain one."""
     nodes = [undecoded(True), undecoded(False), Node(op_type="Relu")]
     assert [(1, "then_branch")] == [(index, name) for index, name, _ in subgraphs(nodes)]
     assert "attribute" not in vars(nodes[0])
@@ -48,7 +48,7 @@ def test_undecoded_attributes_are_free_of_graphs_where_they_say_so() -> None:
 
 
 def branch(*names: str) -> onnx.GraphProto:
-    """A graph of a sum of values around it."""
+    """Return a graph that adds values of the graph around it."""
     return helper.make_graph([helper.make_node("Sum", names, ["s"])], "b", [], [onnx.ValueInfoProto(name="s")])
 
 
@@ -62,7 +62,7 @@ def branch(*names: str) -> onnx.GraphProto:
     ids=["two", "behind a number", "last"],
 )
 def test_graphs_in_nodes_that_are_alike(attribute: dict[str, Any]) -> None:
-    """However often the same attributes come in a file, each node has its graphs, and comes after what they use."""
+    """If a file has the same attributes many times, each node has its own graphs, and comes after what they use."""
     nodes = [helper.make_node("If", ["c"], [f"o{index}"], **attribute) for index in range(4)]
     nodes += [helper.make_node("Relu", ["c"], [name]) for name in "xy"]
     graph = decode(Literal(helper.make_graph(nodes, "g", [], []).SerializeToString()), Graph)
@@ -74,7 +74,7 @@ def test_graphs_in_nodes_that_are_alike(attribute: dict[str, Any]) -> None:
 
 @given(st.data())
 def test_each_node_comes_after_those_that_it_uses(data: st.DataObject) -> None:
-    """In whatever order nodes are; what needs no change of order gets none, and what is on a cycle is left out."""
+    """Nodes in any order are sorted; nodes that are in order stay, and nodes on a cycle are left out."""
     count = data.draw(st.integers(0, 7))
     sources = [data.draw(st.sets(st.integers(0, count - 1), max_size=2)) for _ in range(count)]
     nodes = []

@@ -1,4 +1,4 @@
-"""Outcomes in several releases are written down once where they agree, and nothing is lost."""
+"""Outcomes in several releases are recorded once if they agree, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ ROW = {"right": 2, "deviating": ["d"], "deviating only in 0.25": ["c"]}
 
 
 def test_what_agrees_is_written_once():
-    """A name that deviates in all releases stands once, any other with its releases."""
+    """A name that deviates in all releases is recorded once, any other with its releases."""
     assert ROW == row_of(RIGHT, DEVIATING)
     assert {"right": 1} == row_of({"0.25": "a", "0.27": "a"}, {"0.25": [], "0.27": []})
 
 
 def test_of_each_release_all_is_known():
-    """What is right and what deviates in one release comes out of the row."""
+    """The row gives the number of right cases and the deviating ones for each release."""
     for release in RIGHT:
         assert len(RIGHT[release]) == right_in(ROW, release)
         assert sorted(DEVIATING[release]) == deviating_in(ROW, release)
 
 
 def test_other_releases():
-    """A row for the releases of the tests is as it is written, and one that they do not run is as the next one."""
+    """A row for the releases of the tests is as recorded; for a release without tests, the next one's is used."""
     assert ROW == row_for(ROW, ["0.25", "0.27"])
     assert row_for(ROW, ["0.27"]) == row_for(ROW, ["0.26"]) == {"right": 3, "deviating": ["d"]}
     assert {"right": 2, "deviating": ["c", "d"]} == row_for(ROW, ["0.25"])

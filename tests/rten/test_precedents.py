@@ -1,4 +1,4 @@
-"""A node that becomes what an earlier one became is legalised as if it were the first."""
+"""A node that is equal to an earlier one gets the same legal form as without the earlier one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FLOAT, INT8 = 1, 3
 
 
 def chain(*nodes: Any, wanted: tuple[str, ...] = ()) -> Model:
-    """A model of version 17 in which `x` and `y` are floats of dims (1, 2, 8, 8), and `q` is the same of int8."""
+    """Return a model of version 17; `x` and `y` are floats of dims (1, 2, 8, 8), and `q` is int8 with the same dims."""
     values = [helper.make_tensor_value_info(name, FLOAT, [1, 2, 8, 8]) for name in ("x", "y")]
     values.append(helper.make_tensor_value_info("q", INT8, [1, 2, 8, 8]))
     weights = [
@@ -37,19 +37,19 @@ def chain(*nodes: Any, wanted: tuple[str, ...] = ()) -> Model:
 
 
 def twice(op_type: str, first: str, second: str, **attributes: Any) -> list[Any]:
-    """The same operator of two values."""
+    """Return the same operator for two values."""
     return [helper.make_node(op_type, [name, "w"], [f"{name}_out"], **attributes) for name in (first, second)]
 
 
 def without_precedents(model: Model, monkeypatch: pytest.MonkeyPatch, exact: bool = False) -> Legalized:
-    """The legal form where every node is looked at."""
+    """Return the legal form if every node is examined."""
     with monkeypatch.context() as patch:
         patch.setattr(Precedents, "likeness", lambda *_: None)
         return legalize(model, exact)
 
 
 def test_nodes_alike_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nodes with the same attributes, of the same types, share what the first of them became."""
+    """Nodes with equal attributes and types share the result of the first of them."""
     model = chain(*(helper.make_node("Conv", [f"{name}", "w"], [f"{name}1"], pads=[1] * 4) for name in ("x", "y")))
     found = legalize(model).model.graph
     assert found is not None
@@ -87,13 +87,13 @@ DIFFERENT = [
 def test_nodes_that_differ_are_no_precedents(
     nodes: list[Any], wanted: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever a rewriting or a rule may look at keeps nodes apart."""
+    """If nodes differ in anything that a rewriting or a rule may read, they share no result."""
     model = chain(*nodes, wanted=wanted)
     assert without_precedents(model, monkeypatch) == legalize(model)
 
 
 def test_a_precedent_never_crosses_operator_sets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without an axis, Softmax is one of rows since operator set 13, and of all that follows the first axis before."""
+    """Without an axis, Softmax is over the last axis since operator set 13, and over all axes but the first before."""
     made = {}
     for version in (11, 13):
         branches = {
@@ -132,25 +132,25 @@ def test_a_precedent_never_crosses_operator_sets(monkeypatch: pytest.MonkeyPatch
         for attribute in node.attribute
         if attribute.g is not None
     ]
-    assert ["Softmax"] * 2 == [only for (only,) in inner[2:]]  # of operator set 13
+    assert ["Softmax"] * 2 == [only for (only,) in inner[2:]]  # in operator set 13
     assert inner[0] == inner[1] != ["Softmax"]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_precedents_change_nothing(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model is the same, with the same types and refusals, as where every node is looked at."""
+    """A model is the same, with the same types and refusals, as if every node is examined."""
     model = case.model()
     assert without_precedents(model, monkeypatch, case.exact) == legalize(model, case.exact)
 
 
 def test_precedents_change_nothing_in_real_models(shared_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same for models that were exported from frameworks."""
+    """This is also true for models that were exported from frameworks."""
     model = load(shared_model)
     assert without_precedents(model, monkeypatch) == legalize(model)
 
 
 def test_precedents_are_set_by_types_and_attributes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing that became a precedent looked at a constant, a sequence or the contents of a shape, or took a name."""
+    """No node with a shared result used a constant, a sequence, the contents of a shape or a new name."""
     looks: list[str] = []
     set_for: set[str | None] = set()
     likeness, add = Precedents.likeness, Precedents.add
@@ -179,7 +179,7 @@ def test_precedents_are_set_by_types_and_attributes_alone(monkeypatch: pytest.Mo
         watch(Scope, name)
     tell = legalize_module._Legalizer._tell
 
-    def told(*arguments: Any) -> None:  # of every node, whatever became of one like it
+    def told(*arguments: Any) -> None:  # for every node, even if an equal one was rewritten before
         before = list(looks)
         tell(*arguments)
         looks[:] = before

@@ -61,7 +61,7 @@ def elem_types(values):
 
 
 def losses(graph, kind):
-    """Return what is lost of a kind, in words."""
+    """Return the descriptions of the losses of one kind."""
     return [loss.detail for loss in raise_model(native(graph)).losses if loss.kind == kind]
 
 
@@ -75,7 +75,7 @@ INTERFACE = [
 
 
 def test_truth_values_stay_truth_values(make):
-    """From comparisons to conditions there is no Cast."""
+    """Between comparisons and conditions, no Cast is inserted."""
     branch = make.graph([make_node("And", ["a", "b"], ["c"])], outputs=["c"])
     graph = make.graph(
         [
@@ -97,7 +97,7 @@ def test_truth_values_stay_truth_values(make):
 
 
 def test_shapes_stay_int64(make):
-    """There is no Cast between Shape and Reshape, with any operators in between."""
+    """Between Shape and Reshape, no Cast is inserted, whatever operators are between them."""
     graph = make.graph(
         [
             make_node("Shape", ["x"], ["s"]),
@@ -116,7 +116,7 @@ def test_shapes_stay_int64(make):
 
 
 def test_constants_have_a_name_in_each_type(make):
-    """A constant that is an index here and a number there is stored twice, each time as the type that is wanted."""
+    """A constant that is used as an index and as a number is stored twice, once in each type."""
     graph = make.graph(
         [
             make_node("Gather", ["x", "k"], ["a"]),
@@ -134,7 +134,7 @@ def test_constants_have_a_name_in_each_type(make):
 
 
 def test_bounds_of_slices_stay_unbounded(make):
-    """The least and greatest integer are those of 64 bits where they are bounds of slices, and only there."""
+    """The least and greatest integer become those of 64 bits if they are bounds of slices, and only there."""
     low, high = -(2**31), 2**31 - 1
     graph = make.graph(
         [make_node("Slice", ["x", "starts", "ends", "axes"], ["a"]), make_node("Add", ["a", "ends"], ["y"])],
@@ -149,7 +149,7 @@ def test_bounds_of_slices_stay_unbounded(make):
 
 
 def test_interface_has_the_types_of_rten(make):
-    """Inputs and outputs are INT32 where RTen says so, with Casts to what the operators give and take."""
+    """Inputs and outputs are INT32 if they are in RTen, with Casts to and from the types of the operators."""
     graph = make.graph(
         [
             make_node("Shape", ["x"], ["s"]),
@@ -167,7 +167,7 @@ def test_interface_has_the_types_of_rten(make):
 
 
 def test_pinned_types_need_no_casts(make):
-    """Types that are pinned to what the operators give and take need no Cast; others get one."""
+    """Inputs and outputs whose types are pinned to those of the operators need no Cast; others get one."""
     graph = make.graph(
         [
             make_node("Shape", ["x"], ["s"]),
@@ -203,7 +203,7 @@ def test_impossible_pins_are_refused(make, pins, message):
 
 
 def test_loops_keep_the_places_of_what_is_omitted(make):
-    """A loop that only counts has two inputs in ONNX, also where its file ends with the first."""
+    """A loop that only counts has two inputs in ONNX, even if its file ends after the first."""
     body = make.graph([make_node("Add", ["i", "i"], ["e"])], ["i", "c"], ["c", "e"])
     nodes = [make_node("Loop", ["n"], ["y"], body=body)]
     graph = raised_graph(make.graph(nodes, [], [make.value("y", 6, [2])], [make.tensor("n", 2, "int32")]))
@@ -211,7 +211,7 @@ def test_loops_keep_the_places_of_what_is_omitted(make):
 
 
 def test_inputs_without_type_are_known_by_their_use(make):
-    """Where a file does not say what an input is, its operators do, also when others pass it on."""
+    """If a file does not say the type of an input, the operators that use it do, even through other operators."""
     body = make.graph([make_node("SequenceAt", ["q", "i"], ["e"])], ["i", "c", "q"], ["c", "q", "e"])
     graph = make.graph(
         [
@@ -243,7 +243,7 @@ def test_inputs_without_type_are_known_by_their_use(make):
 
 
 def test_unknown_dims_have_neither_size_nor_name(make):
-    """What other writers say of dimensions that they do not know is not repeated; what is computed is said."""
+    """Placeholders of other writers for unknown dimensions are not kept; computed dimensions are written."""
     graph = make.graph(
         [make_node("Neg", ["x"], ["y"])],
         [make.value("x", FLOAT, [0, "unknown", "n", 4])],
@@ -258,11 +258,11 @@ def test_unknown_dims_have_neither_size_nor_name(make):
     assert [(None, None), (2, None), (None, "n"), (4, None)] == shapes[1]
 
 
-# Names, order and what else a graph has
+# Names, order and other parts of a graph
 
 
 def test_names_of_subgraphs_are_their_own(make):
-    """A value of a subgraph does not have the name of one around it, be it made later."""
+    """A value of a subgraph never has the name of an outer value, even if that is created later."""
     branch = make.graph([make_node("Neg", ["x"], ["y"]), make_node("Abs", ["k"], ["z"])], outputs=["y"])
     branch.initializer.append(make.tensor("k", [1.0]))
     branch.node[1].input, branch.node[1].output = ["y"], ["late"]
@@ -284,7 +284,7 @@ def test_names_of_subgraphs_are_their_own(make):
 
 
 def test_names_of_nodes_are_unique(make):
-    """Nodes that share a name get numbers; a node that becomes several gives its name to the last."""
+    """Nodes that share a name get numbers; a node that becomes several gives its name to the last of them."""
     graph = make.graph(
         [make_node("Neg", ["x"], ["a"]), make_node("Sum", ["a", "x", "x"], ["b"]), make_node("Abs", ["b"], ["y"])],
         [make.value("x", INT32, [1])],
@@ -296,7 +296,7 @@ def test_names_of_nodes_are_unique(make):
 
 
 def test_nodes_are_put_in_order(make):
-    """RTen takes operators in any order, ONNX does not."""
+    """RTen allows operators in any order, ONNX does not, so they are sorted."""
     branch = make.graph([make_node("Identity", ["a"], ["b"])], outputs=["b"])
     graph = make.graph(
         [
@@ -319,14 +319,14 @@ def test_nodes_are_put_in_order(make):
     ],
 )
 def test_broken_graphs_are_refused(make, rows, message):
-    """A graph without order, or with an operator that lacks something, is refused with the place."""
+    """A graph with a cycle, or with an operator that lacks something, is refused with the place."""
     graph = make.graph([make_node(*row) for row in rows], ["x"], [])
     with pytest.raises(EncodeError, match=message):
         raise_model(native(graph))
 
 
 def test_inputs_and_constants_can_be_outputs(make):
-    """What is an output of the model without any operator is one in ONNX too, under its name."""
+    """An input or a constant that is also an output of the model is one in ONNX, too, with its name."""
     graph = make.graph(
         [make_node("Add", ["k", "x"], ["y"])],
         [make.value("x", INT32, [1])],
@@ -339,14 +339,14 @@ def test_inputs_and_constants_can_be_outputs(make):
 
 
 def test_metadata_stay(make):
-    """What the file says about itself is in the properties of the model."""
+    """Metadata of the file become properties of the model."""
     properties = [StringStringEntry(key="license", value="MIT"), StringStringEntry(key="onnx_hash", value="12ab")]
     model = raise_model(native(make.graph(outputs=["k"], constants=[make.tensor("k", 1)]), metadata_props=properties))
     assert properties == model.model.metadata_props
 
 
 def test_the_given_model_is_not_changed(make):
-    """Raising makes a new model, which shares the places of the weights and reads none."""
+    """Raising makes a new model, which shares the sources of the weights and reads none of them."""
 
     class Unread(Literal):
         def readinto(self, offset, buffer):
@@ -382,7 +382,7 @@ def test_the_given_model_is_not_changed(make):
     ],
 )
 def test_versions_are_the_oldest_that_suffice(make, op_type, attributes, version, ir_version):
-    """The operator set is 21, which all current programs run, unless an operator needs a later one."""
+    """The operator set is 21, which all current programs support, except if an operator needs a later one."""
     names = ["x"] * (3 if op_type == "Attention" else 1)
     node = make_node(op_type, names, ["y"], **attributes)
     model, lost = raise_model(native(make.graph([node], [make.value("x", FLOAT, [1, 2, 3, 4])], ["y"])))
@@ -408,7 +408,7 @@ def test_versions_are_the_oldest_that_suffice(make, op_type, attributes, version
     ],
 )
 def test_deviations_are_losses(make, op_type, count, attributes, detail):
-    """Where RTen computes something else than ONNX, the report has one line for each operator and kind."""
+    """If RTen computes something else than ONNX, the report has one line for each operator and kind."""
     rows = [make_node(op_type, ["x", *["v"] * (count - 1)], [name], **attributes) for name in ("a", "b")]
     graph = make.graph(rows, [make.value("x", FLOAT, [1, 2, 3]), make.value("v", FLOAT, [3])], ["a", "b"])
     (found,) = losses(graph, "deviation")
@@ -429,7 +429,7 @@ def test_deviations_are_losses(make, op_type, count, attributes, detail):
     ],
 )
 def test_what_is_the_same_is_no_loss(make, op_type, count, attributes):
-    """Of an operator that can deviate, a node that does not is no loss."""
+    """A node that computes the same is not reported, even if its operator can deviate in other nodes."""
     graph = make.graph(
         [make_node(op_type, [*"xyxyx"][:count], ["a"], **attributes)],
         [make.value("x", INT32, [1, 3]), make.value("y", INT32, [3, 1])],
@@ -439,7 +439,7 @@ def test_what_is_the_same_is_no_loss(make, op_type, count, attributes):
 
 
 def test_interface_of_integers_is_forgotten(make):
-    """Inputs and outputs that may have been of another type are one line, without those that are pinned."""
+    """Inputs and outputs that may have had another type are one line in the report, without the pinned ones."""
     graph = make.graph(
         [make_node("Shape", ["x"], ["y"]), make_node("Neg", ["x"], ["z"])],
         [make.value("x", INT32, [1])],
@@ -454,14 +454,14 @@ def test_interface_of_integers_is_forgotten(make):
 
 
 def references(path):
-    """Return the inputs of a shared model and its outputs."""
+    """Return the inputs and the outputs of a shared model."""
     arrays = np.load(path.with_suffix(".npz"))
     inputs = {name.removeprefix("in_"): arrays[name] for name in arrays.files if name.startswith("in_")}
     return inputs, [arrays[f"out_{place}"] for place in range(len(arrays.files) - len(inputs))]
 
 
 def assert_right(path, data):
-    """Fail where a model is not valid or computes something else than the shared model at `path`."""
+    """Fail if a model is invalid or computes something else than the shared model at `path`."""
     onnx.checker.check_model(onnx.load_from_string(data), full_check=True)
     inputs, wanted = references(path)
     tolerance = TOLERANCES.get(path.stem.rpartition(".")[2], 1e-5)
@@ -470,7 +470,7 @@ def assert_right(path, data):
 
 
 def test_shared_models_come_back(shared_model, tmp_path):
-    """A model of a real exporter computes the same after the journey to RTen and back, through .onnxz as well."""
+    """A model of a real exporter computes the same after conversion to RTen and back, also through .onnxz."""
     formats.convert(shared_model, tmp_path / "a.rten")
     formats.convert(tmp_path / "a.rten", tmp_path / "b.onnx")
     formats.convert(tmp_path / "a.rten", tmp_path / "c.onnxz")
@@ -484,7 +484,7 @@ def test_shared_models_come_back(shared_model, tmp_path):
 
 
 def test_files_without_types_are_right(shared_model, tmp_path):
-    """A file that says nothing of the values of a model, as old ones do, makes the same nodes."""
+    """A file without the types of values, as old files are, gives the same nodes."""
     formats.convert(shared_model, tmp_path / "a.rten")
     model = formats.load(tmp_path / "a.rten")
     typed = raise_model(model).model.graph
@@ -501,7 +501,7 @@ def test_files_without_types_are_right(shared_model, tmp_path):
 
 
 def converted_by_peer(*arguments):
-    """Write what rten-convert makes of a model; it says why not by an exception."""
+    """Write rten-convert's file of a model; raise an exception if it refuses the model."""
     converter = pytest.importorskip("rten_convert.converter")
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -511,8 +511,8 @@ def converted_by_peer(*arguments):
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_files_of_the_other_converter(shared_model, version, tmp_path):
-    """What rten-convert makes of a model is a right ONNX model again."""
-    if "dyn23" in shared_model.stem:  # which has an Attention operator that it does not know
+    """A file that rten-convert wrote becomes a correct ONNX model again."""
+    if "dyn23" in shared_model.stem:  # it has an Attention operator that rten-convert does not know
         return
     path = tmp_path / "a.rten"
     converted_by_peer(shared_model, path, *(["--v1"] if version == 1 else []))
@@ -520,7 +520,7 @@ def test_files_of_the_other_converter(shared_model, version, tmp_path):
     assert_right(shared_model, (tmp_path / "b.onnx").read_bytes())
 
 
-# What RTen computes differently from onnxruntime for the same operator, and why the two cannot agree.
+# Cases in which RTen and onnxruntime compute the same operator differently, and why they cannot agree.
 DIFFERENT_FROM_RTEN = {
     "test_bernoulli_seed_expanded": "random numbers",
     "test_dynamicquantizelinear": "half a step is rounded in float32 after a multiplication with the reciprocal",
@@ -535,11 +535,11 @@ DIFFERENT_FROM_RTEN = {
     "test_sign": "which is a loss",
     "test_training_dropout": "random numbers, in releases that take the third input",
 }
-STEP = 7  # of all operator tests, so many apart are tried; 1 has been
+STEP = 7  # the step between tested operator tests; 1 was tested once
 
 
 def test_operators_from_the_other_converter(runtime, tmp_path):
-    """For files of rten-convert that run in RTen, onnxruntime computes from the ONNX form what RTen does."""
+    """For files of rten-convert that run in RTen, onnxruntime computes the same from the ONNX form."""
     source, path = tmp_path / "m.onnx", tmp_path / "m.rten"
     wrong = {}
     count = 0

@@ -1,4 +1,4 @@
-"""Every operator of RTen, in ONNX: onnxruntime and RTen's own loader of ONNX compute what RTen does of a .rten file."""
+"""Every operator of RTen, in ONNX: onnxruntime and RTen's ONNX loader compute the same as RTen with a .rten file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ F, I = np.float32, np.int32  # noqa: E741 - the letters of RTen's own documentat
 
 
 def floats(*dims):
-    """Return small numbers of both signs."""
+    """Return small numbers of either sign."""
     return RNG.normal(size=dims).astype(F)
 
 
@@ -44,12 +44,12 @@ def ints(*values):
 
 
 def grid(*dims):
-    """Return the integers from -3 on."""
+    """Return the integers starting with -3."""
     return (np.arange(np.prod(dims, dtype=int), dtype=I) - 3).reshape(dims)
 
 
 def case(op_type, *inputs, outputs=1, **attributes):
-    """Return one row of the table: a node, and the arrays that go in, None for an omitted one."""
+    """Return one row of the table: a node and its input arrays, with None for an omitted input."""
     text = ",".join(f"{name}={value}" for name, value in attributes.items() if not isinstance(value, Tensor))
     kinds = "".join("-" if array is None else f"{array.dtype.char}{array.ndim}" for array in inputs)
     return pytest.param(op_type, inputs, outputs, attributes, id=f"{op_type}-{kinds}-{text}".strip("-"))
@@ -261,7 +261,7 @@ def native(graph):
 
 
 def node_model(make, op_type, inputs, outputs, attributes, *, constant):
-    """Return a model of one operator, with its inputs, and what these are given; or with constants for inputs."""
+    """Return a model of one operator, with its inputs and their values, or with constants instead of inputs."""
     names = [f"in{place}" if array is not None else "" for place, array in enumerate(inputs)]
     given = {name: array for name, array in zip(names, inputs, strict=True) if name}
     tensors = [from_numpy(array, name) for name, array in given.items()]
@@ -282,12 +282,12 @@ def in_rten(model, given, runtime, path):
 
 
 def assert_right(model, given, wanted, runtime, folder, *, shapes=False):
-    """Fail where the ONNX form of a model in RTen's form gives other outputs than the .rten file."""
+    """Fail if the ONNX form of a model in RTen's form gives other outputs than the .rten file."""
     data = in_onnx(model)
-    if shapes:  # which the checker wants of every output
+    if shapes:  # the checker requires this for every output
         onnx.checker.check_model(onnx.load_from_string(data), full_check=True)
     assert_equal(evaluate(data, given), wanted)
-    if runtime.release >= DEFAULT_RELEASES[-1]:  # whose loader of ONNX those use who leave .rten
+    if runtime.release >= DEFAULT_RELEASES[-1]:  # users who leave .rten use the ONNX loader of this release
         path = folder / "m.onnx"
         path.write_bytes(data)
         assert_equal(runtime.run(path, given), wanted)
@@ -299,7 +299,7 @@ def in_onnx(model):
 
 
 def assert_equal(got, wanted):
-    """Fail where types, shapes or values differ by more than the last bits."""
+    """Fail if types, shapes or values differ by more than the last bits."""
     assert len(got) == len(wanted)
     for ours, theirs in zip(got, wanted, strict=True):
         if isinstance(theirs, list):
@@ -319,7 +319,7 @@ def test_operators(op_type, inputs, outputs, attributes, constant, make, runtime
 
 
 def is_integer(array):
-    """Whether an input is one of RTen's integers."""
+    """Return whether an input is one of RTen's integers."""
     return array is not None and array.dtype == I
 
 
@@ -328,7 +328,7 @@ def is_integer(array):
     ("op_type", "inputs", "outputs", "attributes"), [row for row in CASES if any(map(is_integer, row.values[1]))]
 )
 def test_integers_of_other_types(op_type, inputs, outputs, attributes, elem_type, make, runtime, tmp_path):
-    """Integers that are INT64 or BOOL in ONNX because of where they come from are as good for every operator."""
+    """Integers that are INT64 or BOOL in ONNX because of their source work with every operator."""
     model, given = node_model(make, op_type, inputs, outputs, attributes, constant=False)
     graph = model.graph
     node = graph.node.pop()
@@ -348,7 +348,7 @@ def test_integers_of_other_types(op_type, inputs, outputs, attributes, elem_type
     try:
         wanted, model = in_rten(native(graph), given, runtime, tmp_path / "m.rten")
     except RunnerError:
-        assert elem_type == "bool"  # a divisor or size that has become zero or one
+        assert elem_type == "bool"  # a divisor or size that became zero or one
         return
     assert_right(model, given, wanted, runtime, tmp_path)
 
@@ -357,7 +357,7 @@ def test_integers_of_other_types(op_type, inputs, outputs, attributes, elem_type
 @pytest.mark.parametrize("axis", [1, -2])
 @pytest.mark.parametrize("dims", [None, ["a", "b", "c"]])
 def test_extremes_of_unknown_dims(op_type, axis, dims, make, runtime, tmp_path):
-    """Of equal extremes the last is found where only the run tells how many there are, or along which axes."""
+    """Of equal extremes, the last is found, even if their number or the axes are known only at run time."""
     node = make_node(op_type, ["x"], ["y"], axis=axis)
     graph = make.graph([node], [make.value("x", 1, dims)], [ValueInfo(name="y")])
     given = {"x": EXTREMES}
@@ -367,7 +367,7 @@ def test_extremes_of_unknown_dims(op_type, axis, dims, make, runtime, tmp_path):
 
 @pytest.mark.parametrize(("op_type", "inputs", "outputs", "attributes"), RANDOM)
 def test_random_numbers(op_type, inputs, outputs, attributes, make, runtime, tmp_path):
-    """Random numbers differ, and have the same type, shape and range."""
+    """Random numbers differ, but have the same type, shape and range."""
     model, given = node_model(make, op_type, inputs, outputs, attributes, constant=False)
     (wanted,), model = in_rten(model, given, runtime, tmp_path / "m.rten")
     (got,) = evaluate(in_onnx(model), given)
@@ -377,14 +377,14 @@ def test_random_numbers(op_type, inputs, outputs, attributes, make, runtime, tmp
 
 @pytest.mark.parametrize(("op_type", "inputs", "attributes", "wanted"), LATER)
 def test_later_operators(op_type, inputs, attributes, wanted, make, tmp_path):
-    """What only later versions of RTen have is right in ONNX too."""
+    """Operators that only later versions of RTen have are right in ONNX, too."""
     model, given = node_model(make, op_type, inputs, 1, attributes, constant=False)
     model = CODEC.read(Literal(to_bytes(CODEC.plan(model, tmp_path, RtenOptions()))), None)
     assert_equal(evaluate(in_onnx(model), given), [wanted(*inputs) if callable(wanted) else wanted])
 
 
 def test_sequences(make, runtime, tmp_path):
-    """All that makes, changes and takes apart sequences works on integers, comparisons and shapes too."""
+    """All operators that create, change and read sequences work with integers, comparisons and shapes, too."""
     nodes = [
         make_node("Equal", ["x", "x"], ["same"]),
         make_node("Shape", ["x"], ["shape"]),
@@ -408,7 +408,7 @@ def test_sequences(make, runtime, tmp_path):
 
 
 def test_branches(make, runtime, tmp_path):
-    """Branches may give out what is around them, constants, and integers of which ONNX has several types."""
+    """Branches may return outer values, constants, and integers, for which ONNX has several types."""
     then = make.graph(
         [make_node("Greater", ["x", "k"], ["a"]), make_node("Shape", ["x"], ["b"])], outputs=["a", "b", "x", "k"]
     )
@@ -431,7 +431,7 @@ def test_branches(make, runtime, tmp_path):
 
 
 def test_loops(make, runtime, tmp_path):
-    """A loop carries comparisons, shapes and sequences, counts, and collects; names may be those around it."""
+    """A loop carries comparisons, shapes and sequences, counts, and collects; its names may equal outer names."""
     body = make.graph(
         [
             make_node("Add", ["total", "i"], ["z"]),
@@ -469,6 +469,6 @@ def test_letters_of_integers(op_type, inputs, outputs, attributes):
 
 
 def test_table_is_complete():
-    """Every operator of the schema is there."""
+    """Every operator of the schema has a case."""
     tested = {case.values[0] for case in (*CASES, *RANDOM)} | {row[0] for row in LATER} | SUBGRAPHS_AND_SEQUENCES
     assert set(HELD) == tested

@@ -1,4 +1,4 @@
-"""From ONNX to RTen and back: every operator test of ONNX still gives the outputs that it should."""
+"""From ONNX to RTen and back: every operator test of ONNX still gives the right outputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from formats.tensordata.source import Literal
 
 TOLERANCE = 2e-4  # some references have four digits
 
-# Where the .rten file computes something else, which its ONNX form repeats.
+# Cases in which the .rten file computes something else, and its ONNX form does the same.
 WRONG_IN_RTEN = {
     "test_argmax_keepdims_example": "the last of equal extremes instead of the first",
     "test_argmax_negative_axis_keepdims_example": "the last of equal extremes instead of the first",
@@ -32,7 +32,7 @@ WRONG_IN_RTEN = {
     "test_bernoulli_seed": "random numbers",
     "test_bernoulli_seed_expanded": "random numbers",
 }
-# Where onnxruntime computes something else from the ONNX form, and from the original as well.
+# Cases in which onnxruntime computes something else, from the ONNX form and from the original.
 WRONG_IN_ONNXRUNTIME = {
     "test_resize_downsample_scales_cubic_align_corners": "the length of the axis before it is rounded",
     "test_resize_downsample_scales_linear_align_corners": "the length of the axis before it is rounded",
@@ -41,7 +41,7 @@ MINIMUM_RIGHT = 1500
 
 
 def outcome(case, path):
-    """Return "refused", "right", or in words what is wrong."""
+    """Return "refused", "right", or a description of what is wrong."""
     try:
         plan = CODEC.plan(ONNX.read(Literal(case.model), None), path, RtenOptions())
     except UnsupportedError:
@@ -51,7 +51,7 @@ def outcome(case, path):
     try:
         onnx.checker.check_model(onnx.load_from_string(data), full_check=True)
         outputs = evaluate(data, case.inputs)
-    except Exception as error:  # of all cases at once, whatever it is
+    except Exception as error:  # any exception, because all cases run in one test
         return f"{type(error).__name__}: {error}"
     pairs = zip(outputs, case.outputs.values(), strict=True)
     return next((text for pair in pairs if (text := difference(*pair, TOLERANCE))), "right")
@@ -59,7 +59,7 @@ def outcome(case, path):
 
 @pytest.fixture(scope="module")
 def outcomes():
-    """What became of every operator test of ONNX."""
+    """The outcome of every operator test of ONNX."""
     return {case.id: outcome(case, Path("m")) for case in backend_cases()}
 
 
@@ -70,5 +70,5 @@ def test_all_is_right(outcomes):
 
 
 def test_most_are_there(outcomes):
-    """As many operator tests as ever make the journey."""
+    """As many operator tests are right as ever before."""
     assert MINIMUM_RIGHT <= sum(text == "right" for text in outcomes.values())

@@ -1,4 +1,4 @@
-"""Quantised recurrent layers of all forms compute in RTen what onnxruntime computes."""
+"""Quantised recurrent layers of all forms compute the same in RTen as in onnxruntime."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from formats.tensordata.engine import to_bytes
 from formats.tensordata.source import Literal
 
 SEEDS = range(60)
-# What numbers may differ by, relative to the largest one: sums of floats and activations are rounded in the last bit.
+# The allowed difference of numbers, relative to the largest one: the last bit of sums of floats and of activations is
+# rounded differently.
 TOLERANCE = 4e-6
 ACTIVATIONS = ("Affine", "Elu", "HardSigmoid", "LeakyRelu", "ScaledTanh", "Sigmoid", "Softplus", "Softsign", "Tanh",
                "ThresholdedRelu")  # fmt: skip
 
 
 class Layer:
-    """A DynamicQuantizeLSTM of a seed: the model, and what it is fed with."""
+    """A DynamicQuantizeLSTM made from a seed: the model and its inputs."""
 
     def __init__(self, seed: int) -> None:
         self._choose, self._numbers = random.Random(seed), np.random.default_rng(seed)
@@ -51,7 +52,7 @@ class Layer:
         return self._choose.random() < probability
 
     def _data(self) -> np.ndarray:
-        """Numbers, some that end up halfway between two steps, none of one sign, or only zeros."""
+        """Return numbers: some are halfway between two steps, or all have one sign, or all are zeros."""
         data = 2 * self._floats(self._steps, self._samples, self._width)
         kinds = [data, data, np.round(data * 4) / 2, abs(data), np.zeros_like(data)]
         return self._choose.choice(kinds)  # type: ignore[no-any-return]
@@ -74,7 +75,7 @@ class Layer:
         return "b"
 
     def _lengths(self) -> str:
-        """Lengths that are constant or an input; the first is at least one step."""
+        """Set lengths that are constant or an input; the first is at least one step."""
         if self._may(0.5):
             return ""
         lengths = self._numbers.integers(0, self._steps + 1, self._samples).astype(np.int32)
@@ -110,7 +111,7 @@ class Layer:
         return attributes
 
     def proto(self) -> onnx.ModelProto:
-        """The model, half of the time without the dims of its inputs."""
+        """Return the model, in half of the cases without the dims of its inputs."""
         named = self._may(0.5)
         inputs = [
             helper.make_tensor_value_info(
@@ -128,7 +129,7 @@ class Layer:
 
 
 def reference(proto: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """What onnxruntime computes with one thread; with several, each quantises the state of its samples apart."""
+    """Return what onnxruntime computes with one thread; with several, each quantises the state of its own samples."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -140,7 +141,7 @@ def reference(proto: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.n
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_quantized_layers(seed: int, runtimes: dict[str, Any], tmp_path: Path) -> None:
-    """Every output of a random layer is that of onnxruntime, except for the rounding of floats."""
+    """Every output of a random layer equals onnxruntime's, except for the rounding of floats."""
     layer = Layer(seed)
     proto = layer.proto()
     wanted, path = reference(proto, layer.feeds), tmp_path / "m.rten"

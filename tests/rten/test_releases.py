@@ -1,7 +1,7 @@
-"""What the releases of RTen compute differently from one another, from files that are made here by hand.
+"""Differences between the releases of RTen, shown with files that this module makes by hand.
 
-Each case says in which releases its outputs are not those that ONNX requires: since one, until another. Of ours, only
-the FlatBuffer is between the case and the runtime.
+Each case says in which releases its outputs differ from those that ONNX requires: since one release, until another. Of
+our code, only the FlatBuffer builder is used.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ FIRST = "0.25"  # the oldest release that we know
 
 
 class Case(NamedTuple):
-    """Operators (type, names of inputs and outputs, attribute table), with what they get and should give.
+    """Operators (type, names of inputs and outputs, attribute table), with their inputs and the right outputs.
 
-    `_` stands for a missing input. An input has the dims that are declared, or any. `wrong` says since which release
-    the outputs are others, or none, and until which.
+    `_` is a missing input. An input has the declared dims, or any. `wrong` is the first release with other outputs or
+    none, and the first release that is right again.
     """
 
     name: str
@@ -80,7 +80,7 @@ def file_of(case: Case) -> bytes:
 
 
 def pool(op_type: str, size: int, wanted: Sequence[float], until: str = "0.26", **attributes: Any) -> Case:
-    """A pool with a kernel of three and a step of two over 1, 2, 3, ..."""
+    """Return a pool with a kernel of three and a step of two over 1, 2, 3, ..."""
     table = {
         "kernel_size": (3,),
         "strides": (2,),
@@ -96,7 +96,7 @@ def pool(op_type: str, size: int, wanted: Sequence[float], until: str = "0.26", 
 
 
 def resize(name: str, mode: str, coordinates: str, dims: Sequence[int], wanted: Any, **constants: np.ndarray) -> Case:
-    """A Resize of 0, 1, 2, ... by scales or to sizes."""
+    """Return a Resize of 0, 1, 2, ... by scales or to sizes."""
     attributes = {"mode": mode, "coord_mode": coordinates, "nearest_mode": "RoundPreferFloor"}
     operators = [
         ("Resize", f"x _ {'scales' if 'scales' in constants else '_ sizes'}", "y", ("ResizeAttrs", attributes))
@@ -106,7 +106,7 @@ def resize(name: str, mode: str, coordinates: str, dims: Sequence[int], wanted: 
 
 
 def quantization(name: str, scale: np.ndarray, zero_point: np.ndarray | None) -> list[Case]:
-    """Both ways with a scale of one element, of which an axis has eight."""
+    """Return both quantisation operators with a scale of one element for an axis of eight."""
     x = np.arange(16, dtype=np.int8).reshape(2, 8)
     constants = {"s": scale, **({} if zero_point is None else {"z": zero_point})}
     inputs = "x s" if zero_point is None else "x s z"
@@ -201,7 +201,7 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_releases(case: Case, runtimes: dict[str, Any], tmp_path: Any) -> None:
-    """The outputs are those that ONNX requires in the releases that have no fault, and only in them."""
+    """The outputs are those that ONNX requires in all releases without the fault, and only in them."""
     path = tmp_path / "m.rten"
     path.write_bytes(file_of(case))
     right = []

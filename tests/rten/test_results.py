@@ -1,4 +1,4 @@
-"""Small models of several nodes: what onnxruntime says, the real runtime computes, and so does the way back."""
+"""Small models of several nodes: the real runtime computes the same as onnxruntime, and so does the way back."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ NESTED_SHADOW = """g (bool c, float[3] x) => (float[3] y, float z) <float[3] k =
         else_branch = e () => (float[3] r) { r = Sub(x, k) } >
     z = ReduceSum<keepdims=0>(k) }"""
 
-# RTen knows whole floats before it runs, as integers: constants, and what comes from fixed dims.
+# RTen knows some whole floats before it runs, and treats them as integers: constants, and values from fixed dims.
 QUOTIENT = "g (float[3] x) => (float[3] y) <float[3] a = {%s}, float%s b = {%s}> { c = %s(a, b) y = Add(c, x) }"
 OF_DIMS = """g (float[2,3,5] x) => (float[3] y) <float[3] a = {2, 4, 3}> {
     s = Shape(x) f = Cast<to=1>(s) q = Div(f, a) p = Ceil(q) y = Div(p, f) }"""
@@ -300,13 +300,13 @@ def _model(text: str, version: int) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("name", CASES)
 def test_results_are_those_of_onnxruntime(name, runtime, tmp_path):
-    """RTen, and onnxruntime with the file converted back, compute what the model says."""
+    """RTen, and onnxruntime with the file converted back, compute the same as the model."""
     text, feeds = CASES[name]
     graph = Graph(_model(text, OLD.get(name, 18)), feeds)
     graph.model.opset_import.extend(onnx.helper.make_opsetid(each.domain, 1) for each in graph.model.functions)
     if graph.model.graph.input[0].type.tensor_type.HasField("shape") and "[]" in text:
         for value in (*graph.model.graph.input, *graph.model.graph.output):
-            value.type.tensor_type.ClearField("shape")  # the text has no way to say "of any rank"
+            value.type.tensor_type.ClearField("shape")  # the text cannot express "of any rank"
     want = run_in_onnxruntime(graph.model, feeds)
     source, target, back = (tmp_path / f"m{suffix}" for suffix in (".onnx", ".rten", "2.onnx"))
     source.write_bytes(graph.model.SerializeToString())
@@ -343,7 +343,7 @@ EXACT = {
 
 @pytest.mark.parametrize("name", EXACT)
 def test_exact_forms_take_half_steps_as_onnxruntime_does(name, runtime, tmp_path):
-    """With `exact`, integers are multiplied, and a result between two steps is the one that onnxruntime takes."""
+    """With `exact`, integers are multiplied, and a result between two steps is rounded as in onnxruntime."""
     text, x = EXACT[name]
     model = _model(text, 18)
     model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
@@ -352,7 +352,7 @@ def test_exact_forms_take_half_steps_as_onnxruntime_does(name, runtime, tmp_path
     report = formats.convert(source, target, exact=True)
     assert not difference(run_in_onnxruntime(model, {"x": x}), runtime.run(target, {"x": x}))
     told = [loss.detail for loss in report.losses if loss.kind == "deviation"]
-    assert all("NaN" in detail for detail in told)  # of which there are none
+    assert all("NaN" in detail for detail in told)  # there are no such losses
 
 
 SMALL_FLOATS = [
@@ -364,7 +364,7 @@ SMALL_FLOATS = [
 
 @pytest.mark.parametrize(("kind", "saturate", "mode"), SMALL_FLOATS)
 def test_casts_to_small_floats_round(kind, saturate, mode, runtime, tmp_path):
-    """All numbers of a type, those between two, their neighbours and what is beyond become what ONNX says, sign too."""
+    """All numbers of a type, numbers between two of them, their neighbours and larger ones are cast as ONNX says."""
     dtype = onnx.helper.tensor_dtype_to_np_dtype(kind)
     found = np.arange(16 if "4_" in dtype.name else 256, dtype=np.uint8).view(dtype).astype(F)
     found = np.unique(found[np.isfinite(found)])
@@ -397,7 +397,7 @@ FLEX = """g (float[B,4,L,3] q, float[B,2,S,3] k, float[B,2,S,2] v, float[4,1,1] 
 
 
 def test_flex_attention_takes_in_its_subgraphs(runtime, tmp_path):
-    """Subgraphs of attention have constants of their own, use values around them, and may do nothing."""
+    """Subgraphs of attention have their own constants, use outer values, and may do nothing."""
     model = _model(FLEX, 24)
     model.opset_import.append(onnx.helper.make_opsetid("ai.onnx.preview", 1))
     source, target = tmp_path / "m.onnx", tmp_path / "m.rten"
@@ -421,7 +421,7 @@ LINEAR_ATTENTION = """g (float[B,T,4] q, float[B,T,2] k, float[B,T,3] v, float[B
 
 @pytest.mark.parametrize(("batch", "tokens"), [(2, 4), (1, 1), (2, 0), (0, 3)])
 def test_linear_attention_of_any_number_of_tokens(batch, tokens, runtime, tmp_path):
-    """The state after no token is that before; sizes are those of the run."""
+    """Without a token, the state stays the same; sizes are known only at run time."""
     model = _model(LINEAR_ATTENTION, 27)
     source, target = tmp_path / "m.onnx", tmp_path / "m.rten"
     source.write_bytes(model.SerializeToString())
@@ -444,7 +444,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_rten_stops_at_is_refused(name, tmp_path):
-    """A node that stops every runtime, or whose result runtimes do not agree on, is refused with the reason."""
+    """A node that stops every runtime, or on whose result runtimes disagree, is refused with the reason."""
     text, reason = REFUSED[name]
     path = tmp_path / "m.onnx"
     path.write_bytes(_model(text, 18).SerializeToString())
@@ -454,7 +454,7 @@ def test_what_rten_stops_at_is_refused(name, tmp_path):
 
 
 def test_folding_wraps_and_ends(runtime, tmp_path):
-    """Constants that are squared again and again stay within 64 bits, so that folding them takes no time."""
+    """Constants that are squared many times stay within 64 bits, so that folding them is fast."""
     rows = " ".join(f"v{place + 1} = Mul(v{place}, v{place})" for place in range(200))
     text = f"""g (float[1] x) => (float y) <int64[1] v0 = {{3}}, int64[1] zero = {{0}}>
         {{ {rows} one = Pow(v200, zero) y = Reshape(x, one) }}"""
@@ -503,7 +503,7 @@ TOLD = {
 
 @pytest.mark.parametrize("op_type", TOLD)
 def test_deviations_are_told(op_type, tmp_path):
-    """What RTen computes differently on ties, NaN, signed zero and half steps is reported, once an operator."""
+    """Deviations of RTen for ties, NaN, signed zero and half steps are reported, once per operator."""
     path = tmp_path / "m.onnx"
     path.write_bytes(_model(TOLD[op_type], 18).SerializeToString())
     losses = [loss for loss in formats.convert(path, tmp_path / "m.rten").losses if loss.kind == "deviation"]
@@ -535,7 +535,7 @@ def test_what_cannot_deviate_is_not_told(name, tmp_path):
 
 @pytest.mark.parametrize("op_type", ["Sign", "QuantizeLinear", "Relu", "Clip"])
 def test_exact_forms_have_no_deviation(op_type, tmp_path):
-    """With `exact`, the operator is written as others, and there is nothing to tell."""
+    """With `exact`, the operator is written as other operators, and nothing is reported."""
     path = tmp_path / "m.onnx"
     path.write_bytes(_model(TOLD[op_type], 18).SerializeToString())
     report = formats.convert(path, tmp_path / "m.rten", exact=True)
@@ -581,7 +581,7 @@ RANGES = {
 
 @pytest.mark.parametrize("name", RANGES)
 def test_integers_that_may_leave_32_bits_are_told(name, tmp_path):
-    """Where 32 bits cannot be shown to suffice, that is reported; sizes, positions and shapes are no such."""
+    """If results may need more than 32 bits, this is reported, but not for sizes, positions and shapes."""
     text, told = RANGES[name]
     path = tmp_path / "m.onnx"
     path.write_bytes(_model(text, 18).SerializeToString())

@@ -1,4 +1,4 @@
-"""Files that releases of rten-convert made of our models, from the first one on, are read and are the models again."""
+"""Files that releases of rten-convert made of our models, from the first release on, are read as these models."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ TOLERANCE = 1e-5
 
 
 def identify(path: Path) -> str:
-    """The id of a test about a file."""
+    """Return the id of a test for a file."""
     return f"{path.parent.name}-{path.stem}"
 
 
 def test_all_releases_and_models_are_there() -> None:
-    """There are files of both versions by every release that had both, and of every model."""
+    """There are files of every model, in both versions, by every release that has both."""
     found = {(path.parent.name, int(path.stem[-1])) for path in FILES}
     assert {(release, version) for release, versions in rten_golden.RELEASES.items() for version in versions} == found
     assert set(rten_golden.TEXTS) == {path.name.partition(".")[0] for path in FILES}
@@ -32,7 +32,7 @@ def test_all_releases_and_models_are_there() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=identify)
 def test_golden_files(path: Path, runtime, tmp_path: Path) -> None:
-    """A file has its metadata, computes in onnxruntime what the model does, and in RTen the same after rewriting."""
+    """A file has its metadata, computes in onnxruntime the same as the model, and in RTen the same after rewriting."""
     name, version = path.name.split(".")[:2]
     model = formats.load(path)
     source = rten_golden.model(name).SerializeToString(deterministic=True)
@@ -57,7 +57,8 @@ def test_golden_files(path: Path, runtime, tmp_path: Path) -> None:
 
 ROW = np.linspace(-2, 2, 24, dtype=np.float32).reshape(1, 2, 12)
 STEPS = np.linspace(-0.1, 0.2, 4, dtype=np.float32).reshape(2, 1, 2)
-# What rten-convert 0.22 does wrong, refuses, or makes files of that do not run, where no other test has such a model.
+# Models that rten-convert 0.22 converts wrongly, refuses, or converts to files that do not run, and that no other test
+# has.
 FAULTS: dict[str, tuple[int, str, dict[str, np.ndarray]]] = {
     "integers of attributes are not taken modulo 2**32": (
         13,
@@ -149,7 +150,7 @@ FAULTS: dict[str, tuple[int, str, dict[str, np.ndarray]]] = {
         {"x": ROW},
     ),
 }
-# Which of them onnxruntime does not take, so that ONNX's own reference says what is right.
+# The models that onnxruntime refuses, so that ONNX's reference implementation computes the right result.
 REFUSED_BY_ONNXRUNTIME = {
     "dropout of everything passes everything on where nothing is trained",
     "the saturation of small floats is no matter for others",
@@ -159,7 +160,7 @@ REFUSED_BY_ONNXRUNTIME = {
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_faults_of_the_peer(name: str, runtime, tmp_path: Path) -> None:
-    """Models that rten-convert gets wrong are right in the real runtime."""
+    """Models that rten-convert converts wrongly are right in the real runtime."""
     opset, text, inputs = FAULTS[name]
     proto = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": {opset}]> g {text}')
     source, target = tmp_path / "m.onnx", tmp_path / "m.rten"

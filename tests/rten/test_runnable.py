@@ -1,4 +1,4 @@
-"""ONNX for RTen: its own loader runs it, onnxruntime agrees, and what it runs anyway stays unchanged."""
+"""ONNX for RTen: RTen's ONNX loader runs it, onnxruntime agrees, and models that run already stay unchanged."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NOT_IN_ONNXRUNTIME = ("split_1",)
 
 @pytest.fixture(scope="module")
 def runner():
-    """The release whose ONNX loader is written for."""
+    """The release for whose ONNX loader models are written."""
     found = Runner.find(RELEASE)
     if found is None:
         pytest.skip(f"the runner of RTen {RELEASE} is not built")
@@ -48,7 +48,7 @@ def runner():
 
 
 def rewritten(data):
-    """Return what a model becomes for RTen, and the bytes of that."""
+    """Return the rewritten model for RTen, and its bytes."""
     found = runnable(ONNX.read(Literal(data), None))
     if found.error is not None:
         return found, b""
@@ -92,8 +92,8 @@ def test_values_of_subgraphs_hide_none_around_them(runner, tmp_path):
 def test_backend_nodes(runner, tmp_path):
     """Each operator test of ONNX is right in RTen's ONNX loader, refused, or one of the known deviations.
 
-    What comes out passes the checker of ONNX. What came out is in `outcomes.json` of the test's folder, to take the
-    place of `runnable_outcomes.json` where a change is meant.
+    Every result passes ONNX's checker. The outcomes are written to `outcomes.json` in the test's folder, which can
+    replace `runnable_outcomes.json` after an intended change.
     """
     path = tmp_path / "m.onnx"
     outcomes = {"right": [], "deviating": [], "refused": {}}
@@ -119,14 +119,14 @@ def test_backend_nodes(runner, tmp_path):
 
 
 def as_numbers(output, kind):
-    """Return the numbers of an output, of which onnxruntime gives the bits if they are floats of eight bits."""
+    """Return the numbers of an output; onnxruntime gives floats of eight bits as bits."""
     is_small = onnx.TensorProto.DataType.Name(kind).startswith("FLOAT8") and output.dtype == np.uint8
     return output.view(onnx.helper.tensor_dtype_to_np_dtype(kind)).astype(np.float32) if is_small else output
 
 
 @pytest.mark.parametrize("part", range(4))
 def test_backend_nodes_in_onnxruntime(part):
-    """What an operator test of ONNX becomes for RTen gives the same outputs in onnxruntime as the test itself."""
+    """An operator test of ONNX gives the same outputs in onnxruntime before and after rewriting for RTen."""
     compared = 0
     for case in backend_cases()[part::4]:
         found, data = rewritten(case.model)
@@ -135,7 +135,7 @@ def test_backend_nodes_in_onnxruntime(part):
         try:
             wanted = evaluate_in_onnxruntime(case.model, case.inputs)
         except Exception:
-            continue  # which it does not run
+            continue  # onnxruntime does not run it
         if case.id in OTHER_TYPES:
             with pytest.raises(Exception, match="NOT_IMPLEMENTED"):
                 evaluate_in_onnxruntime(data, case.inputs)
@@ -149,7 +149,7 @@ def test_backend_nodes_in_onnxruntime(part):
 
 
 def test_shared_models(shared_model, runner, tmp_path):
-    """Exported models run in RTen, mapped with their external data, and give what onnxruntime gave of the originals."""
+    """Exported models run in RTen, with mapped external data, and give the same as the originals in onnxruntime."""
     reference = np.load(shared_model.with_suffix(".npz"))
     inputs = {key.removeprefix("in_"): reference[key] for key in reference.files if key.startswith("in_")}
     wanted = [reference[f"out_{number}"] for number in range(len(reference.files) - len(inputs))]
@@ -164,7 +164,7 @@ def test_shared_models(shared_model, runner, tmp_path):
 
 @pytest.mark.parametrize("seed", range(GRAPHS))
 def test_generated_graphs(seed, runner, tmp_path):
-    """Random graphs give the same in onnxruntime before and after the rewriting, and in RTen, unless it is reported."""
+    """Random graphs give the same in onnxruntime before and after rewriting, and in RTen, if no loss is reported."""
     graph = generate(seed)
     if graph is None:
         return
@@ -225,7 +225,7 @@ def test_operators_of_onnxruntime_stay(name):
 @pytest.mark.parametrize("rotary", [0, 1])
 @pytest.mark.parametrize("past", [0, 3])
 def test_group_query_attention(packed, rotary, past, runner, tmp_path):
-    """GroupQueryAttention, which only the ONNX loader has, stays, and computes what onnxruntime does."""
+    """GroupQueryAttention, which only the ONNX loader supports, stays, and computes the same as in onnxruntime."""
     rng = np.random.default_rng(past)
     batch, length, heads, groups, size = 1, 4, 4, 2, 16
     parts = [rng.normal(size=(batch, length, count * size)).astype("f4") for count in (heads, groups, groups)]
@@ -257,7 +257,7 @@ def test_group_query_attention(packed, rotary, past, runner, tmp_path):
 
 
 def test_unknown_sizes(runner, tmp_path):
-    """Sizes called "?", which RTen takes to be equal, get different names, and this is reported."""
+    """Sizes named "?", which RTen treats as equal, get different names, and this is reported."""
     text = "g (float[A] a, float[B] b) => (int64[1] y) { s = Shape(a) t = Shape(b) y = Sub(s, t) }"
     model = onnx.load_from_string(of_text(text))
     for value in model.graph.input:
@@ -270,7 +270,7 @@ def test_unknown_sizes(runner, tmp_path):
 
 
 def test_double_is_told():
-    """That RTen computes DOUBLE in 32 bits is reported, and matters."""
+    """It is reported, and matters, that RTen computes DOUBLE with 32 bits."""
     found, _ = rewritten(of_text("g (double[2] x) => (double[2] y) { y = Neg(x) }"))
     assert [("precision", True)] == [(loss.kind, loss.matters) for loss in found.losses]
 
@@ -288,7 +288,7 @@ def test_double_is_told():
 )
 @pytest.mark.parametrize("is_node", [False, True])
 def test_constants_beyond_32_bits(runner, tmp_path, elem_type, numbers, told, is_node):
-    """Integers that RTen's loader clamps stay the nearest that RTen holds, and the report says so."""
+    """Integers that RTen's loader clamps become the nearest that RTen supports, and the report says so."""
     array = np.array(numbers, elem_type)
     text = f"g ({elem_type}[2] x) => (bool[2] y) {{ y = Less(w, x) }}"
     model = onnx.load_from_string(of_text(text))
@@ -324,7 +324,7 @@ STAYS = {
 
 @pytest.mark.parametrize("name", STAYS)
 def test_what_runs_stays(name, runner, tmp_path):
-    """A node that RTen's ONNX loader reads, in whatever operator set, is not touched, and runs."""
+    """A node that RTen's ONNX loader reads stays unchanged, whatever its operator set is, and runs."""
     text, opset = STAYS[name]
     data = of_text(text, opset)
     found, made = rewritten(data)
@@ -365,7 +365,7 @@ def test_captures_through_a_graph(runner, tmp_path):
 
 
 def test_names_and_documents_stay():
-    """A node whose attributes change keeps its name, its documentation and its metadata, and so do the others."""
+    """A node whose attributes change keeps its name, its documentation and its metadata, and so do other nodes."""
     model = onnx.load_from_string(
         of_text(
             "g (float[1,1,4,4] x, float[1,1,3,3] w) => (float[1,1,4,4] y) "
@@ -384,7 +384,7 @@ def test_names_and_documents_stay():
 
 
 def test_operator_set_is_raised_as_a_whole():
-    """Where a rewriting needs a newer operator set, all nodes are brought to it, and that is reported."""
+    """If a rewriting needs a newer operator set, all nodes are converted to it, and this is reported."""
     text = ("g (float[2,3] x, float[3] s) => (float[2,3] y, float[2,1] m, float[1,1] z) "
             "{ y, m, d = LayerNormalization(x, s) z = ReduceMax<axes=[0,1]>(m) }")  # fmt: skip
     found, data = rewritten(of_text(text, 17))
@@ -400,7 +400,7 @@ def test_operator_set_is_raised_as_a_whole():
 
 
 def test_types_at_the_interface():
-    """Types that RTen lacks become those that hold them, also at the interface, where it is reported."""
+    """Types that RTen lacks become types with the same values; for inputs and outputs, this is reported."""
     text = (
         "g (uint16[2] x, bfloat16[2] z) => (uint16[2] y, bfloat16[2] w) <uint16[2] k = {65535, 1}> "
         "{ y = Add(x, k) w = Neg(z) }"
@@ -422,7 +422,7 @@ def test_types_at_the_interface():
     ],
 )
 def test_what_cannot_be_rewritten_is_refused(text, reason, tmp_path):
-    """What RTen cannot run in any form is refused, and nothing is written."""
+    """A node that RTen cannot run in any form is refused, and nothing is written."""
     (tmp_path / "m.onnx").write_bytes(of_text(text))
     with pytest.raises(UnsupportedError, match=reason):
         formats.convert(tmp_path / "m.onnx", tmp_path / "n.onnx", runtime="rten")
@@ -430,7 +430,7 @@ def test_what_cannot_be_rewritten_is_refused(text, reason, tmp_path):
 
 
 def external(path, **entries):
-    """Write a model with a weight in another file, and more entries about it."""
+    """Write a model with a weight in another file, and additional entries about it."""
     weight = np.arange(300, dtype=np.float32)
     model = onnx.load_from_string(
         of_text("g (float[8,300] x) => (float[8,300] y) <float[300] w = {0}> { y = Mul(x, w) }")
@@ -445,7 +445,7 @@ def external(path, **entries):
 
 
 def test_external_data(runner, tmp_path):
-    """Weights outside go into a file that RTen takes, without keys that it does not; it runs it read and mapped."""
+    """External weights are written to a file that RTen accepts, without unknown keys; RTen runs it read and mapped."""
     source, path = tmp_path / "m.onnx", tmp_path / "n.onnx"
     weight = external(source, basepath="/elsewhere", vendor="note")
     with pytest.raises(RunnerError):
@@ -470,7 +470,7 @@ def test_external_data(runner, tmp_path):
     ],
 )
 def test_options_that_rten_would_not_read(options, message, tmp_path):
-    """A name or an alignment that its loader refuses is refused before anything is written."""
+    """A name or an alignment that RTen's loader refuses is an error before anything is written."""
     external(tmp_path / "m.onnx")
     with pytest.raises(OptionError, match=message):
         formats.convert(tmp_path / "m.onnx", tmp_path / "n.onnx", **{"runtime": "rten", **options})
@@ -478,7 +478,7 @@ def test_options_that_rten_would_not_read(options, message, tmp_path):
 
 
 def test_archives_and_models_in_memory(tmp_path):
-    """An archive, and a model that is saved or dumped, are rewritten alike."""
+    """An archive, and a model that is saved or dumped, are rewritten in the same way."""
     (tmp_path / "m.onnx").write_bytes(of_text("g (float[2] x) => (float[2] y) { y = Mish(x) }", 18))
     report = formats.convert(tmp_path / "m.onnx", tmp_path / "m.onnxz", runtime="rten")
     assert ["Mish"] == [change.operator for change in report.changes]
@@ -491,7 +491,7 @@ def test_archives_and_models_in_memory(tmp_path):
 
 
 def test_report(tmp_path):
-    """The report says of each node that was rewritten where it was, what it became and why."""
+    """For each rewritten node, the report says where it was, what it became and why."""
     path = tmp_path / "m.onnx"
     path.write_bytes(of_text("g (float[2] x) => (float[2] y) { z = Mish(x) y = Mish(z) }", 18))
     done = commands.run("formats", "convert", path, tmp_path / "n.onnx", "--runtime", "rten", "--json")
@@ -517,7 +517,7 @@ def test_report(tmp_path):
     ],
 )
 def test_inspection(text, runs, loads, lines, tmp_path):
-    """`inspect` says without converting whether RTen runs a model, what stops it, and what would be rewritten."""
+    """`inspect` says without a conversion whether RTen runs a model, what prevents it, and what would be rewritten."""
     path = tmp_path / "m.onnx"
     path.write_bytes(of_text(text, 18))
     found = formats.inspect(path, runtime="rten").runtime

@@ -1,4 +1,4 @@
-"""The page for RTen's users is true: its commands make the files that its lines of Rust load, with ONNX's results."""
+"""The page for RTen's users is true: its commands make the files that its Rust code loads, with ONNX's results."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ IMAGE = np.full((1, 1, 28, 28), 0.5, np.float32)
 
 
 def blocks(language):
-    """Return the blocks of the page in a language."""
+    """Return the blocks of the page in one language."""
     return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 
 
 def test_lines_are_those_of_the_program():
-    """Every block of Rust stands in the program, and the one of Cargo names the release that it is built with."""
+    """Every block of Rust is in the program, and the Cargo block names the release with which it is built."""
     text = PROGRAM.read_text(encoding="utf-8")
     assert [] == [block for block in blocks("rust") if textwrap.indent(block, "    ") not in text]
     assert len(blocks("rust")) == 6
@@ -39,7 +39,7 @@ def test_lines_are_those_of_the_program():
 
 @pytest.fixture
 def folder(python, tmp_path, monkeypatch):
-    """A folder in which the commands of the page were run, beginning with a model as .onnx and as .rten."""
+    """A folder in which the commands of the page were run on a model as .onnx and as .rten."""
     (tmp_path / "model.onnx").write_bytes((ROOT / "examples" / "digits.onnx").read_bytes())
     monkeypatch.chdir(tmp_path)
     lines = ["formats convert model.onnx model.rten"]

@@ -1,4 +1,4 @@
-"""The real RTen runtime runs what the codec writes, and computes what ONNX says."""
+"""The real RTen runtime runs the files of the codec, and computes what ONNX says."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from formats.rten.operators.spec import FieldKind
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.source import Literal
 
-# What the largest deviation may be, relative to the largest magnitude of the reference. The runtime computes in
-# float32 what a half type rounds after every operator: 11 bits of it, of bfloat16 8, accumulate over a model's depth.
-# In a quantised model a float that differs in its last bit can be rounded to the next of 256 steps, and the steps of
-# several layers add up; a wrong scale or zero point would be off by the whole magnitude.
+# The largest allowed deviation, relative to the largest magnitude of the reference. The runtime computes in float32
+# what a half-precision type rounds after every operator: errors of 11 bits, or 8 for bfloat16, add up over a model's
+# depth. In a quantised model, a float with another last bit can be rounded to the next of 256 steps, and the steps of
+# several layers add up; a wrong scale or zero point would be wrong by the whole magnitude.
 TOLERANCE = 1e-4
 TOLERANCES = {"fp16": 1e-2, "qdq8": 5e-2, "dynq8": 5e-2}
 
@@ -45,7 +45,7 @@ def converted(data, path, **options):
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_shared_models(shared_model, version, runtimes, tmp_path):
-    """Every exported model gives the outputs that onnxruntime gives, from both versions of file."""
+    """Every exported model gives the same outputs as in onnxruntime, from both versions of file."""
     data = shared_model.read_bytes()
     reference = np.load(shared_model.with_suffix(".npz"))
     path = tmp_path / "m.rten"
@@ -63,14 +63,14 @@ def test_shared_models(shared_model, version, runtimes, tmp_path):
 
 
 def test_files_of_the_other_converter(shared_model, runtimes, tmp_path, monkeypatch):
-    """What rten-convert makes of a model is read and written again, and then computes exactly the same."""
+    """A file of rten-convert is read and written again, and then computes exactly the same."""
     converter = pytest.importorskip("rten_convert.converter")
     theirs, ours = tmp_path / "theirs.rten", tmp_path / "ours.rten"
     monkeypatch.setattr("sys.argv", ["rten-convert", "--no-infer-shapes", str(shared_model), str(theirs)])
     try:
         converter.main()
     except converter.ConversionError:
-        assert "dyn23" in shared_model.stem  # which has an Attention operator that it does not know
+        assert "dyn23" in shared_model.stem  # it has an Attention operator that rten-convert does not know
         return
     model = CODEC.read(Literal(theirs.read_bytes()), theirs)
     ours.write_bytes(to_bytes(CODEC.plan(model, ours, RtenOptions())))
@@ -82,14 +82,14 @@ def test_files_of_the_other_converter(shared_model, runtimes, tmp_path, monkeypa
         for path in (theirs, ours):
             try:
                 results.append([output.tolist() for output in runtime.run(path, inputs)])
-            except RunnerError as error:  # of some models it makes files that do not load
+            except RunnerError as error:  # for some models, it makes files that do not load
                 results.append(error.stage)
         assert results[0] == results[1], release
 
 
 @pytest.mark.parametrize("optimize", [True, False])
 def test_subgraphs(make, runtime, tmp_path, optimize):
-    """Branches give out captured values and constants directly, and a loop its condition; the runtime agrees."""
+    """Branches return captured values and constants directly, and a loop its condition; the runtime agrees."""
     outer = make.graph(outputs=["x"])
     inner = make.graph(
         [make.node("If", ["c"], ["m"], then_branch=outer, else_branch=make.graph(outputs=["k"]))],
@@ -121,7 +121,7 @@ def test_subgraphs(make, runtime, tmp_path, optimize):
 
 
 def test_constants_of_all_kinds(make, runtime, tmp_path):
-    """Small and large, scalar and empty constants of every type arrive."""
+    """Small and large, scalar and empty constants of every type are written correctly."""
     rng = np.random.default_rng(0)
     arrays = {}
     for dtype in ("float32", "float16", "float64", "int8", "uint8", "int32", "int64", "bool", "int16", "uint16"):
@@ -139,7 +139,7 @@ def test_constants_of_all_kinds(make, runtime, tmp_path):
 
 
 def test_unknown_dimensions_are_independent(make, runtime, tmp_path):
-    """Inputs whose sizes the model does not know may have different ones, with shapes computed at load."""
+    """Inputs whose sizes are unknown in the model may have different sizes, with shapes that are computed at load."""
     values = [make.value(name, 1, [None, "?", -1]) for name in ("a", "b")]
     for value in values:
         value.type.tensor_type.shape.dim[0].dim_value = None
@@ -153,7 +153,7 @@ def test_unknown_dimensions_are_independent(make, runtime, tmp_path):
 
 
 def test_names_do_not_collide(make, runtime, tmp_path):
-    """Operators named like inputs and captured values do not hide them."""
+    """Operators with the names of inputs and captured values do not hide them."""
     branch = make.graph([make.node("Abs", ["h"], ["t"])], outputs=["t"])
     nodes = [
         make.node("Neg", ["x"], ["h"]),
@@ -208,7 +208,7 @@ REQUIRED = {
 
 
 def attribute_table(spec):
-    """Return the attribute table of a node with no more attributes than it needs."""
+    """Return the attribute table of a node with only the attributes that it needs."""
     required = {field.onnx_name: REQUIRED[field.kind] for field in spec.row.fields if field.required}
     problems = []
     table = encode_attributes(spec, make_node(spec.name, [], [], **required), lambda *_: {"nodes": []}, problems)
@@ -218,7 +218,7 @@ def attribute_table(spec):
 
 @pytest.fixture
 def stage(runtime, tmp_path):
-    """Loads an operator with so many inputs, and tells where it failed and why."""
+    """Load an operator with this many inputs; return at which stage it failed, and why."""
 
     def run(spec, inputs, attrs):
         operator = {"type": spec.name, "inputs": tuple(range(inputs)), "outputs": (inputs,), "attrs": attrs}
@@ -236,12 +236,12 @@ def stage(runtime, tmp_path):
     return run
 
 
-MORE_INPUTS = {"Dropout": ("0.26", 3)}  # that operators take since a release; what is written needs none of them
+MORE_INPUTS = {"Dropout": ("0.26", 3)}  # inputs that operators accept since a release; our files do not need them
 
 
 @pytest.mark.parametrize("spec", HELD.values(), ids=lambda spec: spec.name)
 def test_rows_agree_with_the_loader(spec, stage, runtime):
-    """The loader knows the operator, takes as many inputs as its row says, and the attribute table as it says."""
+    """The loader knows the operator, accepts the number of inputs in its row, and its attribute table."""
     row, attrs = spec.row, attribute_table(spec)
     since, more = MORE_INPUTS.get(spec.name, (runtime.release, row.inputs))
     inputs = more if runtime.release >= since else row.inputs
@@ -259,13 +259,13 @@ def test_rows_agree_with_the_loader(spec, stage, runtime):
 
 
 EXPECTED = Path(__file__).parent / "backend_outcomes.json"
-RANDOM = "test_bernoulli"  # a few bits, which may even be those of the reference
+RANDOM = "test_bernoulli"  # few bits, which may by chance be those of the reference
 
 
 def outcomes_of(cases, runtimes, path, **options):
-    """Return what became of the cases in each release: by outcome, the ids with a reason.
+    """Return the outcomes of the cases in each release: for each outcome, the ids with a reason.
 
-    They are converted once, so what is refused is refused in all releases.
+    They are converted once, so a refused case is refused in all releases.
     """
     outcomes = {release: {"right": {}, "wrong": {}, "refused": {}, "failed": {}, "error": {}} for release in runtimes}
     for case in cases:
@@ -284,7 +284,7 @@ def outcomes_of(cases, runtimes, path, **options):
 
 
 def outcome_in(runtime, path, inputs, case):
-    """Return what became of a case in one release, with a reason."""
+    """Return the outcome of a case in one release, with a reason."""
     try:
         outputs = runtime.run(path, inputs)
     except RunnerError as error:
@@ -295,7 +295,7 @@ def outcome_in(runtime, path, inputs, case):
 
 
 def unexpected(outcomes):
-    """Return, by release, what is neither right nor refused nor a known deviation of the runtime."""
+    """Return, by release, the cases that are not right, refused or a known deviation of the runtime."""
     found = {}
     for release, of_release in outcomes.items():
         wrong = {name: text for name, text in of_release["wrong"].items() if not name.startswith(tuple(DEVIATIONS))}
@@ -305,7 +305,7 @@ def unexpected(outcomes):
 
 
 def file_cases():
-    """The files that come with `onnx`, written long ago, those that have inputs and outputs beside them."""
+    """Yield the old files of the `onnx` package that have inputs and outputs next to them."""
     for name, path in backend_files():
         data = path.parent / "test_data_set_0"
         if data.exists():
@@ -321,12 +321,12 @@ def file_cases():
 
 
 def stored(path):
-    """Return the tensor in a file, strings as bytes."""
+    """Return the tensor in a file, with strings as bytes."""
     return onnx.numpy_helper.to_array(onnx.TensorProto.FromString(path.read_bytes()))
 
 
 def constant_cases():
-    """The operator tests with their short vectors and scalars as constants, which is how models have them."""
+    """Yield the operator tests with their short vectors and scalars as constants, as real models have them."""
     for case in backend_cases():
         model = onnx.ModelProto.FromString(case.model)
         inputs = dict(case.inputs)
@@ -343,7 +343,7 @@ def constant_cases():
 def undeclared_cases():
     """The operator tests with dims that only the run tells, and what RTen takes for those of the outputs as one more.
 
-    RTen folds at load what it takes for constant, so a size or a rank that it infers wrongly comes out.
+    At load, RTen folds everything that it considers constant, so a wrongly inferred size or rank is visible.
     """
     shapes, given = "all_shapes", "given"
     for case in backend_cases():
@@ -352,7 +352,7 @@ def undeclared_cases():
         for value in graph.input:
             for number, dim in enumerate(value.type.tensor_type.shape.dim):
                 dim.dim_param = f"{value.name} {number}"
-        parts, wanted = [given], [np.array([7])]  # two outputs that are the same constant do not load
+        parts, wanted = [given], [np.array([7])]  # a model with two outputs that are the same constant does not load
         for value in graph.output:
             if value.type.HasField("tensor_type"):
                 value.type.tensor_type.ClearField("shape")
@@ -372,9 +372,9 @@ def undeclared_cases():
 
 
 def sliced_cases():
-    """The operator tests with matrices that are a part of a larger value, which only they use.
+    """Yield the operator tests with matrices that are slices of a larger value, which nothing else uses.
 
-    RTen cuts such a value where it is, so what the operator gets is not contiguous, and is its own to change.
+    RTen slices such a value in place, so the operator gets a value that is not contiguous, and that it may change.
     """
     for case in backend_cases():
         model = onnx.ModelProto.FromString(case.model)
@@ -409,7 +409,7 @@ def sliced_cases():
     ids=["constants", "files", "undeclared", "sliced"],
 )
 def test_backend(cases, minimum, runtimes, tmp_path):
-    """The operator tests of ONNX, and its old files, come out right or are refused; no fewer are right than ever."""
+    """The operator tests of ONNX, and its old files, are right or refused; at least as many are right as before."""
     outcomes = outcomes_of(cases(), runtimes, tmp_path / "m.rten")
     assert {} == unexpected(outcomes)
     assert minimum <= min(len(of_release["right"]) for of_release in outcomes.values())
@@ -417,10 +417,10 @@ def test_backend(cases, minimum, runtimes, tmp_path):
 
 @pytest.mark.parametrize("mode", ["native", "exact"])
 def test_backend_nodes(mode, runtimes, tmp_path):
-    """Each operator test of ONNX has the outcome that is written down: right, refused for its reasons, or deviating.
+    """Each operator test of ONNX has its recorded outcome: right, refused for the same reasons, or deviating.
 
-    What came out is in `outcomes.json` of the test's folder, to take the place of `backend_outcomes.json` where a
-    change is meant.
+    The outcomes are written to `outcomes.json` in the test's folder, which can replace `backend_outcomes.json` after an
+    intended change.
     """
     outcomes = outcomes_of(backend_cases(), runtimes, tmp_path / "m.rten", exact=mode == "exact")
     assert {} == unexpected(outcomes)

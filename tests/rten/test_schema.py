@@ -1,4 +1,4 @@
-"""Facts about the rows of RTen's tables: they agree with the module that an older rten-convert was generated with."""
+"""Tests of the rows of RTen's tables: they agree with the generated module of an older rten-convert."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ANNOTATION = r"self\.(\w+) = .*# type: (.*)"
 
 
 class SlotRow(NamedTuple):
-    """What a writer does to fill one slot."""
+    """The calls with which a writer fills one slot."""
 
     slot: int
     name: str
@@ -42,7 +42,7 @@ class SlotRow(NamedTuple):
 
 
 class Recorder:
-    """Replaces a flatbuffers builder and records the calls of the generated functions."""
+    """Replaces a flatbuffers builder, and records the calls of the generated functions."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, str, Any]] = []
@@ -74,7 +74,7 @@ def members(holder: Any) -> dict[str, int]:
 
 
 def official_slots(table: str) -> tuple[int, list[SlotRow]]:
-    """Return the number of slots of a table, and what its generated functions put there."""
+    """Return the number of slots of a table, and what its generated functions write there."""
     recorder = Recorder()
     getattr(official, f"{table}Start")(recorder)
     prefix = f"{table}Add"
@@ -88,7 +88,7 @@ def official_slots(table: str) -> tuple[int, list[SlotRow]]:
 
 
 def our_slots(table: str) -> list[SlotRow]:
-    """Return what our rows say of the slots of a table, in the same words."""
+    """Return what our rows say about the slots of a table, in the same form."""
     rows = []
     for field in TABLES[table]:
         slot, slot_type, default = field.slot, "UOffset", field.default
@@ -106,7 +106,7 @@ def our_slots(table: str) -> list[SlotRow]:
 
 
 def python_type(field: TableField) -> str:
-    """Return the annotation that the object API of an older version has for a field."""
+    """Return the annotation of a field in the object API of an older version."""
     element = field.type.strip("[]")
     if element in UNIONS:
         known = members(getattr(official, element))
@@ -118,7 +118,7 @@ def python_type(field: TableField) -> str:
 
 
 def test_the_oracle_has_tables_and_enums() -> None:
-    """The comparisons below are not empty."""
+    """The comparisons below have something to compare."""
     assert len(OFFICIAL_TABLES) > 60
     assert "OperatorType" in OFFICIAL_ENUMS
     assert "NodeKind" in OFFICIAL_ENUMS
@@ -126,7 +126,7 @@ def test_the_oracle_has_tables_and_enums() -> None:
 
 @pytest.mark.parametrize("name", OFFICIAL_TABLES)
 def test_slots_agree(name: str) -> None:
-    """Every slot has its place, name, type and default, and we only know more slots at the end."""
+    """Every slot has the same place, name, type and default, and our additional slots are all at the end."""
     slot_count, rows = official_slots(name)
     ours = our_slots(name)
     assert len(rows) == slot_count
@@ -136,7 +136,7 @@ def test_slots_agree(name: str) -> None:
 
 @pytest.mark.parametrize("name", OFFICIAL_TABLES)
 def test_types_agree(name: str) -> None:
-    """What a field is, or a vector or a union holds, is what the object API says."""
+    """The type of a field, and of the elements of a vector or a union, is that of the object API."""
     theirs = {snake_case(field): type_name for field, type_name in re.findall(ANNOTATION, CLASS_TEXTS[f"{name}T"])}
     slot_count, _ = official_slots(name)
     ours = {field.name: python_type(field) for field in TABLES[name] if field.slot < slot_count}
@@ -145,7 +145,7 @@ def test_types_agree(name: str) -> None:
 
 @pytest.mark.parametrize("name", OFFICIAL_TABLES)
 def test_vector_elements_agree_in_size(name: str) -> None:
-    """The elements of a vector take as many bytes as the generated functions say; those of tables are offsets."""
+    """The elements of a vector have the size that the generated functions use; tables are offsets."""
     slot_count, _ = official_slots(name)
     for field in TABLES[name]:
         if field.type.startswith("[") and field.slot < slot_count:
@@ -157,7 +157,7 @@ def test_vector_elements_agree_in_size(name: str) -> None:
 
 @pytest.mark.parametrize("name", OFFICIAL_ENUMS)
 def test_members_agree(name: str) -> None:
-    """Every member of an enum or a union has its number, and we only know more members after the last."""
+    """Every member of an enum or a union has the same number, and our additional members come after the last."""
     theirs = members(getattr(official, name))
     ours = (
         {"NONE": 0} | {member: tag for tag, member in enumerate(UNIONS[name], 1)}
@@ -169,13 +169,13 @@ def test_members_agree(name: str) -> None:
 
 
 def test_everything_official_is_known() -> None:
-    """No table, enum or union of that version is missing here."""
+    """Every table, enum and union of that version is known."""
     assert set(OFFICIAL_TABLES) <= set(TABLES)
     assert set(OFFICIAL_ENUMS) <= set(ENUMS) | set(UNIONS)
 
 
 def test_every_type_is_known() -> None:
-    """A row names a scalar, a string, or something that has rows itself."""
+    """Every row names a scalar, a string, or a type that has rows itself."""
     known = {*TABLES, *ENUMS, *UNIONS, *SLOT_TYPES, "string", "byte"}
     assert {field.type.strip("[]") for fields in TABLES.values() for field in fields} <= known
     assert {member for union in UNIONS.values() for member in union} <= set(TABLES)

@@ -1,4 +1,4 @@
-"""What is written for a release of RTen runs in that release, and by default in all of them."""
+"""A file written for a release of RTen runs in that release; by default, files run in all of them."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ PACKAGE = Path(formats.__file__).parent
 BY_NAME = {case.name: case for case in CASES}
 NEWEST = str(RELEASES[-1])
 TOLERANCE = 1e-4
-# What RTen computes with the rounded sizes, as onnxruntime does, and refuses to be exact by default.
+# Cases in which RTen computes with rounded sizes, like onnxruntime; by default, `exact` refuses them.
 AS_ONNXRUNTIME = {"test_resize_downsample_scales_linear_align_corners"}
 
 
 def test_releases_are_in_order() -> None:
-    """The releases go from the oldest to the newest."""
+    """The releases are sorted from the oldest to the newest."""
     assert sorted(RELEASES) == list(RELEASES)
     assert ALL_RELEASES.oldest == RELEASES[0]
     assert NEWEST_RELEASE.oldest == RELEASES[-1]
@@ -48,7 +48,7 @@ def test_releases_are_in_order() -> None:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_targets_are_parsed(release) -> None:
-    """A release is told by its version."""
+    """A release is parsed from its version."""
     assert Target(release) == parse_target(str(release))
 
 
@@ -72,19 +72,19 @@ def test_unknown_releases_are_refused(text) -> None:
     ],
 )
 def test_faults_matter_where_a_release_has_them(fault, wanted) -> None:
-    """A target deviates where any of its releases does."""
+    """A target deviates if any of its releases does."""
     assert [Target(release).deviates(fault) for release in (RTEN_0_25, RTEN_0_26, RTEN_0_27)] == wanted
 
 
 def test_versions_stand_in_one_module() -> None:
-    """No module of the codec has the version of a release as text: they use the constants of `target.py`."""
+    """No module of the codec contains the version of a release as text: they use the constants of `target.py`."""
     pattern = re.compile(r"RTen\s0\.\d|\b0\.2[5-9]\b")
     found = [path for path in (PACKAGE / "rten").rglob("*.py") if pattern.search(path.read_text(encoding="utf-8"))]
     assert [] == found
 
 
 def op_types(case, target) -> list[str]:
-    """Return what a case's nodes become."""
+    """Return the operators that a case's nodes become."""
     result = legalize(case.model(), case.exact, target)
     assert result.refusals == ()
     return sorted(node.op_type or "" for node in result.model.graph.node)  # type: ignore[union-attr]
@@ -100,14 +100,14 @@ def op_types(case, target) -> list[str]:
     ],
 )
 def test_what_newer_releases_have_is_written_for_them(name, op_type) -> None:
-    """An operator that is rewritten by default stays unchanged where all releases of the target run it."""
+    """An operator that is rewritten by default stays unchanged if all releases of the target run it."""
     case = BY_NAME[name]
     assert [op_type] == op_types(case, Target(RTEN_0_26))
     assert [op_type] != op_types(case, ALL_RELEASES)
 
 
 def result_in(runtime, case, path, **options):
-    """Return the bytes that a case becomes, and how its outputs differ; `None` for one that is refused."""
+    """Return the bytes of a converted case, and how its outputs differ; `None` if it is refused."""
     try:
         model = ONNX.read(Literal(case.model), None)
         made = to_bytes(CODEC.plan(model, path, RtenOptions(**options)))
@@ -128,7 +128,7 @@ def result_in(runtime, case, path, **options):
 
 @pytest.mark.parametrize("exact", [False, True])
 def test_node_suite_for_the_newest_release(exact, runtimes, tmp_path) -> None:
-    """Written for the newest release, all of ONNX's operator tests stay right there, in another form if need be."""
+    """Written for the newest release, all operator tests of ONNX stay right there, some of them in another form."""
     if NEWEST not in runtimes:
         pytest.skip(f"RTen {NEWEST} is not among the releases to test")
     runtime, lost, changed = runtimes[NEWEST], {}, 0
@@ -147,7 +147,7 @@ def test_node_suite_for_the_newest_release(exact, runtimes, tmp_path) -> None:
 
 
 def test_a_file_for_the_newest_release_is_refused_by_none_before_it_silently(runtimes, tmp_path) -> None:
-    """What 0.26 added to the .rten schema does not load in 0.25, so 0.25 cannot compute something else."""
+    """Additions of 0.26 to the .rten schema do not load in 0.25, so 0.25 cannot compute something else."""
     case = BY_NAME["reduce_log_sum"]
     if str(RTEN_0_25) not in runtimes:
         pytest.skip(f"RTen {RTEN_0_25} is not among the releases to test")
@@ -160,7 +160,7 @@ def test_a_file_for_the_newest_release_is_refused_by_none_before_it_silently(run
 
 @pytest.mark.parametrize("option", [{"rten_target": NEWEST}, {"exact": True}], ids=lambda option: next(iter(option)))
 def test_a_model_in_operators_of_rten_is_for_no_release(option, tmp_path) -> None:
-    """It is written back as it was, so an option that says what to make of ONNX's operators is refused."""
+    """A model in RTen's form is written back unchanged, so options about rewriting ONNX's operators are refused."""
     model = ONNX.read(Literal(BY_NAME["cum_sum_exclusive"].proto().SerializeToString()), None)
     path = tmp_path / "m.rten"
     path.write_bytes(to_bytes(CODEC.plan(model, path, RtenOptions())))

@@ -1,7 +1,7 @@
-"""Runs models on releases of the real RTen runtime, through one binary for each, built next to this file.
+"""Runs models in releases of the real RTen runtime, with one program for each, built next to this file.
 
-`cargo build --release --locked --manifest-path tests/runtime/Cargo.toml` builds those that the tests run. Another
-one, by hand: the same with `--package rten-runner-0-26`, and the tests with `RTEN_RELEASES=0.26`.
+`cargo build --release --locked --manifest-path tests/runtime/Cargo.toml` builds the runners for the tests. For another
+release, add `--package rten-runner-0-26` to this command, and run the tests with `RTEN_RELEASES=0.26`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 DEFAULT_RELEASES = ("0.25", "0.27")
-"""The releases that the tests run unless asked otherwise, the oldest first: `default-members` in `Cargo.toml`."""
+"""The releases that the tests run by default, the oldest first: `default-members` in `Cargo.toml`."""
 RELEASES = tuple(os.environ.get("RTEN_RELEASES", "").split()) or DEFAULT_RELEASES
 """The releases that the tests run."""
 
@@ -27,7 +27,7 @@ Value: TypeAlias = np.ndarray | list[np.ndarray]
 
 
 class RunnerError(RuntimeError):
-    """The runtime refused, failed or panicked; `stage` is where: load, input, run, output, abort or timeout."""
+    """The runtime refused the model, failed or panicked; `stage` is load, input, run, output, abort or timeout."""
 
     def __init__(self, stage: str, message: str) -> None:
         super().__init__(f"{stage}: {message}")
@@ -36,13 +36,13 @@ class RunnerError(RuntimeError):
 
 
 def binary(release: str) -> Path:
-    """Return where the runner of a release is, once it is built."""
+    """Return the path of the runner of a release after it is built."""
     name = f"rten-runner-{release.replace('.', '-')}"
     return Path(__file__).parent / "target" / "release" / (f"{name}.exe" if os.name == "nt" else name)
 
 
 class Runner:
-    """One `--batch` process of a release's runner, started with the first model and again whenever it has died."""
+    """One `--batch` process of a release's runner, started with the first model and again after each crash."""
 
     def __init__(self, release: str, timeout_seconds: float = 120) -> None:
         self.release = release
@@ -51,7 +51,7 @@ class Runner:
 
     @classmethod
     def find(cls, release: str) -> Runner | None:
-        """Return the runner of a release, or `None` if it is not built; in CI (`CI` is set) that is an error.
+        """Return the runner of a release, or `None` if it is not built; in CI (`CI` is set), this is an error.
 
         Raises:
             FileNotFoundError: the binary is missing and the environment variable `CI` is set.
@@ -83,7 +83,7 @@ class Runner:
         """Return the answer to one request of the protocol described in `src/main.rs`.
 
         Raises:
-            RunnerError: the answer is a failure, or there is none.
+            RunnerError: the answer is a failure, or is missing.
         """
         process = self._started()
         assert process.stdin is not None
@@ -115,7 +115,7 @@ class Runner:
         return answer
 
     def close(self) -> None:
-        """End the process; the next model starts another."""
+        """End the process; the next model starts a new one."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -123,7 +123,7 @@ class Runner:
         process.wait()
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
-                with contextlib.suppress(OSError):  # what a dead process did not read cannot be flushed
+                with contextlib.suppress(OSError):  # data that a dead process did not read cannot be flushed
                     pipe.close()
 
     def _started(self) -> subprocess.Popen[str]:
@@ -141,7 +141,7 @@ class Runner:
 
 
 def _saved(folder: Path, stem: str, value: Any) -> str | list[str]:
-    """Return the file that now holds an input, or one file an element for a sequence."""
+    """Return the file with an input, or one file for each element of a sequence."""
     if isinstance(value, list):
         return [str(_saved(folder, f"{stem}_{i}", element)) for i, element in enumerate(value)]
     path = folder / f"{stem}.npy"

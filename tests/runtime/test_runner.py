@@ -1,4 +1,4 @@
-"""The runner gives what the runtime computes, and survives what the runtime does not."""
+"""The runner returns what the runtime computes, and survives crashes of the runtime."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def runner(request: pytest.FixtureRequest, runtimes: dict[str, Runner]) -> Runne
 
 @pytest.fixture
 def model(tmp_path: Path) -> Callable[[str], Path]:
-    """Return what writes a model of these nodes, and says where it is."""
+    """Return a function that writes a model of these nodes and returns its path."""
 
     def write(graph: str) -> Path:
         path = tmp_path / "model.onnx"
@@ -54,7 +54,7 @@ IDENTITY = "({0}[N] x) => ({0}[N] y) {{ y = Identity (x) }}"
     ],
 )
 def test_types(runner: Runner, model: Callable[[str], Path], declared: str, given: np.ndarray, computed: str) -> None:
-    """Values of a type that RTen lacks are widened, or clamped to 32 bits, and all others arrive as they are."""
+    """Values of a type that RTen lacks are widened, or clamped to 32 bits, and all others are passed unchanged."""
     limits = np.iinfo("i4")
     expected = (
         np.clip(given, limits.min, limits.max) if given.dtype.kind in "iu" and computed == "i4" else given
@@ -75,7 +75,7 @@ def test_shapes(runner: Runner, model: Callable[[str], Path]) -> None:
 
 
 def test_sequences(runner: Runner, model: Callable[[str], Path]) -> None:
-    """A sequence goes in and comes out as a list, also an empty one."""
+    """A sequence is passed and returned as a list, even if it is empty."""
     path = model("(seq(float[N]) s) => (seq(float[N]) y, int64 n) { y = Identity (s)\n n = SequenceLength (s) }")
     for given in ([np.ones(2, "f4"), np.zeros(3, "f4")], []):
         y, n = runner.run(path, {"s": given})
@@ -85,7 +85,7 @@ def test_sequences(runner: Runner, model: Callable[[str], Path]) -> None:
 
 
 def test_models_are_mapped(runner: Runner, model: Callable[[str], Path], tmp_path: Path) -> None:
-    """A model whose weights are in a file next to it, or that is a .rten file, is read and mapped alike."""
+    """A model with weights in a file next to it, or a .rten file, gives the same when read and when mapped."""
     path = model("(float[N, 64] x) => (float[N, 64] y) { y = MatMul (x, w) }")
     proto = onnx.load(path)
     weight = np.random.default_rng(0).random((64, 64), "f4")
@@ -105,7 +105,7 @@ def test_models_are_mapped(runner: Runner, model: Callable[[str], Path], tmp_pat
 
 
 def test_releases(tmp_path: Path, model: Callable[[str], Path], runtimes: dict[str, Runner]) -> None:
-    """The runner of a release is of that release: Softsign came with 0.27, QuickGelu with 0.26."""
+    """Each runner uses its own release: Softsign came with 0.27, QuickGelu with 0.26."""
     path = model("(float[N] x) => (float[N] y) { y = Softsign (x) }")
     for release, runner in runtimes.items():
         if release >= "0.27":
@@ -116,7 +116,7 @@ def test_releases(tmp_path: Path, model: Callable[[str], Path], runtimes: dict[s
 
 
 def test_the_build_makes_the_runners_that_the_tests_run() -> None:
-    """The packages that are built by default are the releases of `runner.py`, and each has its release of RTen."""
+    """The packages that are built by default are the releases in `runner.py`, and each uses its release of RTen."""
     folder = Path(__file__).parent
     (members,) = re.findall(r"^default-members = (.*)$", (folder / "Cargo.toml").read_text(), re.M)
     assert json.loads(members) == list(DEFAULT_RELEASES)
@@ -127,7 +127,7 @@ def test_the_build_makes_the_runners_that_the_tests_run() -> None:
 
 
 def test_failures_have_a_stage(runner: Runner, model: Callable[[str], Path], tmp_path: Path) -> None:
-    """What cannot be loaded, given or run says so, a panic of the runtime included, and the next model runs."""
+    """A failure to load, to pass inputs or to run is an error, even a panic of the runtime, and the next model runs."""
     x = np.ones(3, "f4")
     panicking = tmp_path / "panic.onnx"
     model("(int64[3] s) => (float[A, B, C] y) { y = ConstantOfShape (s) }").rename(panicking)
@@ -147,7 +147,7 @@ def test_failures_have_a_stage(runner: Runner, model: Callable[[str], Path], tmp
 
 
 def test_endless_models_are_ended(runner: Runner, model: Callable[[str], Path]) -> None:
-    """A model that takes too long ends its process, and the next model has another."""
+    """If a model takes too long, its process is ended, and the next model gets a new one."""
     body = "b (int64 i, bool ci, int64 v) => (bool co, int64 w) { w = Add (v, i)\n co = Identity (ci) }"
     loop = model(f"(int64 n, bool c, int64 x) => (int64 y) {{ y = Loop (n, c, x) <body = {body}> }}")
     impatient = Runner(runner.release, timeout_seconds=0.5)
@@ -160,7 +160,7 @@ def test_endless_models_are_ended(runner: Runner, model: Callable[[str], Path]) 
 
 
 def test_the_command_line_runs_one_model(runner: Runner, model: Callable[[str], Path], tmp_path: Path) -> None:
-    """The answer is on standard output, the values are in the folder."""
+    """The answer is printed on standard output, and the values are in the folder."""
     np.save(tmp_path / "x.npy", np.ones(3, "f4"))
     place = [model(IDENTITY.format("float")), tmp_path / "out"]
     command = [binary(runner.release), "--no-optimize", "--mmap", *place, f"x={tmp_path / 'x.npy'}"]

@@ -1,4 +1,4 @@
-"""What the reader of onnx.proto understands, and what it refuses with which line."""
+"""What the reader of onnx.proto understands, and what it refuses, with the line."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_fields_come_in_order_of_number() -> None:
 
 
 def test_the_innermost_type_of_a_name_is_meant() -> None:
-    """A nested declaration hides an outer one, also when it comes later."""
+    """A nested declaration hides an outer one, even if it comes later."""
     schema = onnx_schema.parse(
         HEAD + "message T {} message M { optional T a = 1; optional M.T b = 2; enum T { Z = -1; }\n"
         "message N { optional T c = 1; } } message O { optional T d = 1; }"
@@ -45,7 +45,7 @@ def test_the_innermost_type_of_a_name_is_meant() -> None:
 
 
 def test_comments_are_space() -> None:
-    """Both kinds of comment may stand between any two tokens."""
+    """Both kinds of comment are allowed between any two tokens."""
     schema = onnx_schema.parse(HEAD + "message/* { */M // }\n{ optional/**/int32 a\n= 1; /* \n */ }")
     assert rows(schema, "M") == [(1, "a", "int32", "optional", "", False, "")]
 
@@ -86,7 +86,7 @@ def test_comments_are_space() -> None:
     ],
 )
 def test_malformed_text_is_refused_with_its_line(line: int, text: str, found: str) -> None:
-    """The message begins with the line, counted from 1, and says what stands there."""
+    """The message begins with the line, counted from 1, and says what is there."""
     with pytest.raises(SchemaError) as caught:
         onnx_schema.parse(text)
     assert str(caught.value).startswith(f"line {line}: ")
@@ -94,7 +94,7 @@ def test_malformed_text_is_refused_with_its_line(line: int, text: str, found: st
 
 
 def test_the_real_text_cut_inside_a_declaration_is_refused() -> None:
-    """Wherever an opened declaration is not closed, that is a SchemaError at the last line and nothing else."""
+    """If a declaration is not closed, this is a SchemaError at the last line, and no other error."""
     text = (ROOT / "schemas/onnx.proto").read_text("utf-8")
     for match in re.finditer("{", text):
         with pytest.raises(SchemaError, match="found the end of the text") as caught:

@@ -1,4 +1,4 @@
-"""The types of the message classes are those that programs see at run time, and a type checker finds wrong uses."""
+"""The types of the message classes are those at run time, and a type checker finds wrong uses."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ WRONG = (
 
 
 def test_a_type_checker_accepts_right_and_finds_wrong_uses(tmp_path: Path) -> None:
-    """`mypy --strict` has nothing to say about right uses, and one thing about each wrong one."""
+    """`mypy --strict` reports nothing about right uses, and one error for each wrong use."""
     program = tmp_path / "program.py"
     program.write_text(RIGHT + "\n".join(WRONG) + "\n")
     command = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--config-file=", str(program)]
@@ -69,7 +69,7 @@ def test_a_type_checker_accepts_right_and_finds_wrong_uses(tmp_path: Path) -> No
 
 
 def classes(body: list[ast.stmt], scope: str = "") -> Iterator[tuple[str, ast.ClassDef]]:
-    """The classes of messages with their full names."""
+    """Yield the classes of messages with their full names."""
     for node in body:
         if isinstance(node, ast.ClassDef) and [ast.unparse(base) for base in node.bases] == ["ProtoMessage"]:
             yield scope + node.name, node
@@ -77,7 +77,7 @@ def classes(body: list[ast.stmt], scope: str = "") -> Iterator[tuple[str, ast.Cl
 
 
 def test_members_are_those_of_the_classes() -> None:
-    """The stub has a class for every message, with its fields, numbers, enums and messages, and what they return."""
+    """The stub has a class for every message, with its fields, numbers, enums and messages, and their types."""
     stub = dict(classes(ast.parse(STUB).body))
     assert set(stub) == set(proto.CLASSES)
     for name, node in stub.items():

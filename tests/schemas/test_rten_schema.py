@@ -1,4 +1,4 @@
-"""What the reader of rten.fbs understands, what it makes of it, and what it refuses with which line."""
+"""What the reader of rten.fbs understands, what it generates, and what it refuses, with the line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ file_identifier "TREE";
 
 
 def generated(text: str) -> dict[str, Any]:
-    """Return the names that the module made from a text defines."""
+    """Return the names that are defined in the module that is generated from a text."""
     names: dict[str, Any] = {"__name__": "generated"}
     exec(rten_schema.generate(text), names)
     return names
@@ -60,7 +60,7 @@ def test_everything_becomes_a_row() -> None:
 
 
 def test_long_enums_are_one_member_a_line() -> None:
-    """What does not fit on a line is laid out as the formatter would."""
+    """An enum that does not fit on a line is formatted as the formatter does it."""
     members = [f"Member{number} = {number}" for number in range(9)]
     text = rten_schema.generate(f"enum Long : ushort {{ {', '.join(members)} }}")
     assert '    "Long": Enum(\n        "ushort",\n        {\n            "Member0": 0,\n' in text
@@ -96,6 +96,6 @@ def test_long_enums_are_one_member_a_line() -> None:
     ],
 )
 def test_refused(text: str, line: int, message: str) -> None:
-    """Mistakes, and what the language has beyond our subset, are named with their line."""
+    """Errors, and parts of the language that we do not support, are reported with their line."""
     with pytest.raises(ValueError, match=f"^line {line}: .*{re.escape(message)}"):
         rten_schema.generate(text)

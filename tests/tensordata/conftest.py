@@ -1,4 +1,4 @@
-"""What the tests of reading and writing share."""
+"""Shared parts of the tests of reading and writing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A file of 1 000 different bytes, more or less."""
+    """A file of 1,000 bytes, which are mostly different."""
     file = tmp_path / "weights.data"
     file.write_bytes(bytes(range(250)) * 4)
     return file

@@ -46,13 +46,13 @@ OPTIONS = {
 
 @pytest.fixture(params=OPTIONS.values(), ids=OPTIONS)
 def options(request: pytest.FixtureRequest) -> EngineOptions:
-    """Every way to carry out a plan."""
+    """Every way to execute a plan."""
     return request.param
 
 
 @pytest.fixture(autouse=True)
 def _nothing_is_left_running() -> Iterator[None]:
-    """No thread outlives the test that started it."""
+    """Check that no thread survives the test that started it."""
     before = {*threading.enumerate()}
     yield
     assert before >= {*threading.enumerate()}
@@ -66,20 +66,20 @@ class Failing(Source):
     act: Any
 
     def readinto(self, offset: int, buffer: memoryview) -> None:
-        """Act."""
+        """Call the function."""
         self.act()
 
     def slice(self, offset: int, nbytes: int) -> Source:
-        """Itself."""
+        """Return the source itself."""
         return self
 
     def view(self) -> memoryview:
-        """Zeros."""
+        """Return zeros."""
         return memoryview(bytes(self.nbytes))
 
 
 def raiser(error: BaseException) -> Any:
-    """A function that raises `error`."""
+    """Return a function that raises `error`."""
 
     def act() -> None:
         raise error
@@ -89,7 +89,7 @@ def raiser(error: BaseException) -> Any:
 
 @dataclass
 class Sample:
-    """A plan with one of everything, and the bytes that it stands for."""
+    """A plan with all kinds of parts, and the bytes that it describes."""
 
     plan: WritePlan
     companion: bytes
@@ -156,18 +156,18 @@ def sample(tmp_path: Path) -> Sample:
 
 
 def content(directory: Path) -> dict[str, bytes]:
-    """Every file of a directory, hidden ones included."""
+    """Return every file of a directory, including hidden ones."""
     return {name: (directory / name).read_bytes() for name in os.listdir(directory)}
 
 
 def one_file(path: Path, *sources: Source | bytes, digests: tuple[tuple[Digest, Source], ...] = ()) -> WritePlan:
-    """A plan of one file with sources in a row."""
+    """Return a plan of one file with sources one after another."""
     writes, nbytes = lay_out(sources)
     return WritePlan((FilePlan(path, nbytes, tuple(writes)),), digests)
 
 
 def test_files_are_as_planned(sample: Sample, tmp_path: Path, options: EngineOptions) -> None:
-    """The same bytes and digests for any number of threads, size of chunks, budget and way to write."""
+    """Bytes and digests are the same for any number of threads, size of chunks, budget and way to write."""
     result = execute(sample.plan, options)
     assert {"companion": sample.companion, "model": sample.model} == content(tmp_path / "out")
     assert sample.digests == result.digests
@@ -175,7 +175,7 @@ def test_files_are_as_planned(sample: Sample, tmp_path: Path, options: EngineOpt
 
 
 def test_memory_is_as_planned(sample: Sample, tmp_path: Path, options: EngineOptions) -> None:
-    """In memory come the same bytes, and nothing touches the disk."""
+    """In memory, the bytes are the same, and nothing is written to the disk."""
     for file, expected in zip(sample.plan.files, (sample.companion, sample.model), strict=True):
         assert expected == to_bytes(sample.plan._replace(files=(file,)), options)
     assert content(tmp_path / "out") == {}
@@ -197,7 +197,7 @@ SEGMENTS = st.lists(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
 @given(SEGMENTS, st.integers(1, 5), st.integers(1, 200), st.integers(0, 500))
 def test_any_layout(tmp_path: Path, segments: list[Any], threads: int, chunk_bytes: int, budget: int) -> None:
-    """Whatever the segments are, the file is their bytes in a row."""
+    """Whatever the segments are, the file contains their bytes one after another."""
     data = bytes(index * 7 % 251 for index in range(1000))
     (tmp_path / "source").write_bytes(data)
     span = File.open(tmp_path / "source").span()
@@ -216,7 +216,7 @@ def test_any_layout(tmp_path: Path, segments: list[Any], threads: int, chunk_byt
 
 
 def test_empty_plans(tmp_path: Path) -> None:
-    """No file, and a file of nothing, are carried out as well."""
+    """A plan without files, and one with an empty file, are executed, too."""
     assert execute(WritePlan(())).nbytes == 0
     plan = WritePlan((FilePlan(tmp_path / "model", 0, (PlacedWrite(0, Literal(b""), Digest("empty", "crc32")),)),))
     assert execute(plan).digests == {"empty": bytes(4)}
@@ -224,7 +224,7 @@ def test_empty_plans(tmp_path: Path) -> None:
 
 
 def test_impossible_plans(tmp_path: Path) -> None:
-    """A mistake of a codec is found before anything is touched."""
+    """A wrong plan of a codec is an error before anything is changed."""
     overlapping = (PlacedWrite(0, Literal(b"ab")), PlacedWrite(1, Literal(b"ab")))
     with pytest.raises(ValueError, match="overlap"):
         execute(WritePlan((FilePlan(tmp_path / "model", 3, overlapping),)))
@@ -236,14 +236,14 @@ def test_impossible_plans(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bad", [{"threads": -1}, {"chunk_bytes": 0}, {"in_flight_bytes": -1}])
 def test_impossible_options(bad: dict[str, int]) -> None:
-    """Options that mean nothing are refused where they are made."""
+    """Options without a meaning are refused when they are created."""
     with pytest.raises(ValueError, match=next(iter(bad))):
         EngineOptions(**bad)
 
 
 @pytest.mark.parametrize("nbytes", [3, 5])
 def test_late_write_of_another_size(tmp_path: Path, nbytes: int) -> None:
-    """A late write that is not as long as planned is a mistake, and nothing is left."""
+    """A late write with another size than planned is an error, and no file is left."""
     late = LateWrite(0, 4, lambda digests: bytes(nbytes), "directory")
     with pytest.raises(ValueError, match="'directory' has"):
         execute(WritePlan((FilePlan(tmp_path / "model", 10, (), (late,)),)))
@@ -269,7 +269,7 @@ def test_model_that_replaces_its_source(sample: Sample, tmp_path: Path, options:
 
 
 def test_first_error_is_raised_as_it_was(tmp_path: Path, options: EngineOptions) -> None:
-    """The error of a source comes out unchanged, nothing is left, and the old file is untouched."""
+    """The error of a source is raised unchanged, no new file is left, and the old file stays."""
     (tmp_path / "model").write_bytes(b"old")
     for error in (OSError(errno.EIO, "bad disk"), ZeroDivisionError("transform"), MemoryError(), KeyboardInterrupt()):
         plan = one_file(tmp_path / "model", bytes(1000), Failing(10, raiser(error)), Literal(bytes(3000)))
@@ -282,7 +282,7 @@ def test_first_error_is_raised_as_it_was(tmp_path: Path, options: EngineOptions)
 
 
 def test_error_of_a_format_gets_its_place(tmp_path: Path) -> None:
-    """An error that does not know which tensor it is about gets the label of the write."""
+    """An error that does not name a tensor gets the label of the write."""
     source = varints("int32").of(Literal(b"\xff"), 4)
     writes = (PlacedWrite(0, source, label="graph.initializer[3]"),)
     with pytest.raises(FormatError, match=r"graph\.initializer\[3\]"):
@@ -290,7 +290,7 @@ def test_error_of_a_format_gets_its_place(tmp_path: Path) -> None:
 
 
 def test_only_the_first_of_many_errors(tmp_path: Path) -> None:
-    """When all workers fail, one error is raised, once."""
+    """If all workers fail, only one error is raised, once."""
     barrier = threading.Barrier(4)
 
     def act() -> None:
@@ -305,7 +305,7 @@ def test_only_the_first_of_many_errors(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("interrupt", ["progress", "signal"])
 def test_interruption(sample: Sample, tmp_path: Path, interrupt: str) -> None:
-    """An interruption stops the workers and leaves what was there before."""
+    """An interruption stops the workers and leaves the old files."""
     (tmp_path / "out" / "model").write_bytes(b"old")
     files = (
         sample.plan.files[0],
@@ -319,7 +319,7 @@ def test_interruption(sample: Sample, tmp_path: Path, interrupt: str) -> None:
 
     before = signal.signal(
         signal.SIGINT, signal.default_int_handler
-    )  # it is ignored where a shell runs the tests aside
+    )  # a shell that runs the tests in the background ignores it
     try:
         with pytest.raises(KeyboardInterrupt):
             execute(WritePlan(files), EngineOptions(overwrite=True, progress=progress))
@@ -329,7 +329,7 @@ def test_interruption(sample: Sample, tmp_path: Path, interrupt: str) -> None:
 
 
 def test_progress(tmp_path: Path) -> None:
-    """Progress grows, comes in the calling thread not too often, and ends with everything done."""
+    """Progress grows, is reported in the calling thread at intervals, and ends when everything is done."""
     seen: list[tuple[int, int]] = []
 
     def progress(done: int, total: int) -> None:
@@ -351,7 +351,7 @@ def test_progress(tmp_path: Path) -> None:
 def test_companion_is_put_back_when_the_model_fails(
     sample: Sample, tmp_path: Path, options: EngineOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When the last file cannot take its place, the ones before it are put back."""
+    """If the last file cannot be moved to its path, the files before it are restored."""
     before = {"model": b"old model", "companion": b"old companion"}
     for existing in (before, {"model": b"old model"}, {}):
         for name in os.listdir(tmp_path / "out"):
@@ -377,7 +377,7 @@ def test_companion_is_put_back_when_the_model_fails(
 def test_interruption_of_publication(
     sample: Sample, tmp_path: Path, options: EngineOptions, when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An interruption between two files leaves all old files, and one after the last all new ones."""
+    """An interruption between two files leaves all old files, and one after the last file leaves all new ones."""
     before = {"model": b"old model", "companion": b"old companion"}
     for name, data in before.items():
         (tmp_path / "out" / name).write_bytes(data)
@@ -397,7 +397,7 @@ def test_interruption_of_publication(
 
 
 def test_no_clobber(sample: Sample, tmp_path: Path) -> None:
-    """Without leave to overwrite an existing file is refused at once, and one that appears meanwhile at the end."""
+    """Without `overwrite`, an existing file is refused at once, and a file that appears meanwhile at the end."""
     (tmp_path / "out" / "model").write_bytes(b"theirs")
     with pytest.raises(FileExistsError, match="model"):
         execute(sample.plan)
@@ -414,7 +414,7 @@ def test_no_clobber(sample: Sample, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("change", ["touch", "truncate"])
 def test_source_that_changes_meanwhile(sample: Sample, tmp_path: Path, options: EngineOptions, change: str) -> None:
-    """A source that was written to while it was copied is an error, and nothing is published."""
+    """If a source changes while it is copied, this is an error, and nothing is published."""
     weights = tmp_path / "in" / "weights"
 
     def act(*_: Any) -> None:
@@ -433,7 +433,7 @@ def test_source_that_changes_meanwhile(sample: Sample, tmp_path: Path, options: 
 
 
 def test_source_that_was_cut_short(tmp_path: Path, options: EngineOptions) -> None:
-    """A source that ended too early before the copy began is an error that names it."""
+    """A source that was truncated before the copy began is an error that names it."""
     (tmp_path / "weights").write_bytes(bytes(600_000))
     span = File.open(tmp_path / "weights").span()
     os.truncate(tmp_path / "weights", 5)
@@ -444,7 +444,7 @@ def test_source_that_was_cut_short(tmp_path: Path, options: EngineOptions) -> No
 
 
 def test_full_disk(sample: Sample, tmp_path: Path, options: EngineOptions, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk that is full when it is written to is an error that names the file, and nothing is left."""
+    """If the disk is full during a write, the error names the file, and nothing is left."""
 
     def full(*arguments: Any) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -470,7 +470,7 @@ def test_limit_of_file_size(sample: Sample, tmp_path: Path) -> None:
 
 
 def test_killed(sample: Sample, tmp_path: Path) -> None:
-    """Nothing is left of a conversion that is killed in the middle."""
+    """A conversion that is killed in the middle leaves nothing."""
     if not SYSTEM.unnamed:
         pytest.skip("this system has no unnamed files")
     code = (
@@ -488,7 +488,7 @@ def test_killed(sample: Sample, tmp_path: Path) -> None:
 
 
 def test_budget_bounds_what_is_in_memory(tmp_path: Path) -> None:
-    """Transforms of a whole run together only as far as the budget goes, and a larger one alone."""
+    """Transforms of whole sources run in parallel within the budget, and a larger one runs alone."""
     lock, running, most = threading.Lock(), [0], [0]
 
     def apply(data: Any) -> bytes:
@@ -510,7 +510,7 @@ def test_budget_bounds_what_is_in_memory(tmp_path: Path) -> None:
 
 
 def test_whole_is_transformed_once(tmp_path: Path) -> None:
-    """A transform that needs its whole input runs once, also below another transform, however small the chunks."""
+    """A transform that needs its whole input runs once, even below another transform, however small the chunks are."""
     calls = []
 
     def apply(data: Any) -> bytes:
@@ -523,7 +523,7 @@ def test_whole_is_transformed_once(tmp_path: Path) -> None:
 
 
 def test_cuts_respect_the_granule(tmp_path: Path) -> None:
-    """A transform gets whole units of input only, and each once."""
+    """A transform gets only whole units of input, and each once."""
     sizes: list[int] = []
 
     def apply(data: Any) -> bytes:
@@ -540,7 +540,7 @@ def test_cuts_respect_the_granule(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("small_bytes", [0, 100])
 def test_small_writes_are_joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_bytes: int) -> None:
-    """Thousands of small tensors from one file are a few calls of the system, not thousands."""
+    """Thousands of small tensors from one file need few system calls, not thousands."""
     (tmp_path / "weights").write_bytes(os.urandom(1_000_000))
     span = File.open(tmp_path / "weights").span()
     segments = [part for index in range(10_000) for part in (b"header", span.slice(index * 100, 40), Align(64))]
@@ -560,7 +560,7 @@ def test_small_writes_are_joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_gap_between_pieces_is_zero(tmp_path: Path) -> None:
-    """A buffer that was used before does not show through gaps between small writes."""
+    """Gaps between small writes are zero, even if the buffer was used before."""
     writes = [PlacedWrite(offset, Failing(3, lambda: None)) for offset in range(0, 10_000, 10)]
     writes += [PlacedWrite(20_000, Literal(b"\xff" * 5000))]
     plan = WritePlan((FilePlan(tmp_path / "model", 25_000, tuple(writes)),))
@@ -576,7 +576,7 @@ def test_gap_between_pieces_is_zero(tmp_path: Path) -> None:
 
 
 def test_bytes_pass_inside_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Large ranges of files of which no digest is wanted are not read at all where their blocks begin alike."""
+    """Without a digest, large ranges of files with equal positions in their blocks are copied without reading them."""
     if not SYSTEM.copy_range:
         pytest.skip("this system cannot copy in the kernel")
     (tmp_path / "weights").write_bytes(os.urandom(1 << 20))
@@ -597,13 +597,13 @@ def test_materialise(sample: Sample, options: EngineOptions) -> None:
 
 
 def test_materialised_errors(options: EngineOptions) -> None:
-    """A source that cannot be read is an error there, too."""
+    """A source that cannot be read is an error here, too."""
     with pytest.raises(FormatError, match="broken"):
         materialise([Literal(b"abc"), Failing(10, raiser(FormatError("broken")))], options)
 
 
 def test_many_small_pieces_take_little_memory() -> None:
-    """Tasks are made one at a time, not all before the first."""
+    """Tasks are created one at a time, not all before the first one runs."""
     writes = tuple(PlacedWrite(index * 10, Literal(b"0123456789")) for index in range(1000))
     plan = WritePlan((FilePlan(Path("model"), 10_000, writes),))
     made = tasks.tasks_of(plan, [engine.Memory(10_000)], {}, 100)

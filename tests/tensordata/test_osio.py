@@ -1,4 +1,4 @@
-"""Reading files, with every fallback forced."""
+"""Reading files, with every fallback tested."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def reader(request: pytest.FixtureRequest) -> Capabilities:
 
 @pytest.mark.parametrize("keep_open", [True, False])
 def test_reading_a_range(path: Path, reader: Capabilities, keep_open: bool) -> None:
-    """A buffer is filled from its place in the file."""
+    """A buffer is filled from the right range of the file."""
     file = File.open(path, keep_open, capabilities=reader)
     buffer = bytearray(20)
     file.pread_into(245, memoryview(buffer))
@@ -47,7 +47,7 @@ def test_reading_a_range(path: Path, reader: Capabilities, keep_open: bool) -> N
 
 @pytest.mark.parametrize("keep_open", [True, False])
 def test_reading_past_the_end(path: Path, reader: Capabilities, keep_open: bool) -> None:
-    """The error names the file and the place where it ends."""
+    """The error names the file and the offset where it ends."""
     file = File.open(path, keep_open, capabilities=reader)
     with pytest.raises(TruncatedError) as caught:
         file.pread_into(990, bytearray(20))
@@ -57,13 +57,13 @@ def test_reading_past_the_end(path: Path, reader: Capabilities, keep_open: bool)
 
 
 def test_short_reads_are_continued(path: Path, monkeypatch: pytest.MonkeyPatch, reader: Capabilities) -> None:
-    """A system that gives less than asked for is asked again."""
+    """If a system call reads less than requested, the rest is requested again."""
     monkeypatch.setattr(osio, "STEP_BYTES", 7)
     assert path.read_bytes() == File.open(path, capabilities=reader).span().read()
 
 
 def test_reading_by_many_threads(path: Path, reader: Capabilities) -> None:
-    """Threads that read different places do not disturb each other."""
+    """Threads that read different ranges do not disturb each other."""
     file, expected, wrong = File.open(path, capabilities=reader), path.read_bytes(), []
 
     def read(offset: int) -> None:
@@ -101,7 +101,7 @@ def test_mapping_is_shared(path: Path) -> None:
 
 @pytest.mark.parametrize(("offset", "nbytes"), [(0, 1001), (1000, 1), (-1, 1), (0, -1)])
 def test_mapping_outside(path: Path, offset: int, nbytes: int) -> None:
-    """A range that the file does not have is an error, not a signal later."""
+    """A range outside of the file is an error at once, not a signal later."""
     with pytest.raises(TruncatedError):
         File.open(path).map(offset, nbytes)
 
@@ -116,7 +116,7 @@ def test_nothing_can_be_mapped(tmp_path: Path) -> None:
 @pytest.mark.parametrize("keep_open", [True, False])
 @pytest.mark.parametrize("change", ["truncate", "append", "rewrite", "replace"])
 def test_changes_are_noticed(path: Path, keep_open: bool, change: str) -> None:
-    """A file that is not the one that was opened, or was written to, is an error; a mapping of it as well."""
+    """A file that was replaced or written to after opening is an error, also for its mapping."""
     file = File.open(path, keep_open)
     file.check_unchanged()
     file.map(0, 10)
@@ -133,7 +133,7 @@ def test_changes_are_noticed(path: Path, keep_open: bool, change: str) -> None:
         other = path.with_name("other")
         other.write_bytes(path.read_bytes())
         other.replace(path)
-        if keep_open:  # still the same file, which only lost its name
+        if keep_open:  # it is still the same file, which only lost its name
             file.check_unchanged()
             assert bytes(range(10)) == file.span().read(0, 10)
             return
@@ -170,7 +170,7 @@ def test_a_copy_is_the_file_itself(path: Path) -> None:
 
 @posix
 def test_only_files_are_opened(tmp_path: Path) -> None:
-    """A directory, a pipe and a device are refused at once, a missing file as the system does."""
+    """A directory, a pipe and a device are refused at once; a missing file is the system's error."""
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(IsADirectoryError, match=str(tmp_path)):
         File.open(tmp_path)

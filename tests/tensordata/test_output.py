@@ -1,4 +1,4 @@
-"""Writing files that replace others only when they are complete, with every fallback forced."""
+"""Writing files that replace others only when they are complete, with every fallback tested."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def writer(request: pytest.FixtureRequest) -> Capabilities:
 
 
 def test_new_file(tmp_path: Path, writer: Capabilities) -> None:
-    """Nothing has the name before publication; then the file is complete, and the only one there."""
+    """Before publication, no file has the name; afterwards, the complete file is there, and no other."""
     destination = tmp_path / "model"
     output = OutputFile(destination, 8, capabilities=writer)
     output.pwrite(2, b"abc")
@@ -59,7 +59,7 @@ def test_new_file(tmp_path: Path, writer: Capabilities) -> None:
 
 
 def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: Capabilities) -> None:
-    """A system that takes less than it is given gets the rest."""
+    """If a system call writes less than requested, the rest is written, too."""
     monkeypatch.setattr("formats.tensordata.output.WRITE_BYTES", 3)
     output = OutputFile(tmp_path / "model", 10, capabilities=writer)
     output.pwrite(0, b"0123456789")
@@ -68,7 +68,7 @@ def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_unnamed_file_survives_no_kill(tmp_path: Path) -> None:
-    """Nothing is left of a process that is killed while it writes."""
+    """A process that is killed while it writes leaves nothing."""
     if not SYSTEM.unnamed:
         pytest.skip("this system has no unnamed files")
     code = (
@@ -84,7 +84,7 @@ def test_unnamed_file_survives_no_kill(tmp_path: Path) -> None:
 
 
 def test_discarding(tmp_path: Path, writer: Capabilities) -> None:
-    """Nothing is left of a file that was not published, twice discarded or not."""
+    """A file that is discarded, once or twice, leaves nothing."""
     before = descriptors()
     output = OutputFile(tmp_path / "model", 8, capabilities=writer)
     output.discard()
@@ -94,7 +94,7 @@ def test_discarding(tmp_path: Path, writer: Capabilities) -> None:
 
 
 def test_existing_file_is_refused(tmp_path: Path, writer: Capabilities) -> None:
-    """Without leave to overwrite, an existing file is an error before anything is written."""
+    """Without `overwrite`, an existing file is an error before anything is written."""
     (tmp_path / "model").write_bytes(b"old")
     with pytest.raises(FileExistsError, match="model"):
         OutputFile(tmp_path / "model", 8, capabilities=writer)
@@ -102,7 +102,7 @@ def test_existing_file_is_refused(tmp_path: Path, writer: Capabilities) -> None:
 
 
 def test_file_that_appears_meanwhile(tmp_path: Path, writer: Capabilities) -> None:
-    """A file that someone else made meanwhile is not overwritten without leave, and with leave it is."""
+    """A file that another process makes meanwhile is overwritten only with `overwrite`."""
     output = OutputFile(tmp_path / "model", 8, capabilities=writer)
     (tmp_path / "model").write_bytes(b"theirs")
     with pytest.raises(FileExistsError, match="model"):
@@ -118,7 +118,7 @@ def test_file_that_appears_meanwhile(tmp_path: Path, writer: Capabilities) -> No
 
 
 def test_link_that_appears_meanwhile(tmp_path: Path, writer: Capabilities) -> None:
-    """A link to nowhere that someone made meanwhile is something that exists, too."""
+    """A dangling link that another process makes meanwhile counts as existing, too."""
     output = OutputFile(tmp_path / "model", 8, capabilities=writer)
     (tmp_path / "model").symlink_to(tmp_path / "nowhere")
     with pytest.raises(FileExistsError):
@@ -129,7 +129,7 @@ def test_link_that_appears_meanwhile(tmp_path: Path, writer: Capabilities) -> No
 
 @pytest.mark.parametrize("step", ["link", "replace"])
 def test_failing_publication(tmp_path: Path, writer: Capabilities, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-    """Whatever call of a publication fails, discarding leaves the old file and nothing else."""
+    """Whichever call of a publication fails, discarding leaves the old file and nothing else."""
     (tmp_path / "model").write_bytes(b"old")
     output = OutputFile(tmp_path / "model", 8, overwrite=True, capabilities=writer)
 
@@ -154,7 +154,7 @@ def test_failing_publication(tmp_path: Path, writer: Capabilities, monkeypatch: 
 
 
 def test_interruption_after_the_deed(tmp_path: Path, writer: Capabilities, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An interruption right after the file got its name does not hide that it has it."""
+    """After an interruption just after the file got its name, the program knows that it has it."""
     output = OutputFile(tmp_path / "model", 8, capabilities=writer)
     real = OutputFile._name
 
@@ -172,7 +172,7 @@ def test_interruption_after_the_deed(tmp_path: Path, writer: Capabilities, monke
 
 @pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0, 0o666)])
 def test_mode_of_a_new_file(tmp_path: Path, writer: Capabilities, mask: int, mode: int) -> None:
-    """A new file has the permissions that the umask leaves."""
+    """A new file has the permissions that the umask allows."""
     old = os.umask(mask)
     try:
         output = OutputFile(tmp_path / "model", 1, capabilities=writer)
@@ -184,7 +184,7 @@ def test_mode_of_a_new_file(tmp_path: Path, writer: Capabilities, mask: int, mod
 
 @posix
 def test_mode_of_a_replaced_file(tmp_path: Path, writer: Capabilities) -> None:
-    """A file that replaces another has its permissions."""
+    """A file that replaces another one gets its permissions."""
     (tmp_path / "model").touch()
     (tmp_path / "model").chmod(0o604)
     output = OutputFile(tmp_path / "model", 1, overwrite=True, capabilities=writer)
@@ -202,7 +202,7 @@ def test_write_protected_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("dangling", [True, False])
 def test_destination_that_is_a_link(tmp_path: Path, writer: Capabilities, dangling: bool) -> None:
-    """A link stays a link, and its target is written, in the directory of the target."""
+    """A link stays a link; its target is written, in the target's directory."""
     (tmp_path / "store").mkdir()
     target = tmp_path / "store" / "blob"
     if not dangling:
@@ -217,7 +217,7 @@ def test_destination_that_is_a_link(tmp_path: Path, writer: Capabilities, dangli
 
 @posix
 def test_impossible_destinations(tmp_path: Path, writer: Capabilities) -> None:
-    """A missing directory is named; a directory, a pipe and a device are never replaced."""
+    """The error names a missing directory; a directory, a pipe and a device are never replaced."""
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "file").touch()
     with pytest.raises(FileNotFoundError) as caught:
@@ -235,7 +235,7 @@ def test_impossible_destinations(tmp_path: Path, writer: Capabilities) -> None:
 
 
 def test_long_names_work(tmp_path: Path, writer: Capabilities) -> None:
-    """The hidden name does not make a name too long that is not."""
+    """The hidden name is never too long if the name itself is not."""
     name = "m" * 255
     output = OutputFile(tmp_path / name, 1, overwrite=True, capabilities=writer)
     output.publish()
@@ -243,14 +243,14 @@ def test_long_names_work(tmp_path: Path, writer: Capabilities) -> None:
 
 
 def test_relative_destination(tmp_path: Path, writer: Capabilities, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A path without a directory is in the current one."""
+    """A path without a directory means the current one."""
     monkeypatch.chdir(tmp_path)
     OutputFile("model", 1, capabilities=writer).publish()
     assert os.listdir(tmp_path) == ["model"]
 
 
 def test_copying_in_the_kernel(tmp_path: Path, path: Path) -> None:
-    """A range goes from file to file; at the end of the source less is copied, and the count tells."""
+    """A range is copied from file to file; at the end of the source, less is copied, as the count says."""
     file, output = File.open(path), OutputFile(tmp_path / "model", 3 * BLOCK_BYTES)
     assert 50 == output.copy_range(file, 100, 2 * BLOCK_BYTES + 100, 50)
     assert 10 == output.copy_range(file, 990, 990, 60)
@@ -261,12 +261,12 @@ def test_copying_in_the_kernel(tmp_path: Path, path: Path) -> None:
 
 
 def test_what_begins_elsewhere_in_a_block_is_not_copied_in_the_kernel(tmp_path: Path, path: Path) -> None:
-    """To read and write it takes less time, and no filesystem could share it."""
+    """Ranges with different positions in their blocks are read and written, which is faster, and cannot be shared."""
     assert 0 == OutputFile(tmp_path / "model", 1000).copy_range(File.open(path), 100, 7, 50)
 
 
 def test_no_page_is_written_in_two_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Steps end where pages do, wherever the first one begins."""
+    """Steps end at page boundaries, wherever the first one begins."""
     ends, real = [], os.pwrite
 
     def noted(descriptor: int, data: memoryview, offset: int) -> int:
@@ -284,7 +284,7 @@ def test_no_page_is_written_in_two_steps(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("code", sorted(UNSUPPORTED))
 def test_kernel_that_cannot_copy(tmp_path: Path, path: Path, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A filesystem that refuses is no error, also half-way: the count says where to go on."""
+    """If a filesystem refuses, even in the middle, this is not an error: the count says where to continue."""
     real, calls = os.copy_file_range, []
 
     def refuse(*arguments: Any) -> int:
@@ -319,7 +319,7 @@ def test_system_without_unnamed_files(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("code", [errno.EPERM, errno.EOPNOTSUPP])
 def test_filesystem_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    """Where a file cannot have two names, an empty file reserves the name, but only if the name is free."""
+    """If a file cannot have two names, an empty file reserves the name, but only if the name is free."""
 
     def refuse(*arguments: Any, **options: Any) -> None:
         raise OSError(code, "refused")
@@ -338,7 +338,7 @@ def test_filesystem_without_hard_links(tmp_path: Path, monkeypatch: pytest.Monke
 def test_space_is_reserved_or_refused_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: Capabilities
 ) -> None:
-    """A disk without room for the file is an error that names it, before anything is written."""
+    """If there is no space for the file, the error names it before anything is written."""
 
     def full(*arguments: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -351,7 +351,7 @@ def test_space_is_reserved_or_refused_at_once(
 
 
 def test_filesystem_that_cannot_reserve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A filesystem without preallocation still gets a file of the right size."""
+    """On a filesystem without preallocation, the file still gets the right size."""
 
     def refuse(*arguments: Any) -> None:
         raise OSError(errno.EBADF, "refused")

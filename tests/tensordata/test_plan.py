@@ -23,7 +23,7 @@ from formats.tensordata.source import Literal, Source
 
 
 def rendered(writes: list[PlacedWrite], nbytes: int) -> bytes:
-    """What a file with these writes holds."""
+    """Return the content of a file with these writes."""
     buffer = bytearray(nbytes)
     for write in writes:
         buffer[write.file_offset : write.end] = write.source.read()
@@ -53,7 +53,7 @@ def test_layout_is_the_segments_in_a_row(segments: list[Any], file_offset: int, 
 
 
 def test_neighbouring_bytes_are_one_write() -> None:
-    """Literal bytes are joined, padding included; sources stay unchanged."""
+    """Literal bytes are joined, including padding; sources stay unchanged."""
     source = Literal(b"weights")
     writes, end = lay_out([b"ab", b"", Align(4), b"c", source, Align(16), b"", Literal(b""), b"d"])
     assert [(0, b"ab\0\0c"), (5, b"weights"), (12, b"\0\0\0\0d")] == [
@@ -64,7 +64,7 @@ def test_neighbouring_bytes_are_one_write() -> None:
 
 
 def test_small_sources_are_one_write() -> None:
-    """Sources below a size are joined with what is around them, up to what is read at once; larger ones stay alone."""
+    """Sources below a size are joined with their neighbours, up to the size of one read; larger ones stay alone."""
     large = Literal(b"weights")
     writes, end = lay_out([b"ab", Literal(b"cd"), Align(8), Literal(b"ef"), large, Literal(b"gh"), b"i"], small_bytes=7)
     assert [(0, b"abcd\0\0\0\0ef"), (10, b"weights"), (17, b"ghi")] == [
@@ -78,7 +78,7 @@ def test_small_sources_are_one_write() -> None:
 
 
 def test_layout_reads_nothing() -> None:
-    """A source is placed by its size alone."""
+    """Placing a source uses only its size."""
 
     class Unreadable(Source):
         nbytes = 1 << 50
@@ -97,12 +97,12 @@ def test_layout_reads_nothing() -> None:
 
 
 def render(digests: Any) -> bytes:
-    """Nothing that a plan would look at."""
+    """Do nothing: a plan never calls this."""
     raise AssertionError
 
 
 def file(*writes: PlacedWrite | LateWrite, nbytes: int = 10, path: str = "model") -> FilePlan:
-    """A file with these writes."""
+    """Return a file with these writes."""
     placed = tuple(write for write in writes if isinstance(write, PlacedWrite))
     return FilePlan(Path(path), nbytes, placed, tuple(write for write in writes if isinstance(write, LateWrite)))
 
@@ -131,17 +131,17 @@ BAD = [
 
 @pytest.mark.parametrize("plan", GOOD.values(), ids=GOOD)
 def test_good_plans(plan: WritePlan) -> None:
-    """A plan with disjoint writes inside its files is one."""
+    """A plan whose writes are inside its files and do not overlap is valid."""
     check_plan(plan)
 
 
 @pytest.mark.parametrize(("reason", "plan"), BAD)
 def test_bad_plans(reason: str, plan: WritePlan) -> None:
-    """A mistake in a plan is found, and said."""
+    """A wrong plan is an error that says what is wrong."""
     with pytest.raises(ValueError, match=reason):
         check_plan(plan)
 
 
 def test_size_of_a_plan() -> None:
-    """A plan is as large as its files together."""
+    """The size of a plan is the sum of its files."""
     assert WritePlan((file(nbytes=7), file(nbytes=5, path="data"))).nbytes == 12

@@ -1,4 +1,4 @@
-"""Several files that take their places as one: what is left half done, who completes it, and who is not deceived."""
+"""Several files that are replaced together: states after an interruption, their completion, and attacks."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ OPTIONS: dict[str, Any] = {"external_data": True, "max_external_file_size": 3000
 
 
 def model(number: int) -> Model:
-    """A model with that number for a name and in all its weights."""
+    """Return a model with this number as its name and in all its weights."""
     weights = [formats.from_numpy(np.full(500, number, "float32"), f"w{index}") for index in range(3)]
     return Model(ir_version=10, producer_name=str(number), graph=Graph(name="g", initializer=weights))
 
 
 def number_of(path: Path, load: Callable[..., Any] = formats.load) -> int | None:
-    """The number of the model at a path, which is in its name and in all its weights; `None` if there is none."""
+    """Return the number of the model at a path, which is its name and in all its weights; `None` if there is none."""
     try:
         found = load(path)
     except FileNotFoundError:
@@ -47,7 +47,7 @@ def number_of(path: Path, load: Callable[..., Any] = formats.load) -> int | None
 
 
 def names(folder: Path) -> list[str]:
-    """Everything in a folder."""
+    """Return the names of everything in a folder."""
     return sorted(os.listdir(folder))
 
 
@@ -72,15 +72,15 @@ def test_what_is_forced_to_the_disk(
         assert (expected, expected) == ("file" in synced, "folder" in synced)
         if expected and several:
             assert synced.count("file") >= 4
-            assert synced[:4] == ["file"] * 4  # before anything moves
+            assert synced[:4] == ["file"] * 4  # before anything is moved
 
 
 class Killed(BaseException):
-    """Stands for the end of the process."""
+    """Simulates the end of the process."""
 
 
 def interrupted(path: Path, number: int, after: int, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
-    """A process wrote the model with that number, and was killed after so many steps."""
+    """Write the model with this number in a process that is killed after this many steps."""
     steps = 0
 
     def counted(name: str) -> Callable[..., Any]:
@@ -147,7 +147,7 @@ def test_whoever_comes_next_completes_it(
 
 @pytest.mark.parametrize("new", [True, False])
 def test_a_dry_run_foresees_what_will_be_completed(tmp_path: Path, new: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever a write ends, a dry run is refused where the next write is, in the same words, and changes nothing."""
+    """Wherever a write ends, a dry run fails with the same error as the next write would, and changes nothing."""
     found = set()
     for after in range(22):
         for name in names(tmp_path):
@@ -171,7 +171,7 @@ def test_a_dry_run_foresees_what_will_be_completed(tmp_path: Path, new: bool, mo
 
 
 def test_readers_find_the_new_model_before_it_is_in_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While the graph is away and data files move, a journal leads to the new ones; readers write nothing."""
+    """While the graph is missing and data files are moved, a journal leads to the new files; readers write nothing."""
     path = tmp_path / "m.onnx"
     found = []
     for after in range(14):
@@ -192,7 +192,7 @@ def test_readers_find_the_new_model_before_it_is_in_its_place(tmp_path: Path, mo
 
 
 def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, dict[str, Any]]:
-    """A model whose graph is away, and the content of its journal."""
+    """Return a model whose graph is missing, and the content of its journal."""
     path = tmp_path / "m.onnx"
     formats.save(model(1), path, **OPTIONS)
     for after in range(14):
@@ -247,7 +247,7 @@ HOSTILE = {
 def test_hostile_journals_are_refused(
     tmp_path: Path, change: Callable[[dict[str, Any]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A journal that speaks of other files, or is not as this program writes it, moves nothing and is not read from."""
+    """A journal that names other files, or that this program would not write, is not used for moving or reading."""
     (tmp_path / "victim").write_bytes(b"precious")
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "victim").write_bytes(b"precious")
@@ -269,7 +269,7 @@ def test_hostile_journals_are_refused(
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[" * 100_000, b"\xff", b"null", b"1" * 5000, b'{"journal": NaN}'])
 def test_damaged_journals_are_refused(tmp_path: Path, content: bytes) -> None:
-    """Bytes that are no journal are refused by writers and repairs in one clear way, and ignored by readers."""
+    """Writers and repairs refuse bytes that are not a journal with a clear error; readers ignore them."""
     path = tmp_path / "m.onnx"
     formats.save(model(1), path, **OPTIONS)
     journal_path(path).write_bytes(content)
@@ -283,7 +283,7 @@ def test_damaged_journals_are_refused(tmp_path: Path, content: bytes) -> None:
 
 @pytest.mark.parametrize("damage", ["new", "new and old"])
 def test_damaged_files_are_not_put_into_place(tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new file with other bytes than the journal says is never used; the old are put back where they are whole."""
+    """A new file that differs from its digest in the journal is never used; the old files are restored if complete."""
     path, content = prepared(tmp_path, monkeypatch)
     for entry in content["files"]:
         if (tmp_path / entry["new"]).exists() and entry["name"] != "m.onnx":
@@ -303,7 +303,7 @@ def test_damaged_files_are_not_put_into_place(tmp_path: Path, damage: str, monke
 
 
 def test_what_others_wrote_since_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that a program without journals wrote after a crash is not replaced by a repair, and is what is read."""
+    """A model that another program wrote after a crash is not replaced by a repair, and is the one that is read."""
     path, _ = prepared(tmp_path, monkeypatch)
     theirs = formats.dumps(model(7), "onnx")
     path.write_bytes(theirs)
@@ -320,7 +320,7 @@ def test_what_others_wrote_since_stays(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("owner", ["another", "of the folder"])
 def test_journals_of_other_users(tmp_path: Path, owner: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a folder of somebody else, a journal of a third user moves nothing, and one of the folder's owner does."""
+    """In another user's folder, a journal of a third user is not used, but one of the folder's owner is."""
     if not hasattr(os, "geteuid") or os.geteuid():
         pytest.skip("only root gives files away")
     path, _ = prepared(tmp_path, monkeypatch)
@@ -336,7 +336,7 @@ def test_journals_of_other_users(tmp_path: Path, owner: str, monkeypatch: pytest
 
 
 def test_without_a_digest_only_this_boot_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was not synced is not put into place after the system was started again: what is in it is not known."""
+    """Files that were not synced are not used after a restart of the system: their content is unknown."""
     path = tmp_path / "m.onnx"
     formats.save(model(1), path, **OPTIONS)
     for after in range(14):
@@ -354,7 +354,7 @@ def test_without_a_digest_only_this_boot_counts(tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize("name", ["m.onnx", "x" * 250 + ".onnx", "é" * 120 + ".onnx", "M .onnx"])
 def test_hidden_names(tmp_path: Path, name: str) -> None:
-    """Whatever a model is called, its hidden files have names that a filesystem takes, and are told from others."""
+    """Whatever name a model has, its hidden files have valid names that differ from those of other models."""
     path = tmp_path / name
     temporary = temporary_path(path)
     temporary.touch()
@@ -369,7 +369,7 @@ def test_hidden_names(tmp_path: Path, name: str) -> None:
 
 
 def test_temporary_files_of_the_dead_are_removed(tmp_path: Path) -> None:
-    """Without unnamed files, what a killed process left goes with the next write, and what is in use stays."""
+    """Without unnamed files, the next write removes the files of a killed process, but not files in use."""
     capabilities = replace(SYSTEM, unnamed=False)
     path = tmp_path / "m.onnxz"
     dead = temporary_path(path)
@@ -385,7 +385,7 @@ def test_temporary_files_of_the_dead_are_removed(tmp_path: Path) -> None:
 
 
 def test_a_link_to_another_folder_is_replaced(tmp_path: Path) -> None:
-    """A model in several files takes the place of a link to another folder: all files of a model lie in one."""
+    """A model in several files replaces a link to another folder: all files of a model are in one folder."""
     (tmp_path / "blobs").mkdir()
     (tmp_path / "snapshot").mkdir()
     formats.save(model(1), tmp_path / "blobs" / "hash", format="onnx")
@@ -402,7 +402,7 @@ def test_a_link_to_another_folder_is_replaced(tmp_path: Path) -> None:
 
 
 def test_readers_beside_a_writer(tmp_path: Path) -> None:
-    """Whoever reads while another thread replaces a model again and again finds one model, never parts of two."""
+    """A reader always finds one complete model while another thread replaces the model again and again."""
     path = tmp_path / "m.onnx"
     formats.save(model(0), path, **OPTIONS)
     stop = threading.Event()
@@ -457,7 +457,7 @@ def test_writers_beside_each_other(tmp_path: Path) -> None:
 
 
 def test_a_lock_is_let_go_by_whoever_is_killed(tmp_path: Path) -> None:
-    """The lock of a process that was killed is free, and the file that it left is reported."""
+    """The lock of a killed process is free, and the file that the process left is reported."""
     if not hasattr(os, "fork"):
         pytest.skip("this system has no fork")
     path = tmp_path / "m.onnx"
@@ -475,7 +475,7 @@ def test_a_lock_is_let_go_by_whoever_is_killed(tmp_path: Path) -> None:
 
 
 def test_a_lock_is_not_a_way_out(tmp_path: Path) -> None:
-    """A link in the place of a lock is not followed, and a model next to it is not written."""
+    """A link in place of a lock is not followed, and the model next to it is not written."""
     (tmp_path / "victim").write_bytes(b"precious")
     (tmp_path / "in").mkdir()
     path = tmp_path / "in" / "m.onnx"
@@ -489,7 +489,7 @@ def test_a_lock_is_not_a_way_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["m.onnx", "none/m.onnx"])
 def test_nothing_to_repair(tmp_path: Path, name: str) -> None:
-    """Where there is neither a model nor anything left of one, that is what a repair says, and it leaves nothing."""
+    """If there is neither a model nor a remaining part of one, `repair` says so, and leaves nothing."""
     with pytest.raises(FileNotFoundError) as caught:
         formats.repair(tmp_path / name)
     assert str(tmp_path / name) == caught.value.filename

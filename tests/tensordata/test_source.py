@@ -1,4 +1,4 @@
-"""Sources: any range of any of them is the range of its bytes."""
+"""Sources: any range of any source contains the right bytes."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ DATA = bytes(range(120))
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> File:
-    """A file that holds `DATA` from its byte 10 on."""
+    """A file that contains `DATA` from byte 10 on."""
     path = tmp_path_factory.mktemp("sources") / "weights"
     path.write_bytes(bytes(10) + DATA + bytes(10))
     return File.open(path)
 
 
 def sources(file: File) -> dict[str, Source]:
-    """A source of each kind, all with the bytes of `DATA`."""
+    """Return a source of each kind, all with the bytes of `DATA`."""
     span = FileSpan(file, 10, 120)
     return {
         "bytes": Literal(DATA),
@@ -73,7 +73,7 @@ def test_views_are_read_only(file: File, kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("offset", "nbytes"), [(0, 121), (120, 1), (-1, 1), (200, 0)])
 def test_ranges_outside(file: File, kind: str, offset: int, nbytes: int) -> None:
-    """A range that the source does not have is an error in every way to ask for it."""
+    """A range outside of the source is an error in every way to read it."""
     source = sources(file)[kind]
     with pytest.raises(TruncatedError):
         source.readinto(offset, memoryview(bytearray(nbytes)))
@@ -96,7 +96,7 @@ def test_equality_is_that_of_the_bytes(file: File) -> None:
 
 @pytest.mark.parametrize("nbytes", [COMPARE_BYTES - 1, COMPARE_BYTES, 2 * COMPARE_BYTES + 5])
 def test_equality_of_long_sources(nbytes: int, tmp_path: Path) -> None:
-    """Long sources are equal only if each byte is, at the start and at the end of what is compared at a time, too."""
+    """Long sources are equal only if every byte is, even at the ends of the pieces that are compared."""
     data = random.Random(nbytes).randbytes(nbytes)
     (tmp_path / "weights").write_bytes(data)
     span = FileSpan(File.open(tmp_path / "weights"), 0, nbytes)
@@ -113,7 +113,7 @@ def test_equality_of_long_sources(nbytes: int, tmp_path: Path) -> None:
 @given(bounds=st.tuples(st.integers(0, 238), st.integers(0, 238)).map(sorted))
 @settings(deadline=None)
 def test_units_in_steps(step_bytes: int, bounds: list[int]) -> None:
-    """A transform with units gives the same bytes, however many units it takes at a time."""
+    """A transform with units gives the same bytes, whatever the number of units per call."""
     doubled = b"".join(DATA[place : place + 7] * 2 for place in range(0, 120, 7))
     source = Transform("doubled", 7, 14, _each_seven_twice).of(Literal(DATA), len(doubled))
     with pytest.MonkeyPatch.context() as patch:

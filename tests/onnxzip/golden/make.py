@@ -1,6 +1,6 @@
 """Writes small.onnxz, the archive that docs/onnxz.md shows byte by byte.
 
-Run it as `python tests/onnxzip/golden/make.py` when the format changes, which it should not.
+Run `python tests/onnxzip/golden/make.py` if the format changes, which should not happen.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PATH = Path(__file__).with_name("small.onnxz")
 
 
 def model() -> Model:
-    """Return a model with a tensor that gets an entry, and one that stays in the graph."""
+    """Return a model with one tensor that gets an entry, and one that stays in the graph."""
     weight = Tensor(dims=[2], data_type=1, name="layer.0.weight", raw_data=Literal(struct.pack("<2f", 1, -2)))
     bias = Tensor(dims=[1], data_type=1, name="bias", float_data=Literal(struct.pack("<f", 0.5)))
     return Model(ir_version=10, graph=Graph(name="g", initializer=[weight, bias]))

@@ -1,7 +1,7 @@
-"""Writes vectors.json and large.json: archives that a reader must take or refuse, for readers by others.
+"""Writes vectors.json and large.json: archives that a reader must accept or refuse, for readers by others.
 
-Run it as `python tests/onnxzip/golden/vectors.py` when the specification changes. The archives are those of the tests
-of our own reader, `tests/archives.py`; README.md here says what the files hold.
+Run `python tests/onnxzip/golden/vectors.py` when the specification changes. The archives are those of the tests of our
+own reader, `tests/archives.py`; README.md in this folder describes the files.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).parents[2]))  # where what the tests share is
+sys.path.append(str(Path(__file__).parents[2]))  # the folder of the shared modules of the tests
 
 from archives import LARGE_ROWS, ROWS, bytes_of
 
