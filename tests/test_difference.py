@@ -10,6 +10,8 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
+from threading import enumerate as enumerate_threads
 from typing import Any
 
 import numpy as np
@@ -34,7 +36,7 @@ from formats import (
 )
 from formats.cli.report_lines import comparison_lines
 from formats.difference import compare, differences
-from formats.errors import FormatError
+from formats.errors import FormatError, TruncatedError
 from formats.ir.dtypes import DATA_TYPES, DataType, numpy_dtype
 from formats.onnxpb.decoder import FieldsInSource, decode
 from formats.tensordata.source import Literal
@@ -227,6 +229,101 @@ def test_the_largest_difference_of_special_numbers(
     assert expected == pytest.approx(result.largest_difference)
     assert result.to_json()["largest_difference"] == ("inf" if np.isinf(expected) else result.largest_difference)
     assert not result.equal
+
+
+def numbers_of(row: DataType, count: int, rng: np.random.Generator) -> np.ndarray:  # type: ignore[type-arg]
+    """Numbers of a type of very different sizes, and a few special ones."""
+    dtype = numpy_dtype(row.number)
+    wide = "complex128" if row.kind == "c" else "float64"
+    with np.errstate(over="ignore", invalid="ignore"):
+        numbers = rng.standard_normal(count) * 10.0 ** rng.integers(*((-30, 30) if row.bits > 16 else (-5, 4)), count)
+        array = numbers.astype(wide).astype(dtype if row.kind in "fc" else "int8").astype(dtype)
+    if row.kind in "fc" and rng.random() < 0.5:
+        at = rng.random(count) < 0.001
+        array[at] = rng.choice(np.array([0.0, -0.0, np.nan, np.inf, -np.inf]), at.sum()).astype(dtype)
+    return array
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("row", [row for row in DATA_TYPES if row.bits >= 8], ids=lambda row: row.name)
+def test_the_largest_difference_is_exact(row: DataType, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The largest difference is that of float64, to the last bit, in blocks of any size and with any threads."""
+    rng = np.random.default_rng((seed, row.number))
+    count = 10_007
+    first = numbers_of(row, count, rng)
+    second = first.copy()
+    if seed:  # the next numbers, or any
+        few = second.view(f"u{row.bits // 8}") if row.bits <= 64 else second.view("u8")
+        few += rng.integers(0, 2, len(few)).astype(few.dtype)
+    else:
+        second = numbers_of(row, count, rng)
+    wide = "complex128" if row.kind == "c" else "float64"
+    with np.errstate(invalid="ignore", over="ignore"):
+        mine, theirs = first.astype(wide), second.astype(wide)
+        apart = np.abs(mine - theirs)
+        apart[(mine == theirs) | (np.isnan(mine) & np.isnan(theirs))] = 0.0
+    expected = np.where(np.isnan(apart), np.inf, apart).max()
+    tensors = [formats.from_numpy(array, "w") for array in (first, second)]
+    for block_bytes, thread_bytes in ((48, 1 << 20), (480, 1 << 10), (3 << 10, 1 << 10), (3 << 16, 1 << 20)):
+        monkeypatch.setattr("formats.element_difference.BLOCK_BYTES", block_bytes)
+        monkeypatch.setattr("formats.element_difference.THREAD_BYTES", thread_bytes)
+        monkeypatch.setattr("formats.element_difference.processors", lambda: 3)
+        (difference,) = differences(*tensors)
+        assert expected == difference.largest
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_differences_that_one_float32_stands_for(order: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several differences that are equal as float32, the largest is found, wherever it is."""
+    monkeypatch.setattr("formats.element_difference.BLOCK_BYTES", 48)
+    apart = np.array([0.25, 1.0, 1.0 + 2.0**-30, 1.0 + 2.0**-29, 1.0 - 2.0**-40, 0.5])[::order].repeat(12)
+    first = np.where(apart < 1, 0.0, 1.0).astype("float32")
+    second = (first - apart).astype("float32")
+    assert (first - second).max() == 1.0
+    (difference,) = differences(*(formats.from_numpy(array, "w") for array in (first, second)))
+    assert difference.largest == 1.0 + 2.0**-29
+
+
+@pytest.mark.parametrize("allowed", [0, 1])
+def test_a_system_without_further_threads(allowed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the system allows fewer threads than there are processors, those that there are compare everything."""
+    start, started = Thread.start, []
+
+    def limited(thread: Thread) -> None:
+        if len(started) >= allowed:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(Thread, "start", limited)
+    monkeypatch.setattr("formats.element_difference.processors", lambda: 4)
+    first = np.zeros(2_000_000, "float32")
+    second = first + np.float32(0.5)
+    (difference,) = differences(*(formats.from_numpy(array, "w") for array in (first, second)))
+    assert difference.detail.startswith("2000000 of 2000000 elements differ, the first is element 0; ")
+    assert allowed == len(started)
+
+
+def test_an_error_ends_a_comparison_with_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a file has become too short, the comparison ends with that error, and no thread goes on."""
+    monkeypatch.setattr("formats.element_difference.processors", lambda: 4)
+    reads: list[int] = []
+
+    class Short(Literal):
+        """Bytes that cannot be read from some place on."""
+
+        def readinto(self, offset: int, buffer: memoryview) -> None:
+            reads.append(offset)
+            if offset > 1 << 20:
+                raise TruncatedError("the file is too short")
+            Literal.readinto(self, offset, buffer)
+
+    sources = (Literal(bytes(1 << 26)), Short(b"\1" * (1 << 26)))
+    tensors = [Tensor(dims=[1 << 24], data_type=1, raw_data=source) for source in sources]
+    with pytest.raises(TruncatedError, match="too short"):
+        list(differences(*tensors))
+    assert len(reads) < 20
+    assert not [thread for thread in enumerate_threads() if thread.name.startswith("ThreadPoolExecutor")]
 
 
 def test_order_of_names_without_order_does_not_count() -> None:
