@@ -96,7 +96,7 @@ ONNX_IR = python("resave", "onnx_ir")
 ONNX_IR_EXTERNAL = python("resave", "onnx_ir", external_data="m.data")
 
 PEAK = Target("peak", 120 * MIB)
-AS_CP = (work(1.3, "cp"), PEAK)
+AS_CP = (work(1.2, "cp"), PEAK)
 TO_RTEN = (*AS_CP, whole(1 / 15, RTEN.tool), whole(1 / 5, RTEN_QUICK.tool))
 TO_ONNX = (*AS_CP, whole(1 / 8, "onnx"))
 
@@ -200,7 +200,7 @@ COMPARING = (
         INLINE,
         python("diff_weights", "cmp", changed=False),
         python("diff_weights", "formats", work(1.2, "cmp"), PEAK, tool="formats, equal", changed=False),
-        python("diff_weights", "formats", PEAK, tool="formats, all different", changed=True),
+        python("diff_weights", "formats", work(1.2, "cmp"), PEAK, tool="formats, all different", changed=True),
     ),
 )
 
@@ -252,6 +252,19 @@ LOADING_AND_SAVING = (
     ),
 )
 
+SESSIONS = (
+    case(
+        "sessions",
+        "1 GiB: onnxruntime session",
+        INLINE,
+        python("session", "onnxruntime"),
+        python("session", "formats", work(0.1, "onnxruntime"), PEAK),
+        python("session", "formats", work(0.1, "onnxruntime"), PEAK, tool="formats .onnxz")._replace(
+            model="float32-256.onnxz"
+        ),
+    ),
+)
+
 
 # Large graphs
 
@@ -274,6 +287,13 @@ LARGE_GRAPHS = (
         python("read_nodes", "onnx"),
         python("read_nodes", "formats", work(0.7, "onnx"), work(1 / 6, "onnx_ir")),
         python("read_nodes", "onnx_ir"),
+    ),
+    case(
+        "nodes-read-repeated",
+        "40,000 nodes: load, read all, three times in one process",
+        NODES,
+        python("read_nodes", "onnx", times=3),
+        python("read_nodes", "formats", work(0.6, "onnx"), times=3),
     ),
     case(
         "nodes-resave",
@@ -325,24 +345,76 @@ SMALL_TENSORS = (
 )
 
 
-# An even larger graph
+# Even larger graphs
 
-LARGEST_GRAPH = (
+MANY_NODES, MOST_NODES_OF_RTEN = "nodes-400000.onnx", "nodes-245000.onnx"
+
+LARGEST_GRAPHS = (
     case(
         "many-nodes",
         "400,000 nodes: load, save; verify and diff",
-        "nodes-400000.onnx",
+        MANY_NODES,
         ONNX,
         python("look", "formats", work(2.5, "onnx"), tool="formats verify", verb="verify"),
         python("diff", "formats", work(1, "onnx"), PEAK, tool="formats diff, equal", changed=False),
-        python("diff", "formats", work(1, "onnx"), tool="formats diff, changed", changed=True),
+        python(
+            "diff",
+            "formats",
+            work(5, "onnx"),
+            Target("peak", 500 * MIB),
+            tool="formats diff, changed",
+            changed=True,
+        ),
     ),
+    case(
+        "many-nodes-rten",
+        "245,000 nodes to .rten, and back",
+        MOST_NODES_OF_RTEN,
+        ONNX,
+        python("convert", "formats", tool="formats .rten", path="m.rten"),
+        python("convert", "formats", work(10, "onnx"), tool="formats .rten to .onnx", path="m.onnx")._replace(
+            model="nodes-245000.rten"
+        ),
+    ),
+)
+
+
+# Small graphs as exporters write them
+
+
+def exported(kind: str, exporter: str) -> Case:
+    """A graph of two layers, which is loaded and read again and again in one process."""
+    return case(
+        f"{kind}-read",
+        f"a small graph of {exporter}: load, read all, 200 times",
+        f"{kind}-2.onnx",
+        python("read_graph", "onnx", times=200),
+        python("read_graph", "formats", work(1, "onnx"), times=200),
+        python("read_graph", "onnx_ir", times=200),
+    )
+
+
+SMALL_GRAPHS = (
+    exported("torchscript", "PyTorch's older exporter"),
+    exported("dynamo", "PyTorch's newer exporter"),
 )
 
 
 # Long lists in attributes
 
-TREES = "trees-5000000.onnx"
+TREES, FOREST = "trees-5000000.onnx", "forest-750000.onnx"
+
+
+def lists(name: str, title: str, model: str) -> Case:
+    """All lists of a tree ensemble."""
+    return case(
+        name,
+        f"{title}: load, read all",
+        model,
+        python("read_lists", "onnx"),
+        python("read_lists", "formats", work(1.5, "onnx")),
+    )
+
 
 LISTS = (
     case(
@@ -355,49 +427,33 @@ LISTS = (
         python("look", "formats", work(1, "onnx"), PEAK, tool="formats inspect", verb="inspect"),
         python("look", "formats", work(1, "onnx"), PEAK, tool="formats verify", verb="verify"),
     ),
-    case(
-        "trees-read",
-        "a tree ensemble of 45 million elements: load, read all",
-        TREES,
-        python("read_lists", "onnx"),
-        python("read_lists", "formats", work(1.5, "onnx")),
-    ),
+    lists("trees-read", "a tree ensemble of 45 million elements", TREES),
+    lists("forest-read", "a random forest of 750,000 nodes", FOREST),
 )
+
+
+# Numbers in typed fields
+
+
+def typed(name: str, title: str, model: str) -> Case:
+    """25 million numbers in typed fields, to external data and to `.rten`."""
+    return case(
+        f"{name}-to-external",
+        f"25 million numbers in {title} to external data",
+        model,
+        ONNX_EXTERNAL,
+        convert("m.onnx --external-data", work(0.7, "onnx"), PEAK),
+        convert("m.rten", work(1, "onnx"), PEAK)._replace(tool="formats .rten"),
+    )
 
 
 TYPED = (
-    case(
-        "unpacked-to-external",
-        "25 million numbers in unpacked typed fields to external data",
-        "unpacked-12500000.onnx",
-        ONNX_EXTERNAL,
-        convert("m.onnx --external-data", work(0.7, "onnx"), PEAK),
-        convert("m.rten", work(1, "onnx"), PEAK)._replace(tool="formats .rten"),
-    ),
-    case(
-        "typed-to-external",
-        "25 million numbers in typed fields to external data",
-        "typed-12500000.onnx",
-        ONNX_EXTERNAL,
-        convert("m.onnx --external-data", work(0.7, "onnx"), PEAK),
-        convert("m.rten", work(1, "onnx"), PEAK)._replace(tool="formats .rten"),
-    ),
+    typed("unpacked", "unpacked typed fields", "unpacked-12500000.onnx"),
+    typed("typed", "typed fields", "typed-12500000.onnx"),
 )
 
 
-# Types that RTen lacks, small models, and how cost grows
-
-
-def scaling(name: str, title: str, model: str, largest: int, path: str) -> Case:
-    """The same work on 1, 2, 4 and 8 times as much; a quarter more than in proportion is within the noise."""
-    ways = [
-        python("convert", "formats", *targets, tool=f"{factor} x", path=path)._replace(
-            model=model.format(largest * factor // 8)
-        )
-        for factor, targets in ((1, ()), (2, [work(2.5, "1 x")]), (4, [work(5, "1 x")]), (8, [work(10, "1 x")]))
-    ]
-    return case(name, title, ways[0].model, *ways)
-
+# Types that RTen lacks, and small models
 
 OTHER_TYPES = (
     case(
@@ -408,7 +464,9 @@ OTHER_TYPES = (
         convert("m.rten", work(2, "cp of 1 GiB"), PEAK),
         RTEN,
     ),
-    case("int64-to-rten", "512 MiB of int64 to .rten", "int64-64.onnx", CP, convert("m.rten", PEAK), RTEN),
+    case(
+        "int64-to-rten", "512 MiB of int64 to .rten", "int64-64.onnx", CP, convert("m.rten", work(2, "cp"), PEAK), RTEN
+    ),
 )
 
 SMALL_MODELS = (
@@ -433,9 +491,54 @@ SMALL_MODELS = (
     ),
 )
 
+
+# How cost grows
+
+
+def scaling(name: str, title: str, model: str, largest: int, way: Way, parts: tuple[int, ...] = (8, 4, 2, 1)) -> Case:
+    """The same work on parts of the model, smallest first; a quarter more than in proportion is within the noise."""
+    ways = []
+    for part in parts:
+        factor = parts[0] // part
+        targets = [work(1.25 * factor, "1 x")] if factor > 1 else []
+        ways.append(
+            way._replace(tool=f"{factor} x", model=model.format(largest // part), targets=(*way.targets, *targets))
+        )
+    return case(name, title, ways[0].model, *ways)
+
+
+def shards(name: str, title: str, way: Way, count: int = 25_600) -> Case:
+    """Weights of 4 MiB, all of them holes, in 40 data files; a quarter, a half and all of them."""
+    return scaling(name, title, "sparse-{}.shards", count, way._replace(targets=(PEAK,)), parts=(4, 2, 1))
+
+
+RESHARD = {"path": "m.onnx", "external_data": True, "max_external_file_size": 1 << 30}
+
 GROWTH = (
-    scaling("scaling-bytes", "128 MiB to 1 GiB .onnx to .onnxz", "float32-{}.onnx", 256, "m.onnxz"),
-    scaling("scaling-nodes", "5,000 to 40,000 nodes to .rten", "nodes-{}.onnx", 40_000, "m.rten"),
+    scaling(
+        "scaling-bytes",
+        "128 MiB to 1 GiB .onnx to .onnxz",
+        "float32-{}.onnx",
+        256,
+        python("convert", "formats", path="m.onnxz"),
+    ),
+    scaling(
+        "scaling-nodes",
+        "5,000 to 40,000 nodes to .rten",
+        "nodes-{}.onnx",
+        40_000,
+        python("convert", "formats", path="m.rten"),
+    ),
+    shards("shards-load", "25 to 100 GiB in 40 files: load", python("load", "formats")),
+    shards("shards-inspect", "25 to 100 GiB in 40 files: inspect", python("look", "formats", verb="inspect")),
+    shards(
+        "shards-plan",
+        "25 to 100 GiB in 40 files to files of 1 GiB: dry run",
+        python("convert", "formats", **RESHARD, dry_run=True),
+    ),
+    shards(
+        "shards-to-shards", "1 to 4 GiB in 40 files to files of 1 GiB", python("convert", "formats", **RESHARD), 1024
+    ),
 )
 
 
@@ -500,10 +603,12 @@ KINDS_OF_WORK = {
     "Convert weights of types that RTen lacks": OTHER_TYPES,
     "Compare 1 GiB of weights": COMPARING,
     "Load and save 1 GiB of weights": LOADING_AND_SAVING,
+    "Run 1 GiB of weights": SESSIONS,
     "A graph of 40,000 nodes": LARGE_GRAPHS,
-    "A graph of 400,000 nodes": LARGEST_GRAPH,
+    "A graph of 245,000 or 400,000 nodes": LARGEST_GRAPHS,
+    "A graph of a hundred nodes": SMALL_GRAPHS,
     "100,000 small tensors": SMALL_TENSORS,
-    "A tree ensemble of 45 million elements": LISTS,
+    "A tree ensemble": LISTS,
     "25 million numbers in typed fields": TYPED,
     "A small model, start-up included": SMALL_MODELS,
 }

@@ -1,6 +1,6 @@
 """Write the figures of `results.json` into the documents: the tables of README.md and docs/benchmarks.md, and the plot.
 
-`python benchmarks/documents.py` writes them. Run it after `python benchmarks/run.py --json benchmarks/results.json`.
+`python benchmarks/documents.py` writes them, and so does `python benchmarks/run.py --publish` after measuring.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def digest(rows: Sequence[Row]) -> str:
     return f"figures {hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def main() -> None:
+def publish() -> None:
     """Write the tables and the plot."""
     rows = results()
     for path, table in TABLES.items():
@@ -98,4 +98,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    publish()

@@ -11,10 +11,14 @@ A name is `<kind>-<count>.<form>`, such as `float32-256.onnx`; the count is mult
     typed     two sums, with so many numbers in `float_data` and in `int64_data`
     unpacked  the same, each number behind a tag of its own
     trees     one node, a tree ensemble, whose nine lists have that many elements each
+    forest    the same with lists as scikit-learn's forests have them: trees that are numbered from 0, leaves, weights
+    torchscript, dynamo  a transformer of that many small layers, with names, shapes, constants and metadata as
+              PyTorch's older and newer exporter write them
     small     `examples/digits.onnx`, which has no count
 
-Forms: `onnx` has everything in one file, `external` the weights in their own file, `rten`, `onnxz`, and
-`safetensors` the weights alone. Weights stream into the file one by one, so that no model is too large to be made.
+Forms: `onnx` has everything in one file, `external` the weights in their own file, `shards` the same in 40 files,
+`rten`, `onnxz`, and `safetensors` the weights alone. Weights stream into the file one by one, so that no model is too
+large to be made.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
@@ -33,6 +37,7 @@ from onnx import helper, numpy_helper
 SMALL = Path(__file__).resolve().parent.parent / "examples" / "digits.onnx"
 WIDTH = 1024
 JOINED = 1000
+EXTERNAL_FILES = {"external": 1, "shards": 40}
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 OPERATOR_SETS = [helper.make_operatorsetid("", 17), helper.make_operatorsetid("ai.onnx.ml", 3)]
 
@@ -67,6 +72,7 @@ class Content(NamedTuple):
     input: onnx.ValueInfoProto
     outputs: list[onnx.ValueInfoProto]
     weights: list[Weight]
+    values: Sequence[onnx.ValueInfoProto] = ()
 
 
 def value(name: str, dtype: np.dtype[Any], *dims: int | str) -> onnx.ValueInfoProto:
@@ -129,10 +135,167 @@ def ensemble(count: int) -> Content:
     return Content([node], next(ends), [*ends], [])
 
 
+def forest(count: int) -> Content:
+    """Complete trees of 2,047 nodes, half of which are leaves, until there are so many nodes."""
+    random = np.random.default_rng(0)
+    each = 2047
+    ids = np.arange(count) % each
+    trees = np.arange(count) // each
+    is_leaf = 2 * ids + 2 >= np.minimum(each, count - trees * each)  # the children of node n are 2 n + 1 and 2 n + 2
+    leaves = np.flatnonzero(is_leaf)
+    node = onnx.NodeProto(
+        op_type="TreeEnsembleRegressor", domain="ai.onnx.ml", name="forest", input=["x"], output=["y"]
+    )
+    ints = {
+        "nodes_falsenodeids": np.where(is_leaf, 0, 2 * ids + 2),
+        "nodes_featureids": np.where(is_leaf, 0, random.integers(0, 20, count)),
+        "nodes_missing_value_tracks_true": np.zeros(count, int),
+        "nodes_nodeids": ids,
+        "nodes_treeids": trees,
+        "nodes_truenodeids": np.where(is_leaf, 0, 2 * ids + 1),
+        "target_ids": np.zeros(len(leaves), int),
+        "target_nodeids": ids[leaves],
+        "target_treeids": trees[leaves],
+    }
+    floats = {
+        "nodes_hitrates": np.ones(count),
+        "nodes_values": np.where(is_leaf, 0, random.normal(size=count)),
+        "target_weights": random.normal(size=len(leaves)),
+    }
+    for name, numbers in ints.items():
+        node.attribute.add(name=name, type=onnx.AttributeProto.INTS, ints=numbers)
+    for name, numbers in floats.items():
+        node.attribute.add(name=name, type=onnx.AttributeProto.FLOATS, floats=numbers)
+    modes = [b"LEAF" if leaf else b"BRANCH_LEQ" for leaf in is_leaf]
+    node.attribute.add(name="nodes_modes", type=onnx.AttributeProto.STRINGS, strings=modes)
+    node.attribute.add(name="n_targets", type=onnx.AttributeProto.INT, i=1)
+    node.attribute.add(name="post_transform", type=onnx.AttributeProto.STRING, s=b"NONE")
+    return Content([node], value("x", np.dtype("float32"), "n", 20), [value("y", np.dtype("float32"), "n", 1)], [])
+
+
+class Transformer:
+    """A transformer as an exporter of PyTorch writes it, node by node."""
+
+    HEADS, HEAD_WIDTH = 2, 16
+    WIDTH = HEADS * HEAD_WIDTH
+    FLOAT32, INT64 = np.dtype("float32"), np.dtype("int64")
+
+    def __init__(self, *, dynamo: bool) -> None:
+        self.dynamo = dynamo
+        self.nodes: list[onnx.NodeProto] = []
+        self.weights: list[Weight] = []
+        self.values: list[onnx.ValueInfoProto] = []
+
+    def node(self, scope: str, operator: str, inputs: list[str], dims: Sequence[int | str], **settings: Any) -> str:
+        """The output of another node: a value with these dims."""
+        index = len(self.nodes)
+        place = scope.replace(".", "/")
+        name = f"node_{operator}_{index}" if self.dynamo else f"/{place}/{operator}_{index}"
+        output = f"val_{index}" if self.dynamo else f"/{place}/{operator}_{index}_output_0"
+        node = helper.make_node(operator, inputs, [output], name, **settings)
+        if self.dynamo:
+            parts = scope.split(".")
+            modules = [f"model.modules.{part.title()}" for part in parts]
+            metadata = {
+                "namespace": "/".join(f"{part}: {module}" for part, module in zip(parts, modules, strict=True)),
+                "pkg.torch.onnx.class_hierarchy": str([*modules, f"aten.{operator.lower()}.default"]),
+                "pkg.torch.onnx.fx_node": f"%{output} : [num_users=1] = call_function[target={operator}]",
+                "pkg.torch.onnx.name_scopes": str([*parts, output]),
+                "pkg.torch.onnx.stack_trace": "".join(
+                    f'File "model/modules.py", line {line}, in forward\n    return self.{part}(hidden_states)\n'
+                    for line, part in enumerate(parts, 100)
+                ),
+            }
+            for key, text in metadata.items():
+                node.metadata_props.add(key=key, value=text)
+            self.values.append(value(output, self.FLOAT32, *dims))
+        self.nodes.append(node)
+        return output
+
+    def weight(self, name: str, *dims: int) -> str:
+        """The name of another weight."""
+        self.weights.append(Weight(name, dims, self.FLOAT32))
+        return name
+
+    def numbers(self, scope: str, *elements: int) -> str:
+        """The name of constant integers."""
+        if self.dynamo:
+            name = f"val_{len(self.nodes)}_{len(self.values)}"
+        else:
+            name = f"/{scope.replace('.', '/')}/Constant_{len(self.nodes)}_output_0"
+        tensor = numpy_helper.from_array(np.array(elements, self.INT64))
+        self.nodes.append(helper.make_node("Constant", [], [name], name.removesuffix("_output_0"), value=tensor))
+        return name
+
+    def linear(self, scope: str, hidden: str, before: int, after: int) -> str:
+        """A product with a weight, and a bias."""
+        name = f"{scope}.weight" if self.dynamo else f"onnx::MatMul_{1000 + len(self.weights)}"
+        product = self.node(scope, "MatMul", [hidden, self.weight(name, before, after)], ["batch", "sequence", after])
+        return self.node(scope, "Add", [self.weight(f"{scope}.bias", after), product], ["batch", "sequence", after])
+
+    def normalised(self, scope: str, left: str, right: str) -> str:
+        """The sum, normalised."""
+        dims = ["batch", "sequence", self.WIDTH]
+        names = [self.weight(f"{scope}.{name}", self.WIDTH) for name in ("weight", "bias")]
+        total = self.node(scope, "Add", [left, right], dims)
+        return self.node(scope, "LayerNormalization", [total, *names], dims, axis=-1, epsilon=1e-12)
+
+    def head(self, scope: str, hidden: str, order: list[int]) -> str:
+        """A projection, split into heads."""
+        split = ["batch", "sequence", self.HEADS, self.HEAD_WIDTH]
+        projected = self.linear(scope, hidden, self.WIDTH, self.WIDTH)
+        shape = self.numbers(scope, 0, 0, self.HEADS, self.HEAD_WIDTH)
+        parts = self.node(scope, "Reshape", [projected, shape], split, allowzero=0)
+        return self.node(scope, "Transpose", [parts], [split[axis] for axis in order], perm=order)
+
+    def layer(self, index: int, hidden: str) -> str:
+        """Attention, and two products with Gelu between them."""
+        scope = f"model.encoder.layer.{index}"
+        attention, dims = f"{scope}.attention.self", ["batch", "sequence", self.WIDTH]
+        query = self.head(f"{attention}.query", hidden, [0, 2, 1, 3])
+        key = self.head(f"{attention}.key", hidden, [0, 2, 3, 1])
+        values = self.head(f"{attention}.value", hidden, [0, 2, 1, 3])
+        square = ["batch", self.HEADS, "sequence", "sequence"]
+        scores = self.node(attention, "MatMul", [query, key], square)
+        scores = self.node(attention, "Mul", [scores, "scale"], square)
+        scores = self.node(attention, "Softmax", [scores], square, axis=-1)
+        mixed = self.node(attention, "MatMul", [scores, values], ["batch", self.HEADS, "sequence", self.HEAD_WIDTH])
+        swapped = ["batch", "sequence", self.HEADS, self.HEAD_WIDTH]
+        mixed = self.node(attention, "Transpose", [mixed], swapped, perm=[0, 2, 1, 3])
+        mixed = self.node(attention, "Reshape", [mixed, self.numbers(attention, 0, 0, self.WIDTH)], dims, allowzero=0)
+        mixed = self.linear(f"{scope}.attention.output.dense", mixed, self.WIDTH, self.WIDTH)
+        hidden = self.normalised(f"{scope}.attention.output.LayerNorm", mixed, hidden)
+        wide, wide_dims = 4 * self.WIDTH, ["batch", "sequence", 4 * self.WIDTH]
+        middle = self.linear(f"{scope}.intermediate.dense", hidden, self.WIDTH, wide)
+        gelu = f"{scope}.intermediate.intermediate_act_fn"
+        part = self.node(gelu, "Div", [middle, "root"], wide_dims)
+        part = self.node(gelu, "Erf", [part], wide_dims)
+        part = self.node(gelu, "Add", [part, "one"], wide_dims)
+        part = self.node(gelu, "Mul", [middle, part], wide_dims)
+        part = self.node(gelu, "Mul", [part, "half"], wide_dims)
+        part = self.linear(f"{scope}.output.dense", part, wide, self.WIDTH)
+        return self.normalised(f"{scope}.output.LayerNorm", part, hidden)
+
+    def content(self, count: int) -> Content:
+        """The model with so many layers."""
+        for name in ("scale", "root", "one", "half"):
+            self.weight(name)
+        hidden = "hidden_states"
+        for index in range(count):
+            hidden = self.layer(index, hidden)
+        ends = (value(name, self.FLOAT32, "batch", "sequence", self.WIDTH) for name in ("hidden_states", hidden))
+        values = [known for known in self.values if known.name != hidden]
+        return Content(self.nodes, next(ends), [*ends], self.weights, values)
+
+
 def content(kind: str, count: int) -> Content:
     """The model of a kind."""
     if kind == "trees":
         return ensemble(count)
+    if kind == "forest":
+        return forest(count)
+    if kind in ("torchscript", "dynamo"):
+        return Transformer(dynamo=kind == "dynamo").content(count)
     if kind == "nodes":
         return many_nodes(count)
     if kind == "tensors":
@@ -161,7 +324,7 @@ def write_inline(path: Path, model: Content, *, sparse: bool) -> None:
         head = weight.proto().SerializeToString() + field(9, weight.nbytes)  # raw_data
         heads.append(field(5, len(head) + weight.nbytes) + head)  # initializer
     before = onnx.GraphProto(node=model.nodes, name="benchmark").SerializeToString()
-    after = onnx.GraphProto(input=[model.input], output=model.outputs).SerializeToString()
+    after = onnx.GraphProto(input=[model.input], output=model.outputs, value_info=model.values).SerializeToString()
     sizes = (len(before), *map(len, heads), *(weight.nbytes for weight in model.weights), len(after))
     with path.open("wb") as file:
         file.write(onnx.ModelProto(ir_version=8).SerializeToString() + field(7, sum(sizes)) + before)  # graph
@@ -180,20 +343,24 @@ def write_elements(file: BinaryIO, weights: Iterable[Weight], heads: Iterable[by
             file.write(weight.elements(random).data)
 
 
-def write_external(path: Path, model: Content) -> None:
-    """An `.onnx` file whose weights are in a file next to it."""
-    data = path.with_name("model.data")
-    with data.open("wb") as file:
-        write_elements(file, model.weights, [b""] * len(model.weights))
+def write_external(path: Path, model: Content, files: int, *, sparse: bool) -> None:
+    """An `.onnx` file whose weights are in so many files next to it, as many in each."""
     graph = helper.make_graph(model.nodes, "benchmark", [model.input], model.outputs)
-    offset = 0
-    for weight in model.weights:
-        tensor = weight.proto()
-        tensor.data_location = onnx.TensorProto.EXTERNAL
-        for key, text in (("location", data.name), ("offset", offset), ("length", weight.nbytes)):
-            tensor.external_data.add(key=key, value=str(text))
-        graph.initializer.append(tensor)
-        offset += weight.nbytes
+    each = -(-len(model.weights) // files)
+    for number, start in enumerate(range(0, len(model.weights), each)):
+        data = path.with_name(f"model-{number}.data" if files > 1 else "model.data")
+        weights = model.weights[start : start + each]
+        with data.open("wb") as file:
+            write_elements(file, weights, [b""] * len(weights), sparse=sparse)
+            file.truncate(sum(weight.nbytes for weight in weights))
+        offset = 0
+        for weight in weights:
+            tensor = weight.proto()
+            tensor.data_location = onnx.TensorProto.EXTERNAL
+            for key, text in (("location", data.name), ("offset", offset), ("length", weight.nbytes)):
+                tensor.external_data.add(key=key, value=str(text))
+            graph.initializer.append(tensor)
+            offset += weight.nbytes
     path.write_bytes(helper.make_model(graph, opset_imports=OPERATOR_SETS, ir_version=8).SerializeToString())
 
 
@@ -254,10 +421,10 @@ def write(path: Path, kind: str, count: int, form: str) -> None:
         write_unpacked(path, count)
     elif form == "onnx":
         write_inline(path, content(kind, count), sparse=kind == "sparse")
-    elif form == "external" and kind == "small":
+    elif form in EXTERNAL_FILES and kind == "small":
         onnx.save(onnx.load(SMALL), path, save_as_external_data=True, location="model.data", size_threshold=0)
-    elif form == "external":
-        write_external(path, content(kind, count))
+    elif form in EXTERNAL_FILES:
+        write_external(path, content(kind, count), EXTERNAL_FILES[form], sparse=kind == "sparse")
     else:
         from safetensors.numpy import save_file
 
@@ -267,7 +434,7 @@ def write(path: Path, kind: str, count: int, form: str) -> None:
 def location(directory: Path, name: str) -> Path:
     """Where the model of a name is: each is in its own folder."""
     form = name.rpartition(".")[2]
-    return directory / name / f"model.{'onnx' if form == 'external' else form}"
+    return directory / name / f"model.{'onnx' if form in EXTERNAL_FILES else form}"
 
 
 def make(name: str, directory: Path, scale: float) -> Path:

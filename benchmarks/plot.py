@@ -12,6 +12,7 @@ from report import Row
 STYLES = {
     "rten-convert": ("#d1495b", "s", "rten-convert"),
     "onnx_ir": ("#00a0a8", "D", "onnx_ir"),
+    "onnxruntime": ("#7d8a2e", "P", "onnxruntime"),
     "onnx": ("#4a7fd0", "o", "onnx"),
     "zip": ("#e0962d", "^", "zip -0, zipfile"),
     "safetensors": ("#a56cc1", "v", "safetensors"),

@@ -3,6 +3,7 @@
     python benchmarks/run.py                           # everything but the largest models
     python benchmarks/run.py --scale 0.05 --rounds 1   # a quick look at all of it
     python benchmarks/run.py 'nodes-*' start-up --json figures.json --plot plot.svg
+    python benchmarks/run.py --publish                 # also into results.json, the documents and the plot
     python benchmarks/run.py --large '*-gib-*'         # models of 2.5, 5 and 8 GiB
 
 Every run is its own process. In each round all tools of a case run once, one after the other, so that a slow
@@ -29,6 +30,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cases import CASES, LARGE_CASES, Case, Way
+from documents import RESULTS, publish
 from plot import draw
 from report import HEADER, Row, Run, lines, rows_of
 
@@ -36,6 +38,7 @@ HERE = Path(__file__).resolve().parent
 PROGRAMS = Path(sys.executable).parent
 # Python keeps what it compiled, as it does wherever it is not told otherwise.
 ENVIRONMENT = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+LONG_SECONDS = 10  # a tool that takes longer runs only once more after the first round: it varies little
 MAXRSS_BYTES = 1 if platform.system() == "Darwin" else 1024
 PACKAGES = ("onnx-formats", "isal", "numpy", "onnx", "onnx-ir", "protobuf", "rten-convert", "safetensors")
 
@@ -107,10 +110,11 @@ def measure(case: Case, rounds: int, directory: Path, scale: float) -> list[Row]
     os.sync()  # or what making the models has left to write would slow down the first runs
     runs: dict[str, list[Run]] = {way.tool: [] for way in case.ways}
     failures: dict[str, str] = {}
+    long: set[str] = set()
     for number in range(rounds + 1):
         first = number % len(case.ways)  # in turn: what ran before a tool can cost or spare it time
         for way in (*case.ways[first:], *case.ways[:first]):
-            if way.tool in failures:
+            if way.tool in failures or (number > 1 and way.tool in long):
                 continue
             try:
                 found = run_way(way, files[way.tool], directory)
@@ -118,6 +122,7 @@ def measure(case: Case, rounds: int, directory: Path, scale: float) -> list[Row]
                 failures[way.tool] = str(error)
             else:
                 runs[way.tool] += [found] if number else []
+                long |= {way.tool} if found.whole_seconds > LONG_SECONDS else set()
     return rows_of(case, runs, failures)
 
 
@@ -144,7 +149,7 @@ def machine() -> dict[str, Any]:
     """What ran the benchmark."""
     versions = {distribution.name: distribution.version for distribution in metadata.distributions()}
     return {
-        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "system": f"{platform.system()} {platform.machine()}",
         "processors": os.cpu_count(),
         "python": platform.python_version(),
         "packages": {name: versions.get(name) for name in PACKAGES},
@@ -168,10 +173,44 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--scale", type=float, default=1, help="size of all models, relative to what the cases say")
     parser.add_argument("--large", action="store_true", help="also the cases of more than 2 GiB")
     parser.add_argument("--list", action="store_true", help="list the cases and do nothing")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to FILE")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write all figures to FILE; those that it has of other cases stay"
+    )
+    parser.add_argument("--publish", action="store_true", help=f"write them to {RESULTS}, the documents and the plot")
     parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw how much longer other tools take")
     parser.add_argument("--directory", type=Path, help="where to put the models; a temporary directory by default")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.publish:
+        if options.scale != 1 or options.json:
+            parser.error("--publish is for models of full size, and has a file of its own")
+        options.json = RESULTS
+    return options
+
+
+def known_figures(path: Path, scale: float) -> list[Row]:
+    """The figures that a file has, of cases and tools that there still are.
+
+    Raises: SystemExit if they are of another scale or of a machine with more or fewer processors.
+    """
+    if not path.exists():
+        return []
+    figures = json.loads(path.read_text(encoding="utf-8"))
+    found = figures["machine"]["processors"], figures.get("scale", 1)
+    if found != (os.cpu_count(), scale):
+        raise SystemExit(f"{path} has figures of {found[0]} processors and scale {found[1]}; choose another file")
+    titles = {(case.name, case.title, way.tool) for case in CASES + LARGE_CASES for way in case.ways}
+    rows = map(Row.from_json, figures["rows"])
+    return [row for row in rows if (row.case, row.title, row.tool) in titles]
+
+
+def write_figures(path: Path, known: list[Row], found: list[Row], scale: float) -> None:
+    """The figures are in the file, in the order of the cases; those that were found replace those of their cases."""
+    order = [case.name for case in CASES + LARGE_CASES]
+    done = {row.case for row in found}
+    rows = sorted([*(row for row in known if row.case not in done), *found], key=lambda row: order.index(row.case))
+    head = json.dumps({"machine": machine(), "scale": scale}, indent=1).removesuffix("\n}")
+    lines_of_rows = ",\n  ".join(json.dumps(row.to_json()) for row in rows)
+    path.write_text(f'{head},\n "rows": [\n  {lines_of_rows}\n ]\n}}\n', encoding="utf-8")
 
 
 def main() -> None:
@@ -181,6 +220,7 @@ def main() -> None:
     if options.list:
         print(*(f"{case.name:22}{case.title}" for case in cases), sep="\n")
         return
+    known = known_figures(options.json, options.scale) if options.json else []
     rows: list[Row] = []
     print(HEADER)
     # The models of a group are there only as long as it lasts.
@@ -190,9 +230,10 @@ def main() -> None:
                 found = measure(case, options.rounds, Path(directory), options.scale)
                 print(*lines(found), sep="\n", flush=True)
                 rows += found
-    if options.json:
-        figures = {"machine": machine(), "scale": options.scale, "rows": [row.to_json() for row in rows]}
-        options.json.write_text(json.dumps(figures, indent=1) + "\n")
+                if options.json:  # at once: what was measured stays if a later case is interrupted
+                    write_figures(options.json, known, rows, options.scale)
+    if options.publish:
+        publish()
     if options.plot:
         draw(rows, options.plot)
     if any(row.failure and row.ours for row in rows):

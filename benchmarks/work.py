@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 Work = Generator[None, None, Any]
 PIECE_BYTES = 1 << 20
-INTS = 7  # AttributeProto.AttributeType
+TENSOR, INTS = 4, 7  # AttributeProto.AttributeType
 
 
 class Task(NamedTuple):
@@ -152,6 +152,23 @@ def copy_pieces(task: Task, how: str, threads: int = 1, piece_bytes: int = PIECE
             list(pool.map(work, range(threads)))
 
 
+def session(task: Task) -> Work:
+    """A session of onnxruntime, which repacks no weights: that would read and copy them all."""
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(3)
+    start = getattr(task.module, "onnxruntime_session" if task.library == "formats" else "InferenceSession")
+
+    def options() -> Any:
+        chosen = onnxruntime.SessionOptions()
+        chosen.add_session_config_entry("session.disable_prepacking", "1")
+        return chosen
+
+    start(task.small, options())
+    yield
+    return start(task.model, options())
+
+
 def load_safetensors(task: Task) -> Work:
     """The weights in a file of safetensors."""
     from safetensors.numpy import load_file
@@ -175,14 +192,15 @@ def sha256(task: Task) -> Work:
 # Nodes
 
 
-def read_nodes(task: Task) -> Work:
-    """The model, when every node's type, name, inputs, outputs and attributes were read."""
+def read_nodes(task: Task, times: int = 1) -> Work:
+    """The model, when every node's type, name, inputs, outputs and attributes were read, each time of a new model."""
     library = task.module
     read = read_nodes_of_ir if task.library == "onnx_ir" else read_nodes_of_messages
     read(library.load(task.small))
     yield
-    loaded = library.load(task.model)
-    read(loaded)
+    for _ in range(times):
+        loaded = library.load(task.model)
+        read(loaded)
     return loaded
 
 
@@ -202,8 +220,49 @@ def read_nodes_of_ir(model: Any) -> None:
             _ = attribute.name, attribute.value
 
 
+def read_graph(task: Task, times: int) -> Work:
+    """The model, when its nodes, values and weights were read, each time of a new model; the first does not count."""
+    library = task.module
+    read = read_graph_of_ir if task.library == "onnx_ir" else read_graph_of_messages
+    read(library.load(task.model))
+    yield
+    for _ in range(times):
+        loaded = library.load(task.model)
+        read(loaded)
+    return loaded
+
+
+def read_graph_of_messages(model: Any) -> None:
+    """All nodes, with their metadata and constants, all values and all weights were read, but no elements."""
+    graph = model.graph
+    for node in graph.node:
+        _ = node.op_type, node.name, list(node.input), list(node.output)
+        _ = [(entry.key, entry.value) for entry in node.metadata_props]
+        for attribute in node.attribute:
+            kind = attribute.type
+            found = attribute.t.dims if kind == TENSOR else attribute.ints if kind == INTS else [attribute.i]
+            _ = attribute.name, list(found)
+    for values in (graph.input, graph.output, graph.value_info):
+        for value in values:
+            of = value.type.tensor_type
+            _ = value.name, of.elem_type, [dim.dim_value or dim.dim_param for dim in of.shape.dim]
+    for tensor in graph.initializer:
+        _ = tensor.name, tensor.data_type, list(tensor.dims)
+
+
+def read_graph_of_ir(model: Any) -> None:
+    """The same was read."""
+    read_nodes_of_ir(model)
+    for node in model.graph:
+        _ = [*node.metadata_props.items()]
+        _ = [(value.dtype, value.shape) for value in node.outputs]
+    for value in model.graph.initializers.values():
+        _ = value.name, value.dtype, value.shape
+
+
 def read_lists(task: Task) -> Work:
     """The lists in the attributes of every node."""
+    import numpy  # noqa: F401  # onnx imports it anyway, and formats for long lists
 
     def read(model: Any) -> list[Any]:
         attributes = (attribute for node in model.graph.node for attribute in node.attribute)
@@ -295,13 +354,13 @@ def resave(task: Task, path: str = "m.onnx", load_to_model: bool = False, **opti
     copy(task.model, task.directory / path)
 
 
-def convert(task: Task, path: str) -> Work:
-    """Nothing, when the model is in a file of another format."""
+def convert(task: Task, path: str, **options: Any) -> Work:
+    """Nothing, when the model is in a file of another format, or in other data files."""
     import formats
 
-    formats.convert(task.small, task.directory / f"small.{path}")
+    formats.convert(task.small, task.directory / f"small.{path}", **options)
     yield
-    formats.convert(task.model, task.directory / path)
+    formats.convert(task.model, task.directory / path, **options)
 
 
 def zip_entries(task: Task) -> Work:

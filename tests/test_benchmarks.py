@@ -57,6 +57,9 @@ def test_models_are_what_they_are_called(name: str, directory: Path) -> None:
         counted = {
             "nodes": lambda: len(graph.node),
             "trees": lambda: len(graph.node[0].attribute[0].ints),
+            "forest": lambda: len(graph.node[0].attribute[0].ints),
+            "torchscript": lambda: len([node for node in graph.node if node.op_type == "Softmax"]),
+            "dynamo": lambda: len([node for node in graph.node if node.op_type == "Softmax"]),
             "typed": lambda: graph.initializer[0].dims[0],
             "unpacked": lambda: graph.initializer[0].dims[0],
         }
@@ -96,7 +99,8 @@ def test_functions_work(case: Case, way: Way, directory: Path, tmp_path: Path) -
         ]
     if function == "copy_pieces" and json.loads(options)["how"] not in ("read", "write"):
         assert path.read_bytes() == (tmp_path / "copy").read_bytes()
-    assert bool(list(tmp_path.iterdir())) == function.startswith(("resave", "save", "zip", "convert", "copy", "diff"))
+    writes = function.startswith(("resave", "save", "zip", "convert", "copy", "diff"))
+    assert bool(list(tmp_path.iterdir())) == (writes and not json.loads(options).get("dry_run"))
 
 
 @pytest.mark.parametrize(("case", "way"), ways("convert"), ids=name_of)
@@ -149,6 +153,39 @@ def test_script_measures_and_draws(tmp_path: Path) -> None:
     texts = "".join(ElementTree.parse(plot).getroot().itertext())
     assert all(row["title"] in texts for row in rows)
     assert {figures, plot} == set(tmp_path.iterdir())
+
+
+def test_figures_of_some_cases_replace_those_of_these(tmp_path: Path) -> None:
+    """A second run keeps the figures of other cases that there still are, in the order of the table."""
+    path = tmp_path / "figures.json"
+    first, middle, last = (
+        report.Row(case.name, case.title, way.tool, way.ours, None, 1.0, 1.0, 1.0, 1.0, MIB)
+        for case, way in ((case, case.ways[0]) for case in (CASES[0], CASES[5], CASES[-1]))
+    )
+    run.write_figures(path, [], [last, first._replace(tool="gone"), first], 0.5)
+    assert run.known_figures(path, 0.5) == [first, last]
+    assert run.known_figures(tmp_path / "missing.json", 0.5) == []
+    slower = last._replace(work_seconds=2.0)
+    run.write_figures(path, run.known_figures(path, 0.5), [slower, middle], 0.5)
+    assert [report.Row.from_json(record) for record in json.loads(path.read_text())["rows"]] == [first, middle, slower]
+    with pytest.raises(SystemExit, match=r"scale 0\.5; choose another file"):
+        run.known_figures(path, 1)
+
+
+def test_long_runs_are_repeated_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tool that takes long runs once in the round that warms up and once more; others run in every round."""
+    seconds = {"slow": 11.0, "fast": 9.0}
+    ran: list[str] = []
+
+    def run_way(way: Way, *_: object) -> report.Run:
+        ran.append(way.tool)
+        return report.Run(seconds[way.tool], seconds[way.tool], MIB)
+
+    monkeypatch.setattr(run, "run_way", run_way)
+    monkeypatch.setattr(run, "files_of", lambda *_: None)
+    case = Case("case", "Case", "small.onnx", tuple(Way(tool, (tool,)) for tool in seconds))
+    assert [row.work_seconds for row in run.measure(case, 3, tmp_path, 1)] == [11.0, 9.0]
+    assert (ran.count("slow"), ran.count("fast")) == (2, 4)
 
 
 @pytest.mark.parametrize("path", documents.TABLES, ids=lambda path: path.name)
