@@ -44,9 +44,10 @@ def raw_source(tensor: Tensor) -> Source:
         raise TensorDataError(f"tensor {tensor.name!r:.80} holds strings, which have no raw form")
     if tensor.segment is not None:
         raise TensorDataError(f"tensor {tensor.name!r:.80} is a segment of a larger one, which is not supported")
-    if min(tensor.dims, default=0) < 0:
-        raise TensorDataError(f"tensor {tensor.name!r:.80} has a negative dimension in {_shortened(tensor.dims)}")
-    nbytes = row.nbytes(tensor.dims)
+    dims = tensor.dims
+    if dims and min(dims) < 0:
+        raise TensorDataError(f"tensor {tensor.name!r:.80} has a negative dimension in {_shortened(dims)}")
+    nbytes = row.nbytes(dims)
     if tensor.data_location == EXTERNAL:
         if tensor.external_source is None:
             raise ExternalDataError(

@@ -96,11 +96,23 @@ def _inner(
         if value is None and (left := message.undecoded.get(name)) and (enter is None or enter(left)):
             value = getattr(message, name)
         if isinstance(value, list):
+            if wanted is Tensor and value and type(value[0]) is Tensor:
+                yield from _tensors_in(outer, name, value, only)
+                continue
             for index, entry in enumerate(value):
                 if (isinstance(entry, wanted) and only(entry)) or _has_way_in(entry, all_of_nodes):
                     yield [outer, name, index, entry, None], entry
         elif value is not None:
             yield [outer, name, None, value, None], value
+
+
+def _tensors_in(outer: Any, name: str, tensors: list[Any], only: Callable[[Any], bool]) -> Iterator[tuple[str, Any]]:
+    """Those of a list of tensors that are wanted, each with the text of its place: there may be very many."""
+    where = None
+    for index, tensor in enumerate(tensors):
+        if only(tensor):
+            where = _dotted(outer) if where is None else where
+            yield inner_place(where, name, index), tensor
 
 
 def _has_way_in(message: Any, all_of_nodes: bool) -> bool:

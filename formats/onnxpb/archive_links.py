@@ -97,7 +97,7 @@ def plan_model(model: Model, destination: Path, size_threshold: int) -> WritePla
         for key, span in linked.items()
     }
 
-    def stored(tensor: Tensor) -> Tensor:
+    def stored(tensor: Tensor) -> Tensor | bytes:
         if place := places.get(id(tensor)):
             return referring(tensor, place)
         source = inside.get(id(tensor))

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 JOINED_BYTES = 256  # data this small in memory are copied into the message: cheaper than a segment
 
 
-def encode(message: Any, replace: Callable[[Tensor], Tensor] | None = None) -> list[Segment]:
+def encode(message: Any, replace: Callable[[Tensor], Tensor | bytes] | None = None) -> list[Segment]:
     """The bytes of a message, in the order of field numbers, as segments: weights stay sources.
 
-    `replace` is asked for every tensor, at any depth, and what it returns is written in its place. What is still
-    undecoded is written as it was read, and `replace` is not asked for its tensors.
+    `replace` is asked for every tensor, at any depth, and what it returns is written in its place: a tensor, or the
+    bytes of one. What is still undecoded is written as it was read, and `replace` is not asked for its tensors.
 
     Raises: EncodeError if a field holds what its type cannot.
     """
@@ -41,7 +41,7 @@ def encode(message: Any, replace: Callable[[Tensor], Tensor] | None = None) -> l
             raise EncodeError("the model is nested too deeply, or contains itself") from None
 
 
-def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tensor] | None) -> list[Any]:
+def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tensor | bytes] | None) -> list[Any]:
     """The segments of a message: a single one where all of them are bytes, so that there are few."""
     values = message.__dict__
     left = message.undecoded
@@ -71,8 +71,10 @@ def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tenso
                         segments += (tag, _encode_integer(item, inner))
                 elif action <= LAST_MESSAGE:
                     if replace and isinstance(item, Tensor):
-                        item = replace(item)
-                    parts = _encode(item, inner, replace)
+                        new = replace(item)
+                        parts = [new] if isinstance(new, bytes) else _encode(new, inner, replace)
+                    else:
+                        parts = _encode(item, inner, replace)
                     if len(parts) == 1:
                         nbytes = len(parts[0])
                         segments.append(short[nbytes] if nbytes < 0x80 else tag + encode_varint(nbytes))

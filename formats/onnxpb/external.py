@@ -132,7 +132,8 @@ def weights_of(model: Model, options: OnnxOptions) -> Weights:
 
     Raises: ExternalDataError if the bytes of one cannot be reached.
     """
-    if options.is_safetensors:
+    is_safetensors = options.is_safetensors
+    if is_safetensors:
         from formats.onnxpb import safetensors
     weights = Weights([], {}, [])
     staying: list[Tensor] = []  # since the data file cannot hold them
@@ -142,7 +143,7 @@ def weights_of(model: Model, options: OnnxOptions) -> Weights:
         if source is None:
             continue
         is_outside = _goes_outside(tensor, source, options)
-        if is_outside and options.is_safetensors and not safetensors.holds(tensor):
+        if is_outside and is_safetensors and not safetensors.holds(tensor):
             is_outside = False
             staying.append(tensor)
         if "external_data" in vars(tensor):
@@ -179,7 +180,7 @@ def plan_files(models: Sequence[PlacedModel], data_files: Outside, losses: Seque
     graphs = []
     for model, destination, inside in models:
 
-        def stored(tensor: Tensor, inside: Mapping[int, Source] = inside) -> Tensor:
+        def stored(tensor: Tensor, inside: Mapping[int, Source] = inside) -> Tensor | bytes:
             if place := data_files.places.get(id(tensor)):
                 file_offset = starts[place.file] + place.offset
                 return _referring(tensor, names[place.file], file_offset, place.nbytes, checksums[place.file])
@@ -349,7 +350,7 @@ class Outside:
         return [f"{stem}-{index:05}-of-{count:05}{extension}" for index in range(1, count + 1)]
 
 
-def _referring(tensor: Tensor, location: str, file_offset: int, nbytes: int, checksum: str) -> Tensor:
+def _referring(tensor: Tensor, location: str, file_offset: int, nbytes: int, checksum: str) -> Tensor | bytes:
     """The tensor as a reference to its place in a data file; entries that say something else are kept."""
     places = {"location": location, "offset": str(file_offset), "length": str(nbytes)}
     others = [

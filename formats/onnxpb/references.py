@@ -22,27 +22,28 @@ if TYPE_CHECKING:
 _USUAL = frozenset(("dims", "data_type", "name", *STORAGE))
 
 
-def referring(tensor: Tensor, places: Mapping[str, str]) -> Tensor:
-    """The tensor to encode instead, whose elements are external, at the place in the entries `places`.
+def referring(tensor: Tensor, places: Mapping[str, str]) -> Tensor | bytes:
+    """What to encode instead of the tensor: its elements are external, at the place in the entries `places`.
 
-    If it has only the usual fields, the result is a tensor with everything in its `unknown_fields`.
+    If it has only the usual fields, that is the encoded tensor.
     """
     values = vars(tensor)
     name = values.get("name")
     if name is None or not values.keys() <= _USUAL:
         return with_reference(tensor, places)
-    name_tag, location = _constants()
-    head = _head(tuple(tensor.dims), tensor.data_type)
-    entries = [_entry(key, value) for key, value in places.items()]
-    new = object.__new__(Tensor)
-    new.__dict__["unknown_fields"] = b"".join((head, _delimited(name_tag, name), *entries, location))
-    return new
+    text = name.encode("utf-8", "surrogateescape")
+    parts = [_head(tuple(tensor.dims), tensor.data_type), _before_name(len(text)), text]
+    for key, value in places.items():
+        text = value.encode("utf-8", "surrogateescape")
+        parts += (_before_value(key, len(text)), text)
+    parts.append(_is_external())
+    return b"".join(parts)
 
 
 @cache
-def _constants() -> tuple[bytes, bytes]:
-    """The tag of a tensor's name, and the field that says that its elements are elsewhere."""
-    return tables()["TensorProto"].by_name["name"][0], _encoded(Tensor(data_location=EXTERNAL))
+def _is_external() -> bytes:
+    """The field that says that the elements of a tensor are elsewhere."""
+    return _encoded(Tensor(data_location=EXTERNAL))
 
 
 @lru_cache(maxsize=256)  # many tensors of a model are of one shape
@@ -55,15 +56,16 @@ def _encoded(tensor: Tensor) -> bytes:
     return b"".join(segment for segment in encode(tensor) if isinstance(segment, bytes))
 
 
-@lru_cache(maxsize=64)  # the references of a model have most entries in common
-def _entry(key: str, value: str) -> bytes:
+@lru_cache(maxsize=256)  # most names and values are short
+def _before_name(nbytes: int) -> bytes:
+    """The tag of a tensor's name of that size in bytes, and the size."""
+    return tables()["TensorProto"].by_name["name"][0] + encode_varint(nbytes)
+
+
+@lru_cache(maxsize=256)
+def _before_value(key: str, nbytes: int) -> bytes:
+    """What an entry of external data has in front of its value of that size in bytes."""
     outer, inner = tables()["TensorProto"].by_name["external_data"][0], tables()["StringStringEntryProto"].by_name
-    return outer + _sized(_delimited(inner["key"][0], key) + _delimited(inner["value"][0], value))
-
-
-def _delimited(tag: bytes, text: str) -> bytes:
-    return tag + _sized(text.encode("utf-8", "surrogateescape"))
-
-
-def _sized(payload: bytes) -> bytes:
-    return encode_varint(len(payload)) + payload
+    text = key.encode("utf-8", "surrogateescape")
+    entry = b"".join((inner["key"][0], encode_varint(len(text)), text, inner["value"][0], encode_varint(nbytes)))
+    return outer + encode_varint(len(entry) + nbytes) + entry

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 MODEL_ALIGNMENT = 64  # at most: nobody maps the graph
 _TYPED_FIELDS = frozenset(TYPED_FIELDS)
-_OFFSET = {"offset": "0"}
 
 
 def plan_model(model: Model, destination: Path, options: ArchiveOptions) -> WritePlan:
@@ -82,7 +81,7 @@ class Packing:
         tensors = walk.movable_tensors(model, self.options.size_threshold, looked_at)
         places = {id(tensor): self.store(tensor, where) for where, tensor in tensors}
 
-        def stored(tensor: Tensor) -> Tensor:
+        def stored(tensor: Tensor) -> Tensor | bytes:
             place = places.get(id(tensor))
             if isinstance(place, records.Entry):
                 return _referring(tensor, place)
@@ -174,10 +173,12 @@ def _is_plain_raw(tensor: Tensor) -> bool:
 def has_typed_data(tensor: Tensor) -> bool:
     """Whether there is something in a typed field."""
     values = vars(tensor)
+    if _TYPED_FIELDS.isdisjoint(values):  # as nearly always
+        return False
     return any(values[field] for field in _TYPED_FIELDS.intersection(values))
 
 
-def _referring(tensor: Tensor, entry: Entry) -> Tensor:
+def _referring(tensor: Tensor, entry: Entry) -> Tensor | bytes:
     """The tensor with its elements in an entry.
 
     The order keeps a distinction that ONNX files make: `length` comes before `offset` where the `data_location` was
@@ -185,10 +186,10 @@ def _referring(tensor: Tensor, entry: Entry) -> Tensor:
 
     Spec: docs/onnxz.md, Z-8.4.
     """
-    place, length = {"location": entry.name}, {"length": str(entry.nbytes)}
+    length = str(entry.nbytes)
     if tensor.data_location == DEFAULT:
-        return referring(tensor, place | length | _OFFSET)
-    return referring(tensor, place | _OFFSET | length)
+        return referring(tensor, {"location": entry.name, "length": length, "offset": "0"})
+    return referring(tensor, {"location": entry.name, "offset": "0", "length": length})
 
 
 def _with_checksums(entries: Sequence[Entry], digests: Mapping[str, bytes]) -> Iterator[Entry]:

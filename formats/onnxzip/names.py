@@ -52,13 +52,12 @@ class EntryNames:
 
         It never ends in "_", so that a name made longer with "_" is still unlike all others.
         """
-        stem = next(filter(None, map(_identifier, wishes)), "tensor")
-        name = stem
-        while name.lower() in self._taken:
+        stem = name = next((stem for wish in wishes if (stem := _identifier(wish))), "tensor")
+        while (key := name.lower()) in self._taken:
             number = self._next_suffix.get(stem.lower(), 2)
             self._next_suffix[stem.lower()] = number + 1
             name = f"{stem}_{number}"
-        self._taken.add(name.lower())
+        self._taken.add(key)
         return name
 
 

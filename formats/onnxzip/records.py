@@ -9,7 +9,7 @@ Spec: APPNOTE.TXT 6.3, sections 4.3 to 4.5; docs/onnxz.md.
 from __future__ import annotations
 
 import struct
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError, TruncatedError
@@ -39,14 +39,12 @@ class Structure:
         self._codes = [code for _, code in rows]
         self._struct = struct.Struct("<" + "".join(self._codes))
         self.nbytes = len(signature) + self._struct.size
+        # `pack_row(*values)` gives the bytes of the structure with all fields in their order.
+        self.pack_row = partial(struct.Struct(f"<{len(signature)}s" + "".join(self._codes)).pack, signature)
 
     def pack(self, **values: int) -> bytes:
         """The bytes of the structure; fields that are not given are zero."""
-        return self.signature + self._struct.pack(*(self._zeros | values).values())
-
-    def pack_row(self, *values: int) -> bytes:
-        """The bytes of the structure with all fields in their order."""
-        return self.signature + self._struct.pack(*values)
+        return self.pack_row(*(self._zeros | values).values())
 
     def offset_of(self, field: str) -> int:
         """Where a field is, in bytes from the start of the structure."""
@@ -146,12 +144,12 @@ class Entry(NamedTuple):
     @property
     def header_nbytes(self) -> int:
         """The size of the local header with name and extra field."""
-        return LOCAL_HEADER.nbytes + len(self.name) + self.extra_nbytes
+        return _header_nbytes(self.name, self.nbytes, self.padding_nbytes)
 
     @property
     def extra_nbytes(self) -> int:
         """The size of the local header's extra field."""
-        return self.padding_nbytes + (SIZES_NBYTES if self.nbytes >= SENTINEL_32 else 0)
+        return self.header_nbytes - LOCAL_HEADER.nbytes - len(self.name)
 
     @property
     def payload_offset(self) -> int:
@@ -161,11 +159,17 @@ class Entry(NamedTuple):
     @property
     def end(self) -> int:
         """The file offset of the first byte after the payload."""
-        return self.file_offset + self.header_nbytes + self.nbytes
+        name, file_offset, nbytes, padding_nbytes, _ = self
+        return file_offset + _header_nbytes(name, nbytes, padding_nbytes) + nbytes
 
     def with_checksum(self, crc32: int) -> Entry:
         """The same entry with that checksum."""
         return Entry(self.name, self.file_offset, self.nbytes, self.padding_nbytes, crc32)
+
+
+def _header_nbytes(name: str, nbytes: int, padding_nbytes: int) -> int:
+    """The size of a local header with this name, this size of the payload and this padding record."""
+    return LOCAL_HEADER.nbytes + len(name) + padding_nbytes + (SIZES_NBYTES if nbytes >= SENTINEL_32 else 0)
 
 
 def place(name: str, nbytes: int, file_offset: int, alignment: int) -> Entry:
@@ -175,25 +179,29 @@ def place(name: str, nbytes: int, file_offset: int, alignment: int) -> Entry:
     file as an archive of ours. Where the extra field cannot hold it (alignment 65,536, some positions), the name
     grows by "_" until it can.
     """
-    payload_offset = Entry(name, file_offset, nbytes, EXTRA.nbytes).payload_offset  # without padding
-    entry = Entry(name, file_offset, nbytes, EXTRA.nbytes + -payload_offset % alignment)
-    if entry.extra_nbytes > MAX_EXTRA_BYTES:
+    payload_offset = file_offset + _header_nbytes(name, nbytes, EXTRA.nbytes)  # without padding
+    padding_nbytes = EXTRA.nbytes + -payload_offset % alignment
+    if _header_nbytes("", nbytes, padding_nbytes) > LOCAL_HEADER.nbytes + MAX_EXTRA_BYTES:
         return place(name + "_", nbytes, file_offset, alignment)
-    return entry
+    return Entry(name, file_offset, nbytes, padding_nbytes)
 
 
 def local_header(entry: Entry) -> bytes:
     """The bytes between `entry.file_offset` and its payload."""
-    extra = _padding_record(entry.padding_nbytes) + _zip64_record(entry.nbytes, entry.nbytes)
+    extra = _padding_record(entry.padding_nbytes)
+    if entry.nbytes >= SENTINEL_32:
+        extra += _zip64_record(entry.nbytes, entry.nbytes)
     return LOCAL_HEADER.pack_row(*_shared_row(entry), len(extra)) + entry.name.encode() + extra
 
 
 def directory_entry(entry: Entry) -> bytes:
     """What the directory has of an entry."""
-    extra = _zip64_record(entry.nbytes, entry.nbytes, entry.file_offset)
-    header_offset = min(entry.file_offset, SENTINEL_32)
+    file_offset, extra = entry.file_offset, b""
+    if entry.nbytes >= SENTINEL_32 or file_offset >= SENTINEL_32:
+        extra = _zip64_record(entry.nbytes, entry.nbytes, file_offset)
+        file_offset = min(file_offset, SENTINEL_32)
     # Made by version 4.5 on FAT, the system number 0: unpacked files get the user's default mode.
-    fixed = DIRECTORY_ENTRY.pack_row(VERSION_ZIP64, *_shared_row(entry), len(extra), 0, 0, 0, 0, header_offset)
+    fixed = DIRECTORY_ENTRY.pack_row(VERSION_ZIP64, *_shared_row(entry), len(extra), 0, 0, 0, 0, file_offset)
     return fixed + entry.name.encode() + extra
 
 
@@ -207,7 +215,7 @@ def directory_nbytes(entries: Sequence[Entry]) -> int:
     """The size of what `directory` gives."""
     fixed = len(entries) * DIRECTORY_ENTRY.nbytes
     names = sum(len(entry.name) for entry in entries)
-    large = (entry for entry in entries if max(entry.nbytes, entry.file_offset) >= SENTINEL_32)
+    large = entries if entries[-1].end >= SENTINEL_32 else ()
     nbytes = fixed + names + sum(len(_zip64_record(entry.nbytes, entry.nbytes, entry.file_offset)) for entry in large)
     return nbytes + len(_end_records(len(entries), nbytes, entries[-1].end))
 

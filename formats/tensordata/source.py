@@ -344,10 +344,10 @@ def place_of(source: Source) -> tuple[object, ...]:
     """
     if isinstance(source, FileSpan):
         return id(source.file), source.file_offset, source.nbytes
+    if isinstance(source, Literal):
+        return id(source.data), len(source.data)
     if isinstance(source, Transformed):
         return *place_of(source.source), source.transform.name, source.nbytes
-    if isinstance(source, Literal):
-        return id(source.data), source.nbytes
     return (id(source),)
 
 

@@ -33,9 +33,10 @@ def decoded_like(**fields: Any) -> Tensor:
     return tensor
 
 
-def encoded(tensor: Tensor) -> bytes:
+def encoded(tensor: Tensor | bytes) -> bytes:
     """Return a model with the tensor as initialiser, without data."""
-    return b"".join(part for part in encode(Model(graph=Graph(initializer=[tensor]))) if isinstance(part, bytes))
+    model = Model(graph=Graph(initializer=[Tensor()]))
+    return b"".join(part for part in encode(model, lambda _: tensor) if isinstance(part, bytes))
 
 
 @pytest.mark.parametrize("fields", FIELDS.values(), ids=FIELDS)
