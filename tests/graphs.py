@@ -1,9 +1,9 @@
 # ruff: noqa: D103 - a template is named after what it adds
-"""Random graphs: what onnxruntime, the .rten file in the real runtimes, and the way back make of each.
+"""Random graphs, compared in onnxruntime, in the real RTen runtimes as .rten files, and after conversion back.
 
-`python tests/graphs.py --seed N --count N` makes as many as one likes, and shows the small form of what goes wrong.
-A graph is made front to back, one node at a time. Each node is run in onnxruntime as soon as it is made, so a graph is
-always valid, and everything about its values is known while the next node is chosen.
+`python tests/graphs.py --seed N --count N` makes any number of graphs, and shows the smallest form of each fault. A
+graph is made from front to back, one node at a time. Each node is run in onnxruntime as soon as it is made, so a graph
+is always valid, and all its values are known when the next node is chosen.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from runtime.runner import RELEASES, Runner, RunnerError
 
 import formats
 
-NEWEST_RELEASE = "0.27"  # of RTen: .rten files are left for the .onnx loader of this one
-LIMIT = 1 << 31  # integers that a graph keeps within, unless it is one of wide integers
+NEWEST_RELEASE = "0.27"  # of RTen: .rten files are converted for the .onnx loader of this one
+LIMIT = 1 << 31  # the range of integers in a graph, if it has no wide integers
 MAX_ELEMENTS = 4096
 NEWEST = 24
 VERSIONS = (7, 8, 9, 10, 11, 12, 13, 13, 14, 15, 16, 17, 18, 18, 19, 20, 21, 21, 22, 23, 23, NEWEST)
@@ -37,22 +37,22 @@ INDICES = ("int64", "int32")
 BYTES = ("int8", "uint8")
 SHORTS = ("int16", "uint16")
 WIDES = ("uint32", "uint64", "int64")
-HELD_AS = {  # RTen's type for each other one
+HELD_AS = {  # the type that RTen uses for each other one
     **dict.fromkeys(("int64", "bool", "int16", "uint16", "uint32", "uint64"), "int32"),
     **dict.fromkeys(("float16", "float64"), "float32"),
 }
-EXPLAIN_NOTHING = frozenset(("interface_type", "widened"))  # of losses that matter
+EXPLAIN_NOTHING = frozenset(("interface_type", "widened"))  # among the losses that matter
 
 
 class Value(NamedTuple):
-    """A value of a graph that is being made; a list of arrays is a sequence."""
+    """A value of a graph in construction; a list of arrays is a sequence."""
 
     name: str
     array: Any
 
     @property
     def is_exact(self) -> bool:
-        """Whether rounding cannot have changed the value, so that it may be compared, rounded and counted."""
+        """Whether rounding cannot have changed the value, so that it can be compared, rounded and counted."""
         if isinstance(self.array, list) or self.array.dtype.kind != "f":
             return True
         known = self.array[np.isfinite(self.array)].astype(np.float64)
@@ -60,18 +60,18 @@ class Value(NamedTuple):
 
 
 class Discarded(Exception):
-    """A node that onnxruntime does not run, or whose values would leave what graphs keep within."""
+    """onnxruntime does not run a node, or its values exceed the allowed range."""
 
 
 class Graph(NamedTuple):
-    """A model with what is fed to it."""
+    """A model with its inputs."""
 
     model: onnx.ModelProto
     feeds: dict[str, np.ndarray]
 
 
 def session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
-    """A session that rewrites nothing itself."""
+    """Return a session that does not rewrite the graph."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
@@ -80,12 +80,12 @@ def session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
 
 
 def run_in_onnxruntime(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> list[Any]:
-    """The outputs of a model."""
+    """Return the outputs of a model."""
     return list(session(model).run(None, dict(feeds)))
 
 
 def info(name: str, value: Any, dims: Sequence[Any] | None = None, *, ranked: bool = True) -> onnx.ValueInfoProto:
-    """What there is to say of a value, with its own dims unless others are given."""
+    """Return the value info of a value, with its own dims if no others are given."""
     if isinstance(value, list):
         return helper.make_tensor_sequence_value_info(name, helper.np_dtype_to_tensor_dtype(value[0].dtype), None)
     shape = None if not ranked else list(value.shape if dims is None else dims)
@@ -93,7 +93,7 @@ def info(name: str, value: Any, dims: Sequence[Any] | None = None, *, ranked: bo
 
 
 def free_names(nodes: Iterable[onnx.NodeProto], bound: Iterable[str] = ()) -> list[str]:
-    """The names that nodes and their subgraphs use but do not produce, in order."""
+    """Return the names that nodes and their subgraphs use but do not produce, in order."""
     made, found = set(bound), {}
     for node in nodes:
         used = list(node.input)
@@ -110,13 +110,13 @@ def free_names(nodes: Iterable[onnx.NodeProto], bound: Iterable[str] = ()) -> li
 
 
 def as_fed(value: Any) -> Any:
-    """A value in the form that onnxruntime accepts: a numpy scalar becomes an array without axes."""
+    """Return a value in the form that onnxruntime accepts: a numpy scalar becomes an array without axes."""
     return value if isinstance(value, list) else np.asarray(value)
 
 
 @dataclass
 class Builder:
-    """A graph, or a subgraph, that is being made."""
+    """Makes a graph or a subgraph."""
 
     rng: random.Random
     version: int
@@ -125,27 +125,27 @@ class Builder:
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     initializers: list[onnx.TensorProto] = field(default_factory=list)
     inputs: list[Value] = field(default_factory=list)
-    inner_names: set[str] = field(default_factory=set)  # of subgraphs that are done, free to be used again
+    inner_names: set[str] = field(default_factory=set)  # names in finished subgraphs, which can be used again
     is_wide: bool = False  # integers of 32 bits and more may have any value
-    is_wild: bool = False  # NaN, infinities and signed zero
+    is_wild: bool = False  # NaN, infinities and signed zeros
     has_empty: bool = False  # dims of zero
 
     @property
     def depth(self) -> int:
-        """How many graphs are around this one."""
+        """The number of outer graphs."""
         return 0 if self.parent is None else self.parent.depth + 1
 
     def child(self) -> Builder:
-        """A subgraph, which sees what is known here."""
+        """Return a builder for a subgraph, which can use the values of this graph."""
         return Builder(self.rng, self.version, self, list(self.values), is_wide=self.is_wide, is_wild=self.is_wild,
                        has_empty=self.has_empty)  # fmt: skip
 
     def seen(self) -> dict[str, Any]:
-        """All values that a node here may use."""
+        """Return all values that a node here may use."""
         return {value.name: value.array for value in self.values}
 
     def new_name(self) -> str:
-        """A name that nothing visible has; siblings use the same ones."""
+        """Return a new name that is not visible here; subgraphs next to each other use the same names."""
         taken = {value.name for value in self.values}
         again = sorted(self.inner_names - taken)
         if again and self.rng.random() < 0.1:
@@ -156,7 +156,7 @@ class Builder:
     # Leaves.
 
     def dims(self, rank: int | None = None) -> tuple[int, ...]:
-        """Small dims."""
+        """Return small dims."""
         rank = self.rng.choice((0, 1, 1, 2, 2, 2, 3, 3, 4)) if rank is None else rank
         dims = [self.rng.choice((1, 2, 2, 3, 3, 4)) for _ in range(rank)]
         if self.has_empty and dims and self.rng.random() < 0.25:
@@ -164,7 +164,7 @@ class Builder:
         return tuple(dims)
 
     def data(self, dtype: str, dims: Sequence[int]) -> np.ndarray:
-        """Numbers that arithmetic keeps exact, and at times some that are special."""
+        """Return numbers that arithmetic keeps exact, and sometimes special ones."""
         rng = np.random.default_rng(self.rng.randrange(1 << 30))
         if dtype == "bool":
             return rng.random(dims) < 0.5
@@ -184,7 +184,7 @@ class Builder:
         return np.asarray(rng.integers(least, greatest, dims), dtype)
 
     def leaf(self, array: np.ndarray, *, constant: bool | None = None) -> Value:
-        """A new input, initialiser or Constant."""
+        """Add a new input, initialiser or Constant."""
         value = Value(self.new_name(), array)
         if constant is None:
             constant = self.parent is not None or self.rng.random() < 0.35
@@ -199,7 +199,7 @@ class Builder:
         return value
 
     def constant(self, array: Any, dtype: str = "int64") -> str:
-        """The name of a constant; an equal one that is there already may be shared."""
+        """Return the name of a constant; an existing one with the same value may be used again."""
         array = np.asarray(array, dtype)
         for value in self.values:
             same = isinstance(value.array, np.ndarray) and value.array.dtype == array.dtype
@@ -208,7 +208,7 @@ class Builder:
         return self.leaf(array, constant=True).name
 
     def shared(self, value: Value) -> bool:
-        """Whether a value is a constant, of this graph or of one around."""
+        """Whether a value is a constant of this graph or an outer one."""
         scope: Builder | None = self
         while scope is not None:
             if any(tensor.name == value.name for tensor in scope.initializers):
@@ -217,13 +217,13 @@ class Builder:
         return False
 
     def knob(self, array: Any, dtype: str = "int64") -> str:
-        """A shape, axis or index: mostly a constant, sometimes known only when the model runs."""
+        """Return a shape, axis or index: usually a constant, sometimes known only at run time."""
         array = np.asarray(array, dtype)
         if self.parent is None and self.rng.random() < 0.15:
             return self.leaf(array, constant=False).name
         return self.constant(array, dtype)
 
-    # Values to work on.
+    # Operands.
 
     def some(
         self,
@@ -235,7 +235,7 @@ class Builder:
         dims: Sequence[int] | None = None,
         weight: bool = False,
     ) -> Value:
-        """A value of one of some types and ranks: one that is there, or a new leaf; a weight is mostly a new one."""
+        """Return a value of one of some types and ranks: an existing one, or a new leaf; a weight is usually new."""
         ranks = (rank,) if isinstance(rank, int) else rank
 
         def is_fit(value: Value) -> bool:
@@ -260,7 +260,7 @@ class Builder:
         raise Discarded
 
     def like(self, value: Value, *, exact: bool = False, fits: Callable[[np.ndarray], bool] | None = None) -> Value:
-        """A value of the same type that broadcasts with another one."""
+        """Return a value of the same type that broadcasts with another one."""
         array = value.array
 
         def broadcasts(other: np.ndarray) -> bool:
@@ -286,9 +286,9 @@ class Builder:
 
     def emit(self, op_type: str, inputs: Sequence[str | Value], outputs: int = 1, domain: str = "", **attributes: Any
              ) -> list[Value]:  # fmt: skip
-        """Add a node, and give its outputs.
+        """Add a node, and return its outputs.
 
-        Raises: Discarded where onnxruntime does not run it, or the outputs are too large.
+        Raises: Discarded if onnxruntime does not run it, or if the outputs are too large.
         """
         names = [value if isinstance(value, str) else value.name for value in inputs]
         while names and not names[-1]:
@@ -320,14 +320,14 @@ class Builder:
         return made
 
     def whole(self, graph: onnx.GraphProto, functions: Sequence[onnx.FunctionProto] = ()) -> onnx.ModelProto:
-        """A model of a graph."""
+        """Return a model of a graph."""
         imports = [helper.make_opsetid("", self.version), helper.make_opsetid("com.microsoft", 1)]
         imports += [helper.make_opsetid("local", 1)] if functions else []
         return helper.make_model(graph, opset_imports=imports, ir_version=9 if self.version < 22 else 10,
                                  functions=functions)  # fmt: skip
 
     def check(self, result: Any) -> None:
-        """Nothing, for a value that a graph may have."""
+        """Raise Discarded if a graph may not have a value."""
         if isinstance(result, list):
             if not result or len(result) > 8:
                 raise Discarded
@@ -361,7 +361,7 @@ class Builder:
                     del held[length:]
 
     def subgraph(self, name: str, inputs: Sequence[Value], outputs: Sequence[Value]) -> onnx.GraphProto:
-        """The graph as that of an attribute."""
+        """Return the graph for an attribute."""
         assert self.parent is not None
         self.parent.inner_names.update(name for node in self.nodes for name in node.output)
         return helper.make_graph(
@@ -376,7 +376,7 @@ class Builder:
         )
 
 
-# What nodes are made of. A template adds one node or a few to a graph.
+# Templates for nodes. A template adds one node or a few to a graph.
 
 Template = Callable[[Builder], Any]
 TEMPLATES: list[Template] = []
@@ -384,7 +384,7 @@ WEIGHTS: list[float] = []
 
 
 def template(weight: float = 1.0, since: int = 7) -> Callable[[Template], Template]:
-    """A function is a template, for operator sets from one on."""
+    """Register a function as a template, for operator sets from a version on."""
 
     def register(function: Template) -> Template:
         def guarded(b: Builder) -> Any:
@@ -401,12 +401,12 @@ def template(weight: float = 1.0, since: int = 7) -> Callable[[Template], Templa
 
 
 def is_nonzero(array: np.ndarray) -> bool:
-    """Whether one may divide by it: by minus one, the least integer ends the process."""
+    """Whether a value can be a divisor; the least integer divided by minus one ends the process."""
     return bool(np.all(array != 0) and (array.dtype.kind != "i" or np.all(array != -1)))
 
 
 def is_small(array: np.ndarray) -> bool:
-    """Whether powers of it stay numbers."""
+    """Whether powers of a value stay finite."""
     return bool(np.all(np.isfinite(array)) and np.all(np.abs(array.astype(float)) < 10))
 
 
@@ -415,7 +415,7 @@ ANY_TYPE = (*NUMBERS, "bool", "float16", "float64")
 
 
 def axis_of(b: Builder, value: Value) -> int:
-    """An axis, counted from either end."""
+    """Return an axis, counted from either end."""
     rank = value.array.ndim
     if not rank:
         raise Discarded
@@ -423,7 +423,7 @@ def axis_of(b: Builder, value: Value) -> int:
 
 
 def some_axes(b: Builder, value: Value) -> list[int]:
-    """Different axes."""
+    """Return different axes."""
     rank = value.array.ndim
     if not rank:
         raise Discarded
@@ -486,7 +486,7 @@ def power(b: Builder) -> None:
     exponent = b.some((b.rng.choice(exponents),), dims=dims,
                       fits=lambda array: bool(np.all(array >= 0) and np.all(array < 5)))  # fmt: skip
     if base.array.dtype.kind == "i" and exponent.array.dtype.kind == "f" and np.any(base.array < 0):
-        raise Discarded  # a root of a negative number as an integer
+        raise Discarded  # a negative number to a fractional power, as an integer
     b.emit("Pow", [base, exponent])
 
 
@@ -524,7 +524,7 @@ def cast(b: Builder) -> None:
 
     def fits(array: np.ndarray) -> bool:
         if array.dtype.kind != "f" or kind not in "iu":
-            return True  # of floats, ONNX says only what becomes of those that fit
+            return True  # for floats, ONNX only defines the cast of numbers in range
         limits = np.iinfo(target)
         wide = array.astype(np.float64)
         within = np.isfinite(wide) & (wide > max(limits.min, -(2.0**62))) & (wide < min(limits.max, 2.0**62))
@@ -533,12 +533,12 @@ def cast(b: Builder) -> None:
     b.emit("Cast", [b.some(ANY_TYPE, exact=True, fits=fits)], to=helper.np_dtype_to_tensor_dtype(np.dtype(target)))
 
 
-OUTSIDE = (300, -1, -129, 255, 256, 40000, -40000, 70000, 128, 0, 7)  # of the range of one integer type or another
+OUTSIDE = (300, -1, -129, 255, 256, 40000, -40000, 70000, 128, 0, 7)  # outside of the range of some integer type
 
 
 @template(1)
 def narrowing(b: Builder) -> None:
-    """Numbers that the target type does not hold: integers wrap, and of floats the report tells."""
+    """Cast numbers that the target type does not have: integers wrap, and losses of floats are reported."""
     source = b.rng.choice(("int64", "int32", "int16", "uint16", "uint32", "float32", "float64"))
     target = b.rng.choice((*BYTES, *SHORTS, "uint32", "int32"))
     numbers = [number + (b.rng.choice((0, 0.5)) if source.startswith("float") else 0) for number in OUTSIDE]
@@ -560,7 +560,7 @@ REDUCTIONS = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd",
 
 
 def axes_of(b: Builder, op_type: str, axes: list[int] | None) -> tuple[list[str], dict[str, Any]]:
-    """Axes as the operator set has them: further inputs, and attributes."""
+    """Return axes in the form of the operator set: additional inputs, and attributes."""
     as_input = 13 if op_type in ("ReduceSum", "Squeeze", "Unsqueeze") else 18
     if axes is not None and b.version < 11:
         axes = [abs(axis) for axis in axes]
@@ -579,7 +579,7 @@ def reduction(b: Builder) -> None:
     inputs, attributes = axes_of(b, op_type, axes)
     (result,) = b.emit(op_type, [value, *inputs], keepdims=keep, **attributes)
     right = np.sum(value.array, None if axes is None else tuple(axes), keepdims=keep != 0)
-    if result.array.shape != np.shape(right):  # of no elements, onnxruntime may not reduce negative axes
+    if result.array.shape != np.shape(right):  # without elements, onnxruntime may not reduce negative axes
         raise Discarded
 
 
@@ -644,7 +644,7 @@ def shape(b: Builder) -> None:
 
 
 def targets(array: np.ndarray, rng: random.Random) -> list[int]:
-    """Dims with the same number of elements."""
+    """Return dims with the same number of elements."""
     size, dims = array.size, []
     for _ in range(rng.randint(0, 3)):
         factor = rng.choice([number for number in (1, 2, 3, 4, 6) if size % number == 0] or [1])
@@ -668,7 +668,7 @@ def reshape(b: Builder) -> None:
 
 @template(1)
 def reshape_computed(b: Builder) -> None:
-    """To a shape that is computed from another value's."""
+    """Reshape to a shape that is computed from another value's."""
     value = b.some(ANY_TYPE)
     (dims,) = b.emit("Shape", [value])
     if value.array.ndim < 1 or not value.array.size:
@@ -829,7 +829,7 @@ def gather_nd(b: Builder) -> None:
 
 
 def scatter_data(b: Builder) -> Value:
-    """What something is scattered into."""
+    """Return the data for a scatter operator."""
     types = ("float32", "float32", "int64", "int32", "int16", "uint8", "bool")
     return b.some(types, rank=(1, 2, 3), fits=lambda array: 0 not in array.shape)
 
@@ -934,7 +934,7 @@ def clip(b: Builder) -> None:
 
 @template(3)
 def matrix_product(b: Builder) -> None:
-    first = b.some(rank=(1, 2, 2, 3, 4), fits=lambda array: 0 not in array.shape)  # onnxruntime fills none of those
+    first = b.some(rank=(1, 2, 2, 3, 4), fits=lambda array: 0 not in array.shape)  # onnxruntime does not fill these
     depth = first.array.shape[-1]
     batch = first.array.shape[:-2] if b.rng.random() < 0.5 else ()
     dims = b.rng.choice(((depth,), (*batch, depth, b.rng.randint(1, 3)), (*batch, depth, b.rng.randint(1, 3))))
@@ -969,7 +969,7 @@ def einsum(b: Builder) -> None:
 
 
 def window_attributes(b: Builder, spatial: Sequence[int], kernel: Sequence[int]) -> dict[str, Any]:
-    """How a window moves."""
+    """Return attributes for a window."""
     attributes: dict[str, Any] = {"strides": b.rng.choice((None, [b.rng.randint(1, 2) for _ in spatial]))}
     if b.rng.random() < 0.3:
         attributes["auto_pad"] = b.rng.choice(("SAME_UPPER", "SAME_LOWER", "VALID"))
@@ -1033,7 +1033,7 @@ def integer_product(b: Builder) -> None:
 def pool(b: Builder) -> None:
     value = b.some(rank=b.rng.choice((3, 4, 4, 5)), fits=lambda array: 0 not in array.shape)
     spatial = value.array.shape[2:]
-    kernel = [b.rng.randint(1, min(3, size)) for size in spatial]  # of larger ones, runtimes make what they like
+    kernel = [b.rng.randint(1, min(3, size)) for size in spatial]  # for larger windows, runtimes differ
     op_type = b.rng.choice(("MaxPool", "AveragePool", "LpPool"))
     attributes = window_attributes(b, spatial, kernel)
     if op_type == "AveragePool":
@@ -1165,7 +1165,7 @@ def reverse_sequence(b: Builder) -> None:
 def suppression(b: Builder) -> None:
     images, classes, count = b.rng.randint(1, 2), b.rng.randint(1, 3), b.rng.randint(1, 9)
     random = np.random.default_rng(b.rng.randrange(1 << 20))
-    boxes = random.integers(0, 9, (images, count, 4)).astype(np.float32) / 2  # in which many overlap alike
+    boxes = random.integers(0, 9, (images, count, 4)).astype(np.float32) / 2  # many of them overlap equally
     scores = random.integers(0, 9, (images, classes, count)).astype(np.float32) / 8
     given = [
         b.leaf(boxes),
@@ -1208,7 +1208,7 @@ def sequence(b: Builder) -> None:
 
 
 def integer_scalar(b: Builder, number: int) -> Value:
-    """A scalar that is computed, from one that is given where the graph has inputs."""
+    """Return a computed scalar, from an input if the graph has inputs."""
     sign = b.rng.choice((1, -1))
     source = b.leaf(np.asarray(number * sign, np.int64))
     (made,) = b.emit("Abs" if number >= 0 else "Neg", [source]) if (number >= 0 or sign < 0) else [source]
@@ -1221,14 +1221,14 @@ def split_to_sequence(b: Builder) -> None:
     axis = b.rng.randrange(value.array.ndim)
     size = value.array.shape[axis]
     split = b.rng.choice(("", b.constant(b.rng.randint(1, size))))
-    keepdims = None if split else b.rng.choice((None, 0, 1))  # onnxruntime looks at it next to a split, too
+    keepdims = None if split else b.rng.choice((None, 0, 1))  # onnxruntime checks it even if there is a split input
     (made,) = b.emit("SplitToSequence", [value, split], axis=axis, keepdims=keepdims)
     b.emit("SequenceAt", [made, b.constant(0)])
 
 
 @template(1)
 def activation_of_two(b: Builder) -> None:
-    """What onnxruntime fuses activations into."""
+    """Operators that onnxruntime fuses with activations."""
     value = b.some(rank=(2, 3))
     width = value.array.shape[-1]
     which = b.rng.randrange(4)
@@ -1245,7 +1245,7 @@ def activation_of_two(b: Builder) -> None:
 
 @template(1)
 def fused(b: Builder) -> None:
-    """Products with scales and activations, of onnxruntime."""
+    """Products of onnxruntime's own domain, with scales and activations."""
     value = b.some(rank=2, fits=lambda array: 0 not in array.shape)
     rows, depth = value.array.shape
     columns = b.rng.randint(1, 3)
@@ -1304,7 +1304,7 @@ def group_normalization(b: Builder) -> None:
 
 @template(1.2)
 def attention(b: Builder) -> None:
-    """The newest operator, and that of onnxruntime, with masks, biases, caches and fewer heads of keys."""
+    """Attention of ONNX and of onnxruntime, with masks, biases, caches and fewer heads of keys."""
     batch, heads, steps, keys, size = (b.rng.randint(1, 2), b.rng.choice((1, 2, 2, 4)), b.rng.randint(1, 3),
                                        b.rng.randint(1, 4), b.rng.choice((1, 2, 4)))  # fmt: skip
     if b.version < 23 or b.rng.random() < 0.4:
@@ -1402,7 +1402,7 @@ def old_scatter(b: Builder) -> None:
 
 @template(0.7, since=18)
 def placed(b: Builder) -> None:
-    """Cut and padded around the middle, patches put together, grids."""
+    """Values cropped and padded around the centre, patches, grids."""
     which = b.rng.randrange(3)
     if which == 0:
         value = b.some(("float32", "int64"), rank=(2, 3), fits=lambda array: 0 not in array.shape)
@@ -1463,7 +1463,7 @@ def unpooled(b: Builder) -> None:
 
 @template(0.6, since=15)
 def optional(b: Builder) -> None:
-    """An optional with something in it."""
+    """An optional with a value in it."""
     (made,) = b.emit("Identity", [b.some(("float32", "int64"))])
     if b.version >= 18:
         b.emit(b.rng.choice(("OptionalHasElement", "OptionalGetElement")), [made])
@@ -1496,7 +1496,7 @@ def written(b: Builder) -> None:
 
 @template(1.5)
 def limits_of_numbers(b: Builder) -> None:
-    """The ends of a type, where sums wrap and bounds are met."""
+    """The limits of a type, where sums wrap."""
     dtype = b.rng.choice(("int8", "uint8", "int16", "uint16", "int32"))
     ends = np.iinfo(dtype)
     numbers = [ends.min, ends.max, 0, 1, ends.max - 1, ends.min + 1]
@@ -1516,7 +1516,7 @@ def limits_of_numbers(b: Builder) -> None:
 
 
 def result_of(b: Builder, outer: int, dtype: str | None, dims: Sequence[int] | None = None) -> Value:
-    """What a subgraph gives: a value that it makes itself, of a type and dims where they are given."""
+    """Return the output of a subgraph: a value that it computes itself, with the given type and dims, if any."""
     own = [value for value in b.values[outer:] if any(value.name in node.output for node in b.nodes)]
     for value in reversed(own):
         fits = not isinstance(value.array, list) and (dtype is None or value.array.dtype.name == dtype)
@@ -1607,7 +1607,7 @@ def scan(b: Builder) -> None:
 
 
 def renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
-    """A node with other names, those in its subgraphs included."""
+    """Return a node with other names, also in its subgraphs."""
     made = onnx.NodeProto()
     made.CopyFrom(node)
     for held in (made.input, made.output):
@@ -1627,9 +1627,9 @@ def renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
 
 
 def as_function(b: Builder, wanted: set[str], name: str, calls: bool = False) -> onnx.FunctionProto | None:
-    """Some nodes of the graph as a function that is called in their place; `None` if that cannot be.
+    """Replace some nodes of a graph by a call of a function; return `None` if this is impossible.
 
-    With `calls` it is one that calls another: the call is among its nodes.
+    With `calls`, it is a function that calls another one: the call is one of its nodes.
     """
     starts = [place for place, node in enumerate(b.nodes) if not calls or node.domain == "local"]
     if not starts:
@@ -1641,7 +1641,7 @@ def as_function(b: Builder, wanted: set[str], name: str, calls: bool = False) ->
     inputs = free_names(part)
     outputs = [name for node in part for name in node.output if name in used]
     if any(b"SimplifiedLayerNormalization" in node.SerializeToString() for node in part):
-        return None  # at which onnxruntime crashes in functions
+        return None  # onnxruntime crashes for these in functions
     if not outputs or not inputs or any(isinstance(b.seen()[name], list) for name in (*inputs, *outputs)):
         return None
     made = [name for node in part for name in node.output]
@@ -1659,7 +1659,7 @@ def as_function(b: Builder, wanted: set[str], name: str, calls: bool = False) ->
 
 
 def generate(seed: int) -> Graph | None:
-    """The graph of a seed; `None` if onnxruntime does not run what came out."""
+    """Return the graph of a seed, or `None` if onnxruntime does not run it."""
     rng = random.Random(seed)
     b = Builder(rng, rng.choice(VERSIONS))
     b.is_wide, b.is_wild, b.has_empty = (rng.random() < share for share in (0.1, 0.12, 0.08))
@@ -1682,7 +1682,7 @@ def generate(seed: int) -> Graph | None:
         if functions and rng.random() < 0.4:
             outer = as_function(b, wanted, "Whole", calls=True)
             functions += [outer] if outer is not None else []
-    if rng.random() < 0.1:  # an initialiser that nothing uses
+    if rng.random() < 0.1:  # an unused initialiser
         b.leaf(b.data("float32", (2,)), constant=True)
     inputs = []
     for value in b.inputs:
@@ -1694,7 +1694,7 @@ def generate(seed: int) -> Graph | None:
         value = rng.choice(shared)
         inputs.append(info(value.name, value.array))
     given = [value for value in (*b.inputs, *shared) if not isinstance(value.array, list)]
-    ends += [value for value in given if rng.random() < 0.02]  # what is given, or constant, comes out
+    ends += [value for value in given if rng.random() < 0.02]  # an input or a constant as an output
     outputs = [info(value.name, value.array, ranked=rng.random() < 0.3) for value in ends]
     graph = helper.make_graph(b.nodes, "graph", inputs, outputs, b.initializers)
     feeds = {value.name: value.array for value in b.inputs}
@@ -1709,12 +1709,12 @@ def generate(seed: int) -> Graph | None:
 
 # Other sizes than those with which a graph was made.
 
-RECURRENT = (b"GRU", b"LSTM", b"RNN")  # which, of no samples, end the process of onnxruntime
+RECURRENT = (b"GRU", b"LSTM", b"RNN")  # without samples, they crash onnxruntime
 POOLS = ("AveragePool", "LpPool", "MaxPool", "QLinearAveragePool")
 
 
 def resized(graph: Graph, rng: random.Random) -> Graph:
-    """The graph with inputs of other sizes where dims have names; as it is if onnxruntime does not run it with them."""
+    """Return the graph with other sizes for named dims; unchanged if onnxruntime does not run it with them."""
     ends_process = any(name in graph.model.SerializeToString() for name in RECURRENT)
     for _ in range(3):
         sizes: dict[str, int] = {}
@@ -1745,7 +1745,7 @@ def resized(graph: Graph, rng: random.Random) -> Graph:
 
 
 def is_strict(graph: Graph) -> bool:
-    """Whether onnxruntime's results are those of ONNX: it takes some sizes that ONNX does not allow, as far as seen."""
+    """Whether ONNX allows the sizes of a graph: onnxruntime also accepts some others, as far as we know."""
     values = everything(graph)
     shapes = {name: np.shape(value) for name, value in values.items() if not isinstance(value, list)}
     shapes |= {tensor.name: tuple(tensor.dims) for tensor in graph.model.graph.initializer}
@@ -1756,10 +1756,10 @@ def is_strict(graph: Graph) -> bool:
             others = {tuple(np.delete(dims, attributes["axis"])) for dims in given}
             if len(others) > 1:
                 return False
-        elif node.op_type == "Pad" and given and 0 in given[0]:  # there is nothing to repeat or to mirror
+        elif node.op_type == "Pad" and given and 0 in given[0]:  # there is nothing to repeat or to reflect
             if attributes.get("mode", b"constant") != b"constant":
                 return False
-        elif node.op_type == "Compress" and len(given) > 1:  # conditions of elements that there are not
+        elif node.op_type == "Compress" and len(given) > 1:  # more conditions than elements
             if given[1][0] > (given[0][attributes["axis"]] if "axis" in attributes else np.prod(given[0])):
                 return False
         elif node.op_type in POOLS and given and "kernel_shape" in attributes:  # windows larger than their data
@@ -1776,23 +1776,23 @@ def is_strict(graph: Graph) -> bool:
     return True
 
 
-# What becomes of a graph.
+# Outcomes of a graph.
 
 
 class Outcome(NamedTuple):
-    """What became of a graph: one word, and the rest in words."""
+    """The outcome of a graph: one word, and the details."""
 
     kind: str
     detail: str = ""
 
     @property
     def is_fault(self) -> bool:
-        """Whether it is something that may not be."""
+        """Whether the outcome is a fault."""
         return self.kind not in ("right", "refused", "told")
 
 
 def held(value: Any) -> Any:
-    """A value as RTen holds it."""
+    """Return a value in RTen's types."""
     if isinstance(value, list):
         return [held(part) for part in value]
     array = np.asarray(value)
@@ -1802,12 +1802,12 @@ def held(value: Any) -> Any:
 
 
 def difference(want: Sequence[Any], found: Sequence[Any]) -> str:
-    """In what results differ, in words; empty where they are the same except for rounding."""
+    """Describe how results differ; empty if they are the same except for rounding."""
     return next((text for _, text in differences(want, found)), "")
 
 
 def differences(want: Sequence[Any], found: Sequence[Any]) -> Iterator[tuple[int, str]]:
-    """The outputs that differ, by their places, each in words; the place is negative if there are too many or few."""
+    """Describe the outputs that differ, by their places; the place is negative if their number is wrong."""
     if len(want) != len(found):
         yield -1, f"{len(found)} outputs for {len(want)}"
         return
@@ -1831,7 +1831,7 @@ def _difference(expected: Any, got: Any) -> str:
 
 
 class Surroundings(NamedTuple):
-    """What an output is computed from: operators, and whether there is anything special among the values."""
+    """What an output is computed from: the operators, and whether there are special values."""
 
     op_types: frozenset[str]
     is_finite: bool
@@ -1839,7 +1839,7 @@ class Surroundings(NamedTuple):
 
 
 def surroundings(graph: Graph, output: str, values: Mapping[str, Any]) -> Surroundings:
-    """What one output is computed from; `values` are those of the graph."""
+    """Return what one output is computed from; `values` are those of the graph."""
     model = graph.model
     bodies = {function.name: list(function.node) for function in model.functions}
     needed, op_types, seen = {output}, set(), []
@@ -1867,7 +1867,7 @@ def surroundings(graph: Graph, output: str, values: Mapping[str, Any]) -> Surrou
 
 
 def everything(graph: Graph) -> dict[str, Any]:
-    """All values of a graph outside of its subgraphs and functions, as far as onnxruntime gives them."""
+    """Return all values of a graph outside of its subgraphs and functions, as far as onnxruntime returns them."""
     probe = onnx.ModelProto()
     probe.CopyFrom(graph.model)
     names = list(dict.fromkeys(name for node in graph.model.graph.node for name in node.output if name))
@@ -1879,12 +1879,12 @@ def everything(graph: Graph) -> dict[str, Any]:
         return dict(graph.feeds)
 
 
-OF_ALL = frozenset(("clamped", "precision", "rounded"))  # losses that are of constants and types, wherever these are
-SPECIAL = ("NaN", "infinit", "-inf")  # in words of deviations that are of numbers that are not finite, or huge
+OF_ALL = frozenset(("clamped", "precision", "rounded"))  # losses about constants and types, wherever these are
+SPECIAL = ("NaN", "infinit", "-inf")  # words in deviations about numbers that are not finite, or huge
 
 
 def explains(loss: Any, around: Surroundings, *, back: bool = False) -> bool:
-    """Whether a loss may explain that an output differs: it is of an operator that made it, and of such values."""
+    """Whether a loss can explain that an output differs: it is about an operator and values that it depends on."""
     if loss.kind in EXPLAIN_NOTHING or not (loss.matters or loss.kind == "deviation"):
         return False
     if loss.kind not in ("deviation", "range"):
@@ -1902,7 +1902,7 @@ def explains(loss: Any, around: Surroundings, *, back: bool = False) -> bool:
 
 
 class Bench:
-    """Runs graphs everywhere."""
+    """Runs graphs in all runtimes."""
 
     def __init__(self, runners: Mapping[str, Runner], folder: Path, **options: Any) -> None:
         self.runners = runners
@@ -1910,7 +1910,7 @@ class Bench:
         self.options = options
 
     def outcome(self, graph: Graph) -> Outcome:
-        """What becomes of a graph."""
+        """Return the outcome of a graph."""
         try:
             want = run_in_onnxruntime(graph.model, graph.feeds)
         except Exception as error:
@@ -1951,7 +1951,7 @@ class Bench:
         *,
         back: bool = False,
     ) -> tuple[str, str]:
-        """The first difference that no report explains, and the first that one explains."""
+        """Return the first difference that no report explains, and the first that a report explains."""
         wrong = told = ""
         for place, text in found:
             around = surroundings(graph, graph.model.graph.output[place].name, values)
@@ -1962,7 +1962,7 @@ class Bench:
         return wrong, told
 
     def way_back(self, target: Path, graph: Graph, results: Mapping[str, list[Any]]) -> Outcome | None:
-        """What is wrong with the .onnx file that the .rten file becomes; `None` if nothing is."""
+        """Return what is wrong with the .onnx file that the .rten file becomes, or `None`."""
         back = self.folder / "back.onnx"
         try:
             report = formats.convert(target, back, overwrite=True)
@@ -1987,7 +1987,7 @@ class Bench:
         return None
 
     def in_onnx_loader(self, back: Path, graph: Graph, results: Mapping[str, list[Any]]) -> str:
-        """How the .onnx file differs from the .rten file in one and the same runtime, whatever is reported."""
+        """Return how the .onnx file differs from the .rten file in the same runtime, whatever is reported."""
         if NEWEST_RELEASE not in results:
             return ""
         feeds = {name: held(value) for name, value in graph.feeds.items()}
@@ -1998,11 +1998,11 @@ class Bench:
         return difference(results[NEWEST_RELEASE], found)
 
 
-# A failing graph made small.
+# Reduction of a graph with a fault.
 
 
 def smaller(graph: Graph) -> Iterator[Graph]:
-    """Graphs with a little less: no functions, fewer outputs, fewer nodes."""
+    """Yield graphs with a little less: no functions, fewer outputs, fewer nodes."""
     model, feeds = graph
     if model.functions:
         yield Graph(inliner.inline_local_functions(model), feeds)
@@ -2019,19 +2019,19 @@ def smaller(graph: Graph) -> Iterator[Graph]:
         values = dict(zip(filter(None, everything), run_in_onnxruntime(probe, feeds), strict=True))
     except Exception:
         values = {}
-    for node in nodes[::-1]:  # outputs further in front
+    for node in nodes[::-1]:  # earlier outputs
         made = [name for name in node.input if isinstance(values.get(name), np.ndarray)]
         if any(output.name in node.output for output in outputs) and made:
             kept = [output for output in outputs if output.name not in node.output]
             added = [info(name, values[name], ranked=False) for name in made]
             known = {output.name for output in kept}
             yield pruned(graph, nodes, [*kept, *(value for value in added if value.name not in known)])
-    for node in nodes:  # what a node makes, given instead
+    for node in nodes:  # a node's outputs as inputs
         made = [name for name in node.output if name]
         if all(isinstance(values.get(name), np.ndarray) for name in made) and node.op_type != "Constant":
             rest = [other for other in nodes if other is not node]
             yield pruned(graph, rest, outputs, {name: values[name] for name in made})
-    for place, node in enumerate(nodes):  # a branch in the place of the If
+    for place, node in enumerate(nodes):  # a branch instead of its If
         for attribute in node.attribute:
             if attribute.HasField("g") and not attribute.g.input:
                 names = {value.name: new for value, new in zip(attribute.g.output, node.output, strict=True)}
@@ -2046,7 +2046,7 @@ def smaller(graph: Graph) -> Iterator[Graph]:
 
 
 def smaller_bodies(graph: Graph, nodes: list[onnx.NodeProto], node: onnx.NodeProto, name: str) -> Iterator[Graph]:
-    """The graph with a node less in one subgraph, its first input in its place."""
+    """Yield the graph with one node less in a subgraph, replaced by its first input."""
     inner = next(attribute.g for attribute in node.attribute if attribute.name == name)
     for index, dead in enumerate(inner.node):
         made = onnx.NodeProto()
@@ -2064,7 +2064,7 @@ def smaller_bodies(graph: Graph, nodes: list[onnx.NodeProto], node: onnx.NodePro
 def pruned(
     graph: Graph, nodes: list[onnx.NodeProto], outputs: list[Any], given: Mapping[str, Any] | None = None
 ) -> Graph:
-    """The graph of what is needed for some outputs; what is given is fed."""
+    """Return the part of a graph that some outputs need; given values are inputs."""
     needed = {output.name for output in outputs}
     kept: list[onnx.NodeProto] = []
     for node in reversed(nodes):
@@ -2087,7 +2087,7 @@ def pruned(
 
 
 def shrink(bench: Bench, graph: Graph, kind: str, seconds: float = 60) -> Graph:
-    """A graph with the same fault from which nothing more can be taken."""
+    """Return a graph with the same fault that cannot be reduced further."""
     end = time.monotonic() + seconds
     goes_on = True
     while goes_on and time.monotonic() < end:
@@ -2102,7 +2102,7 @@ def shrink(bench: Bench, graph: Graph, kind: str, seconds: float = 60) -> Graph:
 
 
 def shown(graph: Graph) -> str:
-    """A graph as text, with what is fed."""
+    """Return a graph and its inputs as text."""
     small = {name: np.array2string(np.asarray(value), threshold=24) for name, value in graph.feeds.items()}
     kinds = {name: f"{np.asarray(value).dtype}{list(np.shape(value))}" for name, value in graph.feeds.items()}
     fed = "".join(f"\n    {name}: {kinds[name]} = {text}" for name, text in small.items())
@@ -2111,7 +2111,7 @@ def shown(graph: Graph) -> str:
 
 
 def main() -> int:
-    """Make graphs, and say what became of them."""
+    """Make graphs, and print their outcomes."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=0, help="of the first graph")
     parser.add_argument("--count", type=int, default=1000, help="how many graphs")

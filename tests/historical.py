@@ -1,6 +1,6 @@
-"""Models of every version of every ONNX operator: nodes that were written for newer ones, in the words of each.
+"""Models of every version of every ONNX operator: nodes written for newer versions, in the form of each version.
 
-Where a version lacks the words, or does not allow the types, there is no model: `onnx` itself is asked.
+If a version cannot express a node, or does not allow its types, there is no model; `onnx` itself decides this.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from onnx import defs, helper, numpy_helper, shape_inference
 from rten_cases import CASES, FOUR, IMAGE, Case, X, float32, node, one
 
 NEWEST = defs.onnx_opset_version()
-MAX_CONSTANT = 8  # elements of an input that becomes a constant
-MAX_OF_NEWEST = 6  # models of a version that others test at length
+MAX_CONSTANT = 8  # the number of elements of an input that becomes a constant
+MAX_OF_NEWEST = 6  # the number of models of a version that other tests cover
 
 
 class Version(NamedTuple):
-    """A version of an operator, and the first and the last operator set in which it is in force."""
+    """A version of an operator, and the first and the last operator set that contains it."""
 
     op_type: str
     since: int
     last: int
 
     def __str__(self) -> str:
-        """How messages and files call it."""
+        """Return its name in messages and files."""
         return f"{self.op_type} {self.since}"
 
 
 class HistoricalCase(NamedTuple):
-    """A model in which a version is in force, what goes in, and what comes out of it in newer words."""
+    """A model that uses a version, its inputs, and the outputs of its newer form."""
 
     name: str
     version: Version
@@ -45,7 +45,7 @@ class HistoricalCase(NamedTuple):
 
 
 class _Written(NamedTuple):
-    """A model as somebody wrote it, for an operator set."""
+    """A model as its author wrote it, for an operator set."""
 
     name: str
     opset: int
@@ -55,11 +55,11 @@ class _Written(NamedTuple):
 
 
 RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
-"""Operators of whose outputs only the dims are known."""
+"""Operators for whose outputs only the dims are known."""
 
 
 def _graph(nodes: list[onnx.NodeProto], inputs: str, outputs: str) -> onnx.GraphProto:
-    """A subgraph; the values are vectors of four floats, or scalars of the type that is the number behind them."""
+    """Return a subgraph; its values are vectors of four floats, or scalars of the type in `name:type`."""
     values = []
     for text in (inputs, outputs):
         pairs = [name.partition(":")[::2] for name in text.split()]
@@ -115,9 +115,9 @@ def versions() -> dict[str, list[Version]]:
 
 
 def historical_cases() -> Iterator[HistoricalCase]:
-    """Make the models of each version, in turn for the first and the last operator set in which it is in force.
+    """Yield the models of each version, alternately for the first and the last operator set that contains it.
 
-    In those for the last one, short vectors and scalars are constants.
+    In models for the last one, short vectors and scalars are constants.
     """
     by_type: dict[str, list[_Written]] = {}
     for written in _all_written():
@@ -129,7 +129,7 @@ def historical_cases() -> Iterator[HistoricalCase]:
 
 
 def _cases_of(version: Version, by: list[_Written]) -> Iterator[HistoricalCase]:
-    """The models of one version."""
+    """Yield the models of one version."""
     ends = version.since, version.last
     places = list(enumerate(by)) if len(by) > 1 else [(0, by[0]), (1, by[0])] if by else []
     made = (case for place, written in places if (case := _said(written, version, ends[place % 2])))
@@ -137,7 +137,7 @@ def _cases_of(version: Version, by: list[_Written]) -> Iterator[HistoricalCase]:
 
 
 def _all_written() -> Iterator[_Written]:
-    """The operator tests of `onnx` of one node, and the small models that we wrote."""
+    """Yield the operator tests of `onnx` with one node, and our own small models."""
     for given in backend_cases():
         model = onnx.ModelProto.FromString(given.model)
         if len(model.graph.node) == 1 and not model.graph.node[0].domain:
@@ -149,7 +149,7 @@ def _all_written() -> Iterator[_Written]:
 
 
 def _said(written: _Written, version: Version, opset: int) -> HistoricalCase | None:
-    """The model in the words of an operator set, if it has them."""
+    """Return the model for an operator set, if this can express it."""
     model = onnx.ModelProto()
     model.CopyFrom(written.model)
     inputs = dict(written.inputs)
@@ -170,7 +170,7 @@ def _said(written: _Written, version: Version, opset: int) -> HistoricalCase | N
 
 
 def _make_constant(graph: onnx.GraphProto, inputs: dict[str, Any]) -> None:
-    """Make constants of the short vectors and scalars that go in, but of the first."""
+    """Make constants of short vectors and scalars among the inputs, except the first."""
     for value in list(graph.input)[1:]:
         array = inputs.get(value.name)
         if isinstance(array, np.ndarray) and array.ndim < 2 and array.size <= MAX_CONSTANT and array.dtype.kind in "if":
@@ -180,7 +180,7 @@ def _make_constant(graph: onnx.GraphProto, inputs: dict[str, Any]) -> None:
 
 
 def _typed(model: onnx.ModelProto, opset: int) -> onnx.ModelProto | None:
-    """The model with the types of outputs that the version gives, `None` if `onnx` finds it not valid."""
+    """Return the model with the output types of the version, or `None` if `onnx` says it is invalid."""
     declared = {value.name: value.type for value in model.graph.output}
     surroundings = onnx.checker.C.CheckerContext()
     surroundings.ir_version, surroundings.opset_imports = model.ir_version, {"": opset}
@@ -189,7 +189,7 @@ def _typed(model: onnx.ModelProto, opset: int) -> onnx.ModelProto | None:
     try:
         typed = shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
         for node in model.graph.node:
-            # The checker takes a deprecated operator for an error, runtimes do not.
+            # The checker treats a deprecated operator as an error, runtimes do not.
             if not defs.get_schema(node.op_type, opset).deprecated:
                 onnx.checker.check_node(node, surroundings)
     except (onnx.checker.ValidationError, shape_inference.InferenceError):
@@ -201,11 +201,11 @@ def _typed(model: onnx.ModelProto, opset: int) -> onnx.ModelProto | None:
 
 
 class Unsayable(Exception):
-    """What a node says cannot be said in an older version."""
+    """An older version cannot express a node."""
 
 
 def _need(holds: object) -> None:
-    """Check a condition; raise an error if it does not hold."""
+    """Check a condition; raise an error if it is false."""
     if not holds:
         raise Unsayable
 
@@ -219,31 +219,31 @@ class Draft:
         self.constants: dict[str, np.ndarray] = {}
 
     def value(self, place: int) -> Any:
-        """The value of an input, `None` if it is omitted."""
+        """Return the value of an input, `None` if it is omitted."""
         name = self.node.input[place] if place < len(self.node.input) else ""
         _need(not name or name in self.values)
         return self.values[name] if name else None
 
     def shape(self, place: int) -> tuple[int, ...]:
-        """The dims of an input."""
+        """Return the dims of an input."""
         return np.shape(self.value(place))
 
     def numbers(self, place: int) -> list[Any] | None:
-        """The elements of an input."""
+        """Return the elements of an input."""
         value = self.value(place)
         return None if value is None else np.asarray(value).ravel().tolist()
 
     def number(self, place: int) -> Any:
-        """The element of an input."""
+        """Return the element of an input."""
         return next(iter(self.numbers(place) or []), None)
 
     def attribute(self, name: str) -> Any:
-        """The value of an attribute, `None` if it is not given."""
+        """Return the value of an attribute, `None` if it is missing."""
         found = next((attribute for attribute in self.node.attribute if attribute.name == name), None)
         return None if found is None else helper.get_attribute_value(found)
 
     def take(self, name: str, default: Any = None) -> Any:
-        """The value of an attribute, which the node has no longer."""
+        """Remove an attribute, and return its value."""
         value = self.attribute(name)
         if value is None:
             return default
@@ -253,7 +253,7 @@ class Draft:
         return value
 
     def say(self, *inputs: str, **attributes: Any) -> None:
-        """Give the node other inputs, if there are any, and new values of attributes, of which `None` is none."""
+        """Give the node other inputs, if any, and new values of attributes; `None` removes one."""
         if inputs:
             self.node.input[:] = inputs
         for name, value in attributes.items():
@@ -262,7 +262,7 @@ class Draft:
                 self.node.attribute.append(helper.make_attribute(name, value))
 
     def constant(self, name: str, value: Any) -> str:
-        """The name of a new constant."""
+        """Return the name of a new constant."""
         self.constants[f"{self.node.output[0]}_{name}"] = self.values[f"{self.node.output[0]}_{name}"] = value
         return f"{self.node.output[0]}_{name}"
 
@@ -412,10 +412,10 @@ _ROWS: tuple[tuple[str, int, Callable[[Draft], None]], ...] = (
     ("Resize", 11, _scales),
     ("Constant", 12, _constant),
     ("GlobalLpPool LpPool", 2, lambda draft: draft.say(p=float(draft.take("p", 2)))),
-    ("Scan", 9, lambda draft: _need(False)),  # which had a batch axis everywhere
+    ("Scan", 9, lambda draft: _need(False)),  # all of its values had a batch axis
 )  # fmt: skip
 CHANGES = {op: [(before, change) for ops, before, change in _ROWS if op in ops.split()] for op in versions()}
-"""What older versions said otherwise: for each operator, how it was before an operator set, the newest first."""
+"""Differences of older versions: for each operator, its form before an operator set, the newest first."""
 
 
 def _say_graph(graph: onnx.GraphProto, known: Mapping[str, Any], written: int, opset: int) -> None:
@@ -445,7 +445,7 @@ def _say_graph(graph: onnx.GraphProto, known: Mapping[str, Any], written: int, o
 
 
 def _drop_defaults(draft: Draft, written: int, opset: int) -> None:
-    """Drop attributes that an older version lacks, if they only say what it always does."""
+    """Drop attributes that an older version lacks, if they only express its fixed behaviour."""
     try:
         newer, older = (defs.get_schema(draft.node.op_type, number) for number in (written, opset))
     except defs.SchemaError:

@@ -31,11 +31,11 @@ POST_TRANSFORMS = ("NONE", "NONE", "NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")  # by their numbers
 MEMBER = len(MODES)
 TOLERANCE = {"rtol": 3e-5, "atol": 2e-6}
-NEAR_ZERO = 4e-6  # what the square of a number may differ by that the inverse of the normal distribution gives
+NEAR_ZERO = 4e-6  # the allowed difference of the squares of results of the inverse normal distribution
 
 
 class Learned:
-    """A model of one operator, of a seed: `proto`, and what it is fed with."""
+    """A model of one operator, made from a seed: `proto`, and its inputs."""
 
     def __init__(self, seed: int, op_type: str = "") -> None:
         self.choose, self.numbers = random.Random(seed), np.random.default_rng(seed)
@@ -60,15 +60,15 @@ class Learned:
         self.proto = helper.make_model(graph, opset_imports=imports, ir_version=10)
 
     def may(self, probability: float) -> bool:
-        """Whether something happens."""
+        """Decide at random."""
         return self.choose.random() < probability
 
     def floats(self, count: int, low: float = -2, high: float = 2) -> list[float]:
-        """Numbers that are FLOAT."""
+        """Return numbers that are FLOAT."""
         return [float(number) for number in self.numbers.uniform(low, high, count).astype(np.float32)]
 
     def samples(self, *dtypes: str, rank: int = 0) -> np.ndarray:
-        """Samples in rows, or one sample as a vector."""
+        """Return samples in rows, or one sample as a vector."""
         rank, dtype = rank or self.choose.choice([1, 2, 2, 2]), self.choose.choice(dtypes or ("float32",))
         features = self.choose.choice([1, 2, 3, 6])
         dims = (features,) if rank == 1 else (self.choose.choice([1, 2, 5, 9]), features)
@@ -77,7 +77,7 @@ class Learned:
         return self.numbers.integers(-5, 6, dims).astype(dtype)
 
     def post_transform(self) -> str:
-        """What scores are put through."""
+        """Return a function for scores."""
         return self.choose.choice(POST_TRANSFORMS)
 
 
@@ -85,26 +85,26 @@ NUMBERS = ("float32", "float32", "int64", "int32", "float64")
 
 
 def scaler(model: Learned) -> dict[str, Any]:
-    """One number, or one for each feature."""
+    """With one number, or one for each feature."""
     model.feeds["x"] = data = model.samples(*NUMBERS)
     count = model.choose.choice([1, data.shape[-1]])
     return {"offset": model.floats(count), "scale": model.floats(count)}
 
 
 def normalizer(model: Learned) -> dict[str, Any]:
-    """Of zeros too."""
+    """With zeros, too."""
     model.feeds["x"] = model.samples(*NUMBERS) * model.choose.choice([0, 1, 1])
     return {"norm": model.choose.choice(["MAX", "L1", "L2"])}
 
 
 def binarizer(model: Learned) -> dict[str, Any]:
-    """At one of the numbers, too."""
+    """With values at the threshold, too."""
     model.feeds["x"] = data = model.samples()
     return {"threshold": float(model.choose.choice([0, 0.5, data.flat[0]]))}
 
 
 def array_feature_extractor(model: Learned) -> dict[str, Any]:
-    """Columns in any order, also twice."""
+    """With columns in any order, also repeated."""
     model.feeds["x"] = data = model.samples(*NUMBERS)
     count = model.choose.choice([1, 2, 4])
     dims = model.choose.choice([(count,), (1, count)])
@@ -113,7 +113,7 @@ def array_feature_extractor(model: Learned) -> dict[str, Any]:
 
 
 def imputer(model: Learned) -> dict[str, Any]:
-    """In the place of NaN, of a float, of an integer."""
+    """With replacements for NaN, for a float, and for an integer."""
     data = model.samples("float32", "float32", "int64")
     count = model.choose.choice([1, data.shape[-1]])
     if data.dtype == np.int64:
@@ -138,14 +138,14 @@ def feature_vectorizer(model: Learned) -> dict[str, Any]:
 
 
 def one_hot_encoder(model: Learned) -> dict[str, Any]:
-    """With numbers that are no category."""
+    """With numbers that are not a category."""
     dims, dtype = model.choose.choice([(4,), (3, 2), (2, 1)]), model.choose.choice(["int64", "float32", "float64"])
     model.feeds["x"] = model.numbers.integers(-1, 6, dims).astype(dtype)
     return {"cats_int64s": model.choose.sample(range(-1, 7), 4), "zeros": 1}
 
 
 def label_encoder(model: Learned) -> dict[str, Any]:
-    """Integers and floats, NaN among them, tensors, and keys that are there twice."""
+    """With integers and floats, NaN, tensors, and repeated keys."""
     model.version = model.choose.choice([2, 4])
     keys, values = (model.choose.choice(["int64s", "floats"]) for _ in range(2))
     data = model.numbers.integers(0, 8, (3, 2)).astype(np.int64 if keys == "int64s" else np.float32)
@@ -179,7 +179,7 @@ def linear_regressor(model: Learned) -> dict[str, Any]:
 
 
 def linear_classifier(model: Learned) -> dict[str, Any]:
-    """With one score for two classes, and with scores that are equal."""
+    """With one score for two classes, and with equal scores."""
     model.feeds["x"] = data = model.samples(*NUMBERS)
     model.outputs = ["y", "z"]
     features, classes = data.shape[-1], model.choose.choice([1, 1, 2, 3, 4])
@@ -201,7 +201,7 @@ class Forest:
         )
 
     def tree(self, depth: int) -> list[list[Any] | None]:
-        """The nodes of a tree, each before its children."""
+        """Return the nodes of a tree, each before its children."""
         nodes: list[list[Any] | None] = []
         self._grow(nodes, depth)
         return nodes
@@ -218,7 +218,7 @@ class Forest:
 
 
 def _votes(model: Learned, classes: int, is_classifier: bool) -> Callable[[int], list[int]]:
-    """Which targets the leaves of a tree have numbers for."""
+    """Return the targets for which the leaves of a tree have numbers."""
     kinds = ["all", "one for each tree", "some"] if classes > 1 else ["all"]
     kind, only = model.choose.choice(kinds), model.choose.randrange(classes)
     if is_classifier and classes == 2 and model.may(0.6):
@@ -231,7 +231,7 @@ def _votes(model: Learned, classes: int, is_classifier: bool) -> Callable[[int],
 
 
 def _ensemble(model: Learned, prefix: str, classes: int) -> dict[str, Any]:
-    """The attributes of an ensemble: trees of all depths, their numbers not from zero on, NaN followed or not."""
+    """Return the attributes of an ensemble: trees of all depths, ids that need not start at zero, with NaN or not."""
     model.feeds["x"] = data = _tree_samples(model)
     forest, count, offset = (
         Forest(model, data.shape[1]),
@@ -262,7 +262,7 @@ def _ensemble(model: Learned, prefix: str, classes: int) -> dict[str, Any]:
 
 
 def _tree_samples(model: Learned) -> np.ndarray:
-    """Samples that often have just the number at which a node splits, or NaN."""
+    """Return samples that often equal the number at which a node splits, or NaN."""
     data = model.samples("float32", "float32", "float64", rank=2)
     data = np.where(model.numbers.random(data.shape) < 0.3, np.round(data * 4) / 4, data).astype(data.dtype)
     if model.may(0.4):
@@ -271,7 +271,7 @@ def _tree_samples(model: Learned) -> np.ndarray:
 
 
 def tree_ensemble_classifier(model: Learned) -> dict[str, Any]:
-    """Of two and more classes."""
+    """With two and more classes."""
     classes, model.outputs = model.choose.choice([2, 2, 3, 4]), ["y", "z"]
     attributes = _ensemble(model, "class", classes)
     attributes["classlabels_int64s"] = [model.choose.randint(-5, 50) + 100 * number for number in range(classes)]
@@ -281,7 +281,7 @@ def tree_ensemble_classifier(model: Learned) -> dict[str, Any]:
 
 
 def tree_ensemble_regressor(model: Learned) -> dict[str, Any]:
-    """Of one target and more, with each way to put trees together."""
+    """With one target and more, with each way to combine trees."""
     targets = model.choose.choice([1, 1, 2, 3])
     attributes = _ensemble(model, "target", targets)
     if model.may(0.4):
@@ -291,7 +291,7 @@ def tree_ensemble_regressor(model: Learned) -> dict[str, Any]:
 
 
 def tree_ensemble(model: Learned) -> dict[str, Any]:
-    """The newest form, with leaves in their own list and nodes that ask for members of a set of integers."""
+    """The newest form, with leaves in their own list, and nodes that test for members of a set of integers."""
     model.version, targets = 5, model.choose.choice([1, 2, 3])
     forest, dtype = Forest(model, 3), model.choose.choice([np.float32, np.float32, np.float64])
     asks_for_members = model.may(0.4)
@@ -352,7 +352,7 @@ OPERATORS: Mapping[str, Callable[[Learned], dict[str, Any]]] = {
 
 
 def reference(proto: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray] | None:
-    """What onnxruntime computes with one thread, so that sums have one order; `None` if it refuses the model."""
+    """Return what onnxruntime computes with one thread, so that sums have one order; `None` if it refuses the model."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -375,7 +375,7 @@ def is_same(one: np.ndarray, other: np.ndarray, is_probit: bool) -> bool:
 
 
 def outcome(model: Learned, runtimes: Mapping[str, Any], path: Path) -> str:
-    """What becomes of a model: "right", "refused", "invalid" for onnxruntime, or what differs."""
+    """Return the outcome of a model: "right", "refused", "invalid" for onnxruntime, or the difference."""
     wanted = reference(model.proto, model.feeds)
     if wanted is None:
         return "invalid"
@@ -395,7 +395,7 @@ def outcome(model: Learned, runtimes: Mapping[str, Any], path: Path) -> str:
 
 
 def main() -> int:
-    """Run the models of many seeds, and print what came out."""
+    """Run the models of many seeds, and print the outcomes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=1000)

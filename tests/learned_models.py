@@ -1,6 +1,6 @@
-"""Makes the models in `tests/rten/learned`: what libraries learn, as their converters write it.
+"""Makes the models in `tests/rten/learned`: models trained with libraries, as their converters write them.
 
-It needs scikit-learn, skl2onnx, LightGBM, XGBoost and onnxmltools; the tests need none of them.
+This needs scikit-learn, skl2onnx, LightGBM, XGBoost and onnxmltools; the tests need none of them.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def write(name: str, proto: Any) -> None:
 
 
 def main() -> None:
-    """Write all models, and the samples that they are fed with."""
+    """Write all models, and samples as their inputs."""
     for name, model in SKLEARN.items():
         data, wanted = DATA[name.partition(".")[2]]
         model.fit(data, wanted)

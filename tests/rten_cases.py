@@ -112,7 +112,7 @@ def node(op_type: str, inputs: str, outputs: str = "y", **attributes: Any) -> on
 
 
 def one(name: str, version: int, op_type: str, inputs: Mapping[str, np.ndarray], given: str = "", **rest: Any) -> Case:
-    """A case of one node. `given` are its inputs, by default all; what is in capitals in `rest` is of the case."""
+    """Return a case of one node with `given` as inputs, by default all; capitals in `rest` are fields of the case."""
     fields = {key.lower(): rest.pop(key) for key in list(rest) if key.isupper() and key.lower() in Case._fields}
     constants = fields.get("constants", {})
     outputs = fields.get("outputs", ("y",))

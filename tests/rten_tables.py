@@ -154,7 +154,7 @@ def deviations() -> str:
 
 
 def faults() -> str:
-    """What releases of the runtime compute differently from ONNX, or stop at, and since when they no longer do."""
+    """Return what releases of the runtime compute differently from ONNX, or refuse, and since when it is corrected."""
     rows = {
         (spec.name, f"RTen {fault.detail}", str(fault.since), "" if fault.until is None else str(fault.until))
         for spec in SPECS.values()

@@ -15,7 +15,7 @@ import pytest
 
 
 def program(name: str) -> Path:
-    """Return where a program is; skip the test if it is not built, unless the environment variable `CI` is set."""
+    """Return the path of a program; skip the test if it is not built, or fail if the variable `CI` is set."""
     folder = Path(__file__).parent / "runtime" / "target" / "release" / "examples"
     path = folder / (f"{name}.exe" if os.name == "nt" else name)
     if not path.exists():

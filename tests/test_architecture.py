@@ -1,4 +1,4 @@
-"""The rules of the design that a program can check: who imports whom, names, sizes and docstrings."""
+"""The rules of the design that a program can check: imports, names, sizes and docstrings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_FUNCTION_LINES = 60
 MAX_PARAMETERS = 7
 FORBIDDEN_NAMES = {"util", "utils", "helper", "helpers", "common", "manager", "managers", "base", "misc", "lib"}
 
-# What exceeds a budget, and why it may.
+# Modules and functions above a limit, and the reason.
 LONG_MODULES = {
     "formats.onnxpb": "its codecs, and the names of the drop-in API, one a line",
     "formats.ir.model": "a table: a class for every message",
@@ -39,8 +39,8 @@ LONG_FUNCTIONS = {
 }
 MANY_PARAMETERS = {"formats.options.option": "all that a row can say"}
 
-# Of a layer, what it may import within the package; the layers are the longest prefixes that fit. CONTRIBUTING.md has
-# it in short: cli -> conversion -> registry -> codecs -> { tensordata, ir } -> errors.
+# The modules of the package that each layer may import; the layers are the longest prefixes that fit. CONTRIBUTING.md
+# shows this in short form: cli -> conversion -> registry -> codecs -> { tensordata, ir } -> errors.
 FOUNDATION = (
     *("formats.collector", "formats.errors", "formats.ir", "formats.options", "formats.tensordata", "formats.units"),
 )
@@ -138,7 +138,7 @@ ALLOWED = {
     "formats.__main__": ("formats.cli",),
     "formats": (*FOUNDATION, "formats.onnxpb.keys"),
 }
-# Which names of another codec a codec may use; everything else of that module is out of reach.
+# The names of another codec that a codec may use; everything else of that module is forbidden.
 ONLY_NAMES = {
     ("formats.onnxzip", "formats.onnxpb.decoder"): {"decode", "FieldsInSource"},
     ("formats.onnxzip", "formats.onnxpb.encoder"): {"encode"},
@@ -146,7 +146,7 @@ ONLY_NAMES = {
     ("formats.onnxpb", "formats.onnxzip.reader"): {"read_entries"},
     ("formats.layout", "formats.onnxpb.safetensors"): {"header_of"},
 }
-# Modules that leave everything but these for functions to import.
+# Modules that may import only these at their top level, and everything else in functions.
 LIGHT = {
     "formats",
     "formats.collector",
@@ -176,7 +176,7 @@ LIGHT = {
 }
 LIGHT |= {"formats.onnxpb", "formats.onnxzip", "formats.rten"}
 DEPENDENCIES = {"numpy", "ml_dtypes", "isal", "typer", "rich", "formats"}
-OPTIONAL = {  # and the modules that may import it
+OPTIONAL = {  # and the modules that may import them
     "cryptography": ("formats.onnxpb.ciphers",),
     "distributed": ("formats.clusters",),
     "google": ("formats.adoption",),
@@ -203,12 +203,12 @@ class Import(NamedTuple):
 
 @cache
 def tree(path: Path) -> ast.Module:
-    """The syntax tree of a file."""
+    """Return the syntax tree of a file."""
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
 def dotted(path: Path) -> str:
-    """The name under which a module is imported."""
+    """Return the name under which a module is imported."""
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
@@ -216,19 +216,19 @@ MODULE_NAMES = {dotted(path) for path in MODULES}
 
 
 def longest_prefix(name: str, prefixes: dict[str, tuple[str, ...]]) -> str:
-    """The layer that a module belongs to."""
+    """Return the layer of a module."""
     parts = name.split(".")
     return next(layer for size in range(len(parts), 0, -1) if (layer := ".".join(parts[:size])) in prefixes)
 
 
 def within(name: str, packages: tuple[str, ...]) -> bool:
-    """Whether a module is one of these, or in one of them; "formats" stands for itself only."""
+    """Return whether a module is one of these, or in one of them; "formats" means only itself."""
     return any(name == package or (package != "formats" and name.startswith(f"{package}.")) for package in packages)
 
 
 @cache
 def imports(path: Path) -> list[Import]:
-    """Everything that a module imports, in functions too, but not what only type checkers see."""
+    """Yield everything that a module imports, also in functions, but not imports for type checkers only."""
 
     def visit(node: ast.AST, lazy: bool) -> Iterator[Import]:
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
@@ -247,14 +247,14 @@ def imports(path: Path) -> list[Import]:
 
 
 def imported_module(entry: Import) -> str:
-    """The module that an import is about: `from formats.ir import walk` is about `formats.ir.walk`."""
+    """Return the module that an import refers to: `from formats.ir import walk` refers to `formats.ir.walk`."""
     inner = f"{entry.module}.{entry.name}"
     return inner if inner in MODULE_NAMES else entry.module
 
 
 @cache
 def functions(path: Path) -> list[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    """Every function of a module with its dotted name, those within functions included."""
+    """Yield every function of a module with its dotted name, including functions inside functions."""
 
     def visit(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
         for child in ast.iter_child_nodes(node):
@@ -267,12 +267,12 @@ def functions(path: Path) -> list[tuple[str, ast.FunctionDef | ast.AsyncFunction
 
 
 def line_count(path: Path) -> int:
-    """The number of lines of a file."""
+    """Return the number of lines of a file."""
     return len(path.read_text(encoding="utf-8").splitlines())
 
 
 def test_modules_import_only_what_is_below_them() -> None:
-    """No module ever imports another module of the package that its layer may not import."""
+    """No module imports another module of the package that its layer may not import."""
     wrong = []
     for path in MODULES:
         layer = longest_prefix(dotted(path), ALLOWED)
@@ -287,7 +287,7 @@ def test_modules_import_only_what_is_below_them() -> None:
 
 
 def test_modules_import_only_declared_dependencies() -> None:
-    """What a module imports from outside is the standard library or a dependency; others only where that is said."""
+    """Modules import only the standard library and dependencies; optional packages only where this is allowed."""
     wrong = []
     for path in MODULES:
         for entry in imports(path):
@@ -298,7 +298,7 @@ def test_modules_import_only_declared_dependencies() -> None:
 
 
 def test_light_modules_import_nothing_heavy_by_themselves() -> None:
-    """The doors of the codecs, and all that the command needs to say no, leave the rest for functions to import."""
+    """Codec packages, and all modules that are needed to refuse input, import large modules only in functions."""
     wrong = []
     for path in MODULES:
         if dotted(path) in LIGHT:
@@ -310,7 +310,7 @@ def test_light_modules_import_nothing_heavy_by_themselves() -> None:
 
 
 def test_only_the_commands_print_and_exit() -> None:
-    """`print` is used in one place, `sys.exit` and `warnings` in none."""
+    """`print` is used in one place, `sys.exit` and `warnings` are used nowhere."""
     wrong = []
     for path in MODULES:
         calls = {ast.unparse(node.func) for node in ast.walk(tree(path)) if isinstance(node, ast.Call)}
@@ -319,19 +319,19 @@ def test_only_the_commands_print_and_exit() -> None:
 
 
 def test_names_of_modules_say_something() -> None:
-    """No module or package is called after the fact that somebody did not know where to put things."""
+    """No module or package has a name that says nothing about its content."""
     paths = [path.relative_to(ROOT).with_suffix("") for path in (*MODULES, *TESTS)]
     assert not [path for path in paths if {*path.parts, path.name.removeprefix("test_")} & FORBIDDEN_NAMES]
 
 
 def test_modules_are_short() -> None:
-    """A module that is no table stays within the budget of lines, or is known to exceed it and why."""
+    """A module that is not a table stays below the limit of lines, or is listed with the reason."""
     long = {dotted(path): line_count(path) for path in MODULES if line_count(path) > MAX_MODULE_LINES}
     assert {name: lines for name, lines in long.items() if name not in LONG_MODULES} == {}
 
 
 def test_functions_are_short() -> None:
-    """Functions have at most 60 lines and 7 parameters, `self` and `cls` not counted."""
+    """Functions have at most 60 lines and 7 parameters, without `self` and `cls`."""
     wrong = []
     for path in MODULES:
         for name, function in functions(path):
@@ -346,14 +346,14 @@ def test_functions_are_short() -> None:
 
 
 def test_what_is_excepted_exists() -> None:
-    """Whoever is excepted from a budget is still there."""
+    """Every exception from a limit still exists."""
     assert MODULE_NAMES >= LONG_MODULES.keys()
     names = {name for path in MODULES for name, _ in functions(path)}
     assert names >= {*LONG_FUNCTIONS, *MANY_PARAMETERS}
 
 
 def test_what_is_public_has_a_docstring() -> None:
-    """Modules, and the classes and functions in them whose names do not begin with an underscore, say what they are."""
+    """Modules, and their public classes and functions, have docstrings."""
 
     def undocumented(scope: ast.Module | ast.ClassDef, name: str) -> Iterator[str]:
         if not ast.get_docstring(scope):
@@ -385,14 +385,14 @@ def test_no_function_changes_a_module() -> None:
 
 
 def test_tests_mirror_the_package() -> None:
-    """Every package of the first level has a folder of tests, and none of these is a package itself."""
+    """Every package of the first level has a folder of tests, and none of these folders is a package itself."""
     packages = {path.parent.relative_to(PACKAGE) for path in PACKAGE.glob("*/__init__.py")}
     assert not [package for package in packages if not (ROOT / "tests" / package).is_dir()]
     assert not [path for path in TESTS if path.name == "__init__.py"]
 
 
 def test_rules_are_not_vacuous() -> None:
-    """The import scanner finds what is imported within functions, and leaves out what only type checkers see."""
+    """The import scanner finds imports in functions, and ignores imports for type checkers only."""
     convert = {entry.module for entry in imports(PACKAGE / "cli" / "process.py") if entry.lazy}
     assert {"formats", "glob"} <= convert
     assert "formats.ir.model" not in {entry.module for entry in imports(PACKAGE / "registry.py")}

@@ -1,4 +1,4 @@
-"""Many conversions at once: results, failures, processes that are killed, executors of others, and manifests."""
+"""Many conversions at once: results, failures, killed processes, other executors, and manifests."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def sources(tmp_path: Path) -> list[Path]:
 
 
 def pairs(sources: list[Path], folder: str = "out") -> list[tuple[Path, Path]]:
-    """Each with its destination in a folder, which is there then."""
+    """Return each source with its destination in a folder, which is created."""
     out = sources[0].parent / folder
     out.mkdir(exist_ok=True)
     return [(source, out / f"{source.stem}.onnxz") for source in sources]
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    """All files in a folder, hidden ones too."""
+    """Return all files in a folder, including hidden ones."""
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
@@ -51,7 +51,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("processes", [1, 2, 0])
 def test_results_come_in_the_order_of_jobs(sources: list[Path], processes: int) -> None:
-    """Each job has its result at its place, `on_result` gets each once, and the files are those of `convert`."""
+    """Each job has its result at the same index, `on_result` gets each once, and the files equal those of `convert`."""
     given = pairs(sources)
     seen: list[formats.JobResult] = []
     results = formats.convert_many(given, processes=processes, on_result=seen.append)
@@ -67,7 +67,7 @@ def test_results_come_in_the_order_of_jobs(sources: list[Path], processes: int) 
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_failure_does_not_stop_the_rest(sources: list[Path], processes: int) -> None:
-    """Files that are missing, damaged, in the way or of no format are errors of their own jobs, with their paths."""
+    """A missing, damaged or unknown source, or an existing destination, is an error of its own job, with the path."""
     given = pairs(sources)
     sources[0].unlink()
     sources[1].write_bytes(b"no model")
@@ -85,7 +85,7 @@ def test_a_failure_does_not_stop_the_rest(sources: list[Path], processes: int) -
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_fail_fast_begins_nothing_more(tmp_path: Path, processes: int) -> None:
-    """After a failure no job begins; what was not begun is reported as skipped."""
+    """After a failure, no job begins; jobs that did not begin are reported as skipped."""
     given = [(tmp_path / f"missing{number}.onnx", tmp_path / f"{number}.onnxz") for number in range(50)]
     states = [result.state for result in formats.convert_many(given, processes=processes, fail_fast=True)]
     assert "failed" in states
@@ -97,7 +97,7 @@ def test_fail_fast_begins_nothing_more(tmp_path: Path, processes: int) -> None:
 
 
 def test_jobs_can_have_options_of_their_own(sources: list[Path]) -> None:
-    """The options of a job come before those of all, and each target gets its own."""
+    """The options of a job have priority over the common ones, and each target gets only its own."""
     out = sources[0].parent
     given = [
         Job(sources[0], out / "a.onnx", {"external_data": True}),
@@ -111,7 +111,7 @@ def test_jobs_can_have_options_of_their_own(sources: list[Path]) -> None:
 
 
 def test_mistakes_are_told_before_anything_is_done(sources: list[Path]) -> None:
-    """Options that are not possible, two jobs with one destination, and what has no effect are errors at once."""
+    """Impossible options, two jobs with one destination, and options without effect are errors at once."""
     given = pairs(sources)
     for keywords in (
         {"alignment": 3},
@@ -132,7 +132,7 @@ def test_mistakes_are_told_before_anything_is_done(sources: list[Path]) -> None:
 
 
 def test_an_error_of_the_caller_ends_the_run(sources: list[Path]) -> None:
-    """What `on_result` raises comes out, and no process is left."""
+    """An exception of `on_result` is raised, and no process is left."""
 
     def fail(result: formats.JobResult) -> None:
         raise KeyError(result.job.source.name)
@@ -144,7 +144,7 @@ def test_an_error_of_the_caller_ends_the_run(sources: list[Path]) -> None:
 
 
 def test_everything_can_be_pickled(sources: list[Path]) -> None:
-    """Jobs, results, reports and every error of the package pass between processes as they are."""
+    """Jobs, results, reports and every error of the package can be passed between processes unchanged."""
     result = formats.convert_many([pairs(sources)[0]])[0]
     for value in (result, result.job, result.report):
         assert pickle.loads(pickle.dumps(value)) == value
@@ -169,7 +169,7 @@ class Stubborn(Exception):
 
 
 def test_errors_that_cannot_be_pickled_keep_their_words(sources: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error of other code that does not survive the way to another process is reported in its words."""
+    """An error of other code that cannot be passed to another process is reported with its text."""
 
     def convert(*args: Any, **keywords: Any) -> None:
         raise Stubborn
@@ -185,7 +185,7 @@ def test_errors_that_cannot_be_pickled_keep_their_words(sources: list[Path], mon
 
 @pytest.mark.parametrize("executor", [ThreadPoolExecutor, ProcessPoolExecutor])
 def test_any_executor_does(sources: list[Path], executor: type[Executor]) -> None:
-    """An executor of the caller does the jobs, and can be used afterwards."""
+    """An executor of the caller does the jobs, and can still be used afterwards."""
     with executor(2) as pool:  # type: ignore[call-arg]
         results = formats.convert_many(pairs(sources), executor=pool)
         assert all(result.ok for result in results)
@@ -193,14 +193,14 @@ def test_any_executor_does(sources: list[Path], executor: type[Executor]) -> Non
 
 
 class Strange(Executor):
-    """An executor that does what it was given last first, in the thread of the caller, and fails once."""
+    """An executor that does its jobs in reverse order, in the caller's thread, and fails once."""
 
     def __init__(self) -> None:
         self.count = 0
         self.waiting: list[tuple[Future[Any], Callable[[], Any]]] = []
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Keep it until there are three."""
+        """Keep the job until there are three."""
         future: Future[Any] = Future()
         self.waiting.append((future, lambda: fn(*pickle.loads(pickle.dumps(args)), **kwargs)))
         self.count += 1
@@ -215,14 +215,14 @@ class Strange(Executor):
 
 
 def test_executors_may_do_what_they_like(sources: list[Path]) -> None:
-    """Results have the order of jobs whatever that of the executor is, and what it raises is the error of the job."""
+    """Results have the order of the jobs, whatever the executor does, and its exception is the error of the job."""
     results = formats.convert_many(pairs(sources), executor=Strange())
     assert [result.state for result in results] == ["converted"] * 3 + ["failed"] + ["converted"] * 2
     assert str(results[3].error) == "its worker failed with ConnectionError: the worker is gone"
 
 
 def test_an_executor_that_was_shut_down_is_an_error_of_each_job(sources: list[Path]) -> None:
-    """Nothing hangs where the executor takes no jobs."""
+    """If the executor accepts no jobs, each job has an error, and nothing hangs."""
     pool = ThreadPoolExecutor(1)
     pool.shutdown()
     results = formats.convert_many(pairs(sources), executor=pool)
@@ -230,19 +230,19 @@ def test_an_executor_that_was_shut_down_is_an_error_of_each_job(sources: list[Pa
 
 
 class Counted(ThreadPoolExecutor):
-    """An executor that knows how many jobs it had at a time, at most."""
+    """An executor that records how many jobs it had at most at one time."""
 
     now = most = 0
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Count it."""
+        """Count the job."""
         self.now += 1
         self.most = max(self.most, self.now)
         return super().submit(fn, *args, **kwargs)
 
 
 def test_the_window_bounds_what_is_submitted(sources: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many jobs there are, an executor has as many of them at a time as the window says."""
+    """However many jobs there are, an executor has at most as many at a time as the window allows."""
     monkeypatch.setattr(batches._through, "__defaults__", (2,))
 
     def count(result: formats.JobResult) -> None:
@@ -264,8 +264,8 @@ pytestmark_fork = pytest.mark.skipif(
 @pytestmark_fork
 @pytest.mark.parametrize(("how", "state"), [("once", "converted"), ("always", "failed")])
 def test_a_killed_process_costs_its_own_job_only(sources: list[Path], how: str, state: str) -> None:
-    """A job whose process is killed is done again; one that kills it again has an error, and the others are done."""
-    code = (  # in a process of its own: where the caller has other threads, processes are not forked
+    """A job whose process is killed is tried again; if it kills this one, too, it has an error; other jobs are done."""
+    code = (  # in its own process: if the caller has other threads, processes are not forked
         "import json, os, pathlib, signal, sys, formats\n"
         "from formats import jobs\n"
         "marker, how, given = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])\n"
@@ -289,7 +289,7 @@ def test_a_killed_process_costs_its_own_job_only(sources: list[Path], how: str, 
 
 
 def test_threads_of_the_caller_do_no_harm(sources: list[Path]) -> None:
-    """Where the caller has threads, whose locks a fork would leave locked, processes begin otherwise."""
+    """If the caller has threads, whose locks would stay locked after a fork, processes are started differently."""
     code = (
         "import sys, threading, formats\n"
         "if __name__ == '__main__':\n"
@@ -310,7 +310,7 @@ def test_threads_of_the_caller_do_no_harm(sources: list[Path]) -> None:
 
 
 def test_a_manifest_has_a_line_for_each_job(sources: list[Path]) -> None:
-    """Lines are in the order of jobs and say what became of each: files, sizes, digests, options, losses, errors."""
+    """Lines are in the order of jobs and have the outcome of each: files, sizes, digests, options, losses, errors."""
     given = pairs(sources)
     manifest = sources[0].with_name("runs.jsonl")
     sources[1].write_bytes(b"no model")
@@ -333,7 +333,7 @@ def test_a_manifest_has_a_line_for_each_job(sources: list[Path]) -> None:
 
 
 def test_a_second_run_does_what_is_missing_or_changed(sources: list[Path]) -> None:
-    """What is as it was is not done again; sources, data files, destinations and options that changed are."""
+    """Unchanged jobs are skipped; jobs with changed sources, data files, destinations or options are done again."""
     formats.save(formats.load(sources[4]), sources[4], external_data=True, overwrite=True)
     given = pairs(sources)
     manifest = sources[0].with_name("runs.jsonl")
@@ -359,7 +359,7 @@ def test_a_second_run_does_what_is_missing_or_changed(sources: list[Path]) -> No
 
 
 def test_only_own_work_is_replaced(sources: list[Path]) -> None:
-    """A destination that somebody else wrote or changed stays, unless `overwrite` says otherwise."""
+    """A destination that another program wrote or changed stays, except with `overwrite`."""
     given = pairs(sources)[:2]
     manifest = sources[0].with_name("runs.jsonl")
     given[0][1].write_bytes(b"was there before")
@@ -374,7 +374,7 @@ def test_only_own_work_is_replaced(sources: list[Path]) -> None:
 
 
 def test_lines_of_other_runs_stay(sources: list[Path]) -> None:
-    """A run with other jobs adds to the manifest; a job that failed is tried again."""
+    """A run with other jobs adds lines to the manifest; a job that failed is tried again."""
     given = pairs(sources)
     manifest = sources[0].with_name("runs.jsonl")
     good = sources[1].read_bytes()
@@ -401,7 +401,7 @@ def test_lines_of_other_runs_stay(sources: list[Path]) -> None:
     ],
 )
 def test_another_file_is_no_manifest(sources: list[Path], text: str) -> None:
-    """A file that is no manifest is refused and stays, and nothing is converted."""
+    """A file that is not a manifest is refused and stays, and nothing is converted."""
     manifest = sources[0].with_name("runs.jsonl")
     manifest.write_text(text)
     with pytest.raises(DecodeError, match="manifest"):
@@ -411,7 +411,7 @@ def test_another_file_is_no_manifest(sources: list[Path], text: str) -> None:
 
 
 def test_a_line_that_was_cut_short_is_forgotten(sources: list[Path]) -> None:
-    """Whatever part of the last line is missing, its job is done again, and replaces what it wrote before."""
+    """If any part of the last line is missing, its job is done again, and replaces its earlier result."""
     given = pairs(sources)[:2]
     manifest = sources[0].with_name("runs.jsonl")
     formats.convert_many(given, manifest=manifest)
@@ -426,7 +426,7 @@ def test_a_line_that_was_cut_short_is_forgotten(sources: list[Path]) -> None:
 
 
 def test_two_runs_do_not_share_a_manifest(sources: list[Path]) -> None:
-    """A second run with the same manifest at the same time is refused, and can be made afterwards."""
+    """A second run with the same manifest at the same time is refused, but works afterwards."""
     manifest = sources[0].with_name("runs.jsonl")
     with Manifest(manifest), pytest.raises(BlockingIOError):
         formats.convert_many(pairs(sources), manifest=manifest)
@@ -434,7 +434,7 @@ def test_two_runs_do_not_share_a_manifest(sources: list[Path]) -> None:
 
 
 def test_a_source_that_changes_meanwhile_is_told(sources: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The digest in a manifest is that of what was converted, or the job fails."""
+    """The digest in a manifest is that of the converted source; otherwise the job fails."""
     real = formats.convert
 
     def convert(*args: Any, **keywords: Any) -> Any:
@@ -449,7 +449,7 @@ def test_a_source_that_changes_meanwhile_is_told(sources: list[Path], monkeypatc
 
 
 def test_a_key_is_never_in_a_manifest(sources: list[Path]) -> None:
-    """What opens a model does not stand in the manifest."""
+    """A key is never written to a manifest."""
     locked = sources[0].with_name("m.onnxc")
     formats.convert(sources[0], locked, key="secret words")
     manifest = sources[0].with_name("runs.jsonl")
@@ -472,7 +472,7 @@ if __name__ == "__main__":
 
 
 def waited(condition: Callable[[], bool], seconds: float = 20) -> bool:
-    """Whether a condition came true in time."""
+    """Wait until a condition is true; return whether it became true in time."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
@@ -482,7 +482,7 @@ def waited(condition: Callable[[], bool], seconds: float = 20) -> bool:
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes that a process has begun."""
+    """Return the processes that a process has started."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -495,7 +495,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs still."""
+    """Return whether a process is still running."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -504,7 +504,7 @@ def is_alive(pid: int) -> bool:
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[Path]:
-    """A folder with models, some of them with data files."""
+    """A folder with models, some of which have data files."""
     for number in range(24):
         path = save(tmp_path / f"m{number:02}.onnx", number, 300_000)
         if number % 3 == 0:
@@ -515,7 +515,7 @@ def fleet(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="Linux tells of processes in /proc")
 def test_a_run_that_is_killed_is_completed_by_another(fleet: Path) -> None:
-    """Killed at any moment and run again, a batch gives the bytes of one run; its processes end, nothing is left."""
+    """A batch that is killed at any moment and run again gives the same files; its processes end, nothing is left."""
     command = [sys.executable, "-c", PROGRAM, str(fleet)]
     wanted = {}
     for source in sorted(fleet.glob("*.onnx")):
@@ -549,7 +549,7 @@ def test_a_run_that_is_killed_is_completed_by_another(fleet: Path) -> None:
 
 @pytest.mark.parametrize("fail_fast", [False, True])
 def test_short_jobs_are_joined(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fail_fast: bool) -> None:
-    """A pool gets short jobs several at a time, unless the next one must not begin after a failure."""
+    """A pool gets several short jobs at a time, except if no job may begin after a failure."""
     counts: list[int] = []
     submit = ProcessPoolExecutor.submit
 
@@ -574,7 +574,7 @@ def test_short_jobs_are_joined(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, 
 
 
 def test_long_jobs_are_not_joined() -> None:
-    """After a long job, the next ones go one by one; the last jobs are shared out among all processes."""
+    """After a long job, the next jobs are sent one by one; the last jobs are divided among all processes."""
     job = Job(Path("a"), Path("b"))
     queue = batches._Queue([jobs.Task(number, job, {}) for number in range(1000)], None, joins=True)
     assert 1 == len(queue.take_some(8))

@@ -1,4 +1,4 @@
-"""The benchmark runs: models are what they are said to be, commands work, and figures become what they should."""
+"""The benchmark works: models are as described, commands run, and figures are computed correctly."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ READABLE = [name for name in READABLE if not name.endswith(".safetensors")]
 
 
 def ways(*programs: str) -> list[tuple[Case, Way]]:
-    """All ways whose command is one of `programs`, each with its case."""
+    """Return all ways whose command is one of `programs`, each with its case."""
     return [(case, way) for case in ALL for way in case.ways if way.command[0] in programs]
 
 
 def name_of(value: Case | Way) -> str:
-    """The id of a parameter."""
+    """Return the id of a parameter."""
     return value.name if isinstance(value, Case) else value.tool
 
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where models are, each of which is made once."""
+    """The folder of the models, each of which is made once."""
     return tmp_path_factory.mktemp("models")
 
 
 @pytest.mark.parametrize("name", READABLE)
 def test_models_are_what_they_are_called(name: str, directory: Path) -> None:
-    """A model is well formed and canonical, and has as many nodes or weights as its name says."""
+    """A model is well formed and canonical, and has the number of nodes or weights in its name."""
     path = models.make(name, directory, SCALE)
     kind, _, rest = name.partition("-")
     graph = formats.load(path).graph
@@ -82,7 +82,7 @@ def test_weights_do_not_depend_on_the_form(directory: Path) -> None:
 
 @pytest.mark.parametrize(("case", "way"), ways("work"), ids=name_of)
 def test_functions_work(case: Case, way: Way, directory: Path, tmp_path: Path) -> None:
-    """Every function of work.py does with its library what it should, and what it writes can be read."""
+    """Every function of work.py works with its library, and its output can be read."""
     path, small = (models.make(name, directory, SCALE) for name in (case.model_of(way), "small.onnx"))
     _, function, library, _, _, _, options = way.command
     task = work.Task(library, str(path), tmp_path, str(small))
@@ -105,7 +105,7 @@ def test_functions_work(case: Case, way: Way, directory: Path, tmp_path: Path) -
 
 @pytest.mark.parametrize(("case", "way"), ways("convert"), ids=name_of)
 def test_commands_work(case: Case, way: Way, directory: Path, tmp_path: Path) -> None:
-    """Every command of ours is understood, and writes a model."""
+    """Every command of ours is valid, and writes a model."""
     places = {"{model}": str(models.make(case.model_of(way), directory, SCALE)), "{out}": str(tmp_path)}
     command = [re.sub(r"\{\w+\}", lambda found: places[found[0]], argument) for argument in way.command]
     assert 0 == commands.run("convert", *command[1:]).exit_code
@@ -118,7 +118,7 @@ OTHERS = {way.command: (case, way) for case, way in ways("cp", "zip", "rten-conv
 
 @pytest.mark.parametrize(("case", "way"), [*OTHERS.values()], ids=name_of)
 def test_commands_of_others_work(case: Case, way: Way, directory: Path, tmp_path: Path) -> None:
-    """Every command of another tool works, and is accounted for."""
+    """Every command of another tool works, and is measured."""
     path = models.make(case.model_of(way), directory, SCALE)
     account = run.run_command(way, run.Files(path, path), tmp_path)
     assert 0 < account.work_seconds == account.whole_seconds
@@ -126,7 +126,7 @@ def test_commands_of_others_work(case: Case, way: Way, directory: Path, tmp_path
 
 
 def test_cases_are_consistent() -> None:
-    """Names are unique, targets refer to tools of the same case, and the documentation has every case."""
+    """Names are unique, targets refer to tools of the same case, and the document lists every case."""
     text = (BENCHMARKS / "README.md").read_text(encoding="utf-8")
     assert len({case.name for case in ALL}) == len(ALL)
     for case in ALL:
@@ -137,7 +137,7 @@ def test_cases_are_consistent() -> None:
 
 
 def test_script_measures_and_draws(tmp_path: Path) -> None:
-    """The script prints a row for every tool, and the same again from its JSON; the plot has every case."""
+    """The script prints a row for every tool, and again the same from its JSON; the plot has every case."""
     figures, plot = tmp_path / "figures.json", tmp_path / "plot.svg"
     command = [sys.executable, str(BENCHMARKS / "run.py"), "start-up", "2.5-*-load", "--large", "--rounds=1"]
     command += [f"--scale={SCALE}", f"--json={figures}", f"--plot={plot}", f"--directory={tmp_path}"]
@@ -197,7 +197,7 @@ def test_tables_are_those_of_the_results(path: Path) -> None:
 
 
 def test_plot_is_that_of_the_results() -> None:
-    """The plot was drawn from the rows of results.json, and shows each of their cases and each group."""
+    """The plot was made from the rows of results.json, and shows all their cases and groups."""
     rows = documents.results()
     text = "".join(ElementTree.parse(documents.PLOT).getroot().itertext())
     assert documents.digest(rows) in text, "run python benchmarks/documents.py"
@@ -207,28 +207,28 @@ def test_plot_is_that_of_the_results() -> None:
 
 
 def test_results_are_of_known_cases_and_tools() -> None:
-    """Each row of results.json has the name and the title of a case, and one of its tools."""
+    """Each row of results.json has the name and the title of a case, and the name of one of its tools."""
     known = {(case.name, case.title, way.tool, way.ours) for case in ALL for way in case.ways}
     assert documents.results()
     assert not [row for row in documents.results() if (row.case, row.title, row.tool, row.ours) not in known]
 
 
 def test_each_case_has_one_kind_of_work() -> None:
-    """Each case is in one group of the plot, other than the large ones and those that show growth."""
+    """Each case is in one group of the plot, except for the large ones and those that show growth."""
     grouped = [case for cases in KINDS_OF_WORK.values() for case in cases]
     assert len(grouped) == len(set(grouped))
     assert {*ALL} - {*grouped} == {*LARGE_CASES, *GROWTH, *ROOFLINE}
 
 
 def rows(*runs: tuple[Way, list[report.Run] | str]) -> list[report.Row]:
-    """The rows of a case, given the runs of each tool or its failure."""
+    """Return the rows of a case for the runs of each tool, or for its failure."""
     case = Case("case", "Case", "small.onnx", tuple(way for way, _ in runs))
     done = {way.tool: [] if isinstance(found, str) else found for way, found in runs}
     return report.rows_of(case, done, {way.tool: found for way, found in runs if isinstance(found, str)})
 
 
 def test_figures_are_medians_and_targets_are_judged() -> None:
-    """Times are medians, memory is the most of all runs, and a target says by how much it holds or fails."""
+    """Times are medians, memory is the maximum of all runs, and a target shows by how much it is met or missed."""
     targets = (Target("work", 1.3, "cp"), Target("whole", 1 / 8, "onnx"), Target("peak", 120 * MIB))
     ours = Way("formats", ("convert",), targets)
     cp, formats_, onnx_ = rows(
@@ -246,7 +246,7 @@ def test_figures_are_medians_and_targets_are_judged() -> None:
 
 
 def test_failures_are_told() -> None:
-    """A tool that fails has its message for a row, and a target that needs it stays open."""
+    """A tool that fails has its message as a row, and a target that needs it is undecided."""
     ours = Way("formats", ("convert",), (Target("whole", 0.5, "onnx"),))
     failed, row = rows((Way("onnx", ("work",)), "too large"), (ours, [report.Run(1, 1, 1)]))
     assert ["| Case | onnx | | | | | | failed: too large |"] == [
@@ -260,7 +260,7 @@ def test_failures_are_told() -> None:
 
 
 def test_the_fleet_is_measured() -> None:
-    """The benchmark of many models converts them in each way, finds the manifest right, and prints a row for each."""
+    """The benchmark of many models converts them in each way, checks the manifest, and prints a row for each way."""
     arguments = ["--small", "3", "--large", "2", "--scale", "0.01", "--processes", "1", "2"]
     done = subprocess.run(
         [sys.executable, BENCHMARKS / "fleet.py", *arguments], capture_output=True, text=True, check=False

@@ -1,7 +1,7 @@
-"""Time and memory are in proportion to the file, with factors that the worst small files reach; counted, not timed.
+"""Time and memory are proportional to the file, with factors for the worst small files; counted, not timed.
 
-A call of a function stands for time. For each file the calls and the peak of memory are counted at two sizes: they must
-grow as the file does, and stay below the factors in the table of `docs/security.md`.
+The number of function calls represents time. For each file, the calls and the peak of memory are counted at two sizes:
+they must be proportional to the file, and below the factors in the table of `docs/security.md`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from formats.errors import FormatError
 from formats.ir import walk
 
 SMALL, LARGE = 1 << 11, 1 << 13
-GROWTH = 1.5  # of calls and of memory for each byte, from the small file to the large one
+GROWTH = 1.5  # of calls and of memory per byte, from the small file to the large one
 
 
 def varint(number: int) -> bytes:
-    """A protobuf varint."""
+    """Return a protobuf varint."""
     data = bytearray()
     while number > 127:
         data.append(number & 127 | 128)
@@ -34,34 +34,34 @@ def varint(number: int) -> bytes:
 
 
 def held(field: int, data: bytes = b"") -> bytes:
-    """A field with a length."""
+    """Return a field with a length."""
     return varint(field << 3 | 2) + varint(len(data)) + data
 
 
 def number(field: int, value: int) -> bytes:
-    """A field with a number."""
+    """Return a field with a number."""
     return varint(field << 3) + varint(value)
 
 
 def filled(piece: bytes, nbytes: int) -> bytes:
-    """As many pieces as there is room for."""
+    """Return as many pieces as fit."""
     return piece * (nbytes // len(piece))
 
 
 def graph(body: bytes) -> bytes:
-    """A model with that graph."""
+    """Return a model with this graph."""
     return number(1, 8) + held(8, number(2, 17)) + held(7, body)
 
 
 def deep(body: bytes, levels: int = 30) -> bytes:
-    """A node with a graph in a graph, and so on, and `body` in the innermost."""
+    """Return a node with nested graphs, with `body` in the innermost."""
     for _ in range(levels):
         body = held(1, held(5, held(1, b"b") + held(6, body)))
     return body
 
 
 def long_name(body: bytes, nbytes: int) -> bytes:
-    """A graph in an attribute with a long name."""
+    """Return a graph in an attribute with a long name."""
     return held(1, held(5, held(1, b"n" * nbytes) + held(6, body)))
 
 
@@ -110,7 +110,7 @@ FILES = {**{name: ("onnx", make) for name, make in WORST.items()}} | {
 
 
 def read_all(path: Path) -> None:
-    """The model, its weights as arrays."""
+    """Read the model, and its weights as arrays."""
     for _, tensor in walk.tensors(formats.load(path)):
         try:
             tensor.numpy()
@@ -128,14 +128,14 @@ USES: dict[str, Callable[[Path], Any]] = {
 
 
 class Work(NamedTuple):
-    """What a use costs for each byte of the file."""
+    """The cost of a use per byte of the file."""
 
     calls: float
     memory: float
 
 
 def work(use: Callable[[Path], Any], path: Path) -> Work:
-    """The calls of Python functions, and the peak of memory in bytes, for each byte of the file."""
+    """Return the calls of Python functions, and the peak of memory in bytes, per byte of the file."""
     calls = 0
 
     def count(frame: FrameType, event: str, argument: object) -> None:
@@ -148,7 +148,7 @@ def work(use: Callable[[Path], Any], path: Path) -> Work:
         except FormatError:
             pass
 
-    run()  # what is imported and cached does not count
+    run()  # imports and caches do not count
     sys.setprofile(count)
     try:
         run()
@@ -164,7 +164,7 @@ def work(use: Callable[[Path], Any], path: Path) -> Work:
 
 
 def factors() -> dict[str, Work]:
-    """The factors that the document promises, by use."""
+    """Return the factors that the document promises, by use."""
     text = (Path(__file__).parents[1] / "docs" / "security.md").read_text(encoding="utf-8")
     section = text.partition("### Limits")[2]
     rows = re.findall(r"^\| (\w+) \| (\d+) \| (\d+) \|", section, re.MULTILINE)
@@ -174,7 +174,7 @@ def factors() -> dict[str, Work]:
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("name", FILES)
 def test_work_is_in_proportion_to_the_file(use: str, name: str, tmp_path: Path) -> None:
-    """Four times the file is four times the work, and no byte costs more than the document says."""
+    """A file of four times the size needs four times the work, and no byte costs more than the document says."""
     form, make = FILES[name]
     small, large = tmp_path / f"small.{form}", tmp_path / f"large.{form}"
     small.write_bytes(make(SMALL))

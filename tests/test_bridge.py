@@ -1,4 +1,4 @@
-"""Facts about models handed to and from other packages, and into onnxruntime."""
+"""Tests of models that are passed to and from other packages, and to onnxruntime."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from formats.ir.model import Model
 from formats.onnxpb import proto as skin
 from formats.tensordata.source import Literal
 
-SIZE = 600  # elements of a vector whose weights are moved out of a model
+SIZE = 600  # elements of a vector whose weights are moved to external data
 
 
 def add_model(*tensors: onnx.TensorProto, branch: onnx.TensorProto | None = None) -> onnx.ModelProto:
-    """The sum of x and each of the given vectors; with `branch`, also that where the largest is not 0."""
+    """Return a model that adds each of the given vectors to x, and, if its largest element is not 0, `branch`."""
     nodes = [helper.make_node("Add", [f"s{i}", tensor.name], [f"s{i + 1}"]) for i, tensor in enumerate(tensors)]
     nodes.insert(0, helper.make_node("Identity", ["x"], ["s0"]))
     last = f"s{len(tensors)}"
@@ -52,12 +52,12 @@ def add_model(*tensors: onnx.TensorProto, branch: onnx.TensorProto | None = None
 
 
 def weight(name: str, seed: int = 0) -> onnx.TensorProto:
-    """A vector of random numbers."""
+    """Return a vector of random numbers."""
     return numpy_helper.from_array(np.random.default_rng(seed).random(SIZE, np.float32), name)
 
 
 def run(session: Any, size: int = SIZE) -> np.ndarray[Any, Any]:
-    """What a session makes of the numbers from 0 on."""
+    """Return what a session computes for the numbers from 0 on."""
     (output,) = session.run(None, {"x": np.arange(size, dtype=np.float32)})
     return np.asarray(output)
 
@@ -66,7 +66,7 @@ def run(session: Any, size: int = SIZE) -> np.ndarray[Any, Any]:
 
 
 def test_from_onnx_and_back() -> None:
-    """Every model file that comes with `onnx` is the same after both bridges."""
+    """Every model file of the `onnx` package is the same after both conversions."""
     for name, path in backend_files():
         given = onnx.load(path)
         model = adoption.from_onnx(given)
@@ -74,7 +74,7 @@ def test_from_onnx_and_back() -> None:
 
 
 def test_a_message_above_the_limit_goes_by_its_fields(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the bytes would exceed what protobuf can serialise, the model is the same nevertheless."""
+    """If the bytes would be too many for protobuf, the model is the same nevertheless."""
     given = add_model(weight("a"), weight("b", 1), branch=weight("c", 2))
     given.metadata_props.add(key="k", value="v")
     given.graph.node[0].doc_string = "text"
@@ -87,7 +87,7 @@ def test_a_message_above_the_limit_goes_by_its_fields(monkeypatch: pytest.Monkey
 
 
 def test_to_onnx_takes_the_wrapped_message_too() -> None:
-    """A message of formats.onnxpb is as good as the model under it, and shares nothing with the result."""
+    """A message of formats.onnxpb is converted like the model under it, and shares nothing with the result."""
     message = skin.ModelProto.FromString(add_model(weight("a")).SerializeToString())
     converted = bridge.to_onnx(message)
     message.graph.name = "changed"
@@ -95,7 +95,7 @@ def test_to_onnx_takes_the_wrapped_message_too() -> None:
 
 
 def test_external_data_go_along(tmp_path: Path) -> None:
-    """From `onnx` they are found in the directory that is named; to `onnx` they are inside."""
+    """External data are read from the named directory; in the message of `onnx`, they are inside."""
     given = add_model(weight("a"))
     wanted = given.SerializeToString()
     onnx.save(onnx.ModelProto.FromString(wanted), tmp_path / "m.onnx", save_as_external_data=True, location="w")
@@ -112,7 +112,7 @@ def test_external_data_go_along(tmp_path: Path) -> None:
 
 
 def test_onnx_ir_and_back(tmp_path: Path) -> None:
-    """A model is the same by way of `onnx_ir`, its large weights not copied on the way there."""
+    """A model is the same after conversion to `onnx_ir` and back, and its large weights are not copied for it."""
     path = tmp_path / "m.onnx"
     onnx.save(add_model(weight("a"), branch=weight("b", 1)), path)
     model = formats.load(path)
@@ -128,7 +128,7 @@ def test_onnx_ir_and_back(tmp_path: Path) -> None:
 
 
 def test_external_data_of_onnx_ir_stay_where_they_are(tmp_path: Path) -> None:
-    """They are found in the directory that `onnx_ir` looks in, and are not read before they are asked for."""
+    """External data are found in the directory that `onnx_ir` uses, and are read only when they are needed."""
     onnx.save(add_model(weight("a")), tmp_path / "m.onnx", save_as_external_data=True, location="w")
     model = adoption.from_onnx_ir(onnx_ir.load(tmp_path / "m.onnx"))
     (tensor,) = model.graph.initializer  # type: ignore[union-attr]
@@ -163,28 +163,28 @@ def writer(function: Callable[[onnx.ModelProto, Path], Path]) -> Callable[[onnx.
 
 @writer
 def inline(model: onnx.ModelProto, folder: Path) -> Path:
-    """All in the model file."""
+    """Write everything into the model file."""
     onnx.save(model, folder / "m.onnx")
     return folder / "m.onnx"
 
 
 @writer
 def external(model: onnx.ModelProto, folder: Path) -> Path:
-    """Weights in a data file."""
+    """Write weights to a data file."""
     formats.save(adoption.from_onnx(model), folder / "m.onnx", external_data=True)
     return folder / "m.onnx"
 
 
 @writer
 def split(model: onnx.ModelProto, folder: Path) -> Path:
-    """Weights in a file each."""
+    """Write each weight to its own file."""
     formats.save(adoption.from_onnx(model), folder / "m.onnx", external_data=True, one_file_per_tensor=True)
     return folder / "m.onnx"
 
 
 @writer
 def linked(model: onnx.ModelProto, folder: Path) -> Path:
-    """Links to blobs in another folder, as in the cache of Hugging Face."""
+    """Write links to blobs in another folder, as in the cache of Hugging Face."""
     (folder / "blobs").mkdir()
     (folder / "snapshots").mkdir()
     formats.save(adoption.from_onnx(model), folder / "blobs" / "m.onnx", external_data="w")
@@ -195,21 +195,21 @@ def linked(model: onnx.ModelProto, folder: Path) -> Path:
 
 @writer
 def archive(model: onnx.ModelProto, folder: Path) -> Path:
-    """An archive."""
+    """Write an archive."""
     formats.save(adoption.from_onnx(model), folder / "m.onnxz")
     return folder / "m.onnxz"
 
 
 @writer
 def rten(model: onnx.ModelProto, folder: Path) -> Path:
-    """A model of RTen."""
+    """Write a model of RTen."""
     formats.save(adoption.from_onnx(model), folder / "m.rten")
     return folder / "m.rten"
 
 
 @pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS.keys())
 def test_session_from_a_file(write: Callable[[onnx.ModelProto, Path], Path], tmp_path: Path) -> None:
-    """A session of a model in any format and layout computes what one of the model itself does; nothing is written."""
+    """A session of a model in any format and layout computes the same as of the model itself; no file is written."""
     model = add_model(weight("a"), weight("b", 1), branch=weight("c", 2))
     wanted = run(onnxruntime.InferenceSession(model.SerializeToString()))
     path = write(model, tmp_path)
@@ -220,7 +220,7 @@ def test_session_from_a_file(write: Callable[[onnx.ModelProto, Path], Path], tmp
 
 
 def test_session_of_real_models(shared_model: Path, tmp_path: Path) -> None:
-    """An exporter's model computes bit for bit the same from an archive and with its weights in a data file."""
+    """An exporter's model computes the same, bit for bit, from an archive and with its weights in a data file."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(shared_model, options)
@@ -237,7 +237,7 @@ def test_session_of_real_models(shared_model: Path, tmp_path: Path) -> None:
 
 
 def test_session_from_memory() -> None:
-    """A model in memory, a wrapped one, and one with weights in files and in memory both, are as good as a file."""
+    """A model in memory, a wrapped one, and one with weights both in files and in memory work like a file."""
     given = add_model(weight("a"), weight("b", 1), branch=weight("c", 2))
     wanted = run(onnxruntime.InferenceSession(given.SerializeToString())).tolist()
     model = adoption.from_onnx(given)
@@ -261,7 +261,7 @@ def test_session_of_weights_in_files_and_memory(tmp_path: Path) -> None:
 
 
 def test_session_after_the_model_file_was_replaced(tmp_path: Path) -> None:
-    """Weights of a file that has lost its name are those of the file that was read, not of its successor."""
+    """The weights of a file that was replaced are those of the file that was read, not of the new one."""
     path = tmp_path / "m.onnx"
     onnx.save(add_model(weight("a")), path)
     model = formats.load(path)
@@ -271,7 +271,7 @@ def test_session_after_the_model_file_was_replaced(tmp_path: Path) -> None:
     assert wanted == run(bridge.onnxruntime_session(model)).tolist()
 
 
-TYPES = {  # those that onnxruntime has a Cast to float for
+TYPES = {  # types for which onnxruntime has a Cast to float
     "FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64",
     "BOOL", "FLOAT8E4M3FN", "FLOAT8E5M2", "INT4", "UINT4",
 }  # fmt: skip
@@ -299,7 +299,7 @@ def test_session_with_every_data_type(name: str, where: str, tmp_path: Path) -> 
 
 
 def test_session_outlives_what_it_was_made_of(tmp_path: Path) -> None:
-    """Neither the model nor its source need be kept, and a file may even lose its name."""
+    """A session needs neither the model nor its source, and the file may even be removed."""
     given = add_model(weight("a"), weight("b", 1))
     wanted = run(onnxruntime.InferenceSession(given.SerializeToString())).tolist()
     onnx.save(given, tmp_path / "m.onnx")
@@ -340,7 +340,7 @@ def test_arguments_are_those_of_inference_session() -> None:
 
 
 def test_models_of_every_package_are_saved(tmp_path: Path) -> None:
-    """`save`, `dumps` and `raise_model` take messages of `onnx` and of ours, and models of `onnx_ir`."""
+    """`save`, `dumps` and `raise_model` accept messages of `onnx` and of ours, and models of `onnx_ir`."""
     model = add_model(weight("a"))
     data = formats.dumps(formats.loads(model.SerializeToString()), "onnx")
     for index, given in enumerate((model, skin.ModelProto.FromString(model.SerializeToString()))):
@@ -360,7 +360,7 @@ def test_models_of_every_package_are_saved(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("given", [b"x", None, 3], ids=type)
 def test_what_is_no_path_is_told(given: Any, tmp_path: Path) -> None:
-    """Bytes or a number in the place of a path are a TypeError that says what takes them."""
+    """Bytes or a number instead of a path are a TypeError that says which function accepts them."""
     model = formats.from_onnx(add_model(weight("a")))
     calls: list[Callable[[], Any]] = [
         lambda: formats.load(given),
@@ -380,7 +380,7 @@ def test_what_is_no_path_is_told(given: Any, tmp_path: Path) -> None:
 
 
 def test_a_model_too_large_without_its_weights_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What onnxruntime could not read anyhow is refused with the reason."""
+    """A model that onnxruntime could not read is refused with the reason."""
     monkeypatch.setattr(bridge, "PROTOBUF_LIMIT_BYTES", 100)
     with pytest.raises(EncodeError, match="without its initialisers"):
         bridge.onnxruntime_session(adoption.from_onnx(onnx.ModelProto(doc_string="x" * 100)))
@@ -405,7 +405,7 @@ for path in sys.argv[1:]:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_session_copies_and_reads_no_weight(tmp_path: Path) -> None:
-    """A weight of 128 MB adds less than 48 MB to the process, at any time while a session is made of it."""
+    """A weight of 128 MB adds less than 48 MB to the memory of the process, at any time while a session is created."""
     array = np.full(1 << 25, 7, np.float32)
     x, y = helper.make_tensor_value_info("x", TensorProto.INT64, [1]), helper.make_tensor_value_info("y", 1, [1])
     node = helper.make_node("Gather", ["w", "x"], ["y"])

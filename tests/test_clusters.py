@@ -1,4 +1,4 @@
-"""Executors that others wrote do the jobs: Dask's, loky's, MPI's and pools; workers die, and see other files."""
+"""Executors of other packages do the jobs: Dask's, loky's, MPI's and pools; workers may die, or see other files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REAL = formats.convert
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Path:
-    """A folder with models, some of which have data files, and what each becomes."""
+    """A folder with models, some of which have data files, and the expected result of each."""
     (tmp_path / "models").mkdir()
     for folder in ("wanted", "out"):
         (tmp_path / folder).mkdir()
@@ -42,18 +42,18 @@ def fleet(tmp_path: Path) -> Path:
 
 
 def pairs(fleet: Path) -> list[tuple[Path, Path]]:
-    """Each model with its destination."""
+    """Return each model with its destination."""
     sources = sorted((fleet / "models").glob("*.onnx"))
     return [(source, fleet / "out" / f"{source.stem}.onnxz") for source in sources]
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    """All files in a folder, hidden ones too."""
+    """Return all files in a folder, including hidden ones."""
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
 def check(fleet: Path, manifest: Path | None = None) -> None:
-    """All is done as it would be by one process, and the manifest says so."""
+    """Check that the files are those of a single process, and that the manifest agrees."""
     assert content(fleet / "out") == content(fleet / "wanted")
     if manifest is None:
         return
@@ -80,14 +80,14 @@ def cluster() -> Iterator[Any]:
 
 
 def batch(fleet: Path, cluster: Any, *arguments: str) -> list[str]:
-    """The command that converts the fleet on the cluster."""
+    """Return the command that converts the fleet on the cluster."""
     command = [sys.executable, "-m", "formats", "batch", str(fleet / "models"), "--out", str(fleet / "out")]
     address = cluster.scheduler_address
     return [*command, "--to", "onnxz", "--manifest", str(fleet / "runs.jsonl"), "--dask", address, *arguments]
 
 
 def run(command: list[str], **settings: Any) -> subprocess.CompletedProcess[str]:
-    """What a command says and returns."""
+    """Run a command; return its exit code and output."""
     return subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=SECONDS, env=environment(), **settings
     )
@@ -107,7 +107,7 @@ def test_dask_does_a_batch(fleet: Path, cluster: Any) -> None:
 
 
 def test_a_dask_worker_that_is_killed_has_its_job_done_again(fleet: Path, cluster: Any) -> None:
-    """Where a worker is killed in the middle, all jobs are done once more or still, and the files are the same."""
+    """If a worker is killed during the run, all jobs are done, some of them again, and the files are the same."""
     distributed = pytest.importorskip("distributed")
     with distributed.Client(cluster) as client:
         workers = list(client.run(os.getpid).values())
@@ -129,9 +129,9 @@ def test_a_dask_worker_that_is_killed_has_its_job_done_again(fleet: Path, cluste
 
 @pytest.mark.parametrize("how", ["SIGINT", "SIGKILL"])
 def test_a_run_that_is_stopped_is_completed_by_another(fleet: Path, cluster: Any, how: str) -> None:
-    """Interrupted or killed in the middle, a batch leaves whole files only, and the next run makes it complete."""
+    """A batch that is interrupted or killed leaves only complete files, and the next run completes it."""
     number = getattr(signal, how)
-    for name in ("m01", "m02", "m04", "m05"):  # so many that it is not done before the signal comes
+    for name in ("m01", "m02", "m04", "m05"):  # enough work to be unfinished when the signal comes
         for copy in range(12):
             shutil.copy(fleet / "models" / f"{name}.onnx", fleet / "models" / f"{copy}{name}.onnx")
             shutil.copy(fleet / "wanted" / f"{name}.onnxz", fleet / "wanted" / f"{copy}{name}.onnxz")
@@ -139,10 +139,10 @@ def test_a_run_that_is_stopped_is_completed_by_another(fleet: Path, cluster: Any
         batch(fleet, cluster), env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as running:
         assert running.stdout
-        assert running.stdout.readline()  # one is done
+        assert running.stdout.readline()  # one job is done
         running.send_signal(number)
         _, errors = running.communicate(timeout=SECONDS)
-    if running.returncode:  # it may have been done already
+    if running.returncode:  # it may have ended already
         assert running.returncode == (130 if how == "SIGINT" else -9)
         assert ("stopped by SIGINT" in errors) == (how == "SIGINT")
     wanted = content(fleet / "wanted")
@@ -154,7 +154,7 @@ def test_a_run_that_is_stopped_is_completed_by_another(fleet: Path, cluster: Any
 
 
 def test_no_scheduler_and_wrong_addresses_are_told(fleet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An address without a scheduler is an error in a line, what is no address a mistake, and both at once, too."""
+    """A missing scheduler is an error of one line, a wrong address a usage error, also if both occur."""
     monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "1s")
 
     class Nowhere:
@@ -170,7 +170,7 @@ def test_no_scheduler_and_wrong_addresses_are_told(fleet: Path, monkeypatch: pyt
 
 
 def test_dask_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where Dask is not installed, the error says what installs it."""
+    """If Dask is not installed, the error says how to install it."""
     from formats.clusters import dask_executor
 
     monkeypatch.setitem(sys.modules, "distributed", None)
@@ -178,11 +178,11 @@ def test_dask_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
         pass
 
 
-# Pools of others
+# Pools of other packages
 
 
 def killer(processes: Callable[[], list[int]]) -> Callable[[formats.JobResult], None]:
-    """What kills one of these processes when the first result is there."""
+    """Return a function that kills one of these processes after the first result."""
     killed: list[int] = []
 
     def kill(result: formats.JobResult) -> None:
@@ -194,7 +194,7 @@ def killer(processes: Callable[[], list[int]]) -> Callable[[formats.JobResult], 
 
 
 def test_loky_does_a_batch(fleet: Path) -> None:
-    """Loky's processes do the jobs; where one is killed, the rest is done all the same."""
+    """Loky's processes do the jobs; if one is killed, the rest is still done."""
     loky = pytest.importorskip("loky")
     for kills in (False, True):
         executor = loky.get_reusable_executor(max_workers=2, timeout=60)
@@ -210,7 +210,7 @@ def test_loky_does_a_batch(fleet: Path) -> None:
 
 
 def test_a_broken_pool_of_the_caller_costs_nothing(fleet: Path) -> None:
-    """Where a process of the caller's pool is killed, all jobs are done; and where the pool was broken before."""
+    """All jobs are done even if a process of the caller's pool is killed, or if the pool was broken before."""
     with ProcessPoolExecutor(2, get_context("forkserver")) as pool:
         kill = killer(lambda: list(pool._processes))
         for _ in range(2):
@@ -236,7 +236,7 @@ if __name__ == "__main__":
 
 
 def test_mpi_does_a_batch(fleet: Path) -> None:
-    """The executor of mpi4py does the jobs in the processes that mpirun has begun."""
+    """The executor of mpi4py does the jobs in the processes that mpirun has started."""
     pytest.importorskip("mpi4py.futures")
     launcher = shutil.which("mpirun")
     if launcher is None:
@@ -249,11 +249,11 @@ def test_mpi_does_a_batch(fleet: Path) -> None:
     check(fleet, fleet / "runs.jsonl")
 
 
-# What machines see
+# Other machines
 
 
 def test_relative_paths_mean_the_folder_of_the_caller(fleet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers in other folders find what the caller means, and manifests have the paths as they were given."""
+    """Workers in other folders find the caller's files, and manifests have the paths as they were given."""
     monkeypatch.chdir(fleet)
     given = [(source.relative_to(fleet), destination.relative_to(fleet)) for source, destination in pairs(fleet)]
     with ProcessPoolExecutor(2, get_context("forkserver"), os.chdir, ("/",)) as pool:
@@ -268,7 +268,7 @@ def test_relative_paths_mean_the_folder_of_the_caller(fleet: Path, monkeypatch: 
 
 
 class Elsewhere(Executor):
-    """A machine on which things are otherwise: `convert` is another function there, and a folder another one."""
+    """A machine with differences: `convert` is another function there, and the current folder another one."""
 
     def __init__(
         self, patch: pytest.MonkeyPatch, convert: Callable[..., Any] = REAL, folder: Path | None = None
@@ -276,7 +276,7 @@ class Elsewhere(Executor):
         self.patch, self.convert, self.folder = patch, convert, folder
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Do it now."""
+        """Do the job at once."""
         from concurrent.futures import Future
 
         future: Future[Any] = Future()
@@ -290,7 +290,7 @@ class Elsewhere(Executor):
 
 
 def test_a_worker_that_does_not_see_the_files_is_told(fleet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a worker finds no source that is here, or writes what is not seen here, the error names it and says why."""
+    """If a worker does not find a source, or its output is not visible here, the error names the file and says why."""
 
     def missing(source: Path, *args: Any, **options: Any) -> None:
         raise FileNotFoundError(2, "No such file or directory", str(source))
@@ -306,11 +306,11 @@ def test_a_worker_that_does_not_see_the_files_is_told(fleet: Path, monkeypatch: 
         assert {words in line["error"]["message"] for line in lines(fleet / "runs.jsonl")} == {True}
     pairs(fleet)[0][0].unlink()
     (result, *_) = formats.convert_many([(fleet / "models" / "m00.onnx", fleet / "out" / "x.onnxz")], executor=blind)
-    assert isinstance(result.error, FileNotFoundError)  # it is nowhere
+    assert isinstance(result.error, FileNotFoundError)  # it does not exist anywhere
 
 
 def test_a_job_that_is_done_twice_is_done(fleet: Path) -> None:
-    """A job that another worker had done before it was lost is done; what somebody else wrote meanwhile stays."""
+    """A job that a lost worker had completed counts as done; a file that another program wrote meanwhile stays."""
     (source, destination), *_ = pairs(fleet)
     for fingerprint in (None, {}):
         task = jobs.Task(0, formats.Job(source, destination), {}, fingerprint, begun=time.time())
@@ -331,7 +331,7 @@ def test_a_job_that_is_done_twice_is_done(fleet: Path) -> None:
     not Path("/proc/self/status").exists() or get_start_method() != "fork", reason="Linux tells the memory of processes"
 )
 def test_memory_is_bounded_by_the_number_of_processes(tmp_path: Path) -> None:
-    """However many large models there are, a process takes what one conversion takes, as docs/fleets.md states."""
+    """However many large models there are, a process needs the memory of one conversion, as docs/fleets.md states."""
     for number in range(6):
         save(tmp_path / f"m{number}.onnx", number, 24 << 20)
     code = (

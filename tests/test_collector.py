@@ -1,4 +1,4 @@
-"""Facts about the garbage collector while models are made."""
+"""Tests of the garbage collector while models are created."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Python = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def test_new_objects_count_as_old_ones() -> None:
-    """What is made meanwhile is in the oldest generation afterwards, and the collector works as before."""
+    """Objects created meanwhile are in the oldest generation afterwards, and the collector works as before."""
     with collector_paused():
         assert not gc.isenabled()
         made: list[list[int]] = [[] for _ in range(5000)]
@@ -26,8 +26,8 @@ def test_new_objects_count_as_old_ones() -> None:
 
 @pytest.mark.parametrize("enabled", [True, False])
 def test_what_others_do_with_the_collector_stays(python: Python, enabled: bool) -> None:
-    """A collector that is switched off stays so, and objects that somebody froze stay frozen."""
-    code = (  # in a process of its own, where no other thread makes objects
+    """A collector that is switched off stays off, and objects that the caller froze stay frozen."""
+    code = (  # in its own process, where no other thread creates objects
         "import gc\nfrom formats.collector import collector_paused\n"
         f"gc.collect(); gc.freeze(); {enabled} or gc.disable()\n"
         "count = gc.get_freeze_count()\n"
@@ -39,7 +39,7 @@ def test_what_others_do_with_the_collector_stays(python: Python, enabled: bool) 
 
 @pytest.mark.parametrize("resting", [True, False])
 def test_nobody_looks_for_cycles_at_the_end(python: Python, resting: bool) -> None:
-    """A process that asked for it ends without a look at what is left; what others do at the end is done."""
+    """On request, a process ends without a search for garbage; other functions for the exit are still called."""
     code = (
         "import atexit\nfrom formats.collector import rest_at_exit\n"
         "class Found:\n    def __del__(self, say=print): say('found')\n"

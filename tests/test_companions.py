@@ -1,4 +1,4 @@
-"""The files of a model are listed, copied, moved and removed together, and nothing else is."""
+"""The files of a model are listed, copied, moved and removed together, and no other files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def model(seed: int = 1, count: int = 2) -> Model:
-    """A sum with some weights of 8 KiB."""
+    """Return a sum with some weights of 8 KiB."""
     state = np.random.default_rng(seed)
     weights = [formats.from_numpy(state.random(2048, "float32"), f"w{index}") for index in range(count)]
     nodes = [Node(op_type="Add", input=[f"y{n}", f"w{n}"], output=[f"y{n + 1}"]) for n in range(count)]
@@ -36,12 +36,12 @@ def model(seed: int = 1, count: int = 2) -> Model:
 
 
 def names(folder: Path) -> list[str]:
-    """What is in a folder, hidden files included."""
+    """Return the names in a folder, including hidden files."""
     return sorted(os.listdir(folder))
 
 
 def weights(path: Path) -> list[bytes]:
-    """The weights that `onnx` reads."""
+    """Return the weights that `onnx` reads."""
     found = onnx.load(path).graph.initializer
     return [onnx.numpy_helper.to_array(tensor).tobytes() for tensor in found]
 
@@ -71,7 +71,7 @@ def test_files_of_one_file_are_that_file(tmp_path: Path, extension: str) -> None
 
 
 def test_files_are_listed_with_locations(split: Path) -> None:
-    """The model comes first, then its data files with their sizes and with what the graph calls them."""
+    """The model comes first, then its data files with their sizes and with their names in the graph."""
     found = formats.model_files(split)
     assert ["", "a-00001-of-00002.data", "a-00002-of-00002.data"] == [file.location for file in found.files]
     assert found.nbytes == sum(os.path.getsize(split.parent / name) for name in names(split.parent))
@@ -79,7 +79,7 @@ def test_files_are_listed_with_locations(split: Path) -> None:
 
 
 def test_copies_are_named_after_the_new_model(split: Path) -> None:
-    """A copy has data its own files, named after it, with the same weights; the original is as it was."""
+    """A copy has its own data files, named after it, with the same weights; the original does not change."""
     before = {name: (split.parent / name).read_bytes() for name in names(split.parent)}
     done = formats.copy_model(split, split.parent / "b.onnx")
     assert ["b-00001-of-00002.data", "b-00002-of-00002.data", "b.onnx"] == [file.path.name for file in done.written]
@@ -89,14 +89,14 @@ def test_copies_are_named_after_the_new_model(split: Path) -> None:
 
 
 def test_a_copy_looks_into_no_other_graph(split: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing has to stay where nothing goes, so the other graphs in the folder are not read."""
+    """A copy removes no file, so the other graphs in the folder are not read."""
     monkeypatch.setattr(companions, "_other_graphs", lambda *_: pytest.fail("looked into"))
     assert 3 == len(formats.copy_model(split, split.parent / "b.onnx").written)
 
 
 @pytest.mark.parametrize("move", [False, True])
 def test_folders_around_a_destination_are_made_on_request(split: Path, tmp_path: Path, move: bool) -> None:
-    """Without `parents`, a folder that is missing is an error; with it, it is made, and is gone where that fails."""
+    """Without `parents`, a missing folder is an error; with it, it is created, and removed again after a failure."""
     relocate = formats.move_model if move else formats.copy_model
     for place in (f"{tmp_path}/x/y/", tmp_path / "x" / "y" / "b.onnx"):
         with pytest.raises(FileNotFoundError, match="no such directory"):
@@ -115,13 +115,13 @@ def test_folders_around_a_destination_are_made_on_request(split: Path, tmp_path:
 
 
 def left(report: formats.ConversionReport) -> list[str]:
-    """The files that a conversion says it left behind."""
+    """Return the files that a conversion reports as left over."""
     return [loss.where for loss in report.losses if loss.kind == "left_behind"]
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
 def test_data_files_that_a_new_layout_does_not_need_are_told(split: Path, tmp_path: Path, dry_run: bool) -> None:
-    """Where a model is replaced by one in other files, those of the old one stay, and the report says which."""
+    """If a model is replaced by one with other data files, the old data files stay, and the report lists them."""
     names_before = names(tmp_path)
     old = ["a-00001-of-00002.data", "a-00002-of-00002.data"]
     options: dict[str, Any] = {"overwrite": True, "dry_run": dry_run}
@@ -135,7 +135,7 @@ def test_data_files_that_a_new_layout_does_not_need_are_told(split: Path, tmp_pa
 
 
 def test_data_files_of_others_are_not_left_behind(split: Path, tmp_path: Path) -> None:
-    """What another model refers to, an archive, and what lies elsewhere or is not there any more is not told."""
+    """Data files that another model uses, archives, and files elsewhere or already missing are not listed."""
     (tmp_path / "b.onnx").write_bytes(split.read_bytes())
     assert [] == left(formats.convert(split, split, external_data=False, overwrite=True))
     formats.save(model(), tmp_path / "c.onnxz")
@@ -154,7 +154,7 @@ def test_data_files_of_others_are_not_left_behind(split: Path, tmp_path: Path) -
 
 
 def test_weights_are_not_rewritten_by_a_move(split: Path) -> None:
-    """Data files that move are the same files, by their inodes, and have one name."""
+    """Moved data files are the same files, with the same inodes, and have only one name."""
     inodes = sorted(path.stat().st_ino for path in split.parent.glob("*.data"))
     expected = weights(split)
     (split.parent / "sub").mkdir()
@@ -171,7 +171,7 @@ def test_weights_are_not_rewritten_by_a_move(split: Path) -> None:
 
 @pytest.mark.parametrize("extension", ["onnxz", "rten", "onnx"])
 def test_one_file_moves_as_it_is(tmp_path: Path, extension: str) -> None:
-    """A model in one file is renamed, byte for byte, with its inode."""
+    """A model in one file is renamed, byte for byte, with the same inode."""
     path = tmp_path / f"a.{extension}"
     formats.save(model(), path)
     content, inode = path.read_bytes(), path.stat().st_ino
@@ -182,7 +182,7 @@ def test_one_file_moves_as_it_is(tmp_path: Path, extension: str) -> None:
 
 
 def test_without_two_names_for_a_file_moves_are_copies(split: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a file cannot have two names, as on another filesystem, its bytes are copied and the old ones go."""
+    """If a file cannot have two names, as on another filesystem, its bytes are copied and the old file is removed."""
     expected = weights(split)
     monkeypatch.setattr(further_name, "link", lambda *_: False)
     formats.move_model(split, split.parent / "b.onnx")
@@ -191,7 +191,7 @@ def test_without_two_names_for_a_file_moves_are_copies(split: Path, monkeypatch:
 
 
 def test_moving_over_a_model_replaces_it(split: Path) -> None:
-    """With `overwrite` the model that was there goes with what it shares a name with; without, nothing happens."""
+    """With `overwrite`, the model at the destination is replaced with its own data files; without, nothing happens."""
     other = split.parent / "b.onnx"
     formats.save(model(2), other, external_data=True, max_external_file_size=10_000)
     expected, before = weights(split), {name: (split.parent / name).read_bytes() for name in names(split.parent)}
@@ -217,7 +217,7 @@ def test_shared_data_stay(tmp_path: Path) -> None:
 
 
 def test_shared_data_are_copied_into_another_folder(tmp_path: Path) -> None:
-    """A model that moves elsewhere takes a copy of what it shares."""
+    """A model that moves to another folder gets a copy of the shared data."""
     shared(tmp_path)
     (tmp_path / "sub").mkdir()
     formats.move_model(tmp_path / "a.onnx", tmp_path / "sub")
@@ -226,7 +226,7 @@ def test_shared_data_are_copied_into_another_folder(tmp_path: Path) -> None:
 
 
 def test_an_archive_behind_a_linked_graph_stays(tmp_path: Path) -> None:
-    """An archive to which a graph is linked is copied, not moved or removed; the graph does not go without it."""
+    """An archive with a linked graph is copied, not moved or removed; the graph does not move without it."""
     formats.save(model(), tmp_path / "a.onnxz")
     formats.link(tmp_path / "a.onnxz", tmp_path / "link.onnx")
     expected = weights(tmp_path / "link.onnx")
@@ -246,7 +246,7 @@ def test_an_archive_behind_a_linked_graph_stays(tmp_path: Path) -> None:
 
 
 def test_a_graph_that_cannot_be_read_may_share(tmp_path: Path) -> None:
-    """Beside a broken graph no data file is removed, since it may be that graph's, too."""
+    """Next to a broken graph, no data file is removed, because it may also belong to that graph."""
     formats.save(model(), tmp_path / "a.onnx", external_data=True)
     (tmp_path / "broken.onnx").write_bytes(b"\x0a\xff")
     done = formats.remove_model(tmp_path / "a.onnx")
@@ -255,7 +255,7 @@ def test_a_graph_that_cannot_be_read_may_share(tmp_path: Path) -> None:
 
 
 def test_a_model_cannot_name_any_file_for_removal(tmp_path: Path) -> None:
-    """A file that is not named after the model is removed on request only: whoever made the model chose its name."""
+    """A file that is not named after the model is removed only on request: the model's author chose its name."""
     formats.save(model(), tmp_path / "a.onnx", external_data="taxes.pdf")
     done = formats.remove_model(tmp_path / "a.onnx")
     assert ["taxes.pdf"] == names(tmp_path)
@@ -266,7 +266,7 @@ def test_a_model_cannot_name_any_file_for_removal(tmp_path: Path) -> None:
 
 
 def test_a_model_cannot_replace_any_file(tmp_path: Path) -> None:
-    """Even with `overwrite`, a data file replaces only what belongs to the model that is replaced."""
+    """Even with `overwrite`, a data file replaces only files of the model that is replaced."""
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "taxes.pdf").write_bytes(b"mine")
     formats.save(model(), tmp_path / "a.onnx", external_data="taxes.pdf")
@@ -279,7 +279,7 @@ def test_a_model_cannot_replace_any_file(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "symlink"), reason="needs links")
 def test_what_links_lead_to_stays(tmp_path: Path) -> None:
-    """In a cache of links, links go and blobs stay; a model that moves away takes a copy."""
+    """In a cache of links, links are removed and blobs stay; a model that moves away gets a copy."""
     (tmp_path / "blobs").mkdir()
     (tmp_path / "snapshot").mkdir()
     formats.save(model(), tmp_path / "blobs" / "a.onnx", external_data=True)
@@ -297,7 +297,7 @@ def test_what_links_lead_to_stays(tmp_path: Path) -> None:
 
 
 def test_folders_of_data_become_files_beside_the_copy(tmp_path: Path) -> None:
-    """A location in a folder below becomes a name next to the new model."""
+    """A location in a subfolder becomes a name next to the new model."""
     (tmp_path / "w").mkdir()
     formats.save(model(), tmp_path / "a.onnx", external_data="a.data")
     (tmp_path / "a.data").rename(tmp_path / "w" / "a.data")
@@ -315,7 +315,7 @@ def test_folders_of_data_become_files_beside_the_copy(tmp_path: Path) -> None:
     [("b.rten", "use `formats convert`"), ("a.onnx", "the model itself"), ("none/b.onnx", "no such directory")],
 )
 def test_what_cannot_be_is_refused(split: Path, dst: str, reason: str) -> None:
-    """Another format, the model itself and a folder that does not exist are refused, and nothing changes."""
+    """Another format, the model itself and a missing folder are refused, and nothing changes."""
     before = names(split.parent)
     for act in (formats.copy_model, formats.move_model):
         with pytest.raises((FormatError, OSError), match=reason):
@@ -324,7 +324,7 @@ def test_what_cannot_be_is_refused(split: Path, dst: str, reason: str) -> None:
 
 
 def test_copies_in_one_folder_have_their_own_data(tmp_path: Path) -> None:
-    """A data file that is not named after the model gets a new name next to a copy in the same folder."""
+    """A data file that is not named after the model gets a new name if the copy is in the same folder."""
     formats.save(model(), tmp_path / "a.onnx", external_data="common.bin")
     formats.copy_model(tmp_path / "a.onnx", tmp_path / "b.onnx")
     assert ["a.onnx", "b.common.bin", "b.onnx", "common.bin"] == names(tmp_path)
@@ -349,13 +349,13 @@ def test_verbs_do_the_same(split: Path, python: Command) -> None:
 
 
 def test_moves_need_no_hard_links_to_stay_closed(split: Path) -> None:
-    """After a move the files are readable where hard links are refused."""
+    """After a move, the files can be read with `hard_links=False`."""
     formats.move_model(split, split.parent / "b.onnx")
     formats.load(split.parent / "b.onnx", hard_links=False).close()
 
 
 def test_of_two_moves_at_once_one_is_done(split: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that moves a model while another one does so waits, finds it gone, and leaves nothing."""
+    """A process that moves a model during another move waits, finds it gone, and leaves nothing."""
     program = "import sys, formats; formats.move_model(sys.argv[1], sys.argv[2])"
     command = [sys.executable, "-c", program, split, split.parent / "other.onnx"]
     others: list[subprocess.Popen[bytes]] = []

@@ -1,4 +1,4 @@
-"""Facts about the verbs: what they give, what they refuse, and what they leave alone."""
+"""Tests of the verbs: their results, what they refuse, and what they leave unchanged."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ FORMATS = ("onnx", "onnxz", "rten")
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """Every file of a folder."""
+    """Return every file of a folder."""
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
 
 
 @pytest.mark.parametrize("extension", FORMATS)
 def test_load_gives_what_save_was_given(tiny_model: Path, extension: str, tmp_path: Path) -> None:
-    """A model that was converted and loaded can be saved and loaded again, and is equal."""
+    """A model that was converted and loaded can be saved and loaded again, and stays equal."""
     path, again = tmp_path / f"first.{extension}", tmp_path / f"second.{extension}"
     formats.convert(tiny_model, path)
     model = formats.load(path)
@@ -41,7 +41,7 @@ def test_load_gives_what_save_was_given(tiny_model: Path, extension: str, tmp_pa
 
 
 def test_onnx_comes_back_byte_for_byte(tiny_model: Path, tmp_path: Path) -> None:
-    """From ONNX to the archive and back gives the bytes of the original, which was in canonical order."""
+    """Conversion from ONNX to the archive and back gives the bytes of the original, which was in canonical order."""
     formats.convert(tiny_model, tmp_path / "a.onnxz")
     formats.convert(tmp_path / "a.onnxz", tmp_path / "b.onnx", external_data=False)
     assert tiny_model.read_bytes() == (tmp_path / "b.onnx").read_bytes()
@@ -58,7 +58,7 @@ def test_loads_is_the_inverse_of_dumps(tiny_model: Path, extension: str) -> None
 
 @pytest.mark.parametrize("extension", FORMATS)
 def test_dumps_gives_the_bytes_of_save(tiny_model: Path, extension: str, tmp_path: Path) -> None:
-    """`dumps` gives the bytes of the file that `save` writes."""
+    """`dumps` returns the bytes of the file that `save` writes."""
     model = formats.load(tiny_model)
     formats.save(model, tmp_path / f"a.{extension}")
     assert (tmp_path / f"a.{extension}").read_bytes() == formats.dumps(model, extension)
@@ -66,24 +66,24 @@ def test_dumps_gives_the_bytes_of_save(tiny_model: Path, extension: str, tmp_pat
 
 @pytest.mark.parametrize("data_type", [bytes, bytearray, memoryview])
 def test_loads_takes_any_buffer(tiny_model: Path, data_type: Any) -> None:
-    """`loads` takes bytes, bytearrays and memory views."""
+    """`loads` accepts bytes, bytearrays and memory views."""
     assert formats.load(tiny_model) == formats.loads(data_type(tiny_model.read_bytes()))
 
 
 def test_dumps_takes_external_weights_in(tiny_model: Path, tmp_path: Path) -> None:
-    """A model whose weights are in another file is dumped with its weights."""
+    """A model with external data is dumped with its weights inside."""
     formats.convert(tiny_model, tmp_path / "a.onnx", external_data=True)
     assert tiny_model.read_bytes() == formats.dumps(formats.load(tmp_path / "a.onnx"), "onnx")
 
 
 def test_dumps_refuses_what_takes_two_files(tiny_model: Path) -> None:
-    """Options that put weights into another file have no bytes."""
+    """Options that put weights into another file are refused by `dumps`."""
     with pytest.raises(formats.EncodeError, match="2 files"):
         formats.dumps(formats.load(tiny_model), "onnx", external_data=True)
 
 
 def test_save_leaves_the_model_as_it_was(tiny_model: Path, tmp_path: Path) -> None:
-    """Saving in any format, weights outside or inside, does not change the model."""
+    """Saving in any format, with external weights or not, does not change the model."""
     model, original = formats.load(tiny_model), formats.load(tiny_model)
     for name, options in (("a.onnx", {"external_data": True}), ("a.onnxz", {}), ("a.rten", {})):
         formats.save(model, tmp_path / name, **options)
@@ -116,7 +116,7 @@ def test_report_says_what_was_written(tiny_model: Path, tmp_path: Path) -> None:
 
 
 def test_report_can_be_json(tiny_model: Path, tmp_path: Path) -> None:
-    """`to_json` gives what `json` can write, losses included, in the names of the report."""
+    """`to_json` returns values that `json` can write, including losses, with the names of the report."""
     report = formats.convert(tiny_model, tmp_path / "a.rten")
     data = json.loads(json.dumps(report.to_json()))
     assert {field.name for field in dataclasses.fields(report)} | {"nbytes"} == data.keys()
@@ -124,7 +124,7 @@ def test_report_can_be_json(tiny_model: Path, tmp_path: Path) -> None:
 
 
 def test_formats_can_be_named(tiny_model: Path, tmp_path: Path) -> None:
-    """A file without a telling name is written in the named format and recognised by its content."""
+    """A file without an extension is written in the named format and recognised by its content."""
     path = tmp_path / "model"
     assert "onnxz" == formats.convert(tiny_model, path, to_format="onnxz").target_format
     assert "onnxz" == formats.convert(path, tmp_path / "a.onnx").source_format
@@ -133,7 +133,7 @@ def test_formats_can_be_named(tiny_model: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("verb", ["load", "convert"])
 def test_content_beats_the_extension(tiny_model: Path, tmp_path: Path, verb: str) -> None:
-    """An archive called .onnx is read as the archive that it is."""
+    """An archive named .onnx is read as an archive."""
     liar = tmp_path / "liar.onnx"
     formats.convert(tiny_model, liar, to_format="onnxz")
     if verb == "load":
@@ -144,7 +144,7 @@ def test_content_beats_the_extension(tiny_model: Path, tmp_path: Path, verb: str
 
 @pytest.mark.parametrize("name", ["safetensors", "", "ONNX"])
 def test_unknown_format_name_is_refused(tiny_model: Path, tmp_path: Path, name: str) -> None:
-    """A format that does not exist is refused with the names of those that do."""
+    """An unknown format is refused with the names of the known ones."""
     with pytest.raises(OptionError, match="onnx, onnxz, rten"):
         formats.load(tiny_model, format=name)
     with pytest.raises(OptionError, match="onnx, onnxz, rten"):
@@ -153,7 +153,7 @@ def test_unknown_format_name_is_refused(tiny_model: Path, tmp_path: Path, name: 
 
 @pytest.mark.parametrize("name", ["a.txt", "a", ".onnx", "a.onnx.bak"])
 def test_unknown_extension_is_refused(tiny_model: Path, tmp_path: Path, name: str) -> None:
-    """A destination whose extension tells no format is refused, and nothing is written."""
+    """A destination whose extension belongs to no format is refused, and nothing is written."""
     with pytest.raises(formats.UnknownFormatError, match=r"\.onnx, \.onnxz, \.rten"):
         formats.convert(tiny_model, tmp_path / name)
     assert ["tiny.onnx"] == [*files(tmp_path)]
@@ -179,13 +179,13 @@ def test_option_of_another_format_is_a_type_error(
 
 
 def test_options_are_checked_before_the_model_is_read(tmp_path: Path) -> None:
-    """A mistake in the options is reported without a look at the source."""
+    """A wrong option is reported before the source is read."""
     with pytest.raises(TypeError, match="no option `nonsense` for ONNX protobuf; there are `alignment`, "):
         formats.convert(tmp_path / "missing.onnx", tmp_path / "a.onnx", nonsense=1)
 
 
 def test_engine_options_are_passed_on(tiny_model: Path, tmp_path: Path) -> None:
-    """Options of the engine are options of every verb that writes: here, progress is reported to its end."""
+    """Options of the engine are options of every verb that writes; for example, progress is reported to the end."""
     seen: list[tuple[int, int]] = []
     formats.convert(tiny_model, tmp_path / "a.onnxz", progress=lambda *done: seen.append(done), threads=1)
     assert seen
@@ -194,7 +194,7 @@ def test_engine_options_are_passed_on(tiny_model: Path, tmp_path: Path) -> None:
 
 
 def test_existing_files_stay_without_overwrite(tiny_model: Path, tmp_path: Path) -> None:
-    """Neither a model nor its data file is replaced unless that was asked for."""
+    """A model and its data file are replaced only on request."""
     (tmp_path / "a.rten").write_bytes(b"mine")
     (tmp_path / "b.onnx.data").write_bytes(b"mine")
     before = files(tmp_path)
@@ -206,7 +206,7 @@ def test_existing_files_stay_without_overwrite(tiny_model: Path, tmp_path: Path)
 
 
 def test_a_file_can_be_converted_onto_itself(tiny_model: Path) -> None:
-    """With `overwrite` a model may replace the file that its weights are read from."""
+    """With `overwrite`, a model may replace the file from which its weights are read."""
     before = onnx.load(tiny_model)
     with pytest.raises(FileExistsError):
         formats.convert(tiny_model, tiny_model, external_data=True)
@@ -227,7 +227,7 @@ def test_a_data_file_can_be_replaced_by_one_from_itself(tiny_model: Path, tmp_pa
 
 
 def test_model_outlives_the_replacement_of_its_file(tiny_model: Path) -> None:
-    """A loaded model keeps its weights when its file is replaced by another."""
+    """A loaded model keeps its weights when its file is replaced by another one."""
     model = formats.load(tiny_model)
     assert model.graph is not None
     formats.save(model, tiny_model, external_data=True, overwrite=True)
@@ -235,7 +235,7 @@ def test_model_outlives_the_replacement_of_its_file(tiny_model: Path) -> None:
 
 
 def test_strict_refuses_losses_before_anything_is_written(tiny_model: Path, tmp_path: Path) -> None:
-    """Under `strict` a loss that matters is an error that tells it, and no file appears."""
+    """With `strict`, a loss that matters is an error that names it, and no file appears."""
     model = formats.load(tiny_model)
     assert model.graph is not None
     model.graph.input[0].type.tensor_type.elem_type = 11  # type: ignore[union-attr]
@@ -246,7 +246,7 @@ def test_strict_refuses_losses_before_anything_is_written(tiny_model: Path, tmp_
 
 
 def test_strict_lets_pass_the_loss_of_documentation(tiny_model: Path, tmp_path: Path) -> None:
-    """What neither changes what a model computes nor what its callers see is reported, and not refused."""
+    """A loss that changes neither results nor the interface of a model is reported, and not refused."""
     model = formats.load(tiny_model)
     assert model.graph is not None
     model.producer_name, model.graph.doc_string = "somebody", "about cats"
@@ -255,13 +255,13 @@ def test_strict_lets_pass_the_loss_of_documentation(tiny_model: Path, tmp_path: 
 
 
 def test_strict_lets_pass_what_loses_nothing(tiny_model: Path, tmp_path: Path) -> None:
-    """Under `strict` a conversion without a loss is done."""
+    """With `strict`, a conversion without a loss succeeds."""
     assert () == formats.convert(tiny_model, tmp_path / "a.onnxz", strict=True).losses
     assert () == formats.convert(tiny_model, tmp_path / "a.rten", strict=True).losses
 
 
 def test_long_lists_of_losses_are_cut(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error of `strict` names ten losses and says how many there are besides."""
+    """The error of `strict` names ten losses and says how many more there are."""
     from formats import conversion, registry
 
     losses = tuple(formats.Loss("kind", f"graph.node[{index}]", "is lost") for index in range(25))
@@ -277,7 +277,7 @@ def test_long_lists_of_losses_are_cut(tiny_model: Path, tmp_path: Path, monkeypa
 
 @pytest.mark.parametrize("extension", ["onnx", "onnxz"])
 def test_rten_operators_become_those_of_onnx(tiny_model: Path, tmp_path: Path, extension: str) -> None:
-    """A model in RTen's own operators is written to other formats in ONNX's, by each of the verbs alike."""
+    """Every verb writes a model in RTen's own operators to other formats in ONNX's operators."""
     source, destination = tmp_path / "a.rten", tmp_path / f"b.{extension}"
     formats.convert(tiny_model, source)
     report = formats.convert(source, destination)
@@ -293,13 +293,13 @@ def test_rten_operators_become_those_of_onnx(tiny_model: Path, tmp_path: Path, e
 
 
 def test_strict_has_nothing_against_what_was_forgotten_before(tiny_model: Path, tmp_path: Path) -> None:
-    """That a .rten file does not tell all is no loss of the conversion from it."""
+    """Information that a .rten file lacks is not a loss of the conversion from it."""
     formats.convert(tiny_model, tmp_path / "a.rten")
     assert formats.convert(tmp_path / "a.rten", tmp_path / "b.onnx", strict=True).losses
 
 
 def test_types_can_be_pinned(tiny_model: Path, tmp_path: Path) -> None:
-    """Inputs and outputs of a model from RTen get the types that are asked for."""
+    """Inputs and outputs of a model from RTen get the requested types."""
     formats.convert(tiny_model, tmp_path / "a.rten")
     formats.convert(tmp_path / "a.rten", tmp_path / "b.onnx", pin={"x": "float16", "y": "DOUBLE"})
     graph = onnx.load(tmp_path / "b.onnx").graph
@@ -307,7 +307,7 @@ def test_types_can_be_pinned(tiny_model: Path, tmp_path: Path) -> None:
 
 
 def test_types_are_pinned_of_models_from_rten_only(tiny_model: Path, tmp_path: Path) -> None:
-    """An ONNX model says its types, and those of a .rten file are what RTen has."""
+    """Types can be pinned only from .rten to another format: an ONNX model has types, and .rten files have RTen's."""
     formats.convert(tiny_model, tmp_path / "a.rten")
     for source, destination in (("tiny.onnx", "b.onnx"), ("tiny.onnx", "b.rten"), ("a.rten", "b.rten")):
         with pytest.raises(OptionError, match="`pin` is only for models"):
@@ -317,7 +317,7 @@ def test_types_are_pinned_of_models_from_rten_only(tiny_model: Path, tmp_path: P
 
 
 def test_operators_of_a_codec_that_cannot_raise_are_refused(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model in a format's own operators is refused by all others when that format has no way to ONNX's."""
+    """If a format cannot convert its own operators to ONNX's, all other formats refuse such a model."""
     from formats import registry
 
     codec = registry.by_name("rten")._replace(raise_model=None)
@@ -337,7 +337,7 @@ def test_form_of_rten_is_told_by_its_domain() -> None:
 
 
 def test_rten_notes_the_hash_of_the_onnx_file(digits: Path, tmp_path: Path) -> None:
-    """A .rten file made from an .onnx file holds the SHA-256 of the latter, unless that is not wanted."""
+    """A .rten file made from an .onnx file contains the SHA-256 of that file, except if the option says no."""
     formats.convert(digits, tmp_path / "a.rten")
     formats.convert(digits, tmp_path / "b.rten", onnx_hash=False)
     noted = [
@@ -351,7 +351,7 @@ def test_rten_notes_the_hash_of_the_onnx_file(digits: Path, tmp_path: Path) -> N
 def test_rten_notes_the_hash_of_a_large_file_when_asked(
     digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where hashing would take longer than everything else, it is done on request only."""
+    """If the hash would take longer than the rest of the conversion, it is computed only on request."""
     monkeypatch.setattr("formats.rten.model.HASHED_UNASKED_BYTES", digits.stat().st_size)
     noted = []
     for name, options in (("a.rten", {}), ("b.rten", {"onnx_hash": True})):
@@ -362,7 +362,7 @@ def test_rten_notes_the_hash_of_a_large_file_when_asked(
 
 
 def test_rten_notes_no_hash_of_other_files(digits: Path, tmp_path: Path) -> None:
-    """The hash of an archive is not that of an ONNX file, and is not noted."""
+    """The hash of an archive is not that of an ONNX file, and is not written."""
     formats.convert(digits, tmp_path / "a.onnxz")
     formats.convert(tmp_path / "a.onnxz", tmp_path / "a.rten")
     assert "onnx_hash" not in {entry.key for entry in formats.load(tmp_path / "a.rten").metadata_props}
@@ -381,7 +381,7 @@ def test_errors_say_which_file_they_are_about(tiny_model: Path, tmp_path: Path) 
 
 @pytest.mark.parametrize("verb", [formats.load, formats.inspect])
 def test_missing_files_and_directories_are_os_errors(verb: Any, tmp_path: Path) -> None:
-    """What is not there, or is a folder, is the error of the system."""
+    """A missing file or a folder is an error of the system."""
     with pytest.raises(FileNotFoundError):
         verb(tmp_path / "missing.onnx")
     with pytest.raises(IsADirectoryError):
@@ -390,7 +390,7 @@ def test_missing_files_and_directories_are_os_errors(verb: Any, tmp_path: Path) 
 
 @pytest.mark.parametrize("content", [b"", b"hello, this is text\n", bytes(1000), b"\x7fELF" + bytes(60)])
 def test_what_is_no_model_is_refused(content: bytes, tmp_path: Path) -> None:
-    """Empty files, text and other binaries are refused, also when they are called .onnx."""
+    """Empty files, text and other binaries are refused, even if they are named .onnx."""
     path = tmp_path / "a.onnx"
     path.write_bytes(content)
     with pytest.raises(formats.FormatError) as caught:
@@ -401,7 +401,7 @@ def test_what_is_no_model_is_refused(content: bytes, tmp_path: Path) -> None:
 
 
 def nested(depth: int) -> Model:
-    """A model whose deepest message is in `depth` others."""
+    """Return a model whose deepest message is nested in `depth` others."""
     message: Any = (Graph(name="g"), Node(op_type="N"), Attribute(name="a", type=2, i=1))[(depth - 1) % 3]
     for _ in range(depth - 1):
         if isinstance(message, Graph):
@@ -415,7 +415,7 @@ def nested(depth: int) -> Model:
 
 @pytest.mark.parametrize("extension", ["onnx", "onnxz", "textproto", "json"])
 def test_depth_of_messages_is_limited(extension: str, tmp_path: Path) -> None:
-    """Models up to the limit are read, deeper ones not; the limit can be set, up to what the stack has room for."""
+    """Models up to the limit are read, deeper ones are not; the limit can be set, up to what the stack allows."""
     for depth in (7, MAX_DEPTH, DEEPEST):
         model, path = nested(depth), tmp_path / f"{depth}.{extension}"
         formats.save(model, path)
@@ -429,7 +429,7 @@ def test_depth_of_messages_is_limited(extension: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("extension", ["onnx", "textproto", "json"])
 def test_depth_has_a_default(extension: str, tmp_path: Path) -> None:
-    """Unless told otherwise, readers take 100 messages in each other, and the drop-in functions can be told too."""
+    """By default, readers accept 100 nested messages; the drop-in functions have this option, too."""
     path, model = tmp_path / f"a.{extension}", nested(MAX_DEPTH + 1)
     formats.save(model, path)
     for read in (formats.load, lambda *args, **options: onnxpb.unwrap(onnxpb.load(*args, **options))):
@@ -440,7 +440,7 @@ def test_depth_has_a_default(extension: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("depth", [0, -1, DEEPEST + 1, 1 << 40])
 def test_impossible_depths_are_refused(depth: int, tiny_model: Path, tmp_path: Path) -> None:
-    """A limit that the stack has no room for, or that no model keeps, is refused and not discovered later."""
+    """A limit that is too large for the stack, or too small for any model, is refused at once."""
     for read in (formats.load, onnxpb.load):
         with pytest.raises(ValueError, match=f"`max_depth` is {depth}, but must be a whole number from 1 to {DEEPEST}"):
             read(tiny_model, max_depth=depth)
@@ -449,14 +449,14 @@ def test_impossible_depths_are_refused(depth: int, tiny_model: Path, tmp_path: P
 
 
 def test_options_of_reading_are_not_those_of_writing(tiny_model: Path, tmp_path: Path) -> None:
-    """What concerns reading is refused if nothing is read."""
+    """Options of reading are refused if nothing is read."""
     for options in ({"max_depth": 5}, {"hard_links": False}, {"key": formats.Key.of("k")}):
         with pytest.raises(OptionError):
             formats.save(formats.load(tiny_model), tmp_path / "a.onnx", **options)
 
 
 def test_loading_reads_no_weight(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loading a model reads its structure only; the weights are read when they are asked for."""
+    """Loading a model reads only its structure; weights are read when they are needed."""
     read: list[int] = []
     pread_into = LocalFile.pread_into
 
@@ -473,14 +473,14 @@ def test_loading_reads_no_weight(tiny_model: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_shared_models_survive_the_archive(shared_model: Path, tmp_path: Path) -> None:
-    """A model of a real exporter comes back from the archive without a change that `onnx` sees."""
+    """A real exporter's model is the same for `onnx` after conversion to an archive and back."""
     formats.convert(shared_model, tmp_path / "a.onnxz")
     formats.convert(tmp_path / "a.onnxz", tmp_path / "b.onnx")
     assert onnx.load(shared_model) == onnx.load(tmp_path / "b.onnx")
 
 
 def test_shared_models_survive_external_data(shared_model: Path, tmp_path: Path) -> None:
-    """A model of a real exporter has the same weights when they were moved out and in again."""
+    """A real exporter's model has the same weights after they were moved to external data and back."""
     formats.convert(shared_model, tmp_path / "a.onnx", external_data=True, alignment=4096)
     formats.convert(tmp_path / "a.onnx", tmp_path / "b.onnx", external_data=False)
     before, after = onnx.load(shared_model), onnx.load(tmp_path / "b.onnx")
@@ -495,7 +495,7 @@ def test_shared_models_survive_external_data(shared_model: Path, tmp_path: Path)
 
 
 def test_shared_models_become_rten(shared_model: Path, tmp_path: Path) -> None:
-    """A model of a real exporter becomes a .rten file that is read and written again as the same bytes."""
+    """A real exporter's model becomes a .rten file that is read and written again as the same bytes."""
     formats.convert(shared_model, tmp_path / "a.rten")
     formats.convert(tmp_path / "a.rten", tmp_path / "b.rten", onnx_hash=False)
     assert (tmp_path / "a.rten").read_bytes() == (tmp_path / "b.rten").read_bytes()

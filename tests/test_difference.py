@@ -1,4 +1,4 @@
-"""Models are equal whatever file they are in, and differences are found at their places."""
+"""Models are equal whatever file they are in, and differences are reported with their places."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from formats.tensordata.source import Literal
 
 
 def model() -> Model:
-    """A model with one of everything that the differences are about."""
+    """Return a model with an example of everything that differences are reported for."""
     weights = [formats.from_numpy(np.arange(6, dtype="float32").reshape(2, 3) + n, name) for n, name in enumerate("ab")]
     inner = Graph(node=[Node(op_type="Neg", input=["a"], output=["n"])])
     nodes = [
@@ -57,7 +57,7 @@ def model() -> Model:
 
 
 def graph_of(whole: Model) -> Graph:
-    """The graph of a model."""
+    """Return the graph of a model."""
     assert whole.graph is not None
     return whole.graph
 
@@ -87,7 +87,7 @@ def set_dims(whole: Model) -> None:
 
 
 def add_node(whole: Model) -> None:
-    """Put a node in front of all others."""
+    """Insert a node before all others."""
     graph_of(whole).node.insert(0, Node(op_type="Relu", input=["a"], output=["z"]))
 
 
@@ -126,14 +126,14 @@ def set_metadata(whole: Model) -> None:
     ],
 )
 def test_changes_are_found_at_their_places(change: Callable[[Model], None], expected: list[tuple[str, str]]) -> None:
-    """One change is one difference, at the place of what changed."""
+    """One change is one difference, at the place of the change."""
     second = model()
     change(second)
     assert expected == [difference[:2] for difference in differences(model(), second)]
 
 
 def test_subjects_are_named() -> None:
-    """A difference tells the innermost node, tensor or value that it is about, and types by their names."""
+    """A difference names the innermost node, tensor or value that it is about, and types by their names."""
     second = model()
     set_inner(second)
     set_weight(second)
@@ -145,7 +145,7 @@ def test_subjects_are_named() -> None:
 
 
 def test_the_entry_of_a_long_list_that_differs_is_shown() -> None:
-    """Of two long lists of the same length, the first entries that differ are reported, with their place."""
+    """For two long lists of the same length, the first different entries are reported, with their place."""
     names = [[f"/encoder/layer/{n}/output" for n in range(20)] for _ in range(2)]
     names[1][7] = "x"
     first, second = (Node(op_type="Concat", input=given, output=["y"]) for given in names)
@@ -154,7 +154,7 @@ def test_the_entry_of_a_long_list_that_differs_is_shown() -> None:
 
 
 def test_elements_that_differ_are_counted() -> None:
-    """A difference of weights says how many elements differ, which is the first, and how large the largest is."""
+    """A difference of weights says how many elements differ, which is the first, and how large the difference is."""
     second = model()
     set_weight(second)
     (difference,) = differences(model(), second)
@@ -164,7 +164,7 @@ def test_elements_that_differ_are_counted() -> None:
 @pytest.mark.parametrize("density", [0.001, 0.5, 1.0])
 @pytest.mark.parametrize("row", [row for row in DATA_TYPES if row.bits >= 8], ids=lambda row: row.name)
 def test_any_elements_that_differ_are_counted(row: DataType, density: float) -> None:
-    """Of random bytes, few or many different: the number, the first and the largest are those of the whole arrays."""
+    """For random bytes with few or many differences, the number, the first and the largest are right."""
     rng = np.random.default_rng(row.number)
     dtype, count = numpy_dtype(row.number), 10_007
     unit = row.bits // 8
@@ -187,8 +187,8 @@ def test_any_elements_that_differ_are_counted(row: DataType, density: float) -> 
 
 @pytest.mark.parametrize("row", [row for row in DATA_TYPES if row.bits], ids=lambda row: row.name)
 def test_the_largest_difference(row: DataType, tmp_path: Path) -> None:
-    """By how much elements of any type differ at most is what numpy finds, in text, as a number and in JSON."""
-    dtype, count = numpy_dtype(row.number), 700_001  # more than are compared at a time
+    """The largest difference of elements of any type equals numpy's, in text, as a number and in JSON."""
+    dtype, count = numpy_dtype(row.number), 700_001  # more than one comparison step
     rng = np.random.default_rng(row.number)
     first = (rng.integers(0, 2, count) + (row.kind != "b")).astype(dtype)
     second = first.copy()
@@ -220,7 +220,7 @@ def test_the_largest_difference(row: DataType, tmp_path: Path) -> None:
 def test_the_largest_difference_of_special_numbers(
     first: list[float], second: list[float], expected: float, tmp_path: Path
 ) -> None:
-    """Not-a-number next to a number is infinitely far; equal infinities, zeros and two not-a-numbers are not apart."""
+    """NaN and a number differ by infinity; equal infinities, zeros of either sign and two NaNs do not differ."""
     paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
     for path, values in zip(paths, (first, second), strict=True):
         array = np.array(values, "float32")
@@ -345,7 +345,7 @@ def test_order_of_names_without_order_does_not_count() -> None:
 
 
 def test_order_of_inputs_and_of_a_list_of_tensors_counts() -> None:
-    """Inputs and outputs are given by their place, and so are the tensors of an attribute."""
+    """The order of inputs and outputs counts, and so does the order of the tensors of an attribute."""
     first, second = model(), model()
     for whole, names in ((first, "xy"), (second, "yx")):
         graph_of(whole).input = [ValueInfo(name=name) for name in names]
@@ -356,14 +356,14 @@ def test_order_of_inputs_and_of_a_list_of_tensors_counts() -> None:
 
 
 def test_a_model_is_itself_after_rten_and_back(digits: Path, tmp_path: Path) -> None:
-    """What RTen's order of constants makes of a model is the same model."""
+    """A model that was changed by RTen's order of constants is the same model."""
     for source, target in ((digits, "a.rten"), ("a.rten", "a.onnx")):
         formats.convert(tmp_path / source, tmp_path / target)
     assert not [d for d in compare(tmp_path / "a.rten", tmp_path / "a.onnx").differences if d.kind == "order"]
 
 
 def test_absent_is_the_default_but_for_dims() -> None:
-    """An empty text is as good as none; a dim of 0 is another than one that is not known."""
+    """An empty text equals a missing one; a dim of 0 differs from an unknown one."""
     second = model()
     second.producer_name, graph_of(second).node[0].domain = "", ""
     assert [] == list(differences(model(), second))
@@ -381,7 +381,7 @@ def test_formats_do_not_count(shared_model: Path, tmp_path: Path, target: str) -
 
 
 def test_storage_counts_on_request(tiny_model: Path, tmp_path: Path) -> None:
-    """Where weights are stored is a difference only when it is asked for."""
+    """Different storage of weights is a difference only on request."""
     formats.convert(tiny_model, tmp_path / "a.onnx", external_data="w.data")
     assert compare(tiny_model, tmp_path / "a.onnx").equal
     (difference,) = compare(tiny_model, tmp_path / "a.onnx", storage=True).differences
@@ -404,7 +404,7 @@ def test_typed_fields_equal_raw_data() -> None:
 
 
 def test_output_is_bounded(tmp_path: Path) -> None:
-    """Only the first differences are kept, and all are counted."""
+    """Only the first differences are kept, but all are counted."""
     for number in range(2):
         nodes = [Node(op_type="Relu", name=str(number), output=[str(n)]) for n in range(50)]
         formats.save(Model(ir_version=8, graph=Graph(node=nodes)), tmp_path / f"{number}.onnx")
@@ -423,7 +423,7 @@ def test_a_model_is_equal_to_its_copy() -> None:
 
 
 def test_a_model_is_equal_to_what_it_was_converted_to(shared_model: Path, tmp_path: Path) -> None:
-    """A .rten file does not differ from the model that it was made from; what it has no place for is noted."""
+    """A .rten file does not differ from its source model; what the format cannot express is noted."""
     formats.convert(shared_model, tmp_path / "a.rten")
     for pair in ((shared_model, tmp_path / "a.rten"), (tmp_path / "a.rten", shared_model)):
         result = compare(*pair)
@@ -436,7 +436,7 @@ def test_a_model_is_equal_to_what_it_was_converted_to(shared_model: Path, tmp_pa
 
 @pytest.mark.parametrize("name", ["resnet.ts17", "vit.ts17"])
 def test_it_does_not_matter_who_converted(shared_models: list[Path], name: str, tmp_path: Path) -> None:
-    """A .rten file of rten-convert is equal to the model that it was made from, where that converts as we do."""
+    """A .rten file of rten-convert is equal to its source model, if it converts as we do."""
     (path,) = (path for path in shared_models if path.stem == name)
     program = "from rten_convert.converter import main; main()"
     run = [sys.executable, "-c", program, "--no-infer-shapes", path, tmp_path / "a.rten"]
@@ -445,7 +445,7 @@ def test_it_does_not_matter_who_converted(shared_models: list[Path], name: str, 
 
 
 def test_changes_are_found_across_operators(tiny_model: Path, tmp_path: Path) -> None:
-    """Changes after a conversion are reported in the words of the format in which both models are compared."""
+    """Changes after a conversion are reported in the operators of the format in which both models are compared."""
     formats.convert(tiny_model, tmp_path / "a.rten")
     whole = formats.load(tiny_model)
     array = graph_of(whole).initializer[0].numpy().copy()
@@ -464,7 +464,7 @@ def test_changes_are_found_across_operators(tiny_model: Path, tmp_path: Path) ->
 
 
 def test_models_that_cannot_be_converted_are_refused(tiny_model: Path, tmp_path: Path) -> None:
-    """A model with an operator that the other file cannot have is not compared with it, and the reason told."""
+    """A model with an operator that the other file cannot have is not compared with it, and the error says why."""
     formats.convert(tiny_model, tmp_path / "a.rten")
     whole = formats.load(tiny_model)
     graph_of(whole).node[0].op_type = "DeformConv"
@@ -475,7 +475,7 @@ def test_models_that_cannot_be_converted_are_refused(tiny_model: Path, tmp_path:
 
 
 def long_graph(**changes: str) -> onnx.GraphProto:
-    """A graph so long that its lists stay undecoded; `changes` are names of nodes to be given others."""
+    """Return a graph so long that its lists stay undecoded; `changes` are new names of nodes."""
     nodes = [
         onnx.helper.make_node("Conv", [f"x{index}", "w"], [f"x{index + 1}"], f"n{index}", kernel_shape=[3, 3])
         for index in range(2000)
@@ -489,7 +489,7 @@ def long_graph(**changes: str) -> onnx.GraphProto:
 
 
 def test_long_lists_that_are_alike_are_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nodes and tensors that are the same bytes in both files are equal; one that differs is found among the others."""
+    """Nodes and tensors with the same bytes in both files are equal; a different one among them is found."""
     paths = [tmp_path / name for name in ("first.onnx", "second.onnx", "third.onnx")]
     for path, graph in zip(paths, (long_graph(), long_graph(), long_graph(n777="other")), strict=True):
         onnx.save(onnx.helper.make_model(graph), path)
@@ -500,7 +500,7 @@ def test_long_lists_that_are_alike_are_not_decoded(tmp_path: Path, monkeypatch: 
 
 
 def edited(nodes: list[onnx.NodeProto], state: random.Random) -> list[onnx.NodeProto]:
-    """The nodes, some of them removed, added, changed or elsewhere; all have other outputs."""
+    """Return the nodes, some of them removed, added, changed or moved; all have other outputs."""
     nodes = nodes[:]
     for number in range(state.randrange(4)):
         place = state.randrange(len(nodes) + 1)
@@ -518,7 +518,7 @@ def edited(nodes: list[onnx.NodeProto], state: random.Random) -> list[onnx.NodeP
 
 @pytest.mark.parametrize("seed", range(40))
 def test_undecoded_lists_differ_as_decoded_ones_do(seed: int) -> None:
-    """Whatever is edited in a long list, it differs in the same places whether its equal ends are decoded or not."""
+    """However a long list is edited, the differences are the same whether its equal ends are decoded or not."""
     state = random.Random(seed)
     models = [onnx.helper.make_model(long_graph()) for _ in range(2)]
     for each in models:
@@ -532,7 +532,7 @@ def test_undecoded_lists_differ_as_decoded_ones_do(seed: int) -> None:
 
 
 def test_only_elements_that_differ_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To compare two long lists, the elements that are equal at their ends are not decoded."""
+    """When two long lists are compared, elements in their equal ends are not decoded."""
     sources = [Literal(onnx.helper.make_model(long_graph(n777=name)).SerializeToString()) for name in ("one", "two")]
     first, second = (decode(source, Model) for source in sources)
     decoded: list[Any] = []
@@ -543,7 +543,7 @@ def test_only_elements_that_differ_are_decoded(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_damaged_element_of_a_long_list_has_its_place() -> None:
-    """Where the element that differs is damaged, the error counts the elements before it."""
+    """If the different element is damaged, the error counts the elements before it."""
     data = onnx.helper.make_model(long_graph(n777="other")).SerializeToString()
     first = decode(Literal(onnx.helper.make_model(long_graph()).SerializeToString()), Model)
     second = decode(Literal(data.replace(b"\x1a\x05other\x22\x04", b"\x1a\x05other\x22\x7f")), Model)
@@ -553,7 +553,7 @@ def test_a_damaged_element_of_a_long_list_has_its_place() -> None:
 
 
 def test_equal_references_to_other_data_differ(tmp_path: Path) -> None:
-    """Tensors whose bytes in the graph are equal are compared where their data are."""
+    """Tensors with equal bytes in the graphs are compared by their data in other files."""
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
         model = onnx.helper.make_model(long_graph())
@@ -570,7 +570,7 @@ def test_equal_references_to_other_data_differ(tmp_path: Path) -> None:
 
 
 def test_a_damaged_list_names_its_file(tmp_path: Path) -> None:
-    """Where one of two files has a damaged node, the error says in which file it is."""
+    """If one of two files has a damaged node, the error names the file."""
     first, second = tmp_path / "first.onnx", tmp_path / "second.onnx"
     onnx.save(onnx.helper.make_model(long_graph()), first)
     second.write_bytes(first.read_bytes().replace(b"\x22\x04Conv", b"\x22\x7fConv", 1))

@@ -1,4 +1,4 @@
-"""The documents say what is so: their commands and snippets run, and the options are those of `--help`."""
+"""The documents are true: their commands and code run, and the options are those of `--help`."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from formats.testing.checks import OF_CODEC, OF_MODEL
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md"))
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "RELEASING.md", "SECURITY.md", *PAGES)
-SHOWN_IN_PARTS = ("docs/operators.md", "docs/onnxz.md")  # show parts of the code, which other tests compare, and bytes
-RECIPES = ("docs/tutorial.md", "docs/recipes.md")  # their commands and snippets build on each other
-# What prepares a machine is not run here but by `.ci/run`; here, what it mentions must exist.
+SHOWN_IN_PARTS = ("docs/operators.md", "docs/onnxz.md")  # they show parts of the code, which other tests compare
+RECIPES = ("docs/tutorial.md", "docs/recipes.md")  # their commands and code build on each other
+# Commands that prepare a machine are not run here, but by `.ci/run`; here, the files that they name must exist.
 PREPARATIONS = (
     *("pip install", "python -m pip install", "mkdir -p", "cargo build", "python3 -m venv", ". .venv/bin/activate"),
     *("pytest", "mkdocs ", "git tag", "git push"),
@@ -46,20 +46,20 @@ class Block(NamedTuple):
 
 
 def blocks(document: str) -> list[Block]:
-    """The fenced blocks of a document."""
+    """Return the fenced blocks of a document."""
     text = (ROOT / document).read_text(encoding="utf-8")
     fence = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
     return [Block(document, text.count("\n", 0, m.start()) + 1, m[1], m[2]) for m in fence.finditer(text)]
 
 
 def all_blocks(language: str) -> list[Block]:
-    """The blocks in a language of the documents whose blocks stand alone."""
+    """Return the blocks in one language of the documents whose blocks are independent."""
     documents = [document for document in DOCUMENTS if document not in (*RECIPES, *SHOWN_IN_PARTS)]
     return [block for document in documents for block in blocks(document) if block.language == language]
 
 
 def recipes() -> list[tuple[str, list[Block]]]:
-    """The blocks of each recipe, and those of the tutorial, which is one."""
+    """Return the blocks of each recipe, and those of the tutorial, which is one recipe."""
     found = [("docs/tutorial.md", [block for block in blocks("docs/tutorial.md") if block.language != "text"])]
     text = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
     starts = [text.count("\n", 0, match.start()) + 1 for match in re.finditer(r"^## ", text, re.MULTILINE)]
@@ -70,19 +70,19 @@ def recipes() -> list[tuple[str, list[Block]]]:
 
 
 def commands(language_blocks: list[Block]) -> list[str]:
-    """The commands of console blocks, those joined by `&&` one by one."""
+    """Return the commands of console blocks; those joined by `&&` are separate."""
     lines = [line for block in language_blocks for line in block.text.splitlines() if line.strip()]
     return [part.strip() for line in lines for part in line.partition("#")[0].split("&&")]
 
 
 def examples() -> list[str]:
-    """The examples at the end of the help."""
+    """Return the examples at the end of the help."""
     return [line.strip() for line in EXAMPLES.splitlines() if line.startswith("  formats ")]
 
 
 @pytest.fixture
 def folder(tiny_model: Path, tmp_path: Path) -> Path:
-    """A folder with what the examples of the documents read."""
+    """A folder with the files that the examples of the documents read."""
     (tmp_path / "examples").mkdir()
     (tmp_path / "examples" / "digits.onnx").write_bytes((ROOT / "examples" / "digits.onnx").read_bytes())
     (tmp_path / "out").mkdir()
@@ -93,7 +93,7 @@ def folder(tiny_model: Path, tmp_path: Path) -> Path:
 
 
 def run_in_shell(line: str, folder: Path) -> None:
-    """A command line with pipes works, and so does each command in it."""
+    """Run a command line with pipes, and check each command in it."""
     script = f'set -o pipefail; formats() {{ "{sys.executable}" -m formats "$@"; }}; {line}'
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(["bash", "-c", script], cwd=folder, env=environment, capture_output=True, check=False)
@@ -101,13 +101,13 @@ def run_in_shell(line: str, folder: Path) -> None:
 
 
 def identify(block: Block) -> str:
-    """The id of a test about a block."""
+    """Return the id of a test about a block."""
     return f"{block.document}:{block.line}"
 
 
 @pytest.mark.parametrize("line", sorted({*commands(all_blocks("console")), *examples()}))
 def test_commands_run(line: str, folder: Path, command: Python, python: Python) -> None:
-    """Every command of a console block or of the help works; those that prepare a machine name what exists."""
+    """Every command of a console block or of the help works; commands that prepare a machine name existing files."""
     program, *arguments = shlex.split(line)
     if {"|", "<", ">"} & {*arguments}:
         run_in_shell(line, folder)
@@ -140,7 +140,7 @@ def test_snippets_run(block: Block, folder: Path, python: Python) -> None:
 def test_recipes_work(
     title: str, steps: list[Block], tiny_model: Path, python: Python, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The commands and snippets of a recipe run one after the other, in a folder that has only a model."""
+    """The commands and code of a recipe run one after another, in a folder that contains only a model."""
     assert steps, title
     folder = tiny_model.parent
     tiny_model.rename(folder / "model.onnx")
@@ -174,7 +174,7 @@ def test_example_of_the_package_runs(folder: Path, python: Python) -> None:
 
 
 def test_documents_have_blocks_of_known_kinds() -> None:
-    """Every block with a language is one that a test runs or compares, and the README has commands and code."""
+    """Every block with a language is run or compared by a test, and the README has commands and code."""
     known = {"console", "python", "text", "hex", "rust", "javascript", "html", "json", "toml", ""}
     assert not [block for document in DOCUMENTS for block in blocks(document) if block.language not in known]
     assert {"console", "python"} <= {block.language for block in blocks("README.md")}
@@ -188,7 +188,7 @@ def test_links_lead_somewhere() -> None:
 
 
 def test_files_that_are_mentioned_exist() -> None:
-    """Files of the package and of the tests that a document mentions by path are there."""
+    """Files of the package and of the tests that a document mentions by path exist."""
     for document in DOCUMENTS:
         text = (ROOT / document).read_text(encoding="utf-8")
         paths = re.findall(r"`((?:formats|tests|schemas|examples|docs|benchmarks)/[\w./-]+\.\w+)`", text)
@@ -197,12 +197,12 @@ def test_files_that_are_mentioned_exist() -> None:
 
 @pytest.mark.parametrize("name", rten_tables.TABLES)
 def test_tables_are_those_of_the_code(name: str) -> None:
-    """A table of `docs/rten.md` is what `tests/rten_tables.py` makes of the code and of the outcomes of tests."""
+    """Each table of `docs/rten.md` is what `tests/rten_tables.py` makes from the code and from test outcomes."""
     assert rten_tables.TABLES[name]() == rten_tables.blocks(rten_tables.DOCUMENT.read_text(encoding="utf-8"))[name]
 
 
 def test_kinds_of_losses_are_those_of_the_code() -> None:
-    """The kinds of losses in `docs/rten.md` are those that the package has for RTen."""
+    """The kinds of losses in `docs/rten.md` are those of the package for RTen."""
     text = rten_tables.DOCUMENT.read_text(encoding="utf-8")
     described = re.findall(r"^\| `(\w+)` \|", text.partition("## Losses")[2], re.MULTILINE)
     modules = [path.read_text(encoding="utf-8") for path in (ROOT / "formats" / "rten").rglob("*.py")]
@@ -212,19 +212,19 @@ def test_kinds_of_losses_are_those_of_the_code() -> None:
 
 
 def rows(document: str, heading: str) -> dict[str, str]:
-    """The last column of the first table under a heading, by the code in the first."""
+    """Return the last column of the first table under a heading, by the code in the first column."""
     section = (ROOT / document).read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     return dict(re.findall(r"^\| `(\w+)[^|]* \| (.*) \|$", section, re.MULTILINE))
 
 
 def test_contract_of_codecs_is_that_of_the_checks() -> None:
-    """`docs/codecs.md` says of each check what its docstring says, in the same order."""
+    """`docs/codecs.md` describes each check with the words of its docstring, in the same order."""
     checks = {check.__name__: check.__doc__ for check in (*OF_CODEC, *OF_MODEL)}
     assert [*checks.items()] == [*rows("docs/codecs.md", "What every codec passes").items()]
 
 
 def test_fields_of_codecs_are_described() -> None:
-    """`docs/codecs.md` describes every field of a Codec, and names what there is."""
+    """`docs/codecs.md` describes every field of a Codec, and names only existing ones."""
     text = (ROOT / "docs/codecs.md").read_text(encoding="utf-8").partition("\n## The fields of a Codec\n")[2]
     table = text.partition("\n## ")[0]
     assert not [name for name in Codec._fields if f"`{name}`" not in table and f"`{name}(" not in table]
@@ -235,7 +235,7 @@ def test_fields_of_codecs_are_described() -> None:
 
 
 def test_names_for_codecs_are_there() -> None:
-    """Every name of `formats.codec` can be imported, and is the one that its module has."""
+    """Every name of `formats.codec` can be imported, and is the object of its module."""
     for name in formats.codec.__all__:
         assert getattr(formats.codec, name) is not None
     assert dir(formats.codec) == sorted(formats.codec.__all__)
@@ -244,14 +244,14 @@ def test_names_for_codecs_are_there() -> None:
 
 
 def keys_in(report: object) -> set[str]:
-    """All keys of a report, those of what is in it included."""
+    """Return all keys of a report, including nested ones."""
     if isinstance(report, list):
         return set().union(*map(keys_in, report))
     return set().union(report, *map(keys_in, report.values())) if isinstance(report, dict) else set()
 
 
 def test_keys_of_reports_are_documented() -> None:
-    """Each key of a JSON report is in the section of docs/json.md on its verb, or in that on errors."""
+    """Each key of a JSON report is in the section of docs/json.md on its verb, or in the section on errors."""
     reports = json.loads((ROOT / "tests" / "public_names.json").read_text(encoding="utf-8"))["reports"]
     sections: dict[str, str] = {}
     for section in (ROOT / "docs" / "json.md").read_text(encoding="utf-8").split("\n## ")[1:]:

@@ -1,4 +1,4 @@
-"""A dry run says what a run does, refuses what it refuses, and writes nothing."""
+"""A dry run reports what a run does, refuses what a run refuses, and writes nothing."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ CONVERSIONS: list[tuple[str, dict[str, Any]]] = [
 
 
 def tree(folder: Path) -> dict[str, tuple[int, str]]:
-    """Everything below a folder, hidden files too: the time of its last change, and the content of a file."""
+    """Return everything below a folder, including hidden files: the time of the last change, and the content."""
     found = {}
     for path in [folder, *folder.rglob("*")]:
         digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
@@ -57,20 +57,20 @@ def tree(folder: Path) -> dict[str, tuple[int, str]]:
 
 
 def told(report: formats.ConversionReport) -> dict[str, Any]:
-    """A report but for the time, and for whether it is one of a dry run."""
+    """Return a report without the time, and without the mark of a dry run."""
     return {name: value for name, value in report.to_json().items() if name not in ("seconds", "dry_run")}
 
 
 @pytest.fixture
 def sources(tmp_path: Path, digits: Path) -> dict[str, Path]:
-    """Models in every layout, each in a folder."""
+    """Models in every layout, each in its own folder."""
     folder = tmp_path / "sources"
     folder.mkdir()
     formats.convert(digits, folder / "split.onnx", max_external_file_size=10_000)
     for name in ("a.onnxz", "a.rten", "a.json"):
         formats.convert(digits, folder / name)
     typed = onnx.load(digits)
-    for tensor in typed.graph.initializer:  # numbers as varints and floats in fields of their own
+    for tensor in typed.graph.initializer:  # numbers as varints, and floats in fields of their own
         array = onnx.numpy_helper.to_array(tensor)
         values = array.flatten().tolist()
         tensor.CopyFrom(onnx.helper.make_tensor(tensor.name, tensor.data_type, array.shape, values))
@@ -82,7 +82,7 @@ def sources(tmp_path: Path, digits: Path) -> dict[str, Path]:
 def test_a_dry_run_tells_what_the_run_does(
     sources: dict[str, Path], tmp_path: Path, target: str, options: dict[str, Any]
 ) -> None:
-    """Files, sizes, losses and changes are those of the run, from every format; nothing is written or touched."""
+    """Files, sizes, losses and changes equal those of the run, from every format; nothing is written or changed."""
     (tmp_path / "out").mkdir()
     for name, source in sources.items():
         folder = tmp_path / "out" / name
@@ -90,7 +90,7 @@ def test_a_dry_run_tells_what_the_run_does(
         before = tree(tmp_path)
         try:
             foreseen = formats.convert(source, folder / target, dry_run=True, **options)
-        except OptionError as error:  # an option that is for other sources
+        except OptionError as error:  # an option for other sources
             assert f"OptionError: {error}" == refused(formats.convert, source, folder / target, **options)
             continue
         assert before == tree(tmp_path)
@@ -101,14 +101,14 @@ def test_a_dry_run_tells_what_the_run_does(
 
 
 def refused(act: Any, *arguments: Any, **keywords: Any) -> str:
-    """The kind and the words of the error that something ends with."""
+    """Return the class and the text of the error that a call raises."""
     with pytest.raises((FormatError, OSError, OptionError)) as caught:
         act(*arguments, **keywords)
     return f"{caught.type.__name__}: {caught.value}"
 
 
 def in_the_way(folder: Path) -> list[tuple[str, dict[str, Any]]]:
-    """Destinations that are refused, with options."""
+    """Return destinations that are refused, with options."""
     (folder / "there.onnx").write_bytes(b"x")
     (folder / "there.onnx.data").write_bytes(b"x")
     (folder / "only.onnx.data").write_bytes(b"x")
@@ -133,7 +133,7 @@ def in_the_way(folder: Path) -> list[tuple[str, dict[str, Any]]]:
 
 
 def test_what_a_run_refuses_a_dry_run_refuses(digits: Path, tmp_path: Path) -> None:
-    """What stands in the way is the same error, before and after; the exit code is the run's."""
+    """An obstacle gives the same error in a dry run and in a run; the exit code is the run's."""
     for target, options in in_the_way(tmp_path):
         before = tree(tmp_path)
         foreseen = refused(formats.convert, digits, tmp_path / target, dry_run=True, **options)
@@ -147,11 +147,11 @@ def test_what_a_run_refuses_a_dry_run_refuses(digits: Path, tmp_path: Path) -> N
 
 
 def test_numbers_that_cannot_be_read_are_found(tmp_path: Path) -> None:
-    """A weight that shows only when it is decoded that it is damaged is refused, at the same place."""
+    """A weight whose damage is only found by decoding it is refused, with the same place."""
     graph = onnx.GraphProto(name="g")
     graph.initializer.add(name="w", data_type=onnx.TensorProto.INT64, dims=[4]).int64_data.extend([1 << 40] * 4)
     data = onnx.ModelProto(ir_version=8, graph=graph).SerializeToString()
-    place = data.index(b"\x80" * 5)  # of the first number; without an end it is longer than numbers are
+    place = data.index(b"\x80" * 5)  # of the first number; without an end it is too long
     (tmp_path / "a.onnx").write_bytes(data[:place] + b"\x80" * 24 + data[place + 24 :])
     options = {"external_data": True, "size_threshold": 0}
     words = [
@@ -164,7 +164,7 @@ def test_numbers_that_cannot_be_read_are_found(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_grouped", [False, True])
 def test_only_what_can_be_wrong_is_computed(tmp_path: Path, is_grouped: bool) -> None:
-    """Weights are not read, neither those of files nor those that are converted piece by piece; varints are decoded."""
+    """Weights in files and those converted piece by piece are not read; only varints are decoded."""
 
     class Unreadable(Source):
         nbytes = 8
@@ -182,7 +182,7 @@ def test_only_what_can_be_wrong_is_computed(tmp_path: Path, is_grouped: bool) ->
 
 
 def test_memory_and_time_do_not_grow_with_weights(tmp_path: Path, python: Any) -> None:
-    """A model of 64 GiB, which fits no disk here, is laid out in every format in little memory."""
+    """The layout of a model of 64 GiB, which fits on no disk here, is computed in every format with little memory."""
     if not Path("/proc/self/status").exists():
         pytest.skip("only Linux tells the memory of a process in its own file")
     tensor = formats.Tensor(name="w0", data_type=1, dims=[16, 1 << 30])
@@ -208,7 +208,7 @@ def test_memory_and_time_do_not_grow_with_weights(tmp_path: Path, python: Any) -
 
 
 def test_a_full_disk_and_a_folder_that_cannot_be_written(digits: Path, tmp_path: Path, monkeypatch: Any) -> None:
-    """Where the disk has no space, or the folder is write-protected, the error is that of the system."""
+    """If the disk has no space, or the folder is write-protected, the error is the system's."""
     status = namedtuple("status", "f_bfree f_bavail f_frsize f_flag")
     monkeypatch.setattr(os, "statvfs", lambda _: status(1, 1, 4096, 0))
     words = refused(formats.convert, digits, tmp_path / "b.onnx", dry_run=True)
@@ -222,7 +222,7 @@ def test_a_full_disk_and_a_folder_that_cannot_be_written(digits: Path, tmp_path:
 
 
 def test_several_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A dry run of many makes no folder and no manifest, and tells for each what the run then does."""
+    """A dry run of many models creates no folder and no manifest, and reports for each what the run then does."""
     monkeypatch.chdir(tmp_path)
     Path("models/in").mkdir(parents=True)
     for name in ("models/a.onnx", "models/in/b.onnx"):
@@ -254,7 +254,7 @@ def test_several_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("target", ["none/out", "file/out", "file"])
 def test_a_folder_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str) -> None:
-    """Where the folder for many cannot be made, a dry run says so as the run does."""
+    """If the folder for many models cannot be created, a dry run reports the same as the run."""
     monkeypatch.chdir(tmp_path)
     formats.save(model(), "a.onnx")
     formats.save(model(), "b.onnx")
@@ -264,7 +264,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def in_layout(folder: Path, layout: str) -> None:
-    """Two models: a.onnx, in some layout, and sub/c.onnx, in several files."""
+    """Write two models: a.onnx, in some layout, and sub/c.onnx, in several files."""
     (folder / "sub").mkdir(parents=True)
     split = {"external_data": True, "max_external_file_size": 10_000} if layout == "split" else {}
     formats.save(model(), folder / "a.onnx", **({"external_data": "common.bin"} if layout == "shared" else split))
@@ -282,7 +282,7 @@ def in_layout(folder: Path, layout: str) -> None:
     ["cp new.onnx", "cp sub", "cp sub/c.onnx -f", "mv new.onnx", "mv sub", "mv sub/c.onnx -f", "rm", "rm --all-data"],
 )
 def test_models_in_their_places(tmp_path: Path, command: str, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A dry run of `cp`, `mv` and `rm` tells what they do then, and touches nothing."""
+    """A dry run of `cp`, `mv` and `rm` reports what they do then, and changes nothing."""
     in_layout(tmp_path, layout)
     monkeypatch.chdir(tmp_path)
     verb, *others = command.split()
@@ -308,7 +308,7 @@ def test_models_in_their_places(tmp_path: Path, command: str, layout: str, monke
 
 @pytest.mark.parametrize(("source", "target"), [("a.onnx", "b.onnx"), ("a.onnx", "a.onnx"), ("none.onnx", "c.onnx")])
 def test_places_that_are_refused(tmp_path: Path, source: str, target: str) -> None:
-    """What `cp` and `mv` refuse, a dry run refuses in the same words."""
+    """If `cp` or `mv` refuses something, a dry run refuses it with the same message."""
     for name in "ab":
         formats.save(model(), tmp_path / f"{name}.onnx", external_data=True)
     for verb in ("cp", "mv"):
@@ -320,7 +320,7 @@ def test_places_that_are_refused(tmp_path: Path, source: str, target: str) -> No
 
 
 def test_common_weights(tmp_path: Path) -> None:
-    """A dry run of `share` tells the data files with their sizes, makes no folder, and is refused where the run is."""
+    """A dry run of `share` lists the data files with their sizes, creates no folder, and is refused like the run."""
     sources = []
     for name in "ab":
         sources.append(tmp_path / f"{name}.onnx")
@@ -343,7 +343,7 @@ def test_common_weights(tmp_path: Path) -> None:
 
 
 def test_other_filesystems(tmp_path: Path) -> None:
-    """A dry run also foresees a move to another filesystem, where weights are copied."""
+    """A dry run also predicts a move to another filesystem, where weights are copied."""
     if not os.path.isdir("/dev/shm") or os.stat("/dev/shm").st_dev == tmp_path.stat().st_dev:
         pytest.skip("there is no second filesystem at /dev/shm")
     formats.save(model(), tmp_path / "a.onnx", external_data=True)
@@ -358,7 +358,7 @@ def test_other_filesystems(tmp_path: Path) -> None:
 
 
 def test_no_file_without_need(tmp_path: Path) -> None:
-    """Bytes in memory and updates of archives have no dry run, and say so."""
+    """Bytes in memory and updates of archives have no dry run, and the error says so."""
     with pytest.raises(OptionError, match="dry_run"):
         formats.dumps(model(), "onnx", dry_run=True)
     formats.save(model(), tmp_path / "a.onnxz")

@@ -1,4 +1,4 @@
-"""What is handed in that is no model here: each kind made by its own program, and recognised; a model of ours never."""
+"""Input that is not a model: each kind was made by its own program, and is recognised; a model of ours never is."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ ARRAY = np.arange(6, dtype=np.float32)
 
 
 def safetensors(path: Path) -> None:
-    """A file of safetensors."""
+    """Write a file of safetensors."""
     from safetensors.numpy import save_file
 
     save_file({"w": ARRAY}, path)
 
 
 def gguf(path: Path) -> None:
-    """A file of llama.cpp."""
+    """Write a file of llama.cpp."""
     from gguf import GGUFWriter
 
     writer = GGUFWriter(path, "llama")
@@ -53,7 +53,7 @@ def gguf(path: Path) -> None:
 
 
 def hdf5(path: Path) -> None:
-    """A file as Keras 2 wrote it."""
+    """Write a file as Keras 2 did."""
     import h5py
 
     with h5py.File(path, "w") as file:
@@ -61,7 +61,7 @@ def hdf5(path: Path) -> None:
 
 
 def ort(path: Path) -> None:
-    """The example model in the format of onnxruntime."""
+    """Write the example model in the format of onnxruntime."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -72,51 +72,51 @@ def ort(path: Path) -> None:
 
 
 def npz(path: Path) -> None:
-    """An archive of arrays."""
+    """Write an archive of arrays."""
     with path.open("wb") as file:
         np.savez(file, w=ARRAY, x=ARRAY)
 
 
 def npz_compressed(path: Path) -> None:
-    """An archive of compressed arrays."""
+    """Write an archive of compressed arrays."""
     with path.open("wb") as file:
         np.savez_compressed(file, w=ARRAY)
 
 
 def npy(path: Path) -> None:
-    """An array."""
+    """Write an array."""
     with path.open("wb") as file:
         np.save(file, ARRAY)
 
 
 def zipped(path: Path) -> None:
-    """An .onnx file in a zip archive."""
+    """Write an .onnx file in a zip archive."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("readme.txt", "A model")
         archive.writestr("model.onnx", onnx.ModelProto(ir_version=8).SerializeToString())
 
 
 def tarred(path: Path, mode: str = "w") -> None:
-    """A folder in a tar archive."""
+    """Write a folder in a tar archive."""
     with tarfile.open(path, mode) as archive:
         entry = tarfile.TarInfo("model/model.onnx")
         archive.addfile(entry, io.BytesIO())
 
 
 def exported_program(path: Path) -> None:
-    """The entries that `torch.export.save` begins with, as its documents name them."""
+    """Write the first entries of `torch.export.save`, as its documentation names them."""
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("model/archive_format", "pt2")
         archive.writestr("model/data/weights/weight_0", b"")
 
 
 def content(data: bytes) -> Callable[[Path], object]:
-    """Writes these bytes."""
+    """Return a function that writes these bytes."""
     return lambda path: path.write_bytes(data)
 
 
 def golden(name: str) -> Callable[[Path], object]:
-    """A file that `foreign/make_golden.py` made."""
+    """Return a function that copies a file made by `foreign/make_golden.py`."""
     return lambda path: shutil.copy(GOLDEN / name, path)
 
 
@@ -175,7 +175,7 @@ CASES: dict[str, tuple[Callable[[Path], object], str, str]] = {
 @pytest.mark.parametrize("extension", ["", ".onnx", ".onnxz", ".rten", ".json", ".textproto", ".bin"])
 @pytest.mark.parametrize("case", CASES)
 def test_foreign_files_are_named(tmp_path: Path, case: str, extension: str) -> None:
-    """Whatever a file of another kind is called, the error says what it is, and what to do."""
+    """Whatever name a file of another kind has, the error says what it is, and what to do."""
     make, title, remedy = CASES[case]
     path = tmp_path / f"model{extension}"
     make(path)
@@ -189,7 +189,7 @@ def test_foreign_files_are_named(tmp_path: Path, case: str, extension: str) -> N
 
 @pytest.mark.parametrize("case", CASES)
 def test_foreign_bytes_are_named(tmp_path: Path, case: str) -> None:
-    """Bytes in memory are recognised as well, also by who was told that they are a model."""
+    """Bytes in memory are recognised, too, even by a reader that was told that they are a model."""
     make, title, _ = CASES[case]
     make(tmp_path / "file")
     data = (tmp_path / "file").read_bytes()
@@ -200,7 +200,7 @@ def test_foreign_bytes_are_named(tmp_path: Path, case: str) -> None:
 
 
 def test_every_row_is_tested(tmp_path: Path) -> None:
-    """No row of the table goes without a file, and each file is told by its own row."""
+    """Every row of the table has a test file, and each file is recognised by its own row."""
     found = set()
     for make, title, _ in CASES.values():
         make(tmp_path / "file")
@@ -212,7 +212,7 @@ def test_every_row_is_tested(tmp_path: Path) -> None:
 
 
 def test_weights_of_openvino(tmp_path: Path) -> None:
-    """Bytes without any mark are the weights of OpenVINO where its graph is next to them, and else nothing known."""
+    """Bytes without a mark are the weights of OpenVINO if its graph is next to them, and otherwise unknown."""
     shutil.copy(GOLDEN / "model.xml", tmp_path / "model.xml")
     (tmp_path / "model.bin").write_bytes(b"\xff" * 100)
     with pytest.raises(UnknownFormatError, match="the weights of an OpenVINO model"):
@@ -223,7 +223,7 @@ def test_weights_of_openvino(tmp_path: Path) -> None:
 
 
 def test_no_model_is_mistaken(tmp_path: Path) -> None:
-    """Of the models that ship with onnx, and of each as it is written in every format here, none looks foreign."""
+    """No model of the `onnx` package is recognised as foreign, in any format in which we write it."""
     data = [(name, path.read_bytes()) for name, path in corpus.backend_files()]
     data += [(case.id, case.model) for case in corpus.backend_cases()[::20]]
     mistaken = []
@@ -275,7 +275,7 @@ def test_models_that_look_foreign_are_read(model: dict[str, Any]) -> None:
     ],
 )
 def test_near_misses_stay_unknown(data: bytes) -> None:
-    """What only resembles a known kind is not called one."""
+    """A file that only resembles a known kind is not recognised as this kind."""
     assert foreign.recognise(Literal(data)) is None
     with pytest.raises(formats.FormatError):
         formats.loads(data)
@@ -283,7 +283,7 @@ def test_near_misses_stay_unknown(data: bytes) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_cut_foreign_files_do_no_harm(tmp_path: Path, case: str) -> None:
-    """Every beginning of a foreign file is an error of ours."""
+    """Every prefix of a foreign file is one of our errors."""
     make, _, _ = CASES[case]
     make(tmp_path / "file")
     data = (tmp_path / "file").read_bytes()[:300]
@@ -295,7 +295,7 @@ def test_cut_foreign_files_do_no_harm(tmp_path: Path, case: str) -> None:
 @pytest.mark.parametrize("target", ["onnx", "onnxz", "rten"])
 @pytest.mark.parametrize("part", [0.3, 0.7, 0.99])
 def test_cut_models_are_said_to_be_cut(digits: Path, target: str, part: float) -> None:
-    """An incomplete download is called that."""
+    """An incomplete download is reported as such."""
     whole = digits.with_name(f"whole.{target}")
     formats.convert(digits, whole)
     data = whole.read_bytes()
@@ -306,7 +306,7 @@ def test_cut_models_are_said_to_be_cut(digits: Path, target: str, part: float) -
 
 
 def test_a_whole_archive_is_not_said_to_be_cut(digits: Path) -> None:
-    """Damage in the middle of a file is not taken for a missing end."""
+    """Damage in the middle of a file is not reported as a missing end."""
     archive = digits.with_suffix(".onnxz")
     formats.convert(digits, archive)
     data = bytearray(archive.read_bytes())
@@ -318,7 +318,7 @@ def test_a_whole_archive_is_not_said_to_be_cut(digits: Path) -> None:
 
 
 def test_a_pointer_in_the_place_of_weights(digits: Path) -> None:
-    """A model whose data file is a pointer of Git LFS: the error names the data file, and what to do."""
+    """If the data file of a model is a pointer of Git LFS, the error names the data file, and says what to do."""
     model = digits.with_name("model.onnx")
     formats.convert(digits, model, external_data=True)
     (digits.parent / "model.onnx.data").write_bytes(LFS)
@@ -328,7 +328,7 @@ def test_a_pointer_in_the_place_of_weights(digits: Path) -> None:
 
 
 def test_folders(tmp_path: Path) -> None:
-    """A folder is called one, and what is in it is named: models, or what they could be made from."""
+    """The error about a folder says so, and names the models in it, or the files that models could be made from."""
 
     def said() -> str:
         with pytest.raises(IsADirectoryError) as caught:
@@ -352,7 +352,7 @@ def test_folders(tmp_path: Path) -> None:
 
 
 def test_a_core_ml_package(tmp_path: Path) -> None:
-    """A package of Core ML, which is a folder, is called that."""
+    """A package of Core ML, which is a folder, is recognised."""
     (tmp_path / "net.mlpackage").mkdir()
     (tmp_path / "net.mlpackage" / "Manifest.json").write_text("{}")
     with pytest.raises(IsADirectoryError, match="a folder with a Core ML model"):
@@ -385,14 +385,14 @@ def test_missing_packages_are_named(root: Path, package: str, python: Callable[.
 
 
 def test_errors_within_packages_stay_what_they_are() -> None:
-    """A package that is there and lacks another one itself is not called missing."""
+    """If an installed package misses another package, the error does not say that the first one is missing."""
     with pytest.raises(ModuleNotFoundError, match="inner") as caught, needed("onnx", "messages"):
         raise ModuleNotFoundError("No module named 'inner'", name="inner")
     assert not isinstance(caught.value, MissingPackageError)
 
 
 def test_nothing_foreign_is_looked_for_in_vain(python: Callable[..., Any], digits: Path) -> None:
-    """A model that is read needs no look at the table."""
+    """Reading a model does not load the table of foreign files."""
     code = "import sys, formats; formats.load('digits.onnx'); print('formats.foreign' in sys.modules)"
     assert "False\n" == python("-c", code).stdout
 
@@ -406,7 +406,7 @@ def test_nothing_foreign_is_looked_for_in_vain(python: Callable[..., Any], digit
     ],
 )
 def test_the_functions_of_onnx_name_them_too(tmp_path: Path, content: bytes, words: str) -> None:
-    """`load` in the manner of onnx says as well what a file is, and which one; its errors stay of the same class."""
+    """`load` of the drop-in functions also says what kind of file it got, and names it; its errors keep their class."""
     (tmp_path / "model.onnx").write_bytes(content)
     with pytest.raises(DecodeError, match=words) as caught:
         onnxpb.load(tmp_path / "model.onnx")

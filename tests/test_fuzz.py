@@ -1,4 +1,4 @@
-"""The readers stand what the fuzzer gives them in a second for each format, and the fuzzer sees what is wrong."""
+"""The readers withstand the fuzzer for a second per format, and the fuzzer finds faults."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import pytest
 fuzz = pytest.importorskip("fuzz", reason="only POSIX tells and limits the memory of a process")
 
 SECONDS = "1"
-FEWEST = 20  # inputs of a format besides its seeds, on a machine that has much else to do
+FEWEST = 20  # inputs of a format besides its seeds, even on a busy machine
 
 
 def test_readers_refuse_or_read(tmp_path: Path) -> None:
-    """Nothing but a FormatError comes out of any reader, soon and in little memory."""
+    """Every reader raises only FormatError, quickly and with little memory."""
     arguments = [fuzz.__file__, "--seconds", SECONDS, "--seed", "1", "--keep", tmp_path]
     done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
     assert 0 == done.returncode, done.stdout + done.stderr
@@ -29,9 +29,9 @@ def test_readers_refuse_or_read(tmp_path: Path) -> None:
     assert [] == [*tmp_path.iterdir()]
 
 
-@pytest.mark.parametrize("name", sorted(fuzz.TARGETS.keys() - {"onnxc"}))  # whose salts are random
+@pytest.mark.parametrize("name", sorted(fuzz.TARGETS.keys() - {"onnxc"}))  # its salts are random
 def test_inputs_are_reproducible(name: str) -> None:
-    """An input depends on the format, the seed and its number, and on nothing that was before."""
+    """An input depends only on the format, the seed and its number."""
     target = fuzz.TARGETS[name]
     seeds = target.seeds()
     first, again = (target.change(random.Random("1/2"), seeds) for _ in range(2))

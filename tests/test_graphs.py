@@ -1,4 +1,4 @@
-"""Random graphs with fixed seeds: right in the real runtimes, told or refused; and the shrinker."""
+"""Random graphs with fixed seeds: right in the real runtimes, reported or refused; and the shrinker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def bench(runtimes, tmp_path_factory):
 
 @pytest.mark.parametrize("first", SEEDS[::20])
 def test_random_graphs_are_right_told_or_refused(first, bench):
-    """A graph computes what onnxruntime does, or something tells why not; its file loads; the way back is the same."""
+    """A graph computes the same as in onnxruntime, or a report says why not; its file loads; so does the way back."""
     faults = {}
     for seed in range(first, first + 20):
         graph = generate(seed)
@@ -42,7 +42,7 @@ def test_graphs_are_those_of_their_seed():
 
 
 def test_graphs_are_of_many_kinds():
-    """A few hundred graphs have old and new operator sets, subgraphs, functions and dims without a size."""
+    """A hundred graphs have old and new operator sets, subgraphs, functions and dims without a size."""
     found = set()
     for seed in range(100):
         graph = generate(seed)
@@ -58,18 +58,18 @@ def test_graphs_are_of_many_kinds():
 
 
 class Faulty(Bench):
-    """Takes every graph with a Neg in it for one that is wrong."""
+    """Treats every graph with a Neg as wrong."""
 
     def __init__(self) -> None:
         super().__init__({}, None)
 
     def outcome(self, graph: Graph) -> Outcome:
-        """What becomes of a graph."""
+        """Return the outcome of a graph."""
         return Outcome("wrong" if any(node.op_type == "Neg" for node in graph.model.graph.node) else "right")
 
 
 def test_the_shrinker_leaves_what_is_wrong():
-    """Of a graph of several nodes, the one is left that makes it wrong, with what it works on as an input."""
+    """Of a graph with several nodes, only the wrong one is left, with its operand as an input."""
     model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 18]>
         g (float[2] x, float[2] z) => (float[2] y, float[2] w) {
             a = Abs(x) b = Neg(a) c = Add(b, z) y = Exp(c) w = Floor(z)

@@ -1,4 +1,4 @@
-"""The guard finds what costs more: counts repeat, a slowdown is beyond the tolerance, a missing program is named."""
+"""The guard finds higher costs: counts are repeatable, slowdowns exceed the tolerance, missing programs are named."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ LOOP = "for _ in range({}): abs(1)"
 
 
 def loop(times: int) -> tuple[str, ...]:
-    """A program of Python with so many calls."""
+    """Return a Python program with this many calls."""
     return ("python", "-c", LOOP.format(times))
 
 
 def counts(times: int, kind: str, directory: Path) -> int | str:
-    """What the guard counts of a loop, its start-up of a hundred times subtracted."""
+    """Return the guard's count of a loop, minus the start-up and a hundred calls."""
     return next(guard.counts_of([Guard("loop", loop(times), start_up=loop(100))], [kind], directory))[2]
 
 
 @pytest.mark.parametrize("kind", ["calls", "instructions"])
 def test_a_slowdown_is_found(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A fifth more work fails; the same work, and less of it, do not."""
+    """A fifth more work fails; the same or less work does not."""
     if kind == "instructions" and not shutil.which("valgrind"):
         pytest.skip("valgrind is not installed")
     figure = counts(100_000, kind, tmp_path)
@@ -38,7 +38,7 @@ def test_a_slowdown_is_found(kind: str, tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_calls_are_those_of_all_threads(tmp_path: Path) -> None:
-    """Each call of a function counts once, in a thread as well."""
+    """Each call of a function counts once, in threads, too."""
     assert counts(1100, "calls", tmp_path) == 1000
     threads = "import threading as t; a = t.Thread(target=lambda: [abs(1) for _ in range({})]); a.start(); a.join()"
     few, many = (("python", "-c", threads.format(times)) for times in (10, 1010))
@@ -46,14 +46,14 @@ def test_calls_are_those_of_all_threads(tmp_path: Path) -> None:
 
 
 def test_a_missing_program_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What cannot be counted says why, and does not fail the other counts."""
+    """A count that is impossible has the reason, and does not fail the other counts."""
     monkeypatch.setitem(guard.FIXED, "PATH", str(tmp_path))
     assert counts(100, "instructions", tmp_path) == "valgrind is not installed"
     assert guard.report([Guard("loop", loop(100))], ["system_calls"], {}, tmp_path)[1]
 
 
 def test_an_update_replaces_what_was_counted() -> None:
-    """New counts replace old ones of the same version, case and kind, and a case that is gone goes."""
+    """New counts replace old ones of the same version, case and kind, and removed cases are removed."""
     old = {"3.9": {"import": {"calls": 1}}, "3.12": {"import": {"calls": 2, "instructions": 3}, "gone": {"calls": 1}}}
     new = {"3.12": {"import": {"calls": 4}, "verify": {"calls": 5}}}
     expected = {"import": {"calls": 4, "instructions": 3}, "verify": {"calls": 5}}

@@ -1,4 +1,4 @@
-"""What `import formats` and the command load, and which names the package has."""
+"""The modules that `import formats` and the command load, and the names of the package."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ LOADED = f"import sys; print(*(name for name in {HEAVY} if name in sys.modules))
 
 
 def loaded(python: Python, code: str, *arguments: str) -> list[str]:
-    """The heavy modules that are there after running `code` with `arguments`."""
+    """Return the large modules that are loaded after running `code` with `arguments`."""
     done = python("-c", f"import sys\n{code}\n{LOADED}", *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[-1].split()
 
 
 def run_main(python: Python, *arguments: str, command: str = "convert") -> list[str]:
-    """The heavy modules that are there after the command ran in this process."""
+    """Return the large modules that are loaded after the command ran in this process."""
     code = f"from formats.cli import {command}\ntry:\n    {command}()\nexcept SystemExit: pass\nprint()"
     return loaded(python, code, *arguments)
 
@@ -50,7 +50,7 @@ def test_import_loads_nothing_of_the_package_but_itself(python: Python) -> None:
 
 
 def test_import_loads_nothing_heavy(python: Python) -> None:
-    """`import formats` imports neither numpy nor anything else that takes long."""
+    """`import formats` imports neither numpy nor any other slow module."""
     assert [] == loaded(python, "import formats")
 
 
@@ -69,13 +69,13 @@ def test_command_loads_nothing_heavy(python: Python, digits: Path, arguments: li
 
 
 def test_several_files_need_a_journal(python: Python, digits: Path) -> None:
-    """Several files that take their places as one need what writes a journal, and nothing else that takes long."""
+    """A model in several files needs the module for the journal, and no other slow module."""
     assert ["json"] == run_main(python, "digits.onnx", "a.onnx", "--external-data")
 
 
 @pytest.mark.parametrize("command", ["convert", "formats"])
 def test_help_loads_little(python: Python, command: str) -> None:
-    """Help looks for the formats of other packages, and needs nothing else that takes long."""
+    """Help looks for formats of other packages, and needs no other slow module."""
     assert ["importlib.metadata"] == run_main(python, "--help", command=command)
 
 
@@ -90,7 +90,7 @@ def test_help_loads_little(python: Python, command: str) -> None:
     ],
 )
 def test_options_need_no_typer(python: Python, digits: Path, options: list[str], loaded: str) -> None:
-    """What is plain is parsed without typer, which takes longer to import than a small model to convert."""
+    """Ordinary command lines are parsed without typer, whose import takes longer than converting a small model."""
     (digits.parent / "about.json").write_text("{}")
     code = "import sys\nfrom formats.cli import convert\ntry:\n    convert()\nexcept SystemExit: pass\n"
     code += "print('typer' in sys.modules)"
@@ -99,7 +99,7 @@ def test_options_need_no_typer(python: Python, digits: Path, options: list[str],
 
 @pytest.mark.parametrize("arguments", [["inspect", "digits.onnx"], ["verify", "digits.onnx"]])
 def test_tools_load_nothing_heavy(python: Python, digits: Path, arguments: list[str]) -> None:
-    """What looks at a model without its weights starts without numpy, rich, pydantic and the like."""
+    """Verbs that do not read weights start without numpy, rich, pydantic and the like."""
     assert [] == run_main(python, *arguments, command="formats")
 
 
@@ -120,7 +120,7 @@ def test_onnx_and_protobuf_are_never_loaded(python: Python, digits: Path, target
 
 
 def test_every_public_name_is_there() -> None:
-    """Each name of `__all__` is an attribute, once, and listed by `dir`."""
+    """Each name of `__all__` is an attribute, listed once, and listed by `dir`."""
     assert len(set(formats.__all__)) == len(formats.__all__)
     assert sorted(formats.__all__) == dir(formats)
     for name in formats.__all__:
@@ -139,7 +139,7 @@ def test_editors_see_every_public_name() -> None:
 
 
 def test_a_name_loads_its_module_alone(python: Python) -> None:
-    """A public name imports the module that defines it, and no other than that needs."""
+    """Using a public name imports only the module that defines it, and what that module needs."""
     code = "import formats, sys; formats.OptionError; print(*sorted(n for n in sys.modules if n.startswith('formats')))"
     assert ["formats", "formats.errors"] == python("-c", code).stdout.split()
     code = "import formats, sys; formats.model_files; print('formats.bridge' in sys.modules)"
@@ -147,7 +147,7 @@ def test_a_name_loads_its_module_alone(python: Python) -> None:
 
 
 def test_public_names_do_not_collide_with_modules(python: Python) -> None:
-    """A public name stays what it is when all modules of the package were imported before it is used."""
+    """A public name keeps its value if all modules of the package were imported before it is used."""
     code = (
         "import formats, importlib, pkgutil\n"
         "[importlib.import_module(m.name) for m in pkgutil.walk_packages(formats.__path__, 'formats.')"
@@ -164,14 +164,14 @@ def test_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_star_import_gives_the_public_names() -> None:
-    """`from formats import *` gives what `__all__` lists."""
+    """`from formats import *` imports the names in `__all__`."""
     scope: dict[str, object] = {}
     exec("from formats import *", scope)
     assert {*formats.__all__} <= scope.keys()
 
 
 def test_root_classes_of_the_ir_are_public() -> None:
-    """Every message class that a model consists of is a public name; those of single values have names of `typing`."""
+    """Every message class of a model is a public name, except three whose names are also in `typing`."""
     from formats.ir.model import MESSAGE_CLASSES
 
     assert {message.__name__ for message in MESSAGE_CLASSES} - {*formats.__all__} == {"Sequence", "Map", "Optional"}

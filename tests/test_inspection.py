@@ -1,4 +1,4 @@
-"""Facts about inspection: types in the words of ONNX, sizes, counts and files; `onnx` is the oracle."""
+"""Tests of inspection: types in ONNX's text form, sizes, counts and files; `onnx` is the oracle."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TYPES = {
 
 
 def test_types_are_in_the_text_form_of_onnx(tmp_path: Path) -> None:
-    """Types of all kinds are written as the printer of `onnx` writes them."""
+    """Types of all kinds are written as by the printer of `onnx`."""
     infos = [helper.make_value_info(name, type_proto) for name, type_proto in TYPES.items()]
     path = tmp_path / "a.onnx"
     proto = helper.make_model(helper.make_graph([], "g", infos, []))
@@ -38,14 +38,14 @@ def test_types_are_in_the_text_form_of_onnx(tmp_path: Path) -> None:
 
 
 def test_unknown_types_have_no_text() -> None:
-    """A value without a type has an empty one, an opaque type its domain and name."""
+    """A value without a type has an empty text, an opaque type its domain and name."""
     assert "" == type_text(None)
     assert "" == type_text(formats.Type())
     assert "opaque(me, thing)" == type_text(formats.Type(opaque_type=formats.OpaqueType(domain="me", name="thing")))
 
 
 def test_inspection_of_the_example(digits: Path) -> None:
-    """The inspection says what `onnx` says of opsets, operators, tensors, inputs and metadata."""
+    """The inspection agrees with `onnx` about opsets, operators, tensors, inputs and metadata."""
     proto = onnx.load(digits)
     seen = formats.inspect(digits)
     assert ("onnx", digits, proto.ir_version) == (seen.format, seen.path, seen.ir_version)
@@ -72,7 +72,7 @@ def test_companions_are_listed(tiny_model: Path, tmp_path: Path) -> None:
 
 
 def test_alignment_of_the_first_tensor_of_a_file(tmp_path: Path) -> None:
-    """A tensor at offset 0, as in every data file, has every alignment; it counts as 4,096."""
+    """A tensor at offset 0, as in every data file, is aligned to any number; it counts as 4,096."""
     weights = [onnx.numpy_helper.from_array(np.zeros(1000, "float32"), name) for name in "abc"]
     onnx.save(helper.make_model(helper.make_graph([], "g", [], [], weights)), tmp_path / "a.onnx")
     formats.convert(tmp_path / "a.onnx", tmp_path / "b.onnx", external_data="w.data", alignment=64)
@@ -95,7 +95,7 @@ def test_every_format_can_be_inspected(tiny_model: Path, tmp_path: Path, extensi
 
 
 def test_initialised_inputs_are_not_to_be_fed(tmp_path: Path) -> None:
-    """An input that an initialiser gives a value is not listed as one, as old files have it."""
+    """An input with an initialiser, as in old files, is not listed as an input."""
     x, w = (helper.make_tensor_value_info(name, 1, [2]) for name in "xw")
     weight = onnx.numpy_helper.from_array(np.ones(2, "float32"), "w")
     graph = helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "g", [x, w], [], [weight])
@@ -104,7 +104,7 @@ def test_initialised_inputs_are_not_to_be_fed(tmp_path: Path) -> None:
 
 
 def test_tensors_and_operators_are_found_anywhere(tmp_path: Path) -> None:
-    """Those of subgraphs and functions count, with the domain of the operator and the place of the tensor."""
+    """Tensors and operators of subgraphs and functions count, with the operator's domain and the tensor's place."""
     tensor = onnx.numpy_helper.from_array(np.zeros(3, "int8"), "k")
     inner = helper.make_graph([helper.make_node("Constant", [], ["k"], value=tensor)], "i", [], [])
     node = helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=inner)
@@ -120,7 +120,7 @@ def test_tensors_and_operators_are_found_anywhere(tmp_path: Path) -> None:
 
 
 def test_shared_models_can_be_inspected(shared_model: Path) -> None:
-    """The operators of a real model are counted as `onnx` has them."""
+    """The operators of a real model are counted as in `onnx`."""
     proto = onnx.load(shared_model)
     seen = formats.inspect(shared_model)
     assert len(proto.graph.node) <= sum(seen.operators.values())

@@ -1,4 +1,4 @@
-"""The regions of a file account for each of its bytes, and the picture of them is well-formed."""
+"""The regions of a file cover each of its bytes, and their picture is well formed."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def labels(file: FileLayout, kind: str) -> list[str]:
-    """The labels of all regions of a kind."""
+    """Return the labels of all regions of a kind."""
     return [region.label for region in file.regions if region.kind == kind]
 
 
 @pytest.mark.parametrize("extension", ["onnx", "onnxz", "rten"])
 def test_regions_are_the_whole_file(tiny_model: Path, tmp_path: Path, extension: str) -> None:
-    """The regions follow each other from the first byte to the last, the weight where its bytes are."""
+    """The regions follow each other from the first byte to the last, and the weight's region has its bytes."""
     path = tmp_path / f"a.{extension}"
     formats.convert(tiny_model, path)
     (file,) = layout(path)
@@ -42,7 +42,7 @@ def test_regions_are_the_whole_file(tiny_model: Path, tmp_path: Path, extension:
 
 
 def test_data_files_have_layouts(tiny_model: Path, tmp_path: Path) -> None:
-    """A data file comes after its model, with padding between tensors, and what nothing uses named so."""
+    """A data file comes after its model, with padding between tensors, and unused bytes are labelled as such."""
     formats.convert(tiny_model, tmp_path / "a.onnx", external_data="w.data")
     with (tmp_path / "w.data").open("ab") as stream:
         stream.write(bytes(1 << 17))
@@ -52,7 +52,7 @@ def test_data_files_have_layouts(tiny_model: Path, tmp_path: Path) -> None:
 
 
 def test_picture_is_well_formed(tmp_path: Path) -> None:
-    """Names with any characters come out as text of an XML document."""
+    """Names with any characters become valid text of an XML document."""
     names = ["<script>", 'a"b&c', "nul\0 bell\7", "Gewicht ü 重み", ""]
     tensors = [Tensor(name=name, dims=[999], data_type=1, raw_data=Literal(bytes(3996))) for name in names]
     formats.save(Model(graph=Graph(initializer=tensors)), tmp_path / "m.onnxz")
@@ -67,7 +67,7 @@ def test_picture_is_well_formed(tmp_path: Path) -> None:
 
 
 def test_bars_are_inside_the_picture_and_disjoint() -> None:
-    """Of any number of regions, those that are drawn in a row follow each other within its width."""
+    """However many regions there are, those drawn in a row follow each other within its width."""
     regions = tuple(Region(n * 10, 10, "tensor" if n % 3 else "padding", f"t{n}") for n in range(20_000))
     root = ET.fromstring(to_svg((FileLayout(Path("a.onnx"), 200_000, regions),)))
     rows: dict[str, float] = {}
@@ -82,12 +82,12 @@ def test_bars_are_inside_the_picture_and_disjoint() -> None:
 
 
 def test_empty_file_can_be_drawn() -> None:
-    """A file without bytes is a picture, too."""
+    """A file without bytes has a picture, too."""
     assert ET.fromstring(to_svg((FileLayout(Path("a.onnx"), 0, ()),))) is not None
 
 
 def test_only_what_is_too_small_to_be_seen_is_enlarged() -> None:
-    """The ends of a file are drawn once more where something begins or ends in them."""
+    """The ends of a file are also drawn enlarged if a region begins or ends in them."""
     for first, enlarged in ((100, True), (5000, False)):
         regions = (Region(0, first, "header", "h"), Region(first, 10_000 - first, "tensor", "t"))
         assert enlarged == ("enlarged" in to_svg((FileLayout(Path("a.onnx"), 10_000, regions),)))
@@ -101,7 +101,7 @@ def test_shares_are_numbers() -> None:
 
 
 def test_small_tensors_are_told() -> None:
-    """Tensors that lie in the graph are counted in the title, and their bytes in the legend."""
+    """The title has the number of tensors in the graph, and the legend their bytes."""
     (file,) = layout(EXAMPLES / "digits.onnx")
     assert (4, 456) == (file.inner_count, file.inner_nbytes)
     picture = to_svg((file,))
@@ -110,7 +110,7 @@ def test_small_tensors_are_told() -> None:
 
 
 def test_picture_follows_the_colours_of_the_viewer() -> None:
-    """Background and texts have no fixed colour: a style sheet has one for light viewers and one for dark ones."""
+    """Background and texts have no fixed colour: a style sheet has colours for light and for dark viewers."""
     picture = to_svg((FileLayout(Path("a.onnx"), 10, (Region(0, 10, "tensor", "t"),)),))
     assert "prefers-color-scheme: dark" in picture
     root = ET.fromstring(picture)

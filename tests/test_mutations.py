@@ -1,4 +1,4 @@
-"""Random graphs in which one thing is changed: `diff` tells that and nothing else, `verify` what is broken by it."""
+"""Random graphs with one change: `diff` reports this change only, and `verify` the damage that it does."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORMATS = ("onnx", "onnxz", "textproto", "json")
 
 @pytest.fixture(scope="module")
 def graphs(tmp_path_factory):
-    """Models of several seeds, each with a folder that has it in every format, unchanged."""
+    """Models of several seeds, each with a folder that contains it unchanged in every format."""
     found = []
     for seed in SEEDS:
         graph = generate(seed)
@@ -34,26 +34,26 @@ def graphs(tmp_path_factory):
 
 
 def copy_of(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The same model, to be changed."""
+    """Return a copy of the model, to be changed."""
     return onnx.ModelProto.FromString(model.SerializeToString())
 
 
 def differences(model: onnx.ModelProto, folder, name="onnxz"):
-    """What is told of a changed model and the file of the unchanged one."""
+    """Return the differences between a changed model and the file of the unchanged one."""
     changed = folder / "changed.onnx"
     changed.write_bytes(model.SerializeToString())
     return formats.compare(folder / f"m.{name}", changed).differences
 
 
 def findings(model: onnx.ModelProto, folder):
-    """What `verify` finds in a changed model, as kinds."""
+    """Return the kinds of errors that `verify` finds in a changed model."""
     changed = folder / "changed.onnx"
     changed.write_bytes(model.SerializeToString())
     return {finding.kind for finding in formats.verify(changed).errors}
 
 
 def test_nothing_is_told_of_what_is_not_changed(graphs):
-    """A graph is the same in all formats, also as a .rten file where it becomes one, and has no errors."""
+    """A graph is the same in all formats, including .rten if it can be converted, and has no errors."""
     rten = 0
     for seed, _, folder in graphs:
         for name in FORMATS:
@@ -70,7 +70,7 @@ def test_nothing_is_told_of_what_is_not_changed(graphs):
 
 
 def test_an_element_of_a_weight_is_told(graphs):
-    """One bit of one element: one difference, of the weights, which names the tensor."""
+    """One changed bit of an element is one difference of the weights, which names the tensor."""
     count = 0
     for seed, model, folder in graphs:
         places = [place for place, tensor in enumerate(model.graph.initializer) if np.prod(tensor.dims)]
@@ -90,7 +90,7 @@ def test_an_element_of_a_weight_is_told(graphs):
 
 
 def nodes_of(graph: onnx.GraphProto):
-    """All nodes of a graph and its subgraphs."""
+    """Yield all nodes of a graph and its subgraphs."""
     for node in graph.node:
         yield node
         for attribute in node.attribute:
@@ -99,7 +99,7 @@ def nodes_of(graph: onnx.GraphProto):
 
 
 def test_an_attribute_is_told(graphs):
-    """One number more in one attribute, in a subgraph too: one difference, which names the attribute."""
+    """A number in an attribute that is larger by one is one difference, which names the attribute."""
     count = 0
     for seed, model, folder in graphs:
         changed = copy_of(model)
@@ -128,7 +128,7 @@ def test_an_attribute_is_told(graphs):
 
 
 def test_a_name_is_told(graphs):
-    """A node's name is one difference; the name of a value is one wherever it is used, and nowhere else."""
+    """A changed node name is one difference; a changed value name is a difference in each place that uses it."""
     for seed, model, folder in graphs:
         rng = random.Random(seed)
         changed = copy_of(model)
@@ -152,7 +152,7 @@ def test_a_name_is_told(graphs):
 
 
 def test_an_order_is_told(graphs):
-    """Two nodes that change places are reported as another order, and nothing else."""
+    """Two nodes that change places are reported as another order, and as nothing else."""
     count = 0
     for seed, model, folder in graphs:
         changed = copy_of(model)
@@ -176,7 +176,7 @@ def test_an_order_is_told(graphs):
 
 
 def test_what_nothing_makes_is_found(graphs):
-    """An input that nothing produces any more, and a value that two nodes produce, are errors."""
+    """An input that no node produces, and a value that two nodes produce, are errors."""
     for seed, model, folder in graphs:
         changed = copy_of(model)
         users = [node for node in changed.graph.node if any(node.input)]

@@ -1,4 +1,4 @@
-"""Facts about options: each, with each other one, in each format, means something, or is an error that says so."""
+"""Tests of options: each one alone, and with each other one, works in each format, or is an error that says why not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TARGETS = tuple(dict.fromkeys(codec.options for codec in registry.built_in()))
 CLASSES = (ConversionOptions, RaisingOptions, RuntimeOptions, ReadOptions, EngineOptions, *TARGETS)
 ROWS = [pytest.param(each, row, id=f"{each.__name__}.{row.name}") for each in CLASSES for row in rows_of(each)]
 KEY = formats.Key.of("secret")
-GOOD: dict[str, list[Any]] = {  # values that are possible
+GOOD: dict[str, list[Any]] = {  # valid values
     "from_format": ["onnx"],
     "to_format": ["onnx"],
     "pin": [{"x": "float16"}],
@@ -70,23 +70,23 @@ BAD: dict[str, list[Any]] = {
     "retries": [-1, 101, "3", True],
 }
 NOT_CHECKED = {"progress", "source_hash"}
-# What says how weights lie outside of an .onnx file.
+# Options about the storage of weights outside of an .onnx file.
 OUTSIDE = ("size_threshold", "alignment", "max_external_file_size", "one_file_per_tensor", "checksum", "layout")
 
 
 def good(row: Row) -> list[Any]:
-    """Values that an option can have."""
+    """Return valid values of an option."""
     return GOOD.get(row.name, [True, False])
 
 
 def needed(options: type) -> dict[str, Any]:
-    """What objects of a class cannot be without."""
+    """Return the required arguments of a class."""
     return {row.name: good(row)[0] for row in rows_of(options) if row.required}
 
 
 @pytest.mark.parametrize(("options", "row"), ROWS)
 def test_possible_values_are_taken(options: type, row: Row) -> None:
-    """Every option takes each of its values, and sizes and keys arrive as numbers of bytes and keys."""
+    """Every option accepts each of its values, and sizes and keys are passed on as numbers of bytes and as keys."""
     for value in good(row):
         if options is not registry.built_in()[0].options and row.name == "external_data" and value is not False:
             continue  # text has no data file
@@ -97,7 +97,7 @@ def test_possible_values_are_taken(options: type, row: Row) -> None:
 
 @pytest.mark.parametrize(("options", "row"), ROWS)
 def test_other_values_are_refused(options: type, row: Row) -> None:
-    """Every option refuses other values, with an error that names it, and in which a key does not show."""
+    """Every option refuses other values, with an error that names it and does not show a key."""
     bad = BAD.get(row.name, [] if row.name in NOT_CHECKED else [1, 0, "True", "", []])
     assert bad or row.name in NOT_CHECKED
     for value in bad:
@@ -110,7 +110,7 @@ def test_other_values_are_refused(options: type, row: Row) -> None:
 
 @pytest.mark.parametrize(("options", "row"), ROWS)
 def test_mistakes_are_found_before_anything_is_read(options: type, row: Row, tmp_path: Path) -> None:
-    """A value that is not possible is an error if the source does not even exist."""
+    """A wrong value is an error even if the source does not exist."""
     codec = next((codec for codec in registry.built_in() if codec.options is options), registry.built_in()[0])
     for value in BAD.get(row.name, []):
         given = {**needed(codec.options), row.name: value}
@@ -121,7 +121,7 @@ def test_mistakes_are_found_before_anything_is_read(options: type, row: Row, tmp
 
 @pytest.mark.parametrize("codec", registry.built_in(), ids=lambda codec: codec.name)
 def test_options_are_of_the_format_or_refused(codec: Any, tiny_model: Path, tmp_path: Path) -> None:
-    """Each option is either used by a format, or an error names it."""
+    """Each option is used by a format, or an error names it."""
     heeded = names_of(codec.options) | names_of(EngineOptions) | names_of(ReadOptions)
     for each in TARGETS:
         for row in rows_of(each):
@@ -139,7 +139,7 @@ def test_options_are_of_the_format_or_refused(codec: Any, tiny_model: Path, tmp_
 
 @pytest.mark.parametrize("codec", registry.built_in(), ids=lambda codec: codec.name)
 def test_pairs_of_options_work_or_say_why_not(codec: Any, tiny_model: Path, tmp_path: Path) -> None:
-    """Every pair of options of a format makes a file that holds the model, or is an error that names both of them."""
+    """Every pair of options of a format makes a file with the whole model, or is an error that names both."""
     out = tmp_path / f"a{codec.extensions[0]}"
     model, archive = formats.load(tiny_model), tmp_path / "tiny.onnxz"
     formats.save(model, archive)
@@ -180,7 +180,7 @@ def test_what_is_said_of_data_files_asks_for_them(name: str, tiny_model: Path, t
 
 
 def test_what_needs_another_source_is_refused(tiny_model: Path, tmp_path: Path) -> None:
-    """What a model of another kind would need is refused, not passed over."""
+    """An option that needs another kind of source is refused, not ignored."""
     formats.convert(tiny_model, tmp_path / "a.onnxz")
     formats.convert(tiny_model, tmp_path / "a.rten")
     for source, target, given in (
@@ -200,7 +200,7 @@ def test_what_needs_another_source_is_refused(tiny_model: Path, tmp_path: Path) 
 
 
 def test_misspelt_keywords_are_told_with_the_right_one(tiny_model: Path) -> None:
-    """A keyword that nothing has is an error that offers one like it."""
+    """An unknown keyword is an error that suggests a similar one."""
     with pytest.raises(OptionError, match="no option `max_dept`; did you mean `max_depth`"):
         formats.load(tiny_model, max_dept=3)
     with pytest.raises(OptionError, match="no option `nonsense`; there are `allow_encryption`, `hard_links`, `key`"):
@@ -208,7 +208,7 @@ def test_misspelt_keywords_are_told_with_the_right_one(tiny_model: Path) -> None
 
 
 def test_misspelt_keywords_are_type_errors(tmp_path: Path) -> None:
-    """Mypy refuses keywords that are misspelt or have a value of another type, and takes the right ones."""
+    """Mypy refuses keywords that are misspelt or have a value of another type, and accepts the right ones."""
     api = pytest.importorskip("mypy.api")
     program = tmp_path / "program.py"
     right = [

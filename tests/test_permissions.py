@@ -1,4 +1,4 @@
-"""Facts about who may read what is written: nobody whom the source is closed to."""
+"""Tests of permissions: no user can read an output who could not read the source."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ UMASKS = [0, 0o022, 0o077]
 
 @pytest.fixture(autouse=True)
 def quick_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys are made in one round."""
+    """Derive keys in one round."""
     monkeypatch.setattr(crypt, "KEY_ITERATIONS", 1)
 
 
 @pytest.fixture(params=UMASKS, ids=oct)
 def umask(request: pytest.FixtureRequest) -> Iterator[int]:
-    """The umask of the process."""
+    """Return the umask of the process."""
     before = os.umask(request.param)
     yield request.param
     os.umask(before)
 
 
 def mode(path: Path) -> int:
-    """The bits of `chmod`."""
+    """Return the permission bits of a file."""
     return stat.S_IMODE(path.stat().st_mode)
 
 
 @pytest.mark.parametrize("source_mode", MODES, ids=oct)
 @pytest.mark.parametrize("target", ["onnx", "onnxz", "rten", "onnxc", "json"])
 def test_new_files_are_as_open_as_their_source(digits: Path, umask: int, source_mode: int, target: str) -> None:
-    """Others may do with a new file what they may do with its source, less the umask; its owner may always write."""
+    """A new file has the permissions of its source for other users, minus the umask; its owner may always write."""
     digits.chmod(source_mode)
     options = {"key": KEY} if target == "onnxc" else {"external_data": True} if target == "onnx" else {}
     report = formats.convert(digits, digits.with_name(f"new.{target}"), **options)
@@ -55,7 +55,7 @@ def test_new_files_are_as_open_as_their_source(digits: Path, umask: int, source_
 @pytest.mark.parametrize("source_mode", MODES, ids=oct)
 @pytest.mark.parametrize("target", ["onnx", "onnxz", "rten"])
 def test_decrypted_models_are_never_wider(digits: Path, umask: int, source_mode: int, target: str) -> None:
-    """What was encrypted gets the permissions of the encrypted file, also in the place of a wider one."""
+    """A decrypted file gets the permissions of the encrypted file, even if it replaces a file with wider ones."""
     encrypted, new, old = (digits.with_name(name) for name in ("m.onnxc", f"new.{target}", f"old.{target}"))
     formats.convert(digits, encrypted, key=KEY)
     encrypted.chmod(source_mode)
@@ -67,7 +67,7 @@ def test_decrypted_models_are_never_wider(digits: Path, umask: int, source_mode:
 
 
 def test_replaced_files_keep_their_permissions(digits: Path) -> None:
-    """A file that is replaced by a conversion keeps the permissions that somebody gave it."""
+    """A file that is replaced by a conversion keeps the permissions that a user gave it."""
     digits.chmod(0o600)
     old = digits.with_name("old.onnxz")
     formats.convert(digits, old)
@@ -77,7 +77,7 @@ def test_replaced_files_keep_their_permissions(digits: Path) -> None:
 
 
 def test_data_files_count(digits: Path) -> None:
-    """A model whose weights lie in a private file gives private files, whoever may read its graph; also when saved."""
+    """A model with weights in a private file gives private files, whatever the graph's permissions are."""
     graph = digits.with_name("a.onnx")
     formats.convert(digits, graph, external_data=True)
     graph.chmod(0o644)
@@ -88,7 +88,7 @@ def test_data_files_count(digits: Path) -> None:
 
 
 def test_private_from_the_first_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new file is created with its permissions, with a name or without, and not narrowed afterwards."""
+    """A new file is created with its final permissions, with a name or without; they are not reduced later."""
     created: list[int] = []
     real = os.open
 

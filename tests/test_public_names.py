@@ -1,6 +1,6 @@
-"""What users rely on, by name: a change that this finds is a change for users.
+"""Names that users rely on: a change that this test finds is a change for users.
 
-`python tests/test_public_names.py` writes `tests/public_names.json` anew. docs/stability.md says what a change takes.
+`python tests/test_public_names.py` updates `tests/public_names.json`. docs/stability.md says what a change requires.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DIGITS = Path(__file__).parents[1] / "examples" / "digits.onnx"
 
 
 def shape_of(value: Any) -> Any:
-    """What can be relied on of a public name: parameters of functions, fields and methods of classes."""
+    """Return the stable parts of a public name: parameters of functions, fields and methods of classes."""
     if not isinstance(value, type):
         return str(inspect.signature(value)) if callable(value) else type(value).__name__
     if issubclass(value, Exception):
@@ -35,7 +35,7 @@ def shape_of(value: Any) -> Any:
 
 
 def keys_of(value: Any) -> Any:
-    """The keys of a JSON report with the types of what they have; of lists, the first element."""
+    """Return the keys of a JSON report with the types of their values; for lists, those of the first element."""
     if isinstance(value, dict):
         return {name: keys_of(each) for name, each in sorted(value.items())}
     if isinstance(value, list):
@@ -44,7 +44,7 @@ def keys_of(value: Any) -> Any:
 
 
 def report(*arguments: str, folder: Path) -> Any:
-    """The keys of the report that a command prints."""
+    """Return the keys of the report that a command prints."""
     command = [sys.executable, "-m", "formats", *arguments, "--json"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     found = keys_of(json.loads(done.stdout))
@@ -52,7 +52,7 @@ def report(*arguments: str, folder: Path) -> Any:
 
 
 def without_keys_of_models(found: Any) -> Any:
-    """The keys, but for those that are names of the model's."""
+    """Return the keys without those that are names in the model."""
     if isinstance(found, list):
         return [without_keys_of_models(each) for each in found]
     if not isinstance(found, dict):
@@ -62,7 +62,7 @@ def without_keys_of_models(found: Any) -> Any:
 
 
 def public_names(folder: Path) -> dict[str, Any]:
-    """Everything that is stable and has a name, as JSON has it."""
+    """Return everything that is stable and has a name, as JSON."""
     digits = str(DIGITS)
     names = {
         "library": {name: shape_of(getattr(formats, name)) for name in formats.__all__ if name[0] != "_"},

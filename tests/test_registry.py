@@ -1,4 +1,4 @@
-"""Facts about the choice of a codec: by name, by extension for writing, by content first for reading."""
+"""Tests of the choice of a codec: by name, by extension for writing, and first by content for reading."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from formats.tensordata.plan import Loss, WritePlan
 
 
 def codec(name: str, match: Match) -> Codec:
-    """A codec that thinks of every file the same."""
+    """Return a codec that gives every file the same match."""
     return registry.by_name("onnx")._replace(name=name, extensions=(f".{name}",), sniff=lambda head, nbytes: match)
 
 
 @pytest.fixture
 def only(monkeypatch: pytest.MonkeyPatch) -> object:
-    """Makes the given codecs the built-in ones, and others those of installed packages."""
+    """Return a function that makes the given codecs the built-in ones, and others those of installed packages."""
 
     def replace(built_in: list[Codec], others: tuple[Codec, ...] = ()) -> None:
         monkeypatch.setattr(registry, "built_in", lambda: tuple(built_in))
@@ -34,7 +34,7 @@ def only(monkeypatch: pytest.MonkeyPatch) -> object:
 
 @pytest.mark.parametrize(("name", "extension"), [("onnx", ".onnx"), ("onnxz", ".onnxz"), ("rten", ".rten")])
 def test_built_in_formats_are_found(name: str, extension: str) -> None:
-    """Each format is found by its name, and by its extension in any case."""
+    """Each format is found by its name, and by its extension in upper and lower case."""
     assert name == registry.by_name(name).name
     assert name == registry.for_writing(Path(f"a{extension}")).name
     assert name == registry.for_writing(Path(f"a.b{extension.upper()}")).name
@@ -50,7 +50,7 @@ def test_built_in_formats_are_found(name: str, extension: str) -> None:
     ],
 )
 def test_content_is_recognised(only, matches: dict[str, Match], path: str | None, chosen: str) -> None:  # type: ignore[no-untyped-def]
-    """A strong match decides, then the extension of a codec that could, then a weak match."""
+    """A strong match decides, then the extension of a codec with a match, then a weak match."""
     only([codec(name, match) for name, match in matches.items()])
     assert chosen == registry.for_reading(b"", 1, Path(path) if path else None).name
 
@@ -72,7 +72,7 @@ def test_installed_codecs_come_after_the_built_in_ones(only) -> None:  # type: i
 
 
 def entry(name: str, load: object) -> object:
-    """An entry point of the package `other`."""
+    """Return an entry point of the package `other`."""
 
     class Entry:
         dist = type("Distribution", (), {"name": "other"})
@@ -88,7 +88,7 @@ def entry(name: str, load: object) -> object:
 
 @pytest.fixture
 def offered(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
-    """Makes the given entry points those of installed packages."""
+    """Return a function that makes the given entry points those of installed packages."""
 
     def offer(*entries: object) -> None:
         monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [*entries] * (group == "formats.codecs"))
@@ -102,7 +102,7 @@ def offered(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
 
 
 def test_codecs_of_packages_are_found(offered: Callable[..., None]) -> None:
-    """What an installed package offers is a format like any other."""
+    """The format of an installed package is used like any other."""
     mine = codec("mine", Match.WEAK)
     offered(entry("mine", mine))
     assert mine is registry.by_name("mine") is registry.for_writing(Path("a.MINE"))
@@ -119,7 +119,7 @@ def test_codecs_of_packages_are_found(offered: Callable[..., None]) -> None:
     ],
 )
 def test_broken_codecs_harm_nothing(offered: Callable[..., None], load: object, words: str) -> None:
-    """A codec that cannot be used keeps no other from work; the error on an unknown format tells of it."""
+    """A broken codec does not disturb the others; the error about an unknown format mentions it."""
     offered(entry("theirs", load), entry("mine", codec("mine", Match.WEAK)))
     assert "mine" == registry.by_name("mine").name
     assert "onnxz" == registry.by_name("onnxz").name
@@ -134,14 +134,14 @@ def test_broken_codecs_harm_nothing(offered: Callable[..., None], load: object, 
 
 
 def test_a_broken_codec_is_told_where_nothing_reads_a_file(offered: Callable[..., None]) -> None:
-    """The format of a file may be that of the codec which cannot be imported."""
+    """If no codec reads a file, the error names a codec that cannot be imported."""
     offered(entry("theirs", ImportError("oops")))
     with pytest.raises(UnknownFormatError, match="the codec 'theirs' of the package other cannot be imported"):
         registry.for_reading(b"\xff" * 100, 100, Path("a.theirs"))
 
 
 def test_own_operators_of_other_packages(offered: Callable[..., None]) -> None:
-    """A model in the operators of a codec of another package is raised on the way to other formats, and only then."""
+    """A model in the operators of another package's codec is converted to ONNX's for other formats, and only then."""
     domain = "my.runtime"
 
     def plan(model: Model, destination: Path, options: object) -> WritePlan:

@@ -1,4 +1,4 @@
-"""What is published agrees with itself: one version, one address, and what PyPI shows."""
+"""The published files agree: one version, one address, and the page on PyPI."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ SOURCE = PROJECT["project"]["urls"]["Source"]
 
 
 def text(path: str) -> str:
-    """A file of the repository."""
+    """Return a file of the repository as text."""
     return (ROOT / path).read_text(encoding="utf-8")
 
 
 def test_versions_are_one() -> None:
-    """The package, the citation and the readers of other languages have one version."""
+    """The package, the citation and the readers in other languages have the same version."""
     versions = {"CITATION.cff": re.search(r"^version: (.*)$", text("CITATION.cff"), re.MULTILINE)[1]}
     if (ROOT / "readers/rust/Cargo.toml").exists():
         versions["readers/rust"] = tomllib.loads(text("readers/rust/Cargo.toml"))["package"]["version"]
@@ -47,7 +47,7 @@ def test_addresses_are_one() -> None:
 
 
 def test_links_of_the_readme_are_absolute_on_the_index() -> None:
-    """What PyPI shows has no relative link: the substitution of `pyproject.toml` finds all of them."""
+    """The page on PyPI has no relative link: the substitution in `pyproject.toml` finds all of them."""
     (rule,) = PROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]
     shown = re.sub(rule["pattern"], rule["replacement"], text("README.md"))
     links = re.findall(r"\]\(([^)]+)\)", shown)
@@ -57,5 +57,5 @@ def test_links_of_the_readme_are_absolute_on_the_index() -> None:
 
 
 def test_changelog_has_what_is_not_released() -> None:
-    """The changelog begins with what the next release brings."""
+    """The changelog begins with the changes for the next release."""
     assert "Unreleased" == re.search(r"^## (.*)$", text("CHANGELOG.md"), re.MULTILINE)[1]

@@ -26,12 +26,12 @@ SIDE = 64
 
 
 def matrix(seed: int, side: int = SIDE) -> Any:
-    """A weight of `side` times `side` floats."""
+    """Return a weight of `side` times `side` floats."""
     return np.random.default_rng(seed).standard_normal((side, side)).astype("float32") / side
 
 
 def chain(path: Path, *seeds: int, side: int = SIDE, **options: Any) -> Path:
-    """A model that multiplies by the matrices with these seeds, written by `onnx`."""
+    """Return a model that multiplies by the matrices with these seeds, written by `onnx`."""
     weights = [numpy_helper.from_array(matrix(seed, side), f"w{index}") for index, seed in enumerate(seeds)]
     nodes = [helper.make_node("MatMul", [f"x{n}", f"w{n}"], [f"x{n + 1}"]) for n in range(len(seeds))]
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, side]) for name in ("x0", f"x{len(seeds)}")]
@@ -42,13 +42,13 @@ def chain(path: Path, *seeds: int, side: int = SIDE, **options: Any) -> Path:
 
 
 def result(path: Path, side: int = SIDE) -> Any:
-    """What onnxruntime computes with a model."""
+    """Return what onnxruntime computes with a model."""
     session = onnxruntime.InferenceSession(path)
     return session.run(None, {"x0": np.linspace(-1, 1, side, dtype="float32")[None]})[0]
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    """All files in a folder."""
+    """Return all files in a folder."""
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
@@ -63,7 +63,7 @@ def three(tmp_path: Path) -> list[Path]:
 
 
 def test_equal_weights_lie_once(three: list[Path], tmp_path: Path) -> None:
-    """Every weight is stored once, each model has a file for what it shares with whom, and computes what it did."""
+    """Every weight is stored once, each model refers to a file per group of sharing models, and computes the same."""
     done = formats.share(three, tmp_path / "out")
     assert [path.name for path in done.models] == ["encoder-model.onnx", "decoder-model.onnx", "past.onnx"]
     seen = {file.path.name: [model.stem for model in file.models] for file in done.data_files}
@@ -88,7 +88,7 @@ def test_equal_weights_lie_once(three: list[Path], tmp_path: Path) -> None:
 
 
 def test_savings_are_those_of_the_files(three: list[Path], tmp_path: Path) -> None:
-    """The reported sizes are those on disk."""
+    """The reported sizes are those on the disk."""
     done = formats.share(three, tmp_path / "out")
     assert done.nbytes == sum(path.stat().st_size for path in (tmp_path / "out").iterdir())
     before = [three[0], three[1], three[1].with_name("w.data"), three[2]]
@@ -98,7 +98,7 @@ def test_savings_are_those_of_the_files(three: list[Path], tmp_path: Path) -> No
 
 
 def test_each_model_goes_alone(three: list[Path], tmp_path: Path) -> None:
-    """With the data files that its report names and nothing else, each model runs; each uses every tensor in them."""
+    """With only the data files in its report, each model runs; it uses every tensor in them."""
     done = formats.share(three, tmp_path / "out")
     for entry in done.to_json()["models"]:
         alone = tmp_path / "alone"
@@ -116,7 +116,7 @@ def test_each_model_goes_alone(three: list[Path], tmp_path: Path) -> None:
 
 
 def test_bytes_do_not_depend_on_threads(three: list[Path], tmp_path: Path) -> None:
-    """One thread and several write the same files."""
+    """One thread and several threads write the same files."""
     for threads in (1, 2, 4):
         formats.share(three, tmp_path / f"out{threads}", threads=threads)
     assert content(tmp_path / "out1") == content(tmp_path / "out2") == content(tmp_path / "out4")
@@ -134,7 +134,7 @@ def test_each_place_is_hashed_once_at_most(tmp_path: Path, monkeypatch: pytest.M
         sharing, "transfer", lambda plan, *rest: (hashed.append(len(plan.digests)), real(plan, *rest))[1]
     )
     done = formats.share([same, tmp_path / "b.onnx"], tmp_path / "out1")
-    assert (hashed.pop(), [file.nbytes for file in done.data_files]) == (2, [2 * SIDE * SIDE * 4])  # of one size
+    assert (hashed.pop(), [file.nbytes for file in done.data_files]) == (2, [2 * SIDE * SIDE * 4])  # all of one size
     formats.share([same, other], tmp_path / "out2")
     assert hashed.pop() == 2
     formats.share([other, alike], tmp_path / "out3")
@@ -144,7 +144,7 @@ def test_each_place_is_hashed_once_at_most(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_every_place_of_a_tensor_counts(tmp_path: Path) -> None:
-    """Weights in subgraphs, functions, attributes and typed fields are shared; strings and small tensors stay."""
+    """Weights in subgraphs, functions, attributes and typed fields are shared; strings and small tensors are not."""
     big = np.arange(1000, dtype="float32")
     typed = helper.make_tensor("typed", TensorProto.FLOAT, [1000], big)
     counts = helper.make_tensor("counts", TensorProto.INT64, [1000], np.arange(1000))
@@ -164,7 +164,7 @@ def test_every_place_of_a_tensor_counts(tmp_path: Path) -> None:
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
     nested = helper.make_model(graph, opset_imports=opsets, functions=[function], ir_version=8)
     onnx.save(nested, tmp_path / "nested.onnx")
-    raw = numpy_helper.from_array(np.arange(1000).astype("uint64"), "raw")  # the bytes of `counts`, of another type
+    raw = numpy_helper.from_array(np.arange(1000).astype("uint64"), "raw")  # the bytes of `counts`, with another type
     same = numpy_helper.from_array(big.reshape(10, 100), "same")
     plain = helper.make_graph([], "g", [], [], [raw, same])
     onnx.save(helper.make_model(plain, opset_imports=opsets[:1], ir_version=8), tmp_path / "plain.onnx")
@@ -179,7 +179,7 @@ def test_every_place_of_a_tensor_counts(tmp_path: Path) -> None:
 
 
 def test_tensors_lie_on_pages_and_small_ones_stay(tmp_path: Path) -> None:
-    """Offsets are multiples of a page, or of what is asked for; the threshold decides what leaves the graph."""
+    """Offsets are multiples of a page, or of the given alignment; the threshold decides which tensors are shared."""
     models = [chain(tmp_path / name, 1, 2, side=17) for name in ("a.onnx", "b.onnx")]
     for options, offsets in (({}, [0, 4096]), ({"alignment": "64K"}, [0, 65_536]), ({"size_threshold": "4K"}, [])):
         done = formats.share(models, tmp_path / "out", overwrite=True, **options)  # type: ignore[arg-type]
@@ -192,7 +192,7 @@ def test_tensors_lie_on_pages_and_small_ones_stay(tmp_path: Path) -> None:
 
 
 def test_rten_models_become_onnx(tmp_path: Path) -> None:
-    """Models of other formats are written in ONNX's operators."""
+    """Models of other formats are written with ONNX's operators."""
     model = chain(tmp_path / "a.onnx", 1, 2)
     formats.convert(model, tmp_path / "b.rten")
     done = formats.share([model, tmp_path / "b.rten"], tmp_path / "out")
@@ -223,14 +223,14 @@ def test_nothing_in_common_is_told(tmp_path: Path) -> None:
     ],
 )
 def test_names(sources: list[str], names: list[str]) -> None:
-    """Models keep their names, and get those of folders where these tell them apart, upper and lower case alike."""
+    """Models keep their names, or get names with those of folders if they clash, also if only the case differs."""
     found = sharing.names_of_models([Path(name) for name in sources])
     assert len({name.casefold() for name in found}) == len(names)
     assert all(wanted in name for wanted, name in zip(names, found, strict=True))
 
 
 def test_names_that_cannot_be_told_apart(tmp_path: Path) -> None:
-    """Two models of one name in one folder, the same one twice, one alone, and a clash with a data file are refused."""
+    """Two models of one name in one folder, one model twice or alone, and a clash with a data file are refused."""
     one = chain(tmp_path / "a.onnx", 1)
     formats.convert(one, tmp_path / "a.onnxz")
     two = chain(tmp_path / "b.onnx", 1, 2)
@@ -253,11 +253,11 @@ def test_names_that_cannot_be_told_apart(tmp_path: Path) -> None:
     assert sorted(content(out)) == ["a.onnx", "b.onnx", "b.onnx.data", "weights.bin"]
 
 
-# What is there already
+# Existing files
 
 
 def test_nothing_is_replaced_unasked(tmp_path: Path) -> None:
-    """A model or a data file that is in the way stops all; a missing folder around the folder does, too."""
+    """An existing model or data file stops everything; a missing parent of the folder does, too."""
     models = [chain(tmp_path / "a.onnx", 1, 2), chain(tmp_path / "b.onnx", 1)]
     for name in ("b.onnx", "shared.data", "a.onnx.data"):
         out = tmp_path / name.replace(".", "-")
@@ -292,7 +292,7 @@ def test_sharing_in_place(tmp_path: Path) -> None:
 
 
 def test_data_that_another_graph_needs_stays(three: list[Path], tmp_path: Path) -> None:
-    """A data file to which a graph refers that is not written anew is not replaced, with `overwrite` neither."""
+    """A data file of a graph that is not written is not replaced, even with `overwrite`."""
     out = tmp_path / "out"
     formats.share(three[:2], out)
     before = content(out)
@@ -302,7 +302,7 @@ def test_data_that_another_graph_needs_stays(three: list[Path], tmp_path: Path) 
 
 
 def test_members_are_listed_copied_moved_and_removed(three: list[Path], tmp_path: Path) -> None:
-    """What other models need stays and is told; a copy elsewhere is whole; the last one takes its data along."""
+    """Files of other models stay, which is reported; a copy elsewhere is complete; the last model removes its data."""
     out, there = tmp_path / "out", tmp_path / "there"
     there.mkdir()
     done = formats.share(three, out)
@@ -317,7 +317,7 @@ def test_members_are_listed_copied_moved_and_removed(three: list[Path], tmp_path
     moved = formats.move_model(past, there)
     assert (
         inodes.items() <= {path.name: path.stat().st_ino for path in there.iterdir()}.items()
-    )  # what is there is used
+    )  # existing files are used
     assert {path.name for path, _ in moved.kept} == {"shared-2.data", "shared-3.data"}
     assert np.array_equal(result(there / past.name), expected[2])
     told = run("formats", "rm", str(encoder), "--all-data").stdout
@@ -394,7 +394,7 @@ session.run(None, {"x0": numpy.ones([1, 1024], "float32")})
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="Linux tells how pages are shared")
 @pytest.mark.parametrize("reader", PROGRAM)
 def test_processes_with_different_models_share_memory(tmp_path: Path, reader: str) -> None:
-    """Two processes, each with another model, have the common weights in memory once."""
+    """Two processes with different models have the common weights in memory only once."""
     models = [chain(tmp_path / name, 0, 1, 2, 3, last, side=1024) for name, last in (("a.onnx", 4), ("b.onnx", 5))]
     done = formats.share(models, tmp_path / "out")
     nbytes = done.shared_nbytes
@@ -419,7 +419,7 @@ def test_processes_with_different_models_share_memory(tmp_path: Path, reader: st
 
 
 def test_addresses_are_refused(tmp_path: Path) -> None:
-    """Sources and the folder must be on this machine; the error names what is not."""
+    """Sources and the folder must be on this machine; the error names any that is not."""
     for models, out in ((["s3://b/a.onnx", "b.onnx"], tmp_path), (["a.onnx", "b.onnx"], "s3://b/out")):
         with pytest.raises(formats.OptionError, match=r"s3://b/.* is an address, but this works only on local files"):
             formats.share(models, out)

@@ -1,4 +1,4 @@
-"""The recipe of docs/security.md: what is signed with `model-signing` is verified, and what was changed is not."""
+"""The recipe in docs/security.md: a file signed with `model-signing` is verified, a changed file is not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ signing = pytest.importorskip("model_signing", reason="model-signing is not inst
 
 
 def keys(folder: Path) -> tuple[Path, Path]:
-    """A private key and its public one, made with openssl."""
+    """Make a private and a public key with openssl."""
     private, public = folder / "private.pem", folder / "public.pem"
     subprocess.run(["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", private], check=True)
     subprocess.run(["openssl", "ec", "-in", private, "-pubout", "-out", public], check=True, capture_output=True)
@@ -22,7 +22,7 @@ def keys(folder: Path) -> tuple[Path, Path]:
 
 @pytest.mark.parametrize("form", ["onnxz", "onnx"])
 def test_recipe_of_signing(form: str, digits: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A signed archive, or folder of a model with its data file, is verified; one changed byte is noticed."""
+    """A signed archive, or a folder with a model and its data file, is verified; one changed byte is noticed."""
     folder, outside = tmp_path_factory.mktemp("model"), tmp_path_factory.mktemp("keys")
     private, public = keys(outside)
     options = {"external_data": True} if form == "onnx" else {}

@@ -1,4 +1,4 @@
-"""Models that come from pipes and other streams, and go to them: in this process, and between processes."""
+"""Models that are read from pipes and other streams, and written to them: in one process, and between processes."""
 
 from __future__ import annotations
 
@@ -33,41 +33,41 @@ sys.exit(done.returncode)
 
 
 def run(*arguments: Any, data: bytes = b"", **options: Any) -> subprocess.CompletedProcess[bytes]:
-    """The command `formats` in a process of its own, with `data` on stdin."""
+    """Run the command `formats` in its own process, with `data` on stdin."""
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), **options.pop("env", {})}
     command = [sys.executable, "-m", "formats", *map(str, arguments)]
     return subprocess.run(command, input=data, capture_output=True, env=environment, check=False, **options)
 
 
 class Trickle(io.RawIOBase):
-    """A stream without a descriptor that gives and takes few bytes at a time."""
+    """A stream without a descriptor that reads and writes few bytes at a time."""
 
     def __init__(self, data: bytes = b"") -> None:
         self.rest, self.taken = data, bytearray()
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def writable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Give some bytes."""
+        """Read some bytes."""
         piece, self.rest = self.rest[: min(len(buffer), 1000)], self.rest[min(len(buffer), 1000) :]
         buffer[: len(piece)] = piece
         return len(piece)
 
     def write(self, data: Any) -> int:
-        """Take some bytes."""
+        """Write some bytes."""
         self.taken += bytes(data[:777])
         return min(len(data), 777)
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_from_stdin_to_stdout(digits: Path, tmp_path: Path, suffix: str) -> None:
-    """What goes through pipes has the same bytes as what goes through files, and comes back the same."""
+    """A conversion through pipes gives the same bytes as through files, and the same when converted back."""
     formats.convert(digits, tmp_path / f"file{suffix}")
     expected = (tmp_path / f"file{suffix}").read_bytes()
     done = run("convert", "-", "-", "--to", suffix[1:], data=digits.read_bytes())
@@ -78,7 +78,7 @@ def test_from_stdin_to_stdout(digits: Path, tmp_path: Path, suffix: str) -> None
 
 
 def test_looking_at_stdin(digits: Path, tmp_path: Path) -> None:
-    """`inspect`, `verify` and `diff` take - for a model."""
+    """`inspect`, `verify` and `diff` accept - for a model."""
     formats.convert(digits, tmp_path / "file.onnxz")
     data = (tmp_path / "file.onnxz").read_bytes()
     checked = run("verify", "-", "--data", "--json", data=data)
@@ -114,13 +114,13 @@ def test_pipes_in_the_filesystem(digits: Path, tmp_path: Path) -> None:
 
 
 def unzipped(data: bytes) -> gzip.GzipFile:
-    """A file object whose bytes are not those of its file."""
+    """A file object that returns other bytes than its file contains."""
     return gzip.GzipFile(fileobj=io.BytesIO(gzip.compress(data)))
 
 
 @pytest.mark.parametrize("of", [io.BytesIO, Trickle, unzipped])
 def test_file_objects(digits: Path, tmp_path: Path, of: Callable[[bytes], Any]) -> None:
-    """The library reads from objects with `read`, and writes to those with `write`."""
+    """The library reads from objects with `read`, and writes to objects with `write`."""
     data = digits.read_bytes()
     assert formats.load(of(data)) == formats.load(digits)
     assert formats.verify(of(data), data=True).ok
@@ -131,14 +131,14 @@ def test_file_objects(digits: Path, tmp_path: Path, of: Callable[[bytes], Any]) 
         written = target.getvalue() if isinstance(target, io.BytesIO) else bytes(target.taken)
         formats.convert(digits, tmp_path / "file.onnxz", overwrite=True)
         assert (tmp_path / "file.onnxz").read_bytes() == written
-    with (tmp_path / "named.rten").open("wb") as file:  # whose name has an extension
+    with (tmp_path / "named.rten").open("wb") as file:  # its name has an extension
         report = formats.save(formats.load(digits), file)
     assert "rten" == report.target_format
     assert formats.compare(digits, tmp_path / "named.rten").equal
 
 
 def test_a_file_is_not_copied(digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A regular file is read where it is, from its start; from another place on, what is left is the model."""
+    """A regular file is read in place, from its start, or, if it was partly read, from its position."""
     padded = tmp_path / "padded"
     padded.write_bytes(b"12345" + digits.read_bytes())
     with padded.open("rb") as file:
@@ -147,7 +147,7 @@ def test_a_file_is_not_copied(digits: Path, tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(tempfile, "TemporaryFile", None)
     with digits.open("rb") as file:
         model = formats.load(file)
-    assert formats.load(digits) == model  # which needs no open file object
+    assert formats.load(digits) == model  # this needs no open file object
     with digits.open("rb") as file:
         command = [sys.executable, "-m", "formats", "verify", "-", "--data"]
         assert (
@@ -163,7 +163,7 @@ def test_sessions(digits: Path) -> None:
 
 
 def test_what_needs_other_files(digits: Path, tmp_path: Path) -> None:
-    """A stream has one file: data beside it, several files and links are refused, and the error says what to do."""
+    """A stream is one file: external data, several files and links are refused, and the error says what to do."""
     outside = tmp_path / "outside.onnx"
     formats.convert(digits, outside, external_data=True, size_threshold=0)
     for look in (formats.load, formats.inspect):
@@ -173,7 +173,7 @@ def test_what_needs_other_files(digits: Path, tmp_path: Path) -> None:
             look(io.BytesIO(outside.read_bytes()))
     assert not formats.verify(io.BytesIO(outside.read_bytes())).ok
     target = io.BytesIO()
-    formats.convert(outside, target, to_format="onnx")  # by default, all weights go into it
+    formats.convert(outside, target, to_format="onnx")  # by default, it contains all weights
     assert formats.compare(io.BytesIO(target.getvalue()), digits).equal
     with pytest.raises(FormatError, match="these options make 2 files, but a stream can hold only one"):
         formats.convert(outside, io.BytesIO(), to_format="onnx", external_data=True)
@@ -222,7 +222,7 @@ def test_dry_run(digits: Path) -> None:
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_reports_leave_stdout_alone(digits: Path, tmp_path: Path, fails: bool) -> None:
-    """If the model goes to stdout, a report or an error in JSON is all that stderr has."""
+    """If the model goes to stdout, stderr contains only the report or the error in JSON."""
     source = digits if not fails else tmp_path / "missing.onnx"
     done = run("convert", source, "-", "--to", "onnxz", "--json")
     assert fails == (b"" == done.stdout)
@@ -248,7 +248,7 @@ def test_reports_leave_stdout_alone(digits: Path, tmp_path: Path, fails: bool) -
     ],
 )
 def test_wrong_commands(arguments: list[str], words: str, digits: Path, tmp_path: Path) -> None:
-    """Where `-` has no meaning, one line says so, and nothing is written."""
+    """If `-` has no meaning in a command, one line says so, and nothing is written."""
     folder = tmp_path / "empty"
     folder.mkdir()
     done = run(*arguments, data=digits.read_bytes(), cwd=folder)
@@ -267,7 +267,7 @@ def test_a_file_called_minus(digits: Path, tmp_path: Path) -> None:
 
 
 def test_bad_input(digits: Path, tmp_path: Path) -> None:
-    """A pipe that ends early, or brings no model, is one clear error, and nothing is written."""
+    """A pipe that ends early, or contains no model, is one clear error, and nothing is written."""
     for data, words in (
         (digits.read_bytes()[:20_000], "truncated"),
         (b"", "empty file"),
@@ -282,7 +282,7 @@ def test_bad_input(digits: Path, tmp_path: Path) -> None:
 
 @posix
 def test_closed_streams(digits: Path, tmp_path: Path) -> None:
-    """A stdin or a stdout that is closed is an error in the command line."""
+    """A closed stdin or stdout is an error in the command line."""
     for command in ("verify - <&-", f"convert '{digits}' - --to rten >&-"):
         whole = ["sh", "-c", f'exec "{sys.executable}" -m formats {command}']
         done = subprocess.run(whole, capture_output=True, check=False)
@@ -292,7 +292,7 @@ def test_closed_streams(digits: Path, tmp_path: Path) -> None:
 
 @posix
 def test_terminals(digits: Path) -> None:
-    """A terminal gets text, but nothing that it could obey, and is not waited for."""
+    """Text is written to a terminal, a model is not, and no model is read from it."""
     import pty
 
     def on_terminal(*arguments: str, stdin: bool = False) -> tuple[int, bytes]:
@@ -320,7 +320,7 @@ def test_terminals(digits: Path) -> None:
 
 @posix
 def test_a_reader_that_stops(tmp_path: Path) -> None:
-    """If the other end of the pipe closes early, that is one line and exit code 1, and no temporary file is left."""
+    """If the other end of the pipe closes early, this is one line and exit code 1, and no temporary file is left."""
     write_sparse(large_model(8, 1 << 20), tmp_path / "m.onnx")
     (tmp_path / "tmp").mkdir()
     command = [sys.executable, "-m", "formats", "convert", str(tmp_path / "m.onnx"), "-", "--to", "onnx"]
@@ -339,7 +339,7 @@ def test_a_reader_that_stops(tmp_path: Path) -> None:
 
 @posix
 def test_bounded_memory(tmp_path: Path) -> None:
-    """Memory does not grow with what goes through; the copies are on the disk, and have no names."""
+    """Memory does not grow with the model; the copies are on the disk, without names."""
     write_sparse(large_model(8, 32 << 20), tmp_path / "m.onnx")
     (tmp_path / "tmp").mkdir()
     environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": str(Path(__file__).parents[1])}
@@ -358,7 +358,7 @@ def test_bounded_memory(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no disk that is always full")
 def test_no_space(digits: Path) -> None:
-    """A stream that takes no more bytes is an error that names it."""
+    """A stream that accepts no more bytes is an error that names it."""
     with open("/dev/full", "wb", buffering=0) as full, pytest.raises(OSError, match="No space left") as caught:
         formats.convert(digits, full, to_format="onnx")
     assert "/dev/full" == caught.value.filename

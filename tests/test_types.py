@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PROGRAMS = sorted((ROOT / "tests" / "misuse").glob("*.py"))
-# The kinds of errors that the programs speak of, in the words of mypy and of pyright.
+# The kinds of errors in the programs, with the names that mypy and pyright give them.
 KINDS = {
     "attribute": {"attr-defined", "reportAttributeAccessIssue"},
     "call": {"call-arg", "reportCallIssue"},
@@ -22,11 +22,11 @@ KINDS = {
     "optional": {"union-attr", "reportOptionalMemberAccess"},
 }
 
-Found = dict[tuple[str, int], set[str]]  # the kinds of errors by program and line
+Found = dict[tuple[str, int], set[str]]  # the kinds of errors, by program and line
 
 
 def expected() -> Found:
-    """What the programs say that is wrong with them."""
+    """Return the errors that the programs announce."""
     found: Found = {}
     for path in PROGRAMS:
         for number, line in enumerate(path.read_text().splitlines(), 1):
@@ -36,7 +36,7 @@ def expected() -> Found:
 
 
 def check(rules: Found) -> None:
-    """Check that each line that is wrong has errors of its kind, and no other line has any."""
+    """Check that each wrong line has errors of its kind, and no other line has any."""
     wanted = expected()
     assert wanted.keys() == rules.keys()
     for place, kinds in wanted.items():
@@ -58,7 +58,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_programs_are_wrong_in_many_ways() -> None:
-    """Every kind of error is in the programs, and each of them has lines that are right."""
+    """Every kind of error is in the programs, and each program has correct lines."""
     assert {kind for kinds in expected().values() for kind in kinds} == KINDS.keys()
     assert len(expected()) > 50
     assert 2 == len(PROGRAMS)
@@ -66,7 +66,7 @@ def test_programs_are_wrong_in_many_ways() -> None:
 
 
 def test_mypy_finds_what_is_wrong(tmp_path: Path) -> None:
-    """mypy, strict, finds an error of the kind that is expected in each line that is wrong, and none in others."""
+    """mypy, strict, finds an error of the expected kind in each wrong line, and none in other lines."""
     done = run("mypy", "--strict", "--cache-dir", str(tmp_path), "--no-error-summary")
     found: Found = {}
     for name, line, rule in re.findall(r"(\w+\.py):(\d+): error: .*\[([\w-]+)\]$", done.stdout, re.MULTILINE):
@@ -76,7 +76,7 @@ def test_mypy_finds_what_is_wrong(tmp_path: Path) -> None:
 
 
 def test_pyright_finds_what_is_wrong() -> None:
-    """Pyright finds the same."""
+    """Pyright finds the same errors."""
     done = run("pyright", "--outputjson")
     if "No module named pyright" in done.stderr:
         assert not os.environ.get("CI"), "pyright is not installed"

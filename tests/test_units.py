@@ -1,4 +1,4 @@
-"""Facts about sizes in words."""
+"""Tests of sizes as text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from formats.units import in_units, parse_size
     ],
 )
 def test_sizes_are_in_powers_of_1000(nbytes: int, text: str) -> None:
-    """Sizes have one decimal and the largest unit that leaves something before the point."""
+    """Sizes have one decimal and the largest unit in which they are at least 1."""
     assert text == in_units(nbytes)
 
 
@@ -37,5 +37,5 @@ def test_sizes_are_in_powers_of_1000(nbytes: int, text: str) -> None:
     ],
 )
 def test_sizes_have_units(text: str, nbytes: int) -> None:
-    """K, M and G are powers of 1024, and of 1000 with a B."""
+    """K, M and G are powers of 1024; with a B, they are powers of 1000."""
     assert nbytes == parse_size(text)

@@ -1,4 +1,4 @@
-"""What programs do with a model besides converting it: pickle and copy it, close it, look up what is in it."""
+"""Other uses of a model besides conversion: pickle and copy it, close it, find its parts."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ NODES = 2000  # so many that they stay undecoded
 
 
 def value(name: str) -> formats.ValueInfo:
-    """A matrix of floats."""
+    """Return a matrix of floats."""
     dims = [formats.Dimension(dim_param="n"), formats.Dimension(dim_value=64)]
     return formats.ValueInfo(name, formats.Type(formats.TensorType(1, formats.TensorShape(dims))))
 
 
 def large_model() -> formats.Model:
-    """A model with a weight, a constant in an attribute of a subgraph, and many nodes."""
+    """Return a model with a weight, a constant in an attribute of a subgraph, and many nodes."""
     nodes = [formats.Node(["x"], ["0"], op_type="Relu")]
     nodes += [formats.Node([f"{n}"], [f"{n + 1}"], f"node {n}", "Relu") for n in range(NODES)]
     nodes.append(formats.Node([str(NODES), "w"], ["y"], op_type="MatMul"))
@@ -49,17 +49,17 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def opened(path: Path) -> formats.Model:
-    """The model in a file of any format."""
+    """Return the model in a file of any format."""
     return formats.load(path, **FORMATS[path.suffix[1:]])
 
 
 def name_and_sum(tensor: formats.Tensor) -> tuple[str | None, float]:
-    """What a worker of a pool is asked for."""
+    """Return a tensor's name and sum, in a worker."""
     return tensor.name, float(tensor.numpy().sum())
 
 
 def node_count(model: formats.Model) -> int:
-    """What another worker is asked for."""
+    """Return the number of nodes, in a worker."""
     assert model.graph
     return len(model.graph.node)
 
@@ -69,7 +69,7 @@ def node_count(model: formats.Model) -> int:
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_a_pickled_model_is_equal(path: Path, protocol: int) -> None:
-    """A model of every format is the same after pickling, in every protocol, and so is each of its tensors."""
+    """A model of every format is the same after pickling, with every protocol, and so is each of its tensors."""
     model = opened(path)
     data = pickle.dumps(model, protocol)
     assert b"secret" not in data
@@ -93,7 +93,7 @@ def test_a_pickle_has_no_weight_that_is_in_a_file(tmp_path: Path) -> None:
 
 
 def test_buffers_go_beside_the_pickle() -> None:
-    """With protocol 5 the bytes of a weight in memory can be handed over without a copy."""
+    """With protocol 5, the bytes of a weight in memory can be passed on without a copy."""
     buffers: list[pickle.PickleBuffer] = []
     tensor = formats.from_numpy(WEIGHT, "w")
     data = pickle.dumps(tensor, 5, buffer_callback=buffers.append)
@@ -117,7 +117,7 @@ def test_buffers_go_beside_the_pickle() -> None:
     ids=("bytes", "memory", "joined", "cast", "clamp", "varints", "pack"),
 )
 def test_sources_are_pickled(source: Source) -> None:
-    """Every kind of source that is in memory is the same after pickling."""
+    """Every kind of source in memory is the same after pickling."""
     again = pickle.loads(pickle.dumps(source))
     assert type(source) is type(again)
     assert source == again
@@ -125,7 +125,7 @@ def test_sources_are_pickled(source: Source) -> None:
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_tensors_and_models_go_through_a_pool_of_processes(tmp_path: Path, method: str) -> None:
-    """Workers of a pool read the weights of tensors from the file that they came from, and get whole models."""
+    """Workers of a pool read the weights of tensors from their file, and also get whole models."""
     path = tmp_path / "model.onnx"
     formats.save(large_model(), path)
     model = formats.load(path)
@@ -136,7 +136,7 @@ def test_tensors_and_models_go_through_a_pool_of_processes(tmp_path: Path, metho
 
 @pytest.mark.parametrize("change", ["longer", "as long", "gone"])
 def test_another_file_at_the_path_is_refused(tmp_path: Path, change: str) -> None:
-    """A pickled model whose file was changed or replaced since is an error when it is read, not before, and no data."""
+    """If the file of a pickled model was changed or replaced, reading it is an error, but not unpickling."""
     path = tmp_path / "model.onnx"
     formats.save(large_model(), path)
     model = formats.load(path)
@@ -158,7 +158,7 @@ def test_another_file_at_the_path_is_refused(tmp_path: Path, change: str) -> Non
 
 
 def test_a_pickled_file_is_opened_once_and_only_when_read(tmp_path: Path) -> None:
-    """The copies of one pickle share a file, open from the first time that it is read, mapped like the original."""
+    """The copies from one pickle share a file, which is opened at the first read, and mapped like the original."""
     path = tmp_path / "data"
     path.write_bytes(b"0123456789" * 1000)
     span = File.open(path).span()
@@ -174,7 +174,7 @@ def test_a_pickled_file_is_opened_once_and_only_when_read(tmp_path: Path) -> Non
 
 
 def test_a_relative_path_is_found_from_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that was read by a relative path is found by a process that works in another folder."""
+    """A model that was read from a relative path is found by a process in another folder."""
     monkeypatch.chdir(tmp_path)
     formats.save(large_model(), "model.onnx")
     data = pickle.dumps(formats.load("model.onnx"))
@@ -184,7 +184,7 @@ def test_a_relative_path_is_found_from_elsewhere(tmp_path: Path, monkeypatch: py
 
 
 def test_errors_are_pickled() -> None:
-    """An error that a worker raises arrives as it was, with its place."""
+    """An error of a worker arrives unchanged, with its place."""
     error = formats.WireError("bad tag", path="model.onnx", file_offset=3, where="graph")
     again = pickle.loads(pickle.dumps(error))
     assert (str(error), type(error), vars(error)) == (str(again), type(again), vars(again))
@@ -211,7 +211,7 @@ def test_a_deep_copy_is_another_model(path: Path) -> None:
 
 
 def test_threads_share_a_model(path: Path) -> None:
-    """Threads that read the same model at the same time, undecoded lists included, see the same."""
+    """Threads that read one model at the same time, including undecoded lists, get the same."""
     for _ in range(5):
         model = opened(path)
 
@@ -229,7 +229,7 @@ def test_threads_share_a_model(path: Path) -> None:
 
 
 def descriptors(path: Path) -> int:
-    """How many descriptors and mappings of a file this process has."""
+    """Return how many descriptors and mappings of a file this process has."""
     links = [Path("/proc/self/fd") / name for name in os.listdir("/proc/self/fd")]
     count = sum(link.is_symlink() and os.path.exists(link) and os.path.samefile(link, path) for link in links)
     return count + Path("/proc/self/maps").read_text().count(str(path))
@@ -237,7 +237,7 @@ def descriptors(path: Path) -> int:
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux' list of mappings")
 def test_close_lets_go_of_all_files(path: Path) -> None:
-    """After `with`, no file of the model is open or mapped any more, and weights read later are still right."""
+    """After `with`, no file of the model is open or mapped any more; weights that are read later are still right."""
     with opened(path) as model:
         for _, tensor in model.tensors():
             tensor.numpy()
@@ -252,7 +252,7 @@ def test_close_lets_go_of_all_files(path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux' list of mappings")
 def test_close_finds_what_is_undecoded_and_external(tmp_path: Path) -> None:
-    """Files that only an undecoded list or an external tensor lies in are let go of too."""
+    """Files that are only used by an undecoded list or an external tensor are closed, too."""
     path = tmp_path / "model.onnx"
     formats.save(large_model(), path, external_data=True)
     data = tmp_path / "model.onnx.data"
@@ -270,7 +270,7 @@ def test_close_finds_what_is_undecoded_and_external(tmp_path: Path) -> None:
 
 
 def test_arrays_outlive_the_model(tmp_path: Path) -> None:
-    """An array that was made before closing stays what it was, and keeps the mapping only as long as it lives."""
+    """An array that was made before closing stays valid, and keeps the mapping only as long as it exists."""
     path = tmp_path / "model.onnx"
     formats.save(large_model(), path)
     with formats.load(path) as model:
@@ -283,7 +283,7 @@ def test_arrays_outlive_the_model(tmp_path: Path) -> None:
 
 
 def test_closed_where_open_files_are_locked(tmp_path: Path) -> None:
-    """Where the system locks open files, the file of a closed model can be replaced; reading it later is an error."""
+    """If the system locks open files, the file of a closed model can be replaced; reading it later is an error."""
     path = tmp_path / "data"
     path.write_bytes(bytes(1000))
     file = File.open(path, capabilities=replace(SYSTEM, locks_open_files=True))
@@ -299,7 +299,7 @@ def test_closed_where_open_files_are_locked(tmp_path: Path) -> None:
 
 
 def test_an_error_closes_too(digits: Path) -> None:
-    """An exception inside `with` leaves it, and the files are closed."""
+    """An exception inside `with` is passed on, and the files are closed."""
     with pytest.raises(ZeroDivisionError), formats.load(digits) as model:
         span = next(tensor.source() for _, tensor in model.tensors() if isinstance(tensor.source(), FileSpan))
         _ = 1 / 0
@@ -307,11 +307,11 @@ def test_an_error_closes_too(digits: Path) -> None:
     assert span.file._descriptor is None
 
 
-# Looking up
+# Finding tensors
 
 
 def test_tensors_have_names_and_places() -> None:
-    """Every tensor is found by its name and by its dotted place, in attributes and subgraphs too."""
+    """Every tensor is found by its name and by its dotted place, in attributes and subgraphs, too."""
     inner = formats.Graph(initializer=[formats.Tensor(name="w"), formats.Tensor(name="inner")])
     attributes = [formats.Attribute("then_branch", g=inner), formats.Attribute("value", t=formats.Tensor(name="value"))]
     graph = formats.Graph(node=[formats.Node(attribute=attributes)], initializer=[formats.Tensor(name="w")])
@@ -347,7 +347,7 @@ def test_a_tensor_that_is_not_there() -> None:
 
 
 def test_a_notebook_shows_a_short_table(digits: Path) -> None:
-    """A model is shown as a table of what it is, a few hundred characters of HTML however large it is."""
+    """A model is shown as a short table: a few hundred characters of HTML, however large it is."""
     html = formats.load(digits)._repr_html_()
     assert html.startswith("<table>")
     assert "float[n,1,8,8]" in html or "float[" in html
@@ -358,7 +358,7 @@ def test_a_notebook_shows_a_short_table(digits: Path) -> None:
 
 
 def test_a_table_is_text_whatever_the_model_says() -> None:
-    """Names from a model cannot put tags into a notebook, and what is missing or damaged is no error."""
+    """Names from a model cannot put tags into a notebook, and missing or damaged parts are not an error."""
     evil = '<script>alert("x")</script>&'
     graph = formats.Graph(
         [formats.Node(op_type=evil)], evil, input=[formats.ValueInfo(evil)], output=[formats.ValueInfo()] * 100
@@ -372,7 +372,7 @@ def test_a_table_is_text_whatever_the_model_says() -> None:
 
 
 def test_every_public_message_refuses_what_it_lacks() -> None:
-    """A misspelt field is refused also after pickling and copying."""
+    """A misspelt field is refused, also after pickling and copying."""
     for message_class in MESSAGE_CLASSES:
         for message in (copy.copy(message_class()), pickle.loads(pickle.dumps(message_class()))):
             with pytest.raises(AttributeError):

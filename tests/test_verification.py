@@ -1,4 +1,4 @@
-"""What is wrong with a model file is found, and nothing is found if nothing is wrong."""
+"""Errors in a model file are found, and a correct file has none."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ OPSETS = [helper.make_opsetid("", 17)]
 
 
 def saved(folder: Path, *tensors: Tensor) -> Path:
-    """A model of these initialisers."""
+    """Write a model with these initialisers."""
     path = folder / "m.onnx"
     formats.save(Model(ir_version=10, graph=Graph(name="g", initializer=list(tensors))), path, overwrite=True)
     return path
 
 
 def kinds(path: Path, **options: Any) -> list[str]:
-    """The kinds of all errors."""
+    """Return the kinds of all errors."""
     return [finding.kind for finding in verify(path, **options).errors]
 
 
 @pytest.mark.parametrize("extension", ["onnx", "onnxz", "rten"])
 def test_what_is_written_is_right(tiny_model: Path, tmp_path: Path, extension: str) -> None:
-    """A file of each format passes, its checksums included, without a note."""
+    """A file of each format passes, including its checksums, without a note."""
     path = tmp_path / f"a.{extension}"
     formats.convert(tiny_model, path)
     result = verify(path, data=True)
@@ -51,7 +51,7 @@ def test_what_is_written_is_right(tiny_model: Path, tmp_path: Path, extension: s
 
 
 def test_every_byte_of_a_payload_counts(tiny_model: Path, tmp_path: Path) -> None:
-    """Damage to a weight in an archive goes unnoticed until the data are read, and then names the entry."""
+    """Damage to a weight in an archive is only found if the data are read; then the error names the entry."""
     path = tmp_path / "a.onnxz"
     formats.convert(tiny_model, path)
     data = bytearray(path.read_bytes())
@@ -63,7 +63,7 @@ def test_every_byte_of_a_payload_counts(tiny_model: Path, tmp_path: Path) -> Non
 
 
 def test_damaged_structure_is_found(tiny_model: Path, tmp_path: Path) -> None:
-    """A file that cannot be read is wrong, and its reason told with its place."""
+    """A file that cannot be read is an error, with the reason and the place."""
     path = tmp_path / "a.onnxz"
     formats.convert(tiny_model, path)
     path.write_bytes(path.read_bytes() + b"\0")
@@ -73,7 +73,7 @@ def test_damaged_structure_is_found(tiny_model: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["node", "value_info"])
 def test_damage_deep_in_a_long_list_is_found(kind: str, tmp_path: Path) -> None:
-    """What is decoded only when it is needed is checked, and told with the file by all that look at a model."""
+    """Parts that are decoded only when needed are checked, too; every verb reports damage with the file."""
     nodes = [helper.make_node("Neg", [f"x{n}"], [f"x{n + 1}"], name=f"node{n}") for n in range(300)]
     values = [helper.make_tensor_value_info(f"x{n}", FLOAT, [2]) for n in range(301)]
     graph = helper.make_graph(nodes, "g", values[:1], values[-1:], value_info=values[1:-1])
@@ -107,7 +107,7 @@ def test_checksums_of_data_files_are_checked(tiny_model: Path, tmp_path: Path) -
 
 
 def test_hash_of_the_source_is_checked(tiny_model: Path, tmp_path: Path) -> None:
-    """The `onnx_hash` of a .rten file is compared with its source, and its absence noted."""
+    """The `onnx_hash` of a .rten file is compared with its source, and a missing one is noted."""
     path = tmp_path / "a.rten"
     formats.convert(tiny_model, path)
     assert verify(path, data=True, original=tiny_model).checksums == 1
@@ -132,7 +132,7 @@ def test_hash_of_the_source_is_checked(tiny_model: Path, tmp_path: Path) -> None
     ],
 )
 def test_tensors_have_the_data_that_they_ask_for(tensor: Tensor, wrong: bool, tmp_path: Path) -> None:
-    """The element type and the dims of each tensor are held against its data."""
+    """The element type and the dims of each tensor are compared with its data."""
     tensor.name = "t"
     result = verify(saved(tmp_path, tensor), data=True)
     assert [("tensor", "graph.initializer[0]")] * wrong == [finding[:2] for finding in result.errors]
@@ -150,7 +150,7 @@ def test_unaligned_tensors_are_noted(tmp_path: Path) -> None:
 
 
 def test_unused_bytes_of_data_files_are_noted(tiny_model: Path, tmp_path: Path) -> None:
-    """What no tensor uses of a data file is reported, with the number of bytes."""
+    """Bytes of a data file that no tensor uses are reported, with their number."""
     formats.convert(tiny_model, tmp_path / "a.onnx", external_data="w.data")
     with (tmp_path / "w.data").open("ab") as file:
         file.write(bytes(100))
@@ -159,7 +159,7 @@ def test_unused_bytes_of_data_files_are_noted(tiny_model: Path, tmp_path: Path) 
 
 
 def test_equal_ranges_are_read_once(tmp_path: Path) -> None:
-    """A data file whose checksum many tensors tell is read once."""
+    """A data file whose checksum is in many tensors is read once."""
     (tmp_path / "w.data").write_bytes(bytes(8000))
     told = {"location": "w.data", "length": "4000", "checksum": hashlib.sha1(bytes(8000)).hexdigest()}
     tensors = []
@@ -178,19 +178,19 @@ def test_equal_ranges_are_read_once(tmp_path: Path) -> None:
 
 
 def node(op_type: str, inputs: str, outputs: str, **attributes: Any) -> onnx.NodeProto:
-    """A node whose inputs and outputs have names of one letter."""
+    """Return a node whose inputs and outputs have names of one letter."""
     return helper.make_node(op_type, list(inputs), list(outputs), **attributes)
 
 
 def choice(*then: onnx.NodeProto) -> onnx.NodeProto:
-    """An If that makes y: in one branch, of these nodes, it is r."""
+    """Return an If that makes y; in one branch, r is the result of these nodes."""
     result = [helper.make_tensor_value_info("r", FLOAT, [2])]
     branches = [helper.make_graph(list(nodes), "branch", [], result) for nodes in (then, [node("Neg", "x", "r")])]
     return node("If", "c", "y", then_branch=branches[0], else_branch=branches[1])
 
 
 def proto(*nodes: onnx.NodeProto, inputs: Any = (X, C), weights: Any = (), **settings: Any) -> onnx.ModelProto:
-    """A model that makes y of x and c."""
+    """Return a model that makes y from x and c."""
     graph = helper.make_graph(nodes, "g", list(inputs), [Y], list(weights))
     return helper.make_model(graph, **{"opset_imports": OPSETS, "ir_version": 8, **settings})
 
@@ -223,7 +223,7 @@ WRONG = {
 
 @pytest.mark.parametrize(("model", "kind", "where"), WRONG.values(), ids=WRONG)
 def test_names_must_lead_somewhere(model: onnx.ModelProto, kind: str, where: str, tmp_path: Path) -> None:
-    """A value that is used and not made, or made twice, and an operator of no set are found, as `onnx` finds them."""
+    """A value that is used but not made, or made twice, and an operator of an unknown set are found, as by `onnx`."""
     onnx.save(model, tmp_path / "m.onnx")
     assert [(kind, where)] == [finding[:2] for finding in verify(tmp_path / "m.onnx").errors]
     with pytest.raises(onnx.checker.ValidationError):
@@ -231,7 +231,7 @@ def test_names_must_lead_somewhere(model: onnx.ModelProto, kind: str, where: str
 
 
 def test_two_versions_of_one_domain_are_found(tmp_path: Path) -> None:
-    """A model that imports a set of operators twice must mean the same version."""
+    """A model that imports one operator set twice must import the same version."""
     for version, errors in ((17, []), (18, ["opset"])):
         imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx", version)]
         onnx.save(proto(node("Neg", "x", "y"), opset_imports=imports), tmp_path / "m.onnx")
@@ -250,13 +250,13 @@ RIGHT = {
 
 @pytest.mark.parametrize("model", RIGHT.values(), ids=RIGHT)
 def test_names_that_lead_somewhere(model: onnx.ModelProto, tmp_path: Path) -> None:
-    """Values of the graphs around, inputs that are left out, and initialisers that are inputs are no errors."""
+    """Values of outer graphs, omitted inputs, and initialisers that are inputs are not errors."""
     onnx.save(model, tmp_path / "m.onnx")
     assert () == verify(tmp_path / "m.onnx").errors
 
 
 def test_what_onnx_takes_is_right(shared_models: list[Path]) -> None:
-    """Nothing is wrong with the names of real models, but where `onnx` says so too."""
+    """Names in real models have no errors, except if `onnx` finds them, too."""
     wrong = []
     for path in (*(path for _, path in backend_files()), *shared_models):
         if verify(path).errors:
@@ -267,7 +267,7 @@ def test_what_onnx_takes_is_right(shared_models: list[Path]) -> None:
 
 
 def test_rten_needs_some_order_of_operators(tmp_path: Path) -> None:
-    """Operators of a .rten file may stand in any order, unless one waits for its own result."""
+    """Operators of a .rten file may have any order, but none may need its own result."""
     for second, errors in (("x", []), ("y", ["graph"])):
         nodes = [Node(op_type="Neg", domain="rten", input=["z"], output=["y"])]
         nodes.append(Node(op_type="Neg", domain="rten", input=[second], output=["z"]))

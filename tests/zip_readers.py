@@ -1,9 +1,9 @@
-"""What other zip readers make of the attack archives that ours refuses.
+"""What other zip readers read from the attack archives that our reader refuses.
 
     python tests/zip_readers.py [--write]
 
-Needs unzip, 7z, bsdtar, go, java, node with npm, and cargo; the packages of npm and the crate are fetched into a
-temporary folder. With `--write`, `onnxzip/readers/outcomes.json` and the table in `docs/security.md` are made new.
+Needs unzip, 7z, bsdtar, go, java, node with npm, and cargo; the packages of npm and the crate are downloaded to a
+temporary folder. `--write` updates `onnxzip/readers/outcomes.json` and the table in `docs/security.md`.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ Reader = Callable[[list[Path], Path], list[str]]
 
 
 def of_entries(entries: list[tuple[str, bytes]]) -> str:
-    """A short word for what was read: two readers that read the same have the same one."""
+    """Return a short word for the content that was read; it is the same for two readers that read the same."""
     text = json.dumps(sorted((name, data.hex()) for name, data in entries))
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
 
 def by_python(paths: list[Path], scratch: Path) -> list[str]:
-    """With the standard library of Python."""
+    """Read archives with the standard library of Python."""
 
     def read(path: Path) -> str:
         try:
             with zipfile.ZipFile(path) as archive:
                 return of_entries([(info.filename, archive.read(info)) for info in archive.infolist()])
-        except Exception:  # whatever it is, the archive is not read
+        except Exception:  # on any exception, the archive was not read
             return REFUSED
 
     return [read(path) for path in paths]
 
 
 def by_command(*command: str) -> Reader:
-    """With a program that unpacks an archive into the folder in which it runs."""
+    """Read archives with a program that unpacks an archive into the current folder."""
 
     def read(path: Path, folder: Path) -> str:
         folder.mkdir()
@@ -61,7 +61,7 @@ def by_command(*command: str) -> Reader:
 
 
 def by_program(prepare: list[list[str]], command: list[str]) -> Reader:
-    """With a program that prints a line for each archive; `prepare` installs and builds it in the scratch folder."""
+    """Read archives with a program that prints a line for each; `prepare` builds it in the scratch folder."""
 
     def read(paths: list[Path], scratch: Path) -> list[str]:
         for step in prepare:
@@ -102,14 +102,14 @@ READERS: dict[str, Reader] = {
 
 
 def attacks() -> dict[str, bytes]:
-    """The archives that our reader refuses for how they use zip, by name."""
+    """Return the archives that our reader refuses because of their zip structure, by name."""
     vectors = json.loads((HERE / "golden" / "vectors.json").read_text())
     of_zip = (vector for vector in vectors if "refused" in vector and vector["requirement"] < "Z-6")
     return {vector["name"][:60]: bytes.fromhex(vector["refused"]) for vector in of_zip}
 
 
 def outcomes(readers: dict[str, Reader]) -> dict[str, dict[str, str]]:
-    """For each attack and reader what was read, or that it was refused."""
+    """Return what each reader reads from each attack, or that it refuses it."""
     found: dict[str, dict[str, str]] = {name: {} for name in attacks()}
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
@@ -125,7 +125,7 @@ def outcomes(readers: dict[str, Reader]) -> dict[str, dict[str, str]]:
 
 
 def table(found: dict[str, dict[str, str]]) -> str:
-    """The outcomes as Markdown: how many each refuses, then each attack that two readers read in different ways."""
+    """Return the outcomes as Markdown: how many each refuses, then the attacks that two readers read differently."""
     readers = list(next(iter(found.values())))
     refused = Counter(reader for row in found.values() for reader, outcome in row.items() if outcome == REFUSED)
     lines = [f"| attack | formats | {' | '.join(readers)} |", f"|---|---|{'---|' * len(readers)}"]

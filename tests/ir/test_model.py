@@ -1,4 +1,4 @@
-"""Facts about all message classes, which get from their base class what `dataclass` writes for others."""
+"""Tests of all message classes, which get from their base class what `dataclass` generates for others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GRAPH = b"\x0a\x05\x22\x03Abs" * NODES  # node { op_type: "Abs" }
 
 
 def twin(message_class: type[Any]) -> type[Any]:
-    """The class with the same fields as `dataclass` alone makes it."""
+    """Return the class with the same fields as `dataclass` alone makes it."""
     fields: list[Any] = [
         (row.name, object, dataclasses.field(default=row.default, default_factory=row.default_factory))
         for row in dataclasses.fields(message_class)
@@ -45,7 +45,7 @@ def test_messages_are_what_dataclasses_are(message_class: type[Any]) -> None:
 
 
 def test_messages_of_different_classes_differ() -> None:
-    """Equality wants the same class, and leaves other objects a say."""
+    """Messages of different classes are unequal, and other objects can decide themselves."""
 
     class Anything:
         def __eq__(self, other: object) -> bool:
@@ -61,13 +61,13 @@ def test_messages_of_different_classes_differ() -> None:
 
 
 def test_nan_equals_itself() -> None:
-    """A message equals itself whatever its numbers, as a list does."""
+    """A message equals itself, even with NaN, like a list."""
     attribute = Attribute(f=float("nan"))
     assert attribute == dataclasses.replace(attribute)
 
 
 def test_lists_that_nobody_read_count() -> None:
-    """A field that is not decoded yet is compared, shown and copied like any other; no list equals an empty one."""
+    """An undecoded field is compared, shown and copied like any other; a missing list equals an empty one."""
     expected = Graph(node=[Node(op_type="Abs") for _ in range(NODES)])
     for use in (lambda graph: graph, copy.deepcopy, dataclasses.replace):
         graph = decode(Literal(GRAPH), Graph)
@@ -79,13 +79,13 @@ def test_lists_that_nobody_read_count() -> None:
 
 
 def test_comparison_reports_what_cannot_be_decoded() -> None:
-    """Bytes of a list that are wrong are an error of the format when the message is compared."""
+    """If a message is compared, damaged bytes of an undecoded list are a FormatError."""
     with pytest.raises(FormatError):
         assert decode(Literal(GRAPH + b"\x0a\x02\x22\x05"), Graph) == Graph()
 
 
 def test_text_of_a_cycle_ends() -> None:
-    """A message that holds itself is shown as an ellipsis there."""
+    """The text of a message that contains itself has an ellipsis there."""
     attribute = Attribute()
     attribute.g = Graph(name="g")
     attribute.t = attribute  # type: ignore[assignment]
@@ -93,7 +93,7 @@ def test_text_of_a_cycle_ends() -> None:
 
 
 def test_text_is_short() -> None:
-    """Lists of messages are their number, long lists of values their beginning, large weights their size."""
+    """In the text of a message, lists of messages are numbers, long lists are shortened, large weights are sizes."""
     graph = decode(Literal(GRAPH), Graph)
     assert "Graph(node=<1000 Nodes>)" == repr(graph)
     assert "Node(input=['a'], attribute=<1 Attribute>)" == repr(Node(input=["a"], attribute=[Attribute()]))
@@ -102,13 +102,13 @@ def test_text_is_short() -> None:
 
 
 def test_text_of_what_is_damaged() -> None:
-    """A list that cannot be decoded is shown as the reason: the text of a message is no place for an error."""
+    """In the text of a message, a list that cannot be decoded is shown as the reason, not raised as an error."""
     assert "node=<" in repr(decode(Literal(GRAPH + b"\x0a\x02\x22\x05"), Graph))
 
 
 @pytest.mark.parametrize("message_class", MESSAGE_CLASSES, ids=lambda found: found.__name__)
 def test_a_field_that_does_not_exist_is_refused(message_class: type[Any]) -> None:
-    """Assignment to a name that is no field is an AttributeError that tells near ones, for new and decoded messages."""
+    """Assigning an unknown field is an AttributeError that lists similar names, for new and decoded messages."""
     for message in (message_class(), decode(Literal(b""), message_class)):
         with pytest.raises(AttributeError, match=f"'{message_class.__name__}' object has no attribute 'nothing'"):
             message.nothing = 1
@@ -123,7 +123,7 @@ def test_a_field_that_does_not_exist_is_refused(message_class: type[Any]) -> Non
 
 
 def test_methods_are_not_overwritten_by_fields() -> None:
-    """What a model can do has names that none of its fields has."""
+    """No method of a model has the name of one of its fields."""
     methods = {name for name in vars(Model) if callable(getattr(Model, name)) and not name.startswith("__")}
     assert {"tensors", "tensor", "close"} <= methods
     assert not {*Model.__match_args__} & methods

@@ -1,4 +1,4 @@
-"""Facts about how a tensor's elements are stored, checked against `onnx.numpy_helper`."""
+"""Tests of the storage of a tensor's elements, compared with `onnx.numpy_helper`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHAPES = [(), (1,), (7,), (2, 3), (0, 3)]
 
 
 def sample(number: int, shape: tuple[int, ...]) -> Any:
-    """Deterministic elements that use all bits of the type."""
+    """Return fixed elements that use all bits of the type."""
     row = dtypes.BY_NUMBER[number]
     count = int(np.prod(shape, dtype=int))
     dtype = dtypes.numpy_dtype(number)
@@ -37,12 +37,12 @@ def sample(number: int, shape: tuple[int, ...]) -> Any:
 
 
 def bits(array: Any) -> bytes:
-    """The elements, so that not-a-numbers compare as they are."""
+    """Return the elements in a form that compares NaN by its bits."""
     return np.ascontiguousarray(array).tobytes()
 
 
 def ours(proto: onnx.TensorProto) -> Tensor:
-    """The same tensor in the IR."""
+    """Return the same tensor in the IR."""
     return decode(Literal(proto.SerializeToString()), Tensor)
 
 
@@ -58,7 +58,7 @@ def test_rows_agree_with_onnx() -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("number", NUMBERS)
 def test_raw_data(number: int, shape: tuple[int, ...]) -> None:
-    """Raw data of every type is read as onnx reads it, and made as onnx makes it."""
+    """Raw data of every type are read and made as in onnx."""
     array = sample(number, shape)
     proto = numpy_helper.from_array(array, "t")
     assert bits(numpy_helper.to_array(proto)) == bits(ours(proto).numpy())
@@ -69,7 +69,7 @@ def test_raw_data(number: int, shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("number", NUMBERS)
 def test_typed_fields(number: int, shape: tuple[int, ...]) -> None:
-    """Elements in a typed field are read as onnx reads them."""
+    """Elements in a typed field are read as in onnx."""
     row = dtypes.BY_NUMBER[number]
     array = sample(number, shape)
     proto = onnx.TensorProto(data_type=number, dims=shape, name="t")
@@ -92,7 +92,7 @@ def test_typed_fields(number: int, shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize(("dims", "number"), [([3], 7), ([1 << 40], 3), ([2, 3], 10), ([9], 22), ([5], 28)])
 def test_typed_fields_have_an_entry_for_each_element(dims: list[int], number: int) -> None:
-    """Dims that ask for more integers than there are bytes are refused before any memory is taken for them."""
+    """Dims that need more integers than there are bytes are refused before memory is allocated for them."""
     row = dtypes.BY_NUMBER[number]
     tensor = Tensor(name="t", dims=dims, data_type=number, **{row.field: Literal(b"\1\2")})
     with pytest.raises(TensorDataError, match=rf"found 2 bytes of {row.field} for \d+ integers, which dims \["):
@@ -101,13 +101,13 @@ def test_typed_fields_have_an_entry_for_each_element(dims: list[int], number: in
 
 @pytest.mark.parametrize("dims", [[1 << 40, 1 << 40, 0], [1] * 100])
 def test_dims_beyond_those_of_numpy(dims: list[int]) -> None:
-    """What numpy cannot have as an array is an error of ours."""
+    """Dims that numpy does not support are one of our errors."""
     with pytest.raises(TensorDataError, match="tensor 't' cannot become a numpy array"):
         Tensor(name="t", dims=dims, data_type=2, raw_data=Literal(bytes(0 not in dims))).numpy()
 
 
 def test_strings() -> None:
-    """Strings come as an object array of str and go back as bytes."""
+    """Strings become an object array of str, and are written back as bytes."""
     proto = onnx.helper.make_tensor("t", onnx.TensorProto.STRING, [2], [b"a", "ü".encode()])
     array = ours(proto).numpy()
     assert ["a", "ü"] == array.tolist()
@@ -121,7 +121,7 @@ def test_strings_that_are_not_utf8_are_refused() -> None:
 
 
 def test_arrays_are_read_only_views() -> None:
-    """An array of raw data is the bytes themselves, and cannot be written."""
+    """An array of raw data uses the bytes themselves, and cannot be written to."""
     data = bytes(range(16))
     array = Tensor(dims=[4], data_type=1, raw_data=Literal(data)).numpy()
     assert np.shares_memory(array, np.frombuffer(data, np.uint8))
@@ -152,25 +152,25 @@ def test_foreign_layouts_are_stored_in_order() -> None:
     ],
 )
 def test_data_that_do_not_fit_are_refused(tensor: Tensor) -> None:
-    """Missing, short, long or impossible data raise a TensorDataError when they are asked for."""
+    """Missing, short, long or impossible data raise a TensorDataError when they are read."""
     with pytest.raises(TensorDataError):
         tensor.numpy()
 
 
 def test_unknown_numpy_types_are_refused() -> None:
-    """An array that ONNX has no type for is not stored."""
+    """An array whose type ONNX lacks is refused."""
     with pytest.raises(TensorDataError, match="datetime64"):
         from_numpy(np.zeros(2, "datetime64[s]"))
 
 
 def test_raw_data_replaces_any_other_form() -> None:
-    """A tensor given raw data has no other data left, and keeps its name."""
+    """A tensor that gets raw data loses all other data, and keeps its name."""
     tensor = Tensor(dims=[1], data_type=1, name="t", float_data=Literal(bytes(4)), data_location=1)
     assert Tensor(dims=[1], data_type=1, name="t", raw_data=Literal(b"abcd")) == with_raw_data(tensor, Literal(b"abcd"))
 
 
 def test_a_reference_replaces_any_form() -> None:
-    """A tensor that refers to a data file has no other elements; of two entries with the same key the last counts."""
+    """A tensor that refers to a data file has no other data; of two entries with the same key, the last one counts."""
     tensor = Tensor(dims=[1], data_type=1, name="t", float_data=Literal(bytes(4)))
     made = with_reference(tensor, {"location": "a", "offset": "0"}, Literal(b"abcd"))
     assert (None, b"abcd") == (made.float_data, made.source().read())
@@ -185,7 +185,7 @@ def test_bfloat16_is_that_of_ml_dtypes() -> None:
 
 
 def test_a_product_of_many_dims_takes_no_time() -> None:
-    """Dims whose product has a million bits are refused at once, with a message that one can read."""
+    """Dims whose product has a million bits are refused at once, with a short message."""
     tensor = Tensor(dims=[(1 << 62) + 1] * 100_000, data_type=1, raw_data=Literal(bytes(4)))
     with pytest.raises(TensorDataError) as caught:
         tensor.source()
@@ -193,14 +193,14 @@ def test_a_product_of_many_dims_takes_no_time() -> None:
 
 
 def test_no_elements_where_one_dim_is_zero() -> None:
-    """A zero among dims makes an empty tensor, however large the others are."""
+    """If one dim is zero, the tensor is empty, however large the others are."""
     assert 0 == dtypes.count([1 << 62] * 1000 + [0])
     assert 6 == dtypes.count([1, 2, 3])
     assert 1 == dtypes.count([])
 
 
 def test_two_places_for_the_same_elements() -> None:
-    """A tensor with raw data and external data is refused, since it is not clear which of them counts."""
+    """A tensor with raw data and external data is refused, because it is not clear which of them count."""
     tensor = Tensor(dims=[4], data_type=3, data_location=1, external_source=Literal(b"abcd"))
     assert b"abcd" == tensor.source().read()
     tensor.raw_data = Literal(b"efgh")

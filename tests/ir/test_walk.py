@@ -1,4 +1,4 @@
-"""Facts about visiting the parts of a model."""
+"""Tests of visiting the parts of a model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from formats.ir.model import Attribute, Function, Graph, Model, Node, SparseTens
 
 
 def test_places_read_as_code_would() -> None:
-    """Every tensor, graph and node is found once, in order, under the dotted place where code would find it."""
+    """Every tensor, graph and node is found once, in order, with the dotted place that code would use."""
     inner = Graph(initializer=[Tensor(name="i")], node=[Node(attribute=[Attribute(name="t", t=Tensor())])])
     node = Node(attribute=[Attribute(name="body", g=inner), Attribute(name="all", tensors=[Tensor(), Tensor()])])
     model = Model(
@@ -35,13 +35,13 @@ def test_places_read_as_code_would() -> None:
 
 
 def test_a_part_can_be_walked_with_its_place() -> None:
-    """The walk may begin anywhere, and is told where that is."""
+    """The walk can begin at any part, and gets the place of this part."""
     found = walk.visit(Graph(initializer=[Tensor()]), Tensor, "graph.node[3].g")
     assert ["graph.node[3].g.initializer[0]"] == [where for where, _ in found]
 
 
 def test_a_graph_within_itself_ends_in_an_error() -> None:
-    """A model that contains itself is refused instead of being walked for ever."""
+    """A model that contains itself is refused; the walk does not run forever."""
     graph = Graph()
     graph.node = [Node(attribute=[Attribute(name="a", g=graph), Attribute(name="b", g=graph)])]
     with pytest.raises(EncodeError, match="contains itself"):
@@ -49,7 +49,7 @@ def test_a_graph_within_itself_ends_in_an_error() -> None:
 
 
 def test_messages_can_be_passed_over() -> None:
-    """What `only` does not want is not found, and what is in it still is."""
+    """A message that `only` excludes is not returned, but its parts are."""
     model = Model(
         graph=Graph(node=[Node(name="a", attribute=[Attribute(name="t", t=Tensor(name="b"))]), Node(name="c")])
     )

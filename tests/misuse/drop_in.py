@@ -1,4 +1,4 @@
-"""A program that uses `formats.onnxpb` in ways that are wrong; each line says which error a type checker must find."""
+"""A program that uses `formats.onnxpb` wrongly; each line names the error that a type checker must find."""
 
 import formats.onnxpb as onnx
 from formats.onnxpb import ModelProto, TensorProto
@@ -30,7 +30,7 @@ onnx.unwrap(model).grap  # error: attribute
 
 
 def late() -> None:
-    """A name that is not there cannot be imported either."""
+    """A missing name cannot be imported, either."""
     from formats.onnxpb import decode  # error: attribute
 
     decode(b"")

@@ -1,4 +1,4 @@
-"""A program that uses the library in ways that are wrong; each line says which error a type checker must find there."""
+"""A program that uses the library wrongly; each line names the error that a type checker must find there."""
 
 import numpy as np
 
@@ -45,7 +45,7 @@ comparison.largest.hex()  # error: attribute
 formats.compare(model, model)  # error: argument
 FormatError("wrong", "model.onnx")  # error: call
 
-# Correct code gives no error.
+# And what is right is no error.
 report = formats.save(formats.load("model.onnx", max_depth=50), "model.onnxz", overwrite=True, threads=2)
 print(report.nbytes, [loss.kind for loss in report.losses])
 with formats.load("model.onnx") as opened:

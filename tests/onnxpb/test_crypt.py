@@ -1,4 +1,4 @@
-"""Facts about encrypted models, checked against the `openssl` command and the one-shot ciphers of `cryptography`."""
+"""Tests of encrypted models, checked against the `openssl` command and the one-shot ciphers of `cryptography`."""
 
 from __future__ import annotations
 

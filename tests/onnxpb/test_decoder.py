@@ -1,4 +1,4 @@
-"""Facts about decoding and encoding ONNX messages, checked against the `onnx` package."""
+"""Tests of decoding and encoding ONNX messages, checked against the `onnx` package."""
 
 from __future__ import annotations
 

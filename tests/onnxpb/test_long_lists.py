@@ -118,7 +118,7 @@ TENSOR = b"=\0\0R[" + b"=\0\0\0\0" * 8  # after an unfinished field, bytes that 
 @example(b"", b"\x95\0\0", TENSOR * 2 + b"=\0\0\0\0", False)
 @given(attribute_bytes, st.one_of(broken, st.binary(max_size=6)), attribute_bytes, st.booleans())
 def test_damaged_lists_have_the_same_verdict(before: bytes, damage: bytes, after: bytes, cut: bool) -> None:
-    """Damage in a list is found whether the list stays in the file or is decoded, and `onnx` finds it, too."""
+    """A damaged list has the same error whether it stays in the file or is decoded; no error of `onnx` is missed."""
     data = before + damage + (b"" if cut else after)
     with pytest.MonkeyPatch.context() as patch:
         expected = outcome(data, patch, 1 << 30)

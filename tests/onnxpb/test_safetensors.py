@@ -1,4 +1,4 @@
-"""Facts about data files that are `.safetensors` files; the package `safetensors` and onnxruntime are the oracles."""
+"""Tests of data files that are `.safetensors` files; the package `safetensors` and onnxruntime are the oracles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts about protobuf's text format, checked against the `protobuf` package; test_textfile.py has more."""
+"""Tests of protobuf's text format, checked against the `protobuf` package; test_textfile.py has more."""
 
 from __future__ import annotations
 

@@ -390,7 +390,7 @@ def test_command_repairs(tmp_path: Path) -> None:
 def test_another_process_is_not_overwritten(
     tmp_path: Path, change: Callable[[Model], None], moment: str, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If another process writes during an update, one of the two is refused, and neither result is lost."""
+    """If another process writes during an update, one of the two is refused, and the result of the other stays."""
     path, other = archive(tmp_path), formats.load(archive(tmp_path))
     graph_of(other).name = "theirs"
     monkeypatch.setattr(lock, "WAIT_SECONDS", 0.05)

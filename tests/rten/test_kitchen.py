@@ -54,7 +54,7 @@ def test_no_operator_is_there_twice() -> None:
 
 
 def test_every_operator_has_a_rule_for_dims() -> None:
-    """A rule says what is known of the outputs, if only that nothing is; contrib operators are rewritten or native."""
+    """Every operator has a rule for its outputs, even if it says nothing; contrib operators are rewritten or native."""
     assert [spec.name for spec in SPECS.values() if spec.dims is None] == []
     assert [spec.name for spec in ALL_SPECS if spec.domain and not (spec.rewritings or spec.onnx.is_native)] == []
 

@@ -196,7 +196,7 @@ def test_pinned_types_need_no_casts(make):
     ],
 )
 def test_impossible_pins_are_refused(make, pins, message):
-    """A type that does not exist or holds other numbers, and a value that does not exist, are refused by name."""
+    """A pinned type that does not exist or has other values, or a pinned name that does not exist, is refused."""
     graph = make.graph([make_node("Neg", ["x"], ["y"])], [make.value("x", INT32, [2])], [make.value("y", INT32, [2])])
     with pytest.raises(EncodeError, match=message):
         raise_model(native(graph), pins)

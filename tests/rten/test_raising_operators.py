@@ -312,7 +312,7 @@ def assert_equal(got, wanted):
 @pytest.mark.parametrize("constant", [False, True], ids=["given", "constant"])
 @pytest.mark.parametrize(("op_type", "inputs", "outputs", "attributes"), CASES)
 def test_operators(op_type, inputs, outputs, attributes, constant, make, runtime, tmp_path):
-    """Onnxruntime and RTen give for the ONNX form of an operator what RTen gives for its own, in the same types."""
+    """Onnxruntime and RTen compute the same from an operator's ONNX form as RTen from its own, in the same types."""
     model, given = node_model(make, op_type, inputs, outputs, attributes, constant=constant)
     wanted, model = in_rten(model, given, runtime, tmp_path / "m.rten")
     assert_right(model, given, wanted, runtime, tmp_path)
@@ -462,7 +462,7 @@ def test_loops(make, runtime, tmp_path):
 
 @pytest.mark.parametrize(("op_type", "inputs", "outputs", "attributes"), CASES)
 def test_letters_of_integers(op_type, inputs, outputs, attributes):
-    """No float goes where the letter of an input says that it is always an integer, as untyped files are read."""
+    """No float is passed to an input that the signature declares as always integer; untyped files need this."""
     letters = SPECS[op_type].signature.letters(len(inputs))
     pairs = zip(letters, inputs, strict=True)
     assert all(is_integer(array) for letter, array in pairs if letter in INTEGER_LETTERS and array is not None)

@@ -64,7 +64,7 @@ def outcomes():
 
 
 def test_all_is_right(outcomes):
-    """What RTen can say is valid ONNX again that gives the right outputs, unless the .rten file does not."""
+    """A model that RTen supports becomes valid ONNX again and gives the right outputs, if the .rten file does."""
     wrong = {name: text for name, text in outcomes.items() if text not in ("right", "refused")}
     assert {} == {name: text for name, text in wrong.items() if name not in {**WRONG_IN_RTEN, **WRONG_IN_ONNXRUNTIME}}
 

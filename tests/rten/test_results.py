@@ -527,7 +527,7 @@ NOT_TOLD = {
 
 @pytest.mark.parametrize("name", NOT_TOLD)
 def test_what_cannot_deviate_is_not_told(name, tmp_path):
-    """Integers are never NaN, known sizes not zero, and a whole scale is the ratio of the sizes."""
+    """Nodes that cannot deviate are not reported: integers are never NaN, known sizes not zero, scales whole."""
     path = tmp_path / "m.onnx"
     path.write_bytes(_model(NOT_TOLD[name], 18).SerializeToString())
     assert [] == [loss for loss in formats.convert(path, tmp_path / "m.rten").losses if loss.kind == "deviation"]
@@ -543,7 +543,7 @@ def test_exact_forms_have_no_deviation(op_type, tmp_path):
 
 
 def test_causal_attention_with_a_past_is_told(tmp_path):
-    """Of one query, onnxruntime hides none of several new keys. A new key for each query is hidden as ONNX says."""
+    """With one query, onnxruntime masks none of several new keys; with a new key for each, it masks as ONNX says."""
     text = """g (float[1,1,%s,2] q, float[1,1,%s,2] k, float[1,1,P,2] p) => (float[A,B,C,D] y, float[E,F,G,H] z,
         float[I,J,K,L] w) { y, z, w = Attention<is_causal=1>(q, k, k, "", p, p) }"""
     path = tmp_path / "m.onnx"

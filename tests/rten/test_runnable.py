@@ -28,7 +28,7 @@ from formats.tensordata.engine import to_bytes
 from formats.tensordata.source import Literal
 
 RELEASE = "0.27"
-OTHER_TYPES = {"test_onehot_without_axis"}  # RTen needs integers as the depth, which onnxruntime lacks for INT32 values
+OTHER_TYPES = {"test_onehot_without_axis"}  # RTen needs an integer depth, which onnxruntime lacks for INT32 values
 EXPECTED = Path(__file__).parent / "runnable_outcomes.json"
 TOLERANCES = {"fp16": 1e-2, "qdq8": 5e-2, "dynq8": 5e-2}
 RANDOM = "test_bernoulli"
@@ -193,7 +193,7 @@ def test_generated_graphs(seed, runner, tmp_path):
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case.exact], ids=lambda case: case.name)
 def test_cases_of_operators(case, runner, tmp_path):
-    """Operators in forms that RTen lacks, old ones and those of ONNX Runtime run in RTen, and the same elsewhere."""
+    """Operators in forms that RTen lacks, old ones and ONNX Runtime's run in RTen, and are the same elsewhere."""
     found = runnable(case.model())
     assert found.error is None
     model, wanted = to_proto(found.model), case.reference()

@@ -341,7 +341,7 @@ def constant_cases():
 
 
 def undeclared_cases():
-    """The operator tests with dims that only the run tells, and what RTen takes for those of the outputs as one more.
+    """Yield the operator tests with dims that are known only at run time, and RTen's output dims as another output.
 
     At load, RTen folds everything that it considers constant, so a wrongly inferred size or rank is visible.
     """

@@ -188,7 +188,7 @@ def test_processors() -> None:
 
 
 def test_a_mapping_that_is_cut_short(path: Path) -> None:
-    """As `numpy()` says: what is gone from a mapped file ends the process that looks, and reading it is an error."""
+    """If a mapped file is truncated, a process that uses the lost part is ended by a signal; reading is an error."""
     if os.name != "posix":
         pytest.skip("a file that is mapped cannot be cut short here")
     path.write_bytes(bytes(1 << 16))

@@ -56,7 +56,7 @@ def names(folder: Path) -> list[str]:
 def test_what_is_forced_to_the_disk(
     tmp_path: Path, several: bool, fsync: bool | None, new: bool, replaced: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By default what replaces a file is synced, with its folder, and what is new is not; `fsync` says otherwise."""
+    """By default, files that replace others are synced, with their folder, new files are not; `fsync` changes this."""
     synced: list[str] = []
     real = os.fsync
 
@@ -111,7 +111,7 @@ def interrupted(path: Path, number: int, after: int, monkeypatch: pytest.MonkeyP
 def test_whoever_comes_next_completes_it(
     tmp_path: Path, fsync: bool, new: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wherever a write ends, readers find the old model, the new one or none; a repair or the next write goes on."""
+    """Wherever a write ends, readers find the old model, the new one or none; a repair or a write completes it."""
     found = set()
     for then in ("repair", "write", "write elsewhere"):
         for after in range(3, 17) if then == "write elsewhere" else range(22):
@@ -438,7 +438,7 @@ def test_readers_beside_a_writer(tmp_path: Path) -> None:
 
 
 def test_writers_beside_each_other(tmp_path: Path) -> None:
-    """Several that write one model at the same time leave the one of the last, whole, and nothing else."""
+    """Several processes that write one model at the same time leave the complete model of the last one, and no more."""
     path = tmp_path / "m.onnx"
     state = random.Random(3)
 

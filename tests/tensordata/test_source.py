@@ -126,7 +126,7 @@ def _each_seven_twice(data: bytes) -> bytes:
 
 
 def test_same_place_is_equal_without_reading(tmp_path: Path) -> None:
-    """Two spans of the same place are compared without reading a byte."""
+    """Two spans of the same range are equal without reading a byte."""
     (tmp_path / "weights").write_bytes(DATA)
     file = File.open(tmp_path / "weights")
     (tmp_path / "weights").write_bytes(b"")
@@ -151,7 +151,7 @@ def test_files(file: File) -> None:
 
 
 def test_granules() -> None:
-    """Something that is only cheap as a whole makes everything above it so."""
+    """A transform that is only cheap as a whole makes every source above it so."""
     whole = varints("int32").of(Literal(DATA), 480)
     assert Literal(DATA).granule_bytes == 1
     assert cast("float16", "float32").of(Literal(DATA)).granule_bytes == 4
@@ -164,7 +164,7 @@ def test_granules() -> None:
 
 @pytest.mark.parametrize(("unit", "nbytes"), [(0, 119), (0, 121), (4, 121)])
 def test_transform_of_another_size(unit: int, nbytes: int) -> None:
-    """A transform that gives more or fewer bytes than it should is an error; a unit may only be completed."""
+    """A transform that returns more or fewer bytes than declared is an error; only a unit may be completed."""
     source = Transformed(Literal(DATA), Transform("same", unit, unit, bytes), nbytes)
     with pytest.raises(TensorDataError, match="same gave 120 bytes"):
         source.view()
@@ -180,19 +180,19 @@ def test_transform_of_another_size(unit: int, nbytes: int) -> None:
 
 
 def test_transform_of_nothing() -> None:
-    """Nothing stays nothing."""
+    """An empty source is empty after a transform."""
     source = cast("float16", "float32").of(Literal(b""))
     assert source.read() == bytes(source.view()) == b""
 
 
 def test_transform_does_not_map_its_file(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reading a transformed file never goes through a mapping, which a shrinking file would turn into a signal."""
+    """Reading a transformed file never uses a mapping, which would raise a signal if the file shrinks."""
     monkeypatch.delattr(LocalFile, "map")
     assert Transform("same", 0, 0, bytes).of(FileSpan(file, 10, 120), 120).read() == DATA
 
 
 def test_places(file: File) -> None:
-    """Sources that are the same bytes by construction have the same place, and others do not."""
+    """Sources that always have the same bytes have the same place, and others do not."""
     span = FileSpan(file, 10, 120)
     same = [span, FileSpan(file, 10, 120), span.slice(0, 120)]
     assert len({place_of(source) for source in same}) == 1
@@ -210,7 +210,7 @@ def test_places(file: File) -> None:
 
 
 def test_contents_of_small_sources(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sources of every kind and order give their bytes, and spans near each other are read with one call."""
+    """Sources of every kind, in any order, return their bytes, and spans near each other are read with one call."""
     span = FileSpan(file, 10, 120)
     spans = [span.slice(start, 3) for start in range(0, 99, 3)]
     other = FileSpan(File.open(file.path), 10, 120)
@@ -224,7 +224,7 @@ def test_contents_of_small_sources(file: File, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_contents_that_are_far_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What lies between is not read, and not more than a window at once."""
+    """Bytes between distant spans are not read, and no call reads more than a window."""
     (tmp_path / "weights").write_bytes(bytes(3 << 20))
     span = File.open(tmp_path / "weights").span()
     ranges: list[int] = []

@@ -1,4 +1,4 @@
-"""What other systems answer, emulated: Windows, which keeps open files as they are, macOS, exFAT and FAT."""
+"""Behaviour of other systems, which are emulated: Windows, which locks open files, macOS, exFAT and FAT."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def is_open(path: Path | str) -> bool:
-    """Whether this process has a file open or mapped."""
+    """Return whether this process has a file open or mapped."""
     status = os.stat(path)
     for number in os.listdir("/proc/self/fd"):
         with suppress(OSError):
@@ -60,7 +60,7 @@ def is_open(path: Path | str) -> bool:
 
 @pytest.fixture
 def windows(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A system like Windows: it does not replace, move or remove files that are open, nor cut those that are mapped."""
+    """A system like Windows: it does not replace, move or remove open files, or truncate mapped ones."""
 
     def guarded(real: Callable[..., Any]) -> Callable[..., Any]:
         def change(*paths: Any, **options: Any) -> Any:
@@ -101,7 +101,7 @@ def windows(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Any]:
-    """Imports a module once more, next to the one that is there: as on the system that the test pretends to be on."""
+    """Import a module again, next to the existing one, as on the system that the test simulates."""
 
     def fresh(module: Any) -> Any:
         name = f"{module.__name__}_elsewhere"
@@ -116,7 +116,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Any]:
 
 
 def names(folder: Path) -> list[str]:
-    """What is in a folder."""
+    """Return the names in a folder."""
     return sorted(os.listdir(folder))
 
 
@@ -133,7 +133,7 @@ def test_the_emulation_is_as_strict_as_windows(windows: None, path: Path) -> Non
 
 
 def test_windows_is_known(monkeypatch: pytest.MonkeyPatch, elsewhere: Callable[[Any], Any]) -> None:
-    """On Windows mmap has no `trackfd`, though Python is new; a mapping has no descriptor; open files are locked."""
+    """On Windows, mmap has no `trackfd`, a mapping has no descriptor, and open files are locked."""
     monkeypatch.setattr(os, "name", "nt")
     monkeypatch.setattr(sys, "version_info", (3, 13))
     system = elsewhere(osio).SYSTEM
@@ -146,7 +146,7 @@ def test_windows_is_known(monkeypatch: pytest.MonkeyPatch, elsewhere: Callable[[
 
 
 def test_other_systems_lock_nothing(monkeypatch: pytest.MonkeyPatch, elsewhere: Callable[[Any], Any]) -> None:
-    """Elsewhere open files can be replaced, and mappings do without a descriptor from Python 3.13 on."""
+    """On other systems, open files can be replaced, and mappings need no descriptor from Python 3.13 on."""
     for version, untracked in (((3, 12), False), ((3, 13), True)):
         monkeypatch.setattr(sys, "version_info", version)
         system = elsewhere(osio).SYSTEM
@@ -157,7 +157,7 @@ def test_other_systems_lock_nothing(monkeypatch: pytest.MonkeyPatch, elsewhere: 
 
 @pytest.mark.parametrize("keep_open", [True, False])
 def test_weights_are_mapped_without_trackfd(windows: None, path: Path, keep_open: bool) -> None:
-    """A file is mapped where mmap refuses `trackfd`, and not copied to memory if it is not kept open."""
+    """A file is mapped if mmap refuses `trackfd`, and is not copied to memory if it is not kept open."""
     file = File.open(path, keep_open, capabilities=WINDOWS)
     view = file.map(3, 5)
     assert isinstance(view.obj, mmap.mmap)
@@ -165,7 +165,7 @@ def test_weights_are_mapped_without_trackfd(windows: None, path: Path, keep_open
 
 
 def test_a_plan_replaces_its_source(windows: None, path: Path) -> None:
-    """A plan that reads from the file that it replaces is carried out though the system locks open files."""
+    """A plan that reads from the file that it replaces is executed, although the system locks open files."""
     source = File.open(path, capabilities=WINDOWS).span()
     old = path.read_bytes()
     assert 0 == bytes(source.view()[:1])[0]
@@ -179,7 +179,7 @@ def test_a_plan_replaces_its_source(windows: None, path: Path) -> None:
 
 
 def test_a_model_is_converted_over_itself(windows: None, digits: Path) -> None:
-    """`convert a.onnx a.onnx --external-data --force`, and back, leave the model and its data file, nothing else."""
+    """`convert a.onnx a.onnx --external-data --force`, and back, leaves the model and its data file, and no more."""
     before = formats.dumps(formats.load(digits), "onnx")
     for external in (True, True, False):
         formats.convert(digits, digits, overwrite=True, external_data=external)
@@ -188,7 +188,7 @@ def test_a_model_is_converted_over_itself(windows: None, digits: Path) -> None:
 
 
 def test_views_keep_a_file_from_being_replaced(windows: None, digits: Path) -> None:
-    """While an array looks at its weights, a model cannot be replaced there: it stays, and the error says why."""
+    """While an array uses its weights, a model cannot be replaced there: it stays, and the error says why."""
     model = formats.load(digits)
     assert model.graph is not None
     array = max((tensor.numpy() for tensor in model.graph.initializer), key=lambda array: array.nbytes)
@@ -203,7 +203,7 @@ def test_views_keep_a_file_from_being_replaced(windows: None, digits: Path) -> N
 
 
 def test_who_reads_on_finds_the_file_again(windows: None, path: Path) -> None:
-    """A file that was let go, and then was not replaced after all, is read as before."""
+    """A file that was closed to be replaced, and then was not replaced, is read as before."""
     file = File.open(path, capabilities=WINDOWS)
     file.map(0, 10)
     assert file.let_go()
@@ -212,7 +212,7 @@ def test_who_reads_on_finds_the_file_again(windows: None, path: Path) -> None:
 
 
 def test_a_scanner_delays_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a virus scanner has open for a moment is replaced when it is free, and refused where it stays open."""
+    """A file that a virus scanner has open for a moment is replaced when it is free, and refused if it stays open."""
     monkeypatch.setattr(directory, "PATIENCE", (0.0,) * 5)
     refusals = [5]
     real = Path.replace
@@ -241,7 +241,7 @@ def test_a_scanner_delays_and_no_more(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_an_open_file_is_removed(windows: None, path: Path) -> None:
-    """A file that is read from here is removed all the same."""
+    """A file that this process reads can be removed."""
     file = File.open(path, capabilities=WINDOWS)
     file.map(0, 1)
     remove(path, WINDOWS)
@@ -249,7 +249,7 @@ def test_an_open_file_is_removed(windows: None, path: Path) -> None:
 
 
 def test_a_mapped_file_is_cut(windows: None, path: Path) -> None:
-    """A file that is changed where it is can be cut though it was mapped before."""
+    """A file that is changed in place can be truncated, although it was mapped before."""
     file = File.open(path, capabilities=WINDOWS)
     file.map(0, 1)
     existing = ExistingFile(path)
@@ -259,7 +259,7 @@ def test_a_mapped_file_is_cut(windows: None, path: Path) -> None:
 
 
 def test_an_archive_is_updated_and_repaired(windows: None, digits: Path) -> None:
-    """An update in place and the repair of an interrupted one remove an undo file that they have read from."""
+    """An update in place, and the repair of an interrupted one, remove an undo file that they have read."""
     archive = digits.with_suffix(".onnxz")
     formats.convert(digits, archive)
     old = archive.read_bytes()
@@ -290,7 +290,7 @@ def test_an_archive_is_updated_and_repaired(windows: None, digits: Path) -> None
 
 
 def test_a_folder_is_called_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Windows denies the permission to open a folder; that it is one is what is said."""
+    """Windows denies the permission to open a folder, but the error says that it is a folder."""
 
     def denied(path: Any, *arguments: Any) -> int:
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
@@ -324,7 +324,7 @@ def test_a_folder_is_called_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ],
 )
 def test_names_of_windows(tmp_path: Path, name: str, possible: bool) -> None:
-    """Names of devices, of second contents, and what Windows would shorten are refused, not written elsewhere."""
+    """Names of devices or streams, and names that Windows would shorten, are refused, not written elsewhere."""
     assert possible == is_windows_name(name)
     if not possible:
         with pytest.raises(OSError, match="Windows does not allow this file name"):
@@ -344,13 +344,13 @@ def test_names_of_windows(tmp_path: Path, name: str, possible: bool) -> None:
     ],
 )
 def test_long_paths_of_windows(path: str, form: str) -> None:
-    """A path that Windows would find too long is given in the form that it takes at any length."""
+    """A path that is too long for Windows is passed in a form that may have any length."""
     assert form == extended(path)
     assert PureWindowsPath(form).is_absolute()
 
 
 def test_another_drive_is_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A link to a file on another drive of Windows leads outside the model's directory; nothing else goes wrong."""
+    """A link to a file on another drive of Windows leads outside of the model's directory, without another error."""
     folders = {"model.onnx": "C:\\Models\\model.onnx", tmp_path.name: "C:\\Models"}
     for place, inside in (("D:\\w", False), ("C:\\models\\w", True), ("C:\\models2\\w", False)):
         files = locations.DataFiles(tmp_path / "model.onnx")
@@ -384,7 +384,7 @@ def test_systems_without_links(
     means: str,
     overwrite: bool,
 ) -> None:
-    """Whatever a filesystem without hard links answers, files are published, replaced and put back without them."""
+    """Whatever error a filesystem without hard links gives, files are published, replaced and restored without them."""
     monkeypatch.setattr(errno, "ENOTSUP", 45)
     monkeypatch.setattr(errno, "EOPNOTSUPP", 102)
     module = elsewhere(directory)
@@ -405,7 +405,7 @@ def test_systems_without_links(
 
 
 def test_other_errors_of_links_are_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk that fails is not taken for a filesystem without links."""
+    """A disk error is not interpreted as a filesystem without links."""
 
     def link(*arguments: Any, **options: Any) -> None:
         raise OSError(errno.EIO, "Input/output error")
@@ -420,7 +420,7 @@ def test_other_errors_of_links_are_errors(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("supported", [True, False])
 def test_macos_is_asked_for_more_than_fsync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, supported: bool) -> None:
-    """On macOS `fsync` ends in the memory of the drive; the call that goes on to the disk is made where it is known."""
+    """On macOS, `fsync` only reaches the memory of the drive; the call that reaches the disk is used if it exists."""
     import fcntl
 
     calls: list[str] = []
@@ -453,7 +453,7 @@ def test_macos_is_asked_for_more_than_fsync(tmp_path: Path, monkeypatch: pytest.
     ],
 )
 def test_times_that_a_fat_rounds(path: Path, seconds: float, nbytes: int, changed: bool) -> None:
-    """A time that only lost what a FAT cannot keep is no change of the file; any other time is."""
+    """A time that only lost the precision that FAT lacks is not a change of the file; any other time is."""
     os.utime(path, ns=(0, 1_700_000_000_123_456_789))
     file = File.open(path, keep_open=False)
     os.truncate(path, nbytes)
@@ -466,7 +466,7 @@ def test_times_that_a_fat_rounds(path: Path, seconds: float, nbytes: int, change
 
 
 def test_names_that_differ_in_case_are_one_file(tmp_path: Path, digits: Path) -> None:
-    """Weights do not go into a file that is the model itself where case does not count, and no plan has such files."""
+    """Weights are not written to a file that is the model itself if case is ignored, and no plan has such files."""
     with pytest.raises(formats.OptionError, match="must be another file"):
         formats.convert(digits, tmp_path / "model.onnx", external_data="MODEL.onnx", size_threshold=0)
     assert ["digits.onnx"] == names(tmp_path)
@@ -475,7 +475,7 @@ def test_names_that_differ_in_case_are_one_file(tmp_path: Path, digits: Path) ->
 
 
 def test_data_files_of_tensors_that_differ_in_case(tmp_path: Path) -> None:
-    """Tensors `w` and `W` get data files that are two on every system."""
+    """Tensors `w` and `W` get data files that are two files on every system."""
     graph = formats.Graph(name="g")
     graph.initializer = [formats.from_numpy(np.full(100, n, np.float32), name) for n, name in enumerate(("w", "W"))]
     model = formats.Model(ir_version=8, graph=graph, opset_import=[formats.OperatorSetId(version=17)])

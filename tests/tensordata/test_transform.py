@@ -1,4 +1,4 @@
-"""Transforms against numpy, onnx and plain Python."""
+"""Transforms compared with numpy, onnx and plain Python."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INTEGERS = st.integers(-(2**63), 2**63 - 1)
 
 
 def encode_varint(value: int) -> bytes:
-    """A varint in plain Python; negative numbers as 64-bit two's complement."""
+    """Return a varint, computed in plain Python; negative numbers are 64-bit two's complement."""
     value &= 2**64 - 1
     output = bytearray()
     while value > 0x7F:
@@ -44,7 +44,7 @@ def encode_varint(value: int) -> bytes:
 )
 @given(data=st.binary(max_size=200))
 def test_cast_is_numpys(from_dtype: str, to_dtype: str, data: bytes) -> None:
-    """Casting gives what numpy gives, for every pattern of bits and without a warning."""
+    """A cast gives the same as numpy for every pattern of bits, without a warning."""
     array = np.frombuffer(data[: len(data) // 8 * 8], from_dtype)
     with np.errstate(all="ignore"):
         expected = array.astype(to_dtype)
@@ -57,14 +57,14 @@ def test_cast_is_numpys(from_dtype: str, to_dtype: str, data: bytes) -> None:
 
 
 def test_cast_of_a_too_large_double_is_infinite() -> None:
-    """What float32 cannot hold overflows quietly, and what it can is rounded to nearest."""
+    """Numbers that float32 cannot express become infinite without a warning, and others are rounded to the nearest."""
     doubles = np.array([1e300, -1e300, 0.1, np.pi, np.nan])
     result = np.frombuffer(transform.cast("float64", "float32").of(Literal(doubles.tobytes())).read(), "<f4")
     np.testing.assert_array_equal(np.float32([np.inf, -np.inf, 0.1, np.pi, np.nan]), result)
 
 
 def test_cast_of_many_halves_is_that_of_few() -> None:
-    """Every float16, subnormal or not a number, becomes the same bits whatever is around it."""
+    """Every float16, also subnormal numbers and NaN, becomes the same bits whatever its neighbours are."""
     halves = np.arange(1 << 16, dtype="<u2")
     few = [
         transform.cast("float16", "float32").apply(halves[start : start + 999].tobytes())
@@ -75,7 +75,7 @@ def test_cast_of_many_halves_is_that_of_few() -> None:
 
 
 def test_cast_of_bfloat16_is_that_of_ml_dtypes() -> None:
-    """All 65 536 values of bfloat16 widen without loss."""
+    """All 65,536 values of bfloat16 are widened without loss."""
     bits = np.arange(2**16, dtype=np.uint16)
     result = np.frombuffer(transform.cast("bfloat16", "float32").of(Literal(bits.tobytes())).read(), "<f4")
     np.testing.assert_array_equal(bits.view(ml_dtypes.bfloat16).astype(np.float32), result)
@@ -91,7 +91,7 @@ def test_cast_of_bfloat16_is_that_of_ml_dtypes() -> None:
     ],
 )
 def test_clamp_saturates(dtype: str, values: list[int], expected: list[int] | None) -> None:
-    """An integer outside int32 becomes the nearest end of it."""
+    """An integer outside of int32 becomes the nearest limit."""
     expected = [min(max(value, -(2**31)), 2**31 - 1) for value in values]
     data = np.array(values, dtype).tobytes()
     assert expected == np.frombuffer(transform.clamp(dtype, "int32").of(Literal(data)).read(), "<i4").tolist()
@@ -99,7 +99,7 @@ def test_clamp_saturates(dtype: str, values: list[int], expected: list[int] | No
 
 @given(st.lists(INTEGERS | st.integers(-3, 300), max_size=60), st.sampled_from(["int64", "int32", "uint16", "uint8"]))
 def test_varints_keep_the_low_bits(values: list[int], dtype: str) -> None:
-    """Each varint becomes an element that holds its low bits."""
+    """Each varint becomes an element with its low bits."""
     data = b"".join(map(encode_varint, values))
     mask = 2 ** (np.dtype(dtype).itemsize * 8) - 1
     result = np.frombuffer(memoryview(transform.varints(dtype).apply(data)), np.dtype(dtype).str.replace("i", "u"))
@@ -108,7 +108,7 @@ def test_varints_keep_the_low_bits(values: list[int], dtype: str) -> None:
 
 @pytest.mark.parametrize("block_bytes", [10, 11, 64])
 def test_varints_across_blocks(monkeypatch: pytest.MonkeyPatch, block_bytes: int) -> None:
-    """A varint that lies across the end of a block is decoded as any other."""
+    """A varint that crosses the end of a block is decoded like any other."""
     monkeypatch.setattr(varints, "BLOCK_BYTES", block_bytes)
     values = [3, -1, 300, 2**40, 7, 7, 7, 2**62, -5] * 20
     data = b"".join(map(encode_varint, values))
@@ -126,7 +126,7 @@ def test_varints_across_blocks(monkeypatch: pytest.MonkeyPatch, block_bytes: int
     ],
 )
 def test_varints_as_onnx_decodes_them(data_type: int, values: list[int], dtype: str) -> None:
-    """The packed `int32_data` of a tensor gives the raw bytes of the array that onnx makes of it."""
+    """The packed `int32_data` of a tensor gives the raw bytes of the array that onnx makes from it."""
     tensor = TensorProto(data_type=data_type, dims=[len(values)], int32_data=values)
     packed = b"".join(map(encode_varint, values))
     assert packed in tensor.SerializeToString()
@@ -135,13 +135,13 @@ def test_varints_as_onnx_decodes_them(data_type: int, values: list[int], dtype: 
 
 @pytest.mark.parametrize("data", [b"\x80", b"\x01\xff", b"\xff" * 10 + b"\x01", b"\x80" * 30, b"\x80" * 3_000_000])
 def test_malformed_varints(data: bytes) -> None:
-    """A varint without end, or longer than 64 bits can be, is an error of the wire."""
+    """A varint without an end, or with more than 64 bits, is a WireError."""
     with pytest.raises(WireError):
         transform.varints("int32").apply(data)
 
 
 def test_longest_varint() -> None:
-    """Ten bytes are the longest that a varint may be."""
+    """A varint has at most ten bytes."""
     data = encode_varint(-1)
     assert len(data) == 10
     assert [-1] == np.frombuffer(transform.varints("int64").apply(data), "<i8").tolist()
@@ -170,7 +170,7 @@ def test_wrong_number_of_varints() -> None:
 )
 @given(codes=st.binary(max_size=30))
 def test_packing_as_onnx_does_it(data_type: int | None, dtype: Any, bits: int, codes: bytes) -> None:
-    """Packed elements are onnx's raw data, and unpacked they are the bytes that `ml_dtypes` holds."""
+    """Packed elements are onnx's raw data, and unpacked elements are the bytes of `ml_dtypes`."""
     if data_type is None:
         pytest.skip(f"onnx {onnx.__version__} has no FLOAT6")
     elements = np.frombuffer(bytes(code & (1 << bits) - 1 for code in codes), np.uint8)
@@ -181,20 +181,20 @@ def test_packing_as_onnx_does_it(data_type: int | None, dtype: Any, bits: int, c
 
 
 def test_packing_ignores_the_high_bits() -> None:
-    """Only the low bits of a byte are the element."""
+    """Only the low bits of a byte are used."""
     assert bytes(transform.pack(4).apply(b"\xf1\xf2\xf3")) == b"\x21\x03"
 
 
 @pytest.mark.parametrize(("bits", "count"), [(2, 5), (4, 3), (6, 2)])
 def test_unpacking_too_little(bits: int, count: int) -> None:
-    """Fewer elements than asked for are an error."""
+    """Fewer elements than requested are an error."""
     with pytest.raises(TruncatedError):
         transform.unpack(b"\x00", bits, count)
 
 
 @given(st.data())
 def test_any_range_of_a_transform(data: st.DataObject) -> None:
-    """A range of a transformed source is the range of the transformed bytes, wherever it starts and ends."""
+    """A range of a transformed source is the same range of the transformed bytes, wherever it starts and ends."""
     raw = data.draw(st.binary(min_size=8, max_size=64).map(lambda value: value[: len(value) // 8 * 8]))
     raw = bytes(byte & 0x7F for byte in raw)
     source = data.draw(
@@ -226,7 +226,7 @@ def test_any_range_of_a_transform(data: st.DataObject) -> None:
     ],
 )
 def test_range_of(dtype: str, values: list[Any], expected: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The least and the greatest element, also where they are in different blocks."""
+    """The least and the greatest element are found, even in different blocks."""
     source = Literal(np.array(values, dtype).tobytes())
     assert expected == transform.range_of(source, dtype)
     monkeypatch.setattr(transform, "BLOCK_BYTES", 8)
@@ -234,13 +234,13 @@ def test_range_of(dtype: str, values: list[Any], expected: tuple[Any, Any], monk
 
 
 def test_range_of_bfloat16() -> None:
-    """bfloat16 counts as the numbers that it stands for."""
+    """For bfloat16, the range is that of the numbers."""
     source = Literal(np.array([1.5, -3.0], ml_dtypes.bfloat16).tobytes())
     assert (-3.0, 1.5) == transform.range_of(source, "bfloat16")
 
 
 def test_range_of_a_whole_is_read_once() -> None:
-    """A transform that needs its whole input runs once, not once a block."""
+    """A transform that needs its whole input runs once, not once for each block."""
     calls = []
 
     def apply(data: Any) -> bytes:
@@ -253,5 +253,5 @@ def test_range_of_a_whole_is_read_once() -> None:
 
 
 def test_transforms_are_equal_by_name() -> None:
-    """Asking twice for a transform gives the same one."""
+    """Two requests for a transform return the same object."""
     assert transform.cast("float16", "float32") is transform.cast("float16", "float32")

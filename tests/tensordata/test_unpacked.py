@@ -1,4 +1,4 @@
-"""Numbers in typed fields that are written one by one are what protobuf reads, at the speed of packed ones."""
+"""Numbers in typed fields that are written one by one are read as by protobuf, as fast as packed ones."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ varint = st.one_of(number.map(encode_varint), overlong)
 
 
 def behind(tag: int, values: list[bytes]) -> bytes:
-    """Each value behind the tag."""
+    """Return each value after the tag."""
     return b"".join(bytes((tag,)) + value for value in values)
 
 
@@ -64,7 +64,7 @@ broken = st.sampled_from(
 
 
 def in_pieces(patch: pytest.MonkeyPatch, block_bytes: int) -> None:
-    """From now on, even a few elements are left in the source, in blocks of that size."""
+    """Leave even a few elements in the source, in blocks of this size."""
     for name in ("LEAST_BYTES", "LEAST_VARINT_BYTES"):
         patch.setattr(unpacked_module, name, 1)
     patch.setattr(unpacked_module, "BLOCK_BYTES", block_bytes)
@@ -72,7 +72,7 @@ def in_pieces(patch: pytest.MonkeyPatch, block_bytes: int) -> None:
 
 
 def outcome(data: bytes, patch: pytest.MonkeyPatch, block_bytes: int, window: int | None) -> Tensor | str:
-    """The tensor, its elements left in the source unless there is no block, or the error with its place."""
+    """Return the tensor, with its elements left in the source if there are blocks, or the error with its place."""
     if block_bytes:
         in_pieces(patch, block_bytes)
     source: Source = Literal(data)
@@ -90,7 +90,7 @@ def outcome(data: bytes, patch: pytest.MonkeyPatch, block_bytes: int, window: in
 @example(b"", behind(INT64, [b"\x05"] * 9 + [b"\x80"]), b"")
 @given(tensor_bytes, broken, tensor_bytes)
 def test_what_is_left_is_what_is_decoded(before: bytes, damage: bytes, after: bytes) -> None:
-    """In any mixture of fields, sound or damaged, blocks or not: the same tensor or the same error."""
+    """In any mixture of fields, valid or damaged, with blocks or without, the tensor or the error is the same."""
     data = before + damage + after
     for block_bytes, window in ((20, None), (64, None), (1 << 15, None), (20, 16), (64, 40)):
         with pytest.MonkeyPatch.context() as patch:
@@ -105,7 +105,7 @@ def test_what_is_left_is_what_is_decoded(before: bytes, damage: bytes, after: by
                 one, other = (getattr(tensor, name) for tensor in (plain, found))
                 assert (one and one.read()) == (other and other.read())
             assert encoded(plain) == encoded(found)
-            if not damage:  # which may look like lengths in more bytes than protobuf accepts
+            if not damage:  # it may look like lengths with more bytes than protobuf accepts
                 assert onnx.TensorProto.FromString(data) == onnx.TensorProto.FromString(encoded(found))
 
 
@@ -114,7 +114,7 @@ def test_what_is_left_is_what_is_decoded(before: bytes, damage: bytes, after: by
     st.sampled_from([(FLOAT, 4), (DOUBLE, 8), (INT64, 0)]), st.lists(number, min_size=1), st.integers(20, 90), st.data()
 )
 def test_any_range(kind: tuple[int, int], numbers: list[int], block_bytes: int, data: st.DataObject) -> None:
-    """Whatever the blocks are that a range lies in, and also as elements of a fixed width."""
+    """Any range gives the right bytes, whatever blocks it is in, also for elements of a fixed width."""
     tag, width = kind
     values = [struct.pack("<q", value)[:width] if width else encode_varint(value) for value in numbers]
     payload = b"".join(values)
@@ -141,14 +141,14 @@ def test_any_range(kind: tuple[int, int], numbers: list[int], block_bytes: int, 
 
 
 def varints_transform() -> varints.Transform:
-    """That of 64 bits."""
+    """Return the transform to 64 bits."""
     from formats.tensordata import transform
 
     return transform.varints("int64")
 
 
 def test_few_and_wrong_ones_are_not_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few elements, and those with a tag of two bytes, are decoded one by one."""
+    """Short lists, and those with a tag of two bytes, are decoded one by one."""
     few = behind(FLOAT, [b"abcd"] * 100)
     assert unpacked(Literal(few), 0, len(few), FLOAT, 4) is None
     in_pieces(monkeypatch, 1 << 15)
@@ -157,7 +157,7 @@ def test_few_and_wrong_ones_are_not_left(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def unpacked_pieces(count: int) -> Iterator[tuple[str, bytes, np.ndarray]]:  # type: ignore[type-arg]
-    """The name, the fields and the elements of a tensor of each kind that has so many elements."""
+    """Yield the name, the fields and the elements of a tensor of each kind with this many elements."""
     random = np.random.default_rng(0)
     floats = random.random(count, np.float32)
     integers = random.integers(-9, 1 << 30, count)
@@ -170,7 +170,7 @@ def unpacked_pieces(count: int) -> Iterator[tuple[str, bytes, np.ndarray]]:  # t
 
 
 def test_unpacked_data_streams(tmp_path: Path) -> None:
-    """What is converted from unpacked fields has the numbers that `onnx` reads, and memory for little of them."""
+    """Converted unpacked fields have the numbers that `onnx` reads, and only a small part is in memory at a time."""
     count = 1_000_000
     made = list(unpacked_pieces(count))
     ends = [

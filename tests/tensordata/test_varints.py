@@ -1,4 +1,4 @@
-"""Any range of a long source of varints is what the whole is there, and takes no more memory than a few blocks."""
+"""Any range of a long source of varints equals that range of the whole, and needs only the memory of a few blocks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ values = st.one_of(st.integers(0, 200), st.integers(0, 1 << 30), st.integers(-(1
 
 
 def long_source(patch: pytest.MonkeyPatch, data: bytes, count: int, block_bytes: int, dtype: str = "int64") -> Source:
-    """The elements in blocks of that size."""
+    """Return the elements in blocks of this size."""
     patch.setattr(varints, "BLOCK_BYTES", block_bytes)
     patch.setattr(transform, "BLOCK_BYTES", 0)
     source = transform.varints(dtype).of(Literal(data), count * np.dtype(dtype).itemsize)
@@ -39,7 +39,7 @@ def long_source(patch: pytest.MonkeyPatch, data: bytes, count: int, block_bytes:
     st.data(),
 )
 def test_any_range(numbers: list[int], block_bytes: int, dtype: str, data: st.DataObject) -> None:
-    """Whatever the blocks are that the bytes of a range lie in, and wherever in an element it begins."""
+    """Any range gives the right bytes, whatever blocks it is in, and wherever in an element it begins."""
     expected = np.array([number & 0xFFFF_FFFF_FFFF_FFFF for number in numbers], np.uint64).astype(dtype).tobytes()
     packed = b"".join(map(encode_varint, numbers))
     with pytest.MonkeyPatch.context() as patch:
@@ -67,20 +67,20 @@ def test_too_long(block_bytes: int, wrong: bytes, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("count", [1, 39, 41, 1000])
 def test_another_number_than_there_should_be(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is told with the first range, wherever that is."""
+    """A wrong number of elements is an error when the first range is read, wherever it is."""
     source = long_source(monkeypatch, b"\x01\xac\x02" * 20, count, 16)
     with pytest.raises(TensorDataError, match="bytes, not"):
         source.read(0, 8)
 
 
 def test_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A last varint that has no end is told, too."""
+    """A last varint without an end is an error, too."""
     with pytest.raises(WireError, match="is incomplete"):
         long_source(monkeypatch, b"\x01" * 20 + b"\x80", 20, 16).read(0, 8)
 
 
 def typed_model(path: Path, count: int) -> onnx.ModelProto:
-    """A model with so many floats and integers in typed fields, in a file."""
+    """Write a model with this many floats and integers in typed fields."""
     random = np.random.default_rng(0)
     floats = onnx.TensorProto(name="w", dims=[count], data_type=1, float_data=random.random(count, np.float32))
     integers = onnx.TensorProto(name="i", dims=[count], data_type=7, int64_data=random.integers(-9, 1 << 28, count))
@@ -95,7 +95,7 @@ def typed_model(path: Path, count: int) -> onnx.ModelProto:
 
 
 def test_typed_data_stream(tmp_path: Path) -> None:
-    """What is converted from typed fields has the numbers that `onnx` reads, and memory for little of them."""
+    """Converted typed fields have the numbers that `onnx` reads, and only a small part is in memory at a time."""
     path = tmp_path / "model.onnx"
     expected = [to_array(tensor).tobytes() for tensor in typed_model(path, 2_000_000).graph.initializer]
     typed_model(tmp_path / "small.onnx", 10)
@@ -114,5 +114,5 @@ def test_typed_data_stream(tmp_path: Path) -> None:
 
 
 def test_short_ones_are_whole() -> None:
-    """Of a few varints no blocks are counted."""
+    """A short list of varints is not divided into blocks."""
     assert type(transform.varints("int64").of(Literal(b"\1\2"), 16)) is Transformed

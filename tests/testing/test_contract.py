@@ -21,7 +21,7 @@ from formats.tensordata.source import Literal
 from formats.testing import Check, contract
 
 KEY = formats.Key.of(bytes(range(32)))
-# What each codec is checked with, next to the defaults, and which checks its format cannot pass, with the reason.
+# Settings for each codec besides the defaults, and checks that its format cannot pass, with the reason.
 SETTINGS: dict[str, dict[str, Any]] = {
     "onnx": {"options": [OnnxOptions(), OnnxOptions(external_data=True, size_threshold=0, one_file_per_tensor=True)]},
     "onnxz": {"options": [ArchiveOptions(), ArchiveOptions(alignment=4096, size_threshold=0, dedup=True)]},
@@ -47,7 +47,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def checks() -> list[Any]:
-    """The contract of every codec that is installed."""
+    """Return the contract of every installed codec."""
     return [
         pytest.param(check, id=f"{codec.name}-{check}")
         for codec in registry.codecs()
@@ -57,11 +57,11 @@ def checks() -> list[Any]:
 
 @pytest.mark.parametrize("check", checks())
 def test_contract(check: Check, tmp_path: Path) -> None:
-    """Every codec keeps every part of the contract, for every model."""
+    """Every codec passes every check of the contract, for every model."""
     check(tmp_path)
 
 
-# What breaks the contract
+# Codecs that break the contract
 
 
 ONNX = registry.by_name("onnx")
@@ -76,27 +76,27 @@ class Thawed:
 
 @dataclass(frozen=True)
 class Demanding:
-    """Options of which one must be given."""
+    """Options with a required one."""
 
     level: int
 
 
 @dataclass(frozen=True)
 class Taking:
-    """Options with a name that every conversion has."""
+    """Options with a name that every conversion uses."""
 
     threads: int = option(1, count(1), "Use N threads.")
 
 
 @dataclass(frozen=True)
 class Bending:
-    """Options with a name that another format has, as a switch."""
+    """Options with a name that another format uses, as a switch."""
 
     alignment: bool = option(False, SWITCH, "Align.")
 
 
 def reading(change: Callable[[Any], Any]) -> Codec:
-    """ONNX, but what is read is changed."""
+    """Return ONNX with a change to the model that was read."""
 
     def read(source: Any, path: Any, options: Any = registry.READ_DEFAULTS) -> Any:
         return change(ONNX.read(source, path, options))
@@ -105,7 +105,7 @@ def reading(change: Callable[[Any], Any]) -> Codec:
 
 
 def planning(change: Callable[[Any, Path], Any], before: Callable[[Any], None] = lambda model: None) -> Codec:
-    """ONNX, but what is planned is changed, or the model before."""
+    """Return ONNX with a change to the plan, or to the model before."""
 
     def plan(model: Any, destination: Path, options: Any) -> Any:
         before(model)
@@ -115,14 +115,14 @@ def planning(change: Callable[[Any, Path], Any], before: Callable[[Any], None] =
 
 
 def forget_names(model: Any) -> Any:
-    """The model without names of nodes."""
+    """Return the model without names of nodes."""
     for node in model.graph.node:
         node.name = None
     return model
 
 
 def weights_in_memory(model: Any) -> Any:
-    """The model with all weights read."""
+    """Return the model with all weights read."""
     for tensor in model.graph.initializer:
         if tensor.raw_data is not None:
             tensor.raw_data = Literal(tensor.raw_data.read())
@@ -130,7 +130,7 @@ def weights_in_memory(model: Any) -> Any:
 
 
 def fail_on_damage(source: Any, path: Any, options: Any = registry.READ_DEFAULTS) -> Any:
-    """A reader that looks no further than it must."""
+    """Read no more than necessary, and fail on damage."""
     try:
         return ONNX.read(source, path, options)
     except formats.FormatError as error:
@@ -138,7 +138,7 @@ def fail_on_damage(source: Any, path: Any, options: Any = registry.READ_DEFAULTS
 
 
 def with_time(plan: Any, destination: Path) -> Any:
-    """The plan, and a counter at the end of the file."""
+    """Return the plan with a counter at the end of the file."""
     ticks.append(0)
     file = plan.files[-1]
     write = PlacedWrite(file.nbytes, Literal(b"\x42\x00" + b"\x1a\x02%02d" % (len(ticks) % 100)))
@@ -146,23 +146,23 @@ def with_time(plan: Any, destination: Path) -> Any:
 
 
 def touch(plan: Any, destination: Path) -> Any:
-    """The plan, and a file that is there already."""
+    """Return the plan, and create a file while planning."""
     destination.with_name("touched").touch()
     return plan
 
 
 def no_trace(plan: Any, destination: Path) -> Any:
-    """The plan with another file after the model."""
+    """Return the plan with another file after the model."""
     return plan._replace(files=(*plan.files, FilePlan(destination.with_name("more"), 0, ())))
 
 
 def refuse(model: Any) -> None:
-    """Nothing can be held."""
+    """Refuse every model."""
     raise formats.EncodeError("no")
 
 
 def rename(model: Any) -> None:
-    """The model gets a name."""
+    """Give the model a name."""
     model.graph.name = "mine"
 
 
@@ -195,7 +195,7 @@ BROKEN: dict[str, tuple[Codec, str]] = {
 
 @pytest.mark.parametrize("kind", BROKEN)
 def test_what_breaks_the_contract_is_found(kind: str, tmp_path: Path) -> None:
-    """A codec that breaks a part of the contract fails the check of that part, which ONNX passes."""
+    """A codec that breaks part of the contract fails the check for it, which ONNX passes."""
     codec, name = BROKEN[kind]
     for tried, passes in ((ONNX, True), (codec, False)):
         options = [tried.options()]
@@ -210,7 +210,7 @@ def test_what_breaks_the_contract_is_found(kind: str, tmp_path: Path) -> None:
 
 
 def test_options_without_a_default_are_found(tmp_path: Path) -> None:
-    """Every option has a default, so that a format can be written without any."""
+    """Every option must have a default, so that a format can be written without any."""
     codec = ONNX._replace(options=Demanding)
     (check,) = (check for check in contract(codec, options=[Demanding(1)]) if str(check) == "declaration")
     with pytest.raises(AssertionError, match="level must have a default"):
@@ -218,7 +218,7 @@ def test_options_without_a_default_are_found(tmp_path: Path) -> None:
 
 
 def test_excuses_are_for_checks_that_exist() -> None:
-    """A check that is excused must be one, and is left out."""
+    """An exception must name an existing check, which is then omitted."""
     with pytest.raises(ValueError, match="no check is called same_byte"):
         contract(ONNX, excused={"same_byte": "a slip"})
     names = {str(check) for check in contract(ONNX, excused={"reads_no_weight": "text"})}
