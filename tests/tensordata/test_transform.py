@@ -63,15 +63,45 @@ def test_cast_of_a_too_large_double_is_infinite() -> None:
     np.testing.assert_array_equal(np.float32([np.inf, -np.inf, 0.1, np.pi, np.nan]), result)
 
 
-def test_cast_of_many_halves_is_that_of_few() -> None:
-    """Every float16, also subnormal numbers and NaN, becomes the same bits whatever its neighbours are."""
+@pytest.mark.parametrize("subnormal", [True, False])
+@pytest.mark.parametrize("finite", [True, False])
+def test_cast_of_halves_is_numpys(*, finite: bool, subnormal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every float16 becomes the same bits as in numpy whatever its neighbours are, even if subnormals are zeros."""
+    if not subnormal:
+        monkeypatch.setattr(transform, "_LEAST", np.zeros(1, "<f4"))
     halves = np.arange(1 << 16, dtype="<u2")
-    few = [
-        transform.cast("float16", "float32").apply(halves[start : start + 999].tobytes())
-        for start in range(0, 1 << 16, 999)
-    ]
-    many = transform.cast("float16", "float32").apply(np.tile(halves, 2).tobytes())
-    assert 2 * b"".join(part.tobytes() for part in few) == many.tobytes()
+    if finite:
+        halves = halves[np.isfinite(halves.view("<f2"))]
+    expected = halves.view("<f2").astype("<f4").tobytes()
+    for count in (1, 999, 1 << 16):
+        parts = [halves[start : start + count].tobytes() for start in range(0, len(halves), count)]
+        assert expected == b"".join(transform.cast("float16", "float32").apply(part).tobytes() for part in parts)
+    many = transform.cast("float16", "float32").of(Literal(halves.tobytes() * 5))
+    assert 5 * expected == many.read() == bytes(many.view())
+
+
+@pytest.mark.parametrize(
+    ("transform_of", "from_dtype"),
+    [
+        *((transform.cast, dtype) for dtype in ("float16", "bfloat16", "float64", "bool", "int16")),
+        *((transform.clamp, dtype) for dtype in ("int64", "uint64", "uint32")),
+    ],
+)
+@given(data=st.data())
+def test_any_elements_of_a_conversion(transform_of: Any, from_dtype: str, data: st.DataObject) -> None:
+    """Any range of converted elements is that of the whole, with steps of any size and at any address."""
+    converted = transform_of(from_dtype, "float32" if "float" in from_dtype else "int32")
+    elements = data.draw(st.binary(min_size=1, max_size=200)) * 8
+    source = converted.of(Literal(elements))
+    whole = converted.apply(elements).tobytes()
+    start = data.draw(st.integers(0, len(whole) // 4)) * 4
+    stop = data.draw(st.integers(start // 4, len(whole) // 4)) * 4
+    lead = data.draw(st.integers(0, 3))
+    buffer = memoryview(bytearray(lead + stop - start))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(transform, "STEP_ELEMENTS", data.draw(st.sampled_from([1, 3, 1 << 17])))
+        source.readinto(start, buffer[lead:])
+    assert whole[start:stop] == buffer[lead:]
 
 
 def test_cast_of_bfloat16_is_that_of_ml_dtypes() -> None:
