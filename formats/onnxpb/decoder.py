@@ -23,6 +23,7 @@ from formats.ir.model import EXTERNAL, Differing, Node, Tensor, set_fields
 from formats.onnxpb.equal_ends import equal_ends
 from formats.onnxpb.long_lists import LongList, end_of_list, end_of_list_in_source
 from formats.onnxpb.templates import names_in_front, template_of
+from formats.onnxpb.usual_tensors import UsualTensors
 from formats.onnxpb.wire import (
     MAX_VARINT_BYTES,
     WireType,
@@ -204,6 +205,7 @@ class _Decoder:
         self.at_once = at_once
         self.messages = 0
         self.templates: dict[bytes, Template] = {}
+        self.tensors = UsualTensors()
         self.parts: dict[tuple[int, str], tuple[dict[str, Any], list[Any]]] = {}
 
     def excess(self, depth: int) -> LimitError:
@@ -444,6 +446,11 @@ class _Decoder:
         self.messages += 1
         if depth > self.max_depth or self.messages > MAX_MESSAGES:
             raise self.excess(depth)
+        if table.message_class is Tensor and not values and (begin := self.tensors.decode(values, data, position, end)):
+            nbytes = end - begin
+            inline = nbytes <= INLINE_BYTES
+            values["raw_data"] = Literal(data[begin:end]) if inline else self.source.slice(origin + begin, nbytes)
+            return end
         by_tag = table.by_tag
         if table.lists and (end - position >= BULK_BYTES or "undecoded" in values):
             by_tag = by_tag | table.lists
