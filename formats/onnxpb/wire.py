@@ -99,13 +99,13 @@ def skip_field(data: Buffer, position: int, tag: int) -> int:
         number, wire_type = tag >> 3, tag & 7
         if not 0 < number <= MAX_FIELD_NUMBER:
             raise WireError(f"field number {number} is invalid")
-        if wire_type == WireType.VARINT:
+        if wire_type == WireType.LEN:
+            size, position = decode_varint(data, position)
+            position += size
+        elif wire_type == WireType.VARINT:
             _, position = decode_varint(data, position)
         elif wire_type == WireType.I64:
             position += 8
-        elif wire_type == WireType.LEN:
-            size, position = decode_varint(data, position)
-            position += size
         elif wire_type == WireType.I32:
             position += 4
         elif wire_type == WireType.SGROUP:

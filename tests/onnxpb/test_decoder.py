@@ -24,6 +24,7 @@ from formats.onnxpb import decoder, templates
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.encoder import encode
 from formats.onnxpb.schema import MESSAGES
+from formats.onnxpb.usual_tensors import UsualTensors
 from formats.onnxpb.wire import encode_varint
 from formats.tensordata.source import Literal, Source
 
@@ -577,6 +578,63 @@ def test_nodes_with_fields_in_any_order(nodes: list[list[onnx.NodeProto]]) -> No
         content = b"".join(part.SerializeToString() for part in parts)
         data += b"\x0a" + encode_varint(len(content)) + content
     assert onnx.GraphProto.FromString(data).SerializeToString() == encoded(decode(Literal(data), ir.Graph))
+
+
+TENSOR_PARTS = [
+    onnx.TensorProto(dims=[2]).SerializeToString(),
+    onnx.TensorProto(dims=[300, -1, 0]).SerializeToString(),
+    b"\x0a\x02\x02\x03",  # packed dims
+    b"\x08\x82\x00",  # a dim in more bytes than necessary
+    onnx.TensorProto(data_type=1).SerializeToString(),
+    b"\x10\x80\x01",
+    onnx.TensorProto(name="w").SerializeToString(),
+    onnx.TensorProto(name="w" * 200).SerializeToString(),
+    b"\x42\x01\xff",  # a name that is not UTF-8
+    onnx.TensorProto(raw_data=b"").SerializeToString(),
+    onnx.TensorProto(raw_data=b"\x08\x01" * 4).SerializeToString(),
+    onnx.TensorProto(raw_data=bytes(2000)).SerializeToString(),
+    onnx.TensorProto(doc_string="d", data_location=1).SerializeToString(),
+    b"\x98\x06\x01",  # an unknown field
+]
+USUAL_TENSOR = [TENSOR_PARTS[index] for index in (0, 1, 4, 6, 10)]
+
+
+@given(st.lists(st.permutations(USUAL_TENSOR) | st.lists(st.sampled_from(TENSOR_PARTS), max_size=6), max_size=6))
+def test_tensors_with_fields_in_any_order(tensors: list[list[bytes]]) -> None:
+    """Tensors are read as `onnx` reads them, whatever fields they have, in whatever order, and however often."""
+    data = b""
+    for parts in tensors:
+        for content in (b"".join(USUAL_TENSOR), b"".join(parts), b"".join([*USUAL_TENSOR, *parts])):
+            data += b"\x2a" + encode_varint(len(content)) + content
+    graph = decode(Literal(data), ir.Graph)
+    assert onnx.GraphProto.FromString(data).SerializeToString() == encoded(graph)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(UsualTensors, "decode", lambda *_: 0)
+        others = decode(Literal(data), ir.Graph)
+    assert [vars(tensor) for tensor in graph.initializer] == [vars(tensor) for tensor in others.initializer]
+
+
+@pytest.mark.parametrize("nbytes", range(len(b"".join(USUAL_TENSOR))))
+def test_a_usual_tensor_that_is_cut(nbytes: int) -> None:
+    """A tensor that ends anywhere is read, or refused with the same error, as without the quick way."""
+    tensor = b"".join(USUAL_TENSOR)[:nbytes]
+    data = b"\x2a" + encode_varint(len(tensor)) + tensor + b"\x12\x04name"
+    found = []
+    for quick in (UsualTensors.decode, lambda *_: 0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(UsualTensors, "decode", quick)
+            try:
+                found.append(repr(decode(Literal(data), ir.Graph).initializer))
+            except DecodeError as error:
+                found.append(repr((str(error), error.file_offset, error.where)))
+    assert found[0] == found[1]
+
+
+def test_tensors_share_no_dims() -> None:
+    """Tensors with equal dims have lists of their own."""
+    graph = decode(Literal(2 * (b"\x2a\x0a\x08\x02\x10\x01\x42\x01w\x4a\x01a")), ir.Graph)
+    graph.initializer[0].dims.append(3)
+    assert [2] == graph.initializer[1].dims
 
 
 def test_a_name_that_is_not_utf8() -> None:
