@@ -1,8 +1,8 @@
 """Make `digits.onnx`, a small convolutional network that reads the digits drawn below.
 
-`python examples/make_model.py [path]` needs the `onnx` package. Two layers of fixed filters give features of an image
-and the last layer is trained on shifted and speckled drawings. All arithmetic is on whole multiples of a power of two,
-so no sum is ever rounded and every machine makes the same bytes.
+`python examples/make_model.py [path]` needs the `onnx` package. Two layers of fixed filters compute features of an
+image, and the last layer is trained on shifted drawings with noise. All numbers are multiples of a power of two, so no
+sum is ever rounded, and every machine makes the same bytes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BLOCK: tuple[tuple[str, dict[str, Any]], ...] = (
 
 
 def draw(digit: int, down: int = 0, right: int = 0) -> Floats:
-    """Return a digit as [1, 28, 28], white (1) on black (0), that many pixels off the centre."""
+    """Return a digit as [1, 28, 28], white (1) on black (0), this many pixels off the centre."""
     rows = [row.split()[digit] for row in DRAWING.strip().splitlines()]
     glyph = np.array([[pixel == "#" for pixel in row] for row in rows])
     image = np.zeros((1, 28, 28), np.float32)
@@ -47,7 +47,7 @@ def draw(digit: int, down: int = 0, right: int = 0) -> Floats:
 
 
 def features(images: Floats, weights: dict[str, Floats]) -> Floats:
-    """Return what the network computes for [n, 1, 28, 28] up to its last layer, as [n, features]."""
+    """Return the features that the network computes for [n, 1, 28, 28] before its last layer, as [n, features]."""
     for layer in ("conv1", "conv2"):
         padded = np.pad(images, ((0, 0), (0, 0), (1, 1), (1, 1)))
         windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))

@@ -90,7 +90,7 @@ if TYPE_CHECKING:
     from formats.tensordata.source import Source
     from formats.verification import Finding, Verification, verify
 
-# The names of each module; codecs have functions of the same names, so each name stands with its module.
+# The names of each module; codecs have functions with equal names, so each name is listed with its module.
 _NAMES = {
     "adoption": "from_onnx from_onnx_ir",
     "batches": "convert_many",

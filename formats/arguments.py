@@ -1,4 +1,4 @@
-"""The arguments that callers of the library give as a model, as its bytes, or as the place where it is."""
+"""The arguments that callers of the library use for a model: a model, its bytes, or its path."""
 
 from __future__ import annotations
 

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     from formats.keywords import JobKeywords
 
-WINDOW = 1024  # jobs that an executor has at a time, done or not: more than any cluster has workers
-JOBS_PER_PROCESS = 4  # jobs that a pool has at a time: enough that no process waits, and few to repeat if one is killed
-# A pool gets short jobs several at a time: to pass one to a process takes longer than to read a small file.
+WINDOW = 1024  # the jobs of an executor at one time, done or not: more than any cluster has workers
+JOBS_PER_PROCESS = 4  # the jobs of a pool at one time: enough that no process waits, and few to repeat if one is killed
+# A pool gets several short jobs at a time: passing a job to a process takes longer than reading a small file.
 JOINED_SECONDS = 0.05
 MAX_JOINED = 32
 OF_CONVERSIONS = ("from_format", "to_format", "strict", "lenient")
@@ -106,9 +106,9 @@ def convert_many(
 
 
 def _checked(jobs: Iterable[Job], keywords: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The keywords of each job; jobs without options of their own have the same object, which is checked once a format.
+    """The keywords of each job; jobs without their own options share one object, which is checked once per format.
 
-    Raises: OptionError if a keyword is not possible. An unknown format of the destination is an error of the job.
+    Raises: OptionError if a keyword is invalid. An unknown format of the destination is an error of the job.
     """
     shared = {**keywords}
     checked: set[str] = set()
@@ -124,7 +124,7 @@ def _checked(jobs: Iterable[Job], keywords: Mapping[str, Any]) -> list[dict[str,
 
 
 def _check_keywords(job: Job, merged: Mapping[str, Any]) -> None:
-    """Raises OptionError if a keyword of a job is not possible."""
+    """Raises OptionError if a keyword of a job is invalid."""
     if merged.get("progress") is not None:
         raise OptionError("`progress` is for a single conversion; use `on_result` for many")
     given = {name: merged[name] for name in OF_CONVERSIONS if name in merged}
@@ -141,7 +141,7 @@ def _check_keywords(job: Job, merged: Mapping[str, Any]) -> None:
 def _located(job: Job, keywords: Mapping[str, Any]) -> Job:
     """The job; if it has addresses, they get the options of their stores.
 
-    Raises: OptionError if an option is not possible.
+    Raises: OptionError if an option is invalid.
     """
     if not (is_address(job.source) or is_address(job.destination)):
         return job
@@ -193,8 +193,8 @@ class _Queue:
         """If it `joins`, short tasks may be taken several at a time."""
         self.is_stopped = False
         self.joins = joins
-        self._seconds: float | None = None  # that a job takes, as far as is known
-        self.refusal: RuntimeError | None = None  # of an executor that accepts no more tasks
+        self._seconds: float | None = None  # the time of a job, as far as is known
+        self.refusal: RuntimeError | None = None  # the error of an executor that accepts no more tasks
         self._tasks = deque(tasks)
         self._book = book
 
@@ -222,7 +222,7 @@ class _Queue:
         return [self.take() for _ in range(max(count, 1))]
 
     def note(self, result: JobResult) -> None:
-        """Learn from a result how long jobs take; a long job counts at once, short ones little by little."""
+        """Learn from a result how long jobs take; a long job counts at once, short ones gradually."""
         before = result.seconds if self._seconds is None else self._seconds
         self._seconds = max(result.seconds, 0.9 * before + 0.1 * result.seconds)
 
@@ -248,7 +248,7 @@ def _through(executor: Executor, queue: _Queue, window: int = 0) -> Generator[tu
     processes = getattr(executor, "_max_workers", 0)  # of a pool
     function = partial(run_elsewhere, folder=os.getcwd())  # noqa: PTH109 - a text
     suspects: list[Task] = []
-    queue.joins = False  # an executor of a cluster shares jobs out one by one
+    queue.joins = False  # an executor of a cluster distributes jobs one by one
     for task, outcome in _outcomes(executor, function, queue, window or JOBS_PER_PROCESS * processes or WINDOW):
         if isinstance(outcome, JobResult):
             yield task, seen_from_here(task, outcome)
@@ -265,7 +265,7 @@ def _through(executor: Executor, queue: _Queue, window: int = 0) -> Generator[tu
 def _outcomes(
     executor: Executor, function: Callable[[Sequence[Task]], list[JobResult]], queue: _Queue, window: int
 ) -> Generator[tuple[Task, JobResult | BaseException], None, None]:
-    """Each task with its result, or with what happened to its worker; tasks left in the queue were refused."""
+    """Each task with its result, or with the error of its worker; tasks left in the queue were refused."""
     done: SimpleQueue[Future[list[JobResult]]] = SimpleQueue()
     waiting: dict[Future[list[JobResult]], list[Task]] = {}
     try:
@@ -292,14 +292,14 @@ def _outcomes(
             yield from zip(tasks, _outcomes_of(future, len(tasks), queue), strict=True)
     finally:
         for other in waiting:
-            other.cancel()  # the futures that nobody waits for
+            other.cancel()  # futures without a result yet
 
 
 def _outcomes_of(future: Future[list[JobResult]], count: int, queue: _Queue) -> Sequence[JobResult | BaseException]:
-    """What became of the tasks of a future; if their worker was lost, that is its error for each."""
+    """The results of the tasks of a future; if their worker was lost, each has this error."""
     try:
         results = future.result()
-    except (Exception, CancelledError, SystemExit) as error:  # of the worker: `run` gives those of the job
+    except (Exception, CancelledError, SystemExit) as error:  # of the worker: `run` returns the errors of jobs
         return [error] * count
     for result in results:
         queue.note(result)
@@ -321,7 +321,7 @@ def _in_processes(
 ) -> Generator[tuple[Task, JobResult], None, None]:
     """Each task with its result, as they come, from our own processes.
 
-    If a process is killed, nobody knows which of the unfinished tasks it had. Each of these `suspects` is then tried
+    If a process is killed, it is unknown which of the unfinished tasks it had. Each of these `suspects` is then tried
     alone.
     """
     while queue or suspects:

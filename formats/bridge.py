@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from formats.tensordata.file import File
     from formats.tensordata.plan import PlacedWrite
 
-SMALL_BYTES = 1024  # weights below this size stay in the model: onnxruntime wants some to infer shapes
+SMALL_BYTES = 1024  # weights below this size stay in the model: onnxruntime needs some to infer shapes
 FOLDER_KEY = "session.model_external_initializers_file_folder_path"
-COMPLEX = frozenset((14, 15))  # types that onnxruntime has no values for
+COMPLEX = frozenset((14, 15))  # types of values that onnxruntime does not have
 
 
 # onnx
@@ -104,13 +104,13 @@ def _joined(writes: list[PlacedWrite]) -> bytes:
     return b"".join([write.source.view() for write in writes])
 
 
-# onnx_ir
+# Write the IR's content into an empty message: from its bytes, or from its fields if there are too many bytes.
 
 
 def to_onnx_ir(model: Any) -> Any:
     """Make an `onnx_ir.Model` of a model; its larger initialisers are arrays that map the files, not copies.
 
-    Unknown fields are lost, because `onnx_ir` cannot hold them.
+    Unknown fields are lost, because `onnx_ir` does not support them.
 
     Raises: EncodeError if the model is not consistent; TensorDataError or OSError if weights cannot be read.
     """
@@ -188,7 +188,8 @@ def onnxruntime_session(
 class _Weights:
     """The initialisers that are not in the model for onnxruntime, and the references that replace them there.
 
-    All referenced files are in `folder` or below; onnxruntime refuses others. `in_memory` are initialisers of the main
+    All files of references are in `folder` or below; onnxruntime refuses others. `in_memory` are initialisers of the
+    main
     graph: onnxruntime accepts no others by name.
     """
 

@@ -95,7 +95,7 @@ class Choice(NamedTuple):
 def choose(target: Codec, options: object, given: Mapping[str, Any], *, reads: bool = False) -> Choice:
     """The options of the engine, the target format, of raising, of the runtime and, if a file is read, of reading.
 
-    Raises: OptionError if an option is unknown, not possible, given twice, or needed and missing.
+    Raises: OptionError if an option is unknown, invalid, given twice, or missing.
     """
     kinds: list[type] = [EngineOptions, target.options, RaisingOptions, RuntimeOptions, ReadOptions]
     known = set().union(*map(names_of, kinds if reads else kinds[:-1]))
@@ -127,7 +127,7 @@ def choose(target: Codec, options: object, given: Mapping[str, Any], *, reads: b
 def in_one_file(
     given: dict[str, Any], target: Codec, options: object, destination: Path | None = None
 ) -> dict[str, Any]:
-    """The keywords; for bytes or a stream, which hold one file, weights go into it if no option says where.
+    """The keywords; in bytes or a stream, which is a single file, the weights are inside if no option says where.
 
     Raises: OptionError for an option that only files have.
     """
@@ -142,7 +142,7 @@ def in_one_file(
 
 
 def _no_use(names: list[str], known: set[str], target: Codec) -> OptionError:
-    """The error about options that the target does not have; maybe no format has them."""
+    """The error about options that the target does not have; perhaps no format has them."""
     of_others = set(names_of(ReadOptions)).union(*(names_of(codec.options) for codec in registry.codecs()))
     if not (unheard := [name for name in names if name not in of_others]):
         listed = " and ".join(f"`{name}`" for name in sorted(names))

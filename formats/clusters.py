@@ -19,7 +19,7 @@ def dask_executor(address: str) -> Iterator[Executor]:
     """An executor whose jobs are done by the workers of a Dask cluster.
 
     `address` is that of the scheduler, such as tcp://10.0.0.1:8786, or the name of the file that it wrote with
-    `--scheduler-file`. Every job is done, even if Dask already has a result for it.
+    `--scheduler-file`. Every job is executed, even if Dask already has a result for it.
 
     Raises: MissingPackageError if Dask is not installed; OptionError if `address` is not valid; OSError if no
     scheduler answers there.

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from formats.tensordata.source import Concat, FileSpan, Literal, Source, Transformed
     from formats.tensordata.transform import Transform
 
-# Where the names are defined.
+# The modules that define the names.
 _MODULES = {
     "formats.registry": (
         *("HEAD_BYTES", "READ_DEFAULTS", "Change", "Checksum", "Codec", "Match", "ReadOptions", "Region", "Runnable"),

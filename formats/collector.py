@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def rest_at_exit() -> None:
-    """The garbage collector rests when this process ends, which frees everything anyway.
+    """Pause the garbage collector when this process ends, because this frees everything anyway.
 
-    Looking for cycles in all that is left would take a fifth of the time of a small conversion.
+    A search for cycles in all remaining objects would take a fifth of the time of a small conversion.
     """
     if hasattr(gc, "freeze"):
         atexit.register(gc.freeze)
@@ -22,9 +22,9 @@ def rest_at_exit() -> None:
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """The garbage collector rests: a tree of new objects has no cycles to find, and looking doubles the time.
+    """Pause the garbage collector: a tree of new objects has no cycles, and searching for them doubles the time.
 
-    The new objects count as old ones afterwards, so that the next look at young ones does not make up for it.
+    Afterwards, the new objects count as old ones, so that the next search among young objects does not include them.
     """
     if not gc.isenabled():
         yield
@@ -33,7 +33,7 @@ def collector_paused() -> Iterator[None]:
     try:
         yield
     finally:
-        if hasattr(gc, "freeze") and not gc.get_freeze_count():  # somebody else's frozen objects stay so
+        if hasattr(gc, "freeze") and not gc.get_freeze_count():  # objects that the caller froze stay frozen
             gc.freeze()
             gc.unfreeze()
         gc.enable()

@@ -43,14 +43,14 @@ class OwnFile(NamedTuple):
     leads_to: Path | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The file in strings, numbers and `None`."""
+        """The file as strings, numbers and `None`."""
         leads_to = None if self.leads_to is None else str(self.leads_to)
         return {**self._asdict(), "path": str(self.path), "leads_to": leads_to}
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """The files that belong to the model at `path`; `files` has the model first."""
+    """The files that belong to the model at `path`; `files` begins with the model."""
 
     path: Path
     format: str
@@ -138,7 +138,7 @@ def _other_graphs(path: Path, data: Mapping[str, File], replaced: Path | None) -
         else:
             inner = (tensor.external_source for _, tensor in walk.external_tensors(model))
             used = {file.path for source in inner if source is not None for file in source.files()}
-            found = {location for location, file in data.items() if file.path in used}  # not by another of its names
+            found = {location for location, file in data.items() if file.path in used}  # and no other of its names
             reason = f"{other.name} uses it, too"
             model.close()
         for location in found:

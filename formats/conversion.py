@@ -1,5 +1,5 @@
-"""The verbs: a model from a path or bytes, a model to a path or bytes, one file into another with a report."""
-# ruff: noqa: A002 - `format` is the word that users know from every other `load` and `save`
+"""The verbs: read a model from a path or bytes, write a model to a path or bytes, convert a file with a report."""
+# ruff: noqa: A002 - `format` is the word that users know from other `load` and `save` functions
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ def save(
     loss that matters. A model that was read from a `.rten` file is written to other formats with ONNX's operators, with
     `RaisingOptions`. With `runtime`, the written ONNX is one that this runtime runs (`RuntimeOptions`).
 
-    Raises: OptionError for an option that the format does not have, or an invalid value; UnsupportedError
-    and other FormatErrors for a model that it cannot hold; OSError if the files cannot be written. If it raises,
+    Raises: OptionError for an option that the format does not have, or an invalid value; UnsupportedError and other
+    FormatErrors for a model that the format does not support; OSError if the files cannot be written. If it raises,
     nothing was written.
     """
     started = perf_counter()
@@ -174,7 +174,7 @@ def convert(
     target = _target(destination, to_format, "to_format")
     ConversionOptions(from_format, to_format, strict, lenient)
     given = in_one_file({**keywords}, target, options, destination)
-    chosen = choose(target, options, given, reads=True)  # report a mistake before the model is read
+    chosen = choose(target, options, given, reads=True)  # report an error in the options before the model is read
     path, destination = (
         with_storage(place, chosen.engine.storage_options, chosen.engine.retries) for place in (path, destination)
     )
@@ -245,8 +245,8 @@ def open_model(
 ) -> Opened:
     """The model in a file in the format `name`, or in the recognised format, and what the reader found.
 
-    If a key is given and `key_is_for_it`, the file must be encrypted. `called` is the caller's word for `name`. If the
-    caller `needs_all`, it will read all weights.
+    If a key is given and `key_is_for_it`, the file must be encrypted. `called` is the caller's name for the argument
+    `name`. If `needs_all`, the caller will read all weights.
 
     Raises: as `load` does.
     """
@@ -261,7 +261,7 @@ def open_model(
                 check_key(options, codec)
             if codec.settled is not None and file.is_local and beside is not None:
                 source = codec.settled(source, beside)
-            if needs_all and codec.name == "onnx":  # whose weights are between parts of the graph
+            if needs_all and codec.name == "onnx":  # its weights are between parts of the graph
                 file.expect_all()
             if lenient and codec.read_lenient is not None:
                 return Opened(codec, source, *codec.read_lenient(source, beside, options))
@@ -279,12 +279,12 @@ def open_model(
         try:
             return read_steadily(path, read)
         except IsADirectoryError as error:
-            if not path.is_dir():  # but it is a data file
+            if not path.is_dir():  # but if it is a data file
                 raise
             from formats import foreign
 
             extensions = {extension for codec in registry.codecs() for extension in codec.extensions}
-            words = foreign.describe_folder(path, extensions - {".json"})  # which is mostly something else
+            words = foreign.describe_folder(path, extensions - {".json"})  # it usually contains other files
             raise IsADirectoryError(error.errno, words, str(path)) from None
 
 
@@ -294,7 +294,7 @@ def _recognised(source: Source, path: Path | None) -> Iterator[None]:
     try:
         yield
     except (DecodeError, UnknownFormatError) as error:
-        if error.path not in (None, path):  # of a data file
+        if error.path not in (None, path):  # if it is about a data file
             raise
         from formats import foreign
 
@@ -342,12 +342,12 @@ def _plan(model: Model, target: Codec, destination: Path, chosen: Choice) -> tup
 
 
 def _own_codec(model: Model) -> Codec | None:
-    """The codec whose own operators the model has."""
+    """The codec to whose own operators the model's operators belong."""
     return registry.of_domains({entry.domain for entry in model.opset_import})
 
 
 def _write(plan: WritePlan, target: Codec, engine: EngineOptions, strict: bool) -> WritePlan:
-    """Carry out the plan, and return it; its losses include the effects on other models."""
+    """Execute the plan, and return it; its losses include the effects on other models."""
     if target.shared_data is not None and not (is_address(last := plan.files[-1].path) or is_stream(last)):
         plan = plan._replace(losses=(*plan.losses, *target.shared_data(plan, engine.overwrite)))
     losses = tuple(loss for loss in plan.losses if loss.matters)

@@ -76,10 +76,10 @@ class Difference(NamedTuple):
     """One place where two models differ, and how."""
 
     kind: str  # a stable word for programs: "changed", "only first", "only second", "order", "weights", "storage"
-    where: str  # a dotted place in the first model, or in the second where the first has none
+    where: str  # a dotted place in the first model, or in the second if the first has none
     detail: str  # one sentence for people
     subject: str = ""  # the node, tensor, value or function that differs, in a few words
-    largest: float | None = None  # the largest difference of two numbers in it; inf if only one is not-a-number
+    largest: float | None = None  # the largest difference of two numbers in it; inf if only one is NaN
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Comparison:
     """How two model files differ; `differences` are the first of `count`, in the order of the message's fields.
 
     If only one of the two has the operators of its own format, both were compared as files of that format: `form` names
-    it, and `notes` say what such a file cannot hold and was not compared.
+    this format, and `notes` list what it cannot express and was not compared.
     """
 
     paths: tuple[Path, Path]
@@ -96,11 +96,11 @@ class Comparison:
     differences: tuple[Difference, ...]
     form: str | None = None
     notes: tuple[Loss, ...] = ()
-    largest_difference: float = 0.0  # of two elements of any tensors that both have with one type and shape
+    largest_difference: float = 0.0  # of two elements, in all tensors that both models have with one type and shape
 
     @property
     def equal(self) -> bool:
-        """Whether the models are the same, as far as both formats can hold them."""
+        """Whether the models are the same, as far as both formats can express them."""
         return not self.count
 
     def to_json(self) -> dict[str, Any]:
@@ -197,7 +197,7 @@ def _content(file: FilePlan) -> Source:
 
 
 def differences(first: Any, second: Any, *, storage: bool = False) -> Iterator[Difference]:
-    """How two messages of the same class differ; an empty string is equal to an absent one."""
+    """How two messages of the same class differ; an empty string equals a missing one."""
     return _Walk(storage).messages("", first, second)
 
 
@@ -303,7 +303,7 @@ def _by_key(entries: Sequence[Any], key: Callable[[Any], Any] | None) -> dict[An
 
 
 def _value(value: Any, other: Any) -> Any:
-    """The value; for an absent scalar field, the default of its type."""
+    """The value; for a missing scalar field, the default of its type."""
     return type(other)() if value is None and isinstance(other, (str, bytes, int, float)) else value
 
 

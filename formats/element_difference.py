@@ -1,4 +1,4 @@
-"""How the elements of two tensors differ: in how many places, the first of these, and by how much at most."""
+"""How the elements of two tensors differ: in how many places, the first of these, and the largest difference."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = np.ndarray[Any, Any]
 
-# The bytes of elements that are compared at a time: a whole number of elements of any size, and so few that those of
-# both sides, and what is computed from them, stay in a second-level cache.
+# The number of bytes that are compared at a time: whole elements of any size, and few enough for a second-level cache,
+# together with the other tensor's bytes and the temporary results.
 BLOCK_BYTES = 3 << 16
-THREAD_BYTES = 1 << 20  # to start another thread for less takes longer
-FRACTIONS = 1 << 23  # of a float32; above them are its exponent and its sign
+THREAD_BYTES = 1 << 20  # for fewer bytes, starting a thread takes longer than it saves
+FRACTIONS = 1 << 23  # of a float32; the bits above are its exponent and its sign
 
 
 def compare_elements(first: Tensor, second: Tensor) -> tuple[str, float | None]:
-    """How the elements of two tensors of one type and shape differ, "" where they don't, and by how much at most."""
+    """How the elements of two tensors of one type and shape differ, "" if they do not, and the largest difference."""
     if first.string_data or second.string_data:
         return "" if first.string_data == second.string_data else "the strings differ", None
     mine, theirs = _elements(first), _elements(second)
-    if isinstance(mine, str) or isinstance(theirs, str):  # what is wrong with them
+    if isinstance(mine, str) or isinstance(theirs, str):  # the reason why they cannot be read
         wrong = mine if isinstance(mine, str) else theirs
         return "" if mine == theirs else f"one has elements that cannot be read: {wrong}", None
     if mine == theirs:
@@ -47,7 +47,7 @@ def compare_elements(first: Tensor, second: Tensor) -> tuple[str, float | None]:
 
 
 def _elements(tensor: Tensor) -> Source | str:
-    """The elements in raw form, or why there are none."""
+    """The elements in raw form, or why they cannot be read."""
     try:
         return tensor.source()
     except FormatError as error:
@@ -55,7 +55,7 @@ def _elements(tensor: Tensor) -> Source | str:
 
 
 class _Found(NamedTuple):
-    """The differences in some blocks: how many, the place of the first, if there is one, and the largest."""
+    """The differences in some blocks: their number, the place of the first, if any, and the largest."""
 
     number: int
     place: int | None
@@ -63,7 +63,7 @@ class _Found(NamedTuple):
 
 
 def _describe_elements(first: Source, second: Source, row: DataType, elements: int) -> tuple[str, float]:
-    """Where two sources of the same size differ, in how many elements, and by how much at most."""
+    """Where two sources of the same size differ, in how many elements, and the largest difference."""
     found = _found(first, second, row)
     count, place = sum(each.number for each in found), min(each.place for each in found if each.place is not None)
     largest = max(each.largest for each in found)
@@ -74,7 +74,7 @@ def _describe_elements(first: Source, second: Source, row: DataType, elements: i
 
 
 def _found(first: Source, second: Source, row: DataType) -> list[_Found]:
-    """The differences of two sources, as each of several threads found them."""
+    """The differences of two sources that each of several threads found."""
     first, second = (side if side.granule_bytes else Literal(side.read()) for side in (first, second))
     offsets = iter(range(0, first.nbytes, BLOCK_BYTES))  # each thread takes the next one
     is_local = all(file.is_local for file in chain(first.files(), second.files()))
@@ -90,7 +90,7 @@ def _found(first: Source, second: Source, row: DataType) -> list[_Found]:
                 others.extend(pool.submit(_compare, first, second, row, offsets) for _ in range(further))
             return [_compare(first, second, row, offsets), *(other.result() for other in others)]
         finally:
-            deque(offsets, 0)  # after an error, no thread takes a further block
+            deque(offsets, 0)  # after an error, no thread compares another block
 
 
 def _compare(first: Source, second: Source, row: DataType, offsets: Iterator[int]) -> _Found:
@@ -125,14 +125,14 @@ def _compare(first: Source, second: Source, row: DataType, offsets: Iterator[int
 
 
 class _Largest:
-    """The largest difference of elements, in float64; infinite if it is so for two, or only one is not-a-number.
+    """The largest difference of elements, in float64; infinite if two elements differ so, or if only one is NaN.
 
-    Where a float32 holds any element, the differences are rounded to float32 first. This keeps their order: only in a
-    block whose largest is not less than that of all blocks before it can be the largest in float64.
+    If a float32 can express all elements, the differences are first rounded to float32. This keeps their order: only a
+    block whose largest difference is not less than that of all earlier blocks can contain the largest in float64.
     """
 
     def __init__(self, row: DataType, nbytes: int) -> None:
-        """For elements of a type, in blocks of at most `nbytes`."""
+        """Prepare for elements of a type, in blocks of at most `nbytes`."""
         import numpy
 
         self.value = 0.0
@@ -145,7 +145,7 @@ class _Largest:
         self._widened = [numpy.empty(elements, "f4") for _ in range(2)] if row.bits <= 16 else [None, None]
 
     def add(self, first: Array, second: Array) -> None:
-        """Take the elements of a block into account."""
+        """Include the elements of a block."""
         if self.value == inf:
             return
         mine, theirs = map(self._numbers, (first, second), self._widened)
@@ -160,7 +160,7 @@ class _Largest:
         self.value = max(self.value, _largest_difference(mine, theirs, self._apart))
 
     def _numbers(self, data: Array, widened: Array | None) -> Array:
-        """The elements as numbers; narrow ones are put into `widened`."""
+        """The elements as numbers; narrow ones are written to `widened`."""
         bits = self._row.bits
         if widened is None:
             return data.view(dtypes.numpy_dtype(self._row.number))
@@ -189,7 +189,7 @@ def _have_same_exponents(first: Array, second: Array, scratch: Array) -> bool:
 
 
 def _largest_difference(first: Array, second: Array, apart: Array) -> float:
-    """The largest difference of two arrays of numbers, computed in `apart` and in its type."""
+    """The largest difference of two arrays of numbers, computed in the array `apart` with its type."""
     import numpy
 
     apart = numpy.subtract(first, second, out=apart[: len(first)], dtype=apart.dtype, casting="unsafe")

@@ -82,15 +82,15 @@ class DecodeError(FormatError):
 
 
 class TruncatedError(DecodeError):
-    """The bytes end before the structure that they hold."""
+    """The bytes end before the structure in them ends."""
 
 
 class WireError(DecodeError):
-    """A varint, wire type, tag or offset is not well formed."""
+    """A varint, wire type, tag or offset is malformed."""
 
 
 class LimitError(DecodeError):
-    """A declared size exceeds the file or a stated cap."""
+    """A declared size exceeds the file or a fixed limit."""
 
 
 class EncodeError(FormatError):
@@ -116,15 +116,15 @@ class CryptError(FormatError):
 class MissingPackageError(FormatError, ModuleNotFoundError):  # type: ignore[misc]  # `path` of both
     """An optional package is needed, but not installed; `name` is the name of the import."""
 
-    def __init__(self, message: str, name: str | None = None) -> None:  # absent while it is unpickled
+    def __init__(self, message: str, name: str | None = None) -> None:  # missing during unpickling
         super().__init__(message)
         self.name = name
 
 
 class RemoteError(OSError):
-    """A store or a server did not do what it was asked for; if `is_passing`, the next try may succeed.
+    """A store or a server did not do what was requested; if `is_passing`, the next try may succeed.
 
-    `wait_seconds` is how long it asks the caller to wait before the next try.
+    `wait_seconds` is the time for which it asks the caller to wait before the next try.
     """
 
     def __init__(self, *arguments: object, is_passing: bool = False, wait_seconds: float = 0.0) -> None:

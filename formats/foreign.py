@@ -1,7 +1,7 @@
 """Files that are not models in one of our formats: how they are recognised, and what the user can do with them.
 
-This module is used only if no reader accepts a file, so that it can never prevent the reading of a model. The marks of
-a format are from its own documents or writers.
+This module is used only if no reader accepts a file, so that it can never prevent the reading of a model. The first
+bytes that identify a format come from its own documents or writers.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Head(NamedTuple):
 
 
 class ForeignFormat(NamedTuple):
-    """A format that is not supported: its name, what to do, and a test of the first bytes."""
+    """What the file is and what to do, in one sentence."""
 
     title: str
     remedy: str
@@ -88,7 +88,7 @@ def _is_safetensors(head: Head) -> bool:
 
 
 def _is_torch_pickle(head: Head) -> bool:
-    """A file of `torch.save` before version 1.6: a pickle of this number comes first."""
+    """The opcode of a protocol version, then a frame, or the first bytes of a pickled object or container."""
     return head.data[2:14] == b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19" and head.data[0] == 0x80
 
 
@@ -142,7 +142,7 @@ def _is_core_ml(head: Head) -> bool:
 
 
 def _is_graph_def(head: Head) -> bool:
-    """A `GraphDef`: `node` first, which begins with a `name` and goes on with its `op`, a word."""
+    """A `GraphDef`: `node` comes first, which begins with a `name` followed by its `op`, a word."""
     tag, nbytes, position = _field(head.data, 0)
     name_tag, name_nbytes, position = _field(head.data, position)
     op_tag, op_nbytes, position = _field(head.data, position + name_nbytes)
@@ -151,13 +151,13 @@ def _is_graph_def(head: Head) -> bool:
 
 
 def _is_open_vino_weights(head: Head) -> bool:
-    """These bytes have no mark, but the file next to them has; the caller knows that no reader accepts them."""
+    """These bytes have no magic number, but the file next to them has; the caller knows that no reader accepts them."""
     return head.path is not None and head.path.suffix == ".bin" and head.path.with_suffix(".xml").is_file()
 
 
-# The first row that matches counts.
+# The first row that matches is used.
 FOREIGN_FORMATS = (
-    # What is there in the place of the file
+    # Files in place of the model
     ForeignFormat(
         "an empty file", "perhaps a download or a copy failed: download or copy it again", lambda head: not head.nbytes
     ),
@@ -267,7 +267,7 @@ CUT_SHORT = "; the file seems to be truncated, perhaps by an interrupted downloa
 
 
 def recognise(source: Source, path: Path | None = None) -> ForeignFormat | None:
-    """What the file in `source`, which is at `path`, is, if that is known."""
+    """What the file in `source`, with the path `path`, is, if this is known."""
     head = Head(source.read(0, min(HEAD_BYTES, source.nbytes)), source.nbytes, path)
     return next((row for row in FOREIGN_FORMATS if row.matches(head)), None)
 
@@ -285,13 +285,13 @@ def afterthought(source: Source, is_truncated: bool) -> str:
 
 
 def explained(message: str, source: Source, path: Path | None, *, is_truncated: bool = False) -> str:
-    """What the file in `source` is, if nothing reads it for being something else; or else `message`, with a hint."""
+    """What the file in `source` is, if it is something else than a model; otherwise `message`, with a hint."""
     found = recognise(source, path)
     return found.message if found else message + afterthought(source, is_truncated)
 
 
 def describe_folder(path: Path, extensions: Container[str]) -> str:
-    """What the folder at `path` is, and what to do with it; models have one of these extensions."""
+    """What the folder at `path` contains, and what to do; models have one of these extensions."""
     names: list[str] = []
     models: list[str] = []
     with suppress(OSError):

@@ -54,8 +54,8 @@ class Value(NamedTuple):
 class TensorEntry(NamedTuple):
     """A constant tensor; `nbytes` counts its elements in raw form, however they are stored.
 
-    `file` and `file_offset` say where they begin in a file; both are `None` for tensors so small that they were read
-    with the model, and for strings.
+    `file` and `file_offset` say where they begin in a file; both are `None` for small tensors that were read with the
+    model, and for strings.
     """
 
     where: str
@@ -97,7 +97,7 @@ class Part(NamedTuple):
 
 
 class Total(NamedTuple):
-    """Of all tensors of one element type."""
+    """The number and size of all tensors of one element type."""
 
     tensors: int
     nbytes: int
@@ -107,7 +107,7 @@ class RuntimeFindings(NamedTuple):
     """Whether a runtime runs a model with the results that ONNX defines.
 
     It runs the model unchanged if there are no `changes` and no `stops`. It does not even load the model if
-    `is_refused` is true for a change. `stops` says what cannot be rewritten. `losses` is what a conversion would
+    `is_refused` is true for a change. `stops` lists what cannot be rewritten, and `losses` what a conversion would
     report.
     """
 
@@ -118,12 +118,12 @@ class RuntimeFindings(NamedTuple):
 
     @property
     def runs(self) -> bool:
-        """Whether it runs the model as it is."""
+        """Whether it runs the model unchanged."""
         return not (self.changes or self.stops)
 
     @property
     def loads(self) -> bool:
-        """Whether it loads the model as it is, as far as is known."""
+        """Whether it loads the model unchanged, as far as is known."""
         return not self.stops and not any(change.is_refused for change in self.changes)
 
     def to_json(self) -> dict[str, Any]:
@@ -172,7 +172,7 @@ class Inspection:
 
     @property
     def parameters(self) -> int:
-        """The number of elements of all initialisers, those of subgraphs included."""
+        """The number of elements of all initialisers, including those of subgraphs."""
         return sum(_count(entry) for entry in self.tensors if _is_initialiser(entry))
 
     @property
@@ -265,7 +265,7 @@ def _is_initialiser(entry: TensorEntry) -> bool:
 
 
 def _nodes(model: Model) -> Iterator[NodeEntry]:
-    """All nodes, those of subgraphs and functions included, in the order of their places."""
+    """All nodes, including those of subgraphs and functions, in the order of their places."""
     lists = [(where, graph.node) for where, graph in walk.graphs(model)]
     lists += [(f"functions[{index}]", function.node) for index, function in enumerate(model.functions)]
     for where, nodes in lists:
@@ -276,7 +276,7 @@ def _nodes(model: Model) -> Iterator[NodeEntry]:
 
 
 def _parts(tensors: Iterable[TensorEntry], depth: int) -> tuple[Part, ...]:
-    """The initialisers, counted by the words in front of their names: `depth` of them after those that all have."""
+    """The initialisers, counted by the first words of their names: `depth` words after those that all names share."""
     found = [entry for entry in tensors if _is_initialiser(entry)]
     words = [tuple(word for word in re.split("[./]", entry.name) if word)[:-1] for entry in found]
     first, last = (end((each for each in words if each), default=()) for end in (min, max))
@@ -304,7 +304,7 @@ def span_of(tensor: Tensor) -> FileSpan | None:
 
 
 def _interface(model: Model) -> tuple[list[ValueInfo], list[ValueInfo], set[str | None]]:
-    """The inputs and outputs of the model's graph, and the names of what has a constant value."""
+    """The inputs and outputs of the model's graph, and the names of constant values."""
     if model.graph is None:
         return [], [], set()
     graph = model.graph
@@ -348,7 +348,7 @@ def _operators(model: Model) -> dict[str, int]:
 
 
 def _files(path: Path, source: Source, tensors: Iterable[Tensor]) -> tuple[ModelFile, ...]:
-    """The model file, then the others that its tensors are in, by path."""
+    """The model file, then the other files of its tensors, by path."""
     external = (tensor.external_source for tensor in tensors)
     others = {file for data in external if data is not None for file in data.files()} - set(source.files())
     companions = sorted(ModelFile(file.path, file.nbytes) for file in others)

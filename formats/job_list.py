@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from formats.registry import Codec
     from formats.tensordata.address import Address
 
-TEXTS = ("textproto", "json")  # most files with their extensions are no models
+TEXTS = ("textproto", "json")  # most files with these extensions are not models
 PATTERN = frozenset("*?[")
 
 
@@ -34,7 +34,7 @@ class Place(NamedTuple):
 def jobs_into(folder: Path, places: Iterable[Place], target: Codec) -> list[Job]:
     """A job for each file, whose destination in `folder` has the extension of the target.
 
-    A file that is its own destination is left out; this happens if a folder is converted into itself.
+    A form that is equal for two notations of the same path; links are not followed.
     """
     known = {extension for codec in registry.codecs() for extension in codec.extensions}
     jobs = []
@@ -67,7 +67,7 @@ def places_of(
     extensions = model_extensions(from_format)
     for text in sources:
         if is_address(path := path_of(text)):
-            if except_in is None:  # it is only looked at
+            if except_in is None:  # it is only read
                 yield Place(path, Path(path.name))
             else:
                 yield from _far(path.with_options(storage_options, 0), extensions, except_in)
@@ -78,7 +78,7 @@ def places_of(
 
 
 def _far(address: Address, extensions: Collection[str], except_in: Path) -> Iterator[Place]:
-    """The files that an address means: the file itself, those below it, or those that match a pattern in it.
+    """The files that an address means: the file itself, those below it, or those that match a pattern.
 
     Raises: as `attempt` does.
     """
@@ -109,7 +109,7 @@ def _far(address: Address, extensions: Collection[str], except_in: Path) -> Iter
 
 
 def listed_places(lines: Iterable[str]) -> Iterator[Place]:
-    """The files of a list, a path on each line; one that is relative keeps its folders."""
+    """The files of a list, with a path on each line; a relative path keeps its folders."""
     for line in lines:
         if text := line.rstrip("\r\n"):
             path = path_of(text)
@@ -118,7 +118,7 @@ def listed_places(lines: Iterable[str]) -> Iterator[Place]:
 
 
 def model_extensions(from_format: str | None) -> set[str]:
-    """The extensions that files in folders have which are taken for models."""
+    """The extensions of files in folders that are treated as models."""
     codecs = registry.codecs() if from_format is None else (registry.by_name(from_format),)
     named = from_format is not None
     return {extension for codec in codecs if named or codec.name not in TEXTS for extension in codec.extensions}
@@ -132,14 +132,14 @@ def _matches(pattern: str, extensions: Collection[str], except_in: Path | None) 
         below = path.relative_to(fixed)
         if not path.is_dir():
             yield Place(path, below)
-        elif "**" not in Path(pattern).parts:  # which finds folders and what is in them
+        elif "**" not in Path(pattern).parts:  # this also finds folders and their content
             yield from _inside(path, below, extensions, except_in)
     if not found:
         yield Place(Path(pattern), Path(Path(pattern).name))
 
 
 def _without_pattern(parts: Sequence[str]) -> Iterator[str]:
-    """The parts of a path before the first with a pattern, the last one aside."""
+    """The parts of a path before the first pattern, without the last part."""
     for part in parts[:-1]:
         if PATTERN & {*part}:
             return
@@ -175,7 +175,7 @@ def folders_of(jobs: Sequence[Job], folder: Path, *, parents: bool, dry_run: boo
     Raises: FileNotFoundError if the parent of `folder` does not exist and `parents` is false;
     FileExistsError or NotADirectoryError if something else is in the way.
     """
-    if is_address(folder):  # a store has none
+    if is_address(folder):  # a store has no folders
         yield
         return
     made: list[Path] = []
@@ -189,7 +189,7 @@ def folders_of(jobs: Sequence[Job], folder: Path, *, parents: bool, dry_run: boo
         yield
     finally:
         for path in reversed(made):
-            with suppress(OSError):  # it has something in it
+            with suppress(OSError):  # it is not empty
                 path.rmdir()
 
 

@@ -1,4 +1,4 @@
-"""One of many conversions: the job, how any process does it, and the result.
+"""One of many conversions: the job, its execution in any process, and the result.
 
 Everything here can be pickled, so that jobs and results pass between processes and machines.
 """
@@ -88,14 +88,14 @@ class Task(NamedTuple):
     begun: float | None = None
 
     def again(self) -> Task:
-        """The task for a second try. The state of the first try is unknown; its files may be replaced."""
+        """The task for a second try. The result of the first try is unknown; its files may be replaced."""
         if self.begun is None or not manifest.is_written_since(self.job.destination, self.begun):
             return self
         return self._replace(keywords={**self.keywords, "overwrite": True})
 
 
 def job_of(given: Job | tuple[str | os.PathLike[str], str | os.PathLike[str]]) -> Job:
-    """The job for what a caller gave: itself, or a source and a destination.
+    """The job for a caller's argument: a job itself, or a source and a destination.
 
     Raises: OptionError for a stream; TypeError for anything else.
     """
@@ -129,9 +129,9 @@ def run_elsewhere(tasks: Sequence[Task], folder: str) -> list[JobResult]:
 
 
 def _run_elsewhere(task: Task, folder: str) -> JobResult:
-    """The result of doing a task on a machine that an executor chose, and which one that was.
+    """The result of doing a task on a machine that an executor chose, with the name of the machine.
 
-    Relative paths of the job are from `folder`, that of the caller; the result has the job as it was given.
+    Relative paths of the job start from `folder`, the caller's; the result contains the job as it was given.
     """
     job = task.job
     if os.getcwd() == folder:  # noqa: PTH109 - a text
@@ -144,7 +144,7 @@ def _run_elsewhere(task: Task, folder: str) -> JobResult:
 
 
 def seen_from_here(task: Task, result: JobResult) -> JobResult:
-    """The result of another machine, or an error if that machine does not see the same files as this one."""
+    """The result of another machine, or an error if this machine does not see the same files."""
     advice = "workers need the same storage as this machine, under the same names, or remote addresses"
     job, error = task.job, result.error
     if isinstance(error, FileNotFoundError):
@@ -224,9 +224,9 @@ def _recorded(task: Task, fingerprint: Mapping[str, Any], started: float) -> Job
 
 
 def _portable(error: Exception) -> Exception:
-    """The error, or one with the same words if it cannot be pickled."""
+    """The error, or one with the same text if it cannot be pickled."""
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - it was made here
-    except Exception:  # an error class of another package can do anything
+    except Exception:  # an error class of another package may do anything
         return FormatError(f"{type(error).__name__}: {error}", path=getattr(error, "path", None))
     return error

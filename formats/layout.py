@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from formats.keywords import ReadKeywords
     from formats.tensordata.file import File
 
-MAX_PADDING_BYTES = 1 << 16  # a gap that is too large for any alignment is called unused
-COLOURS = {  # of a kind of bytes; tensors alternate between two, so that one can be told from the next
+MAX_PADDING_BYTES = 1 << 16  # a larger gap than any alignment makes is reported as unused
+COLOURS = {  # of a kind of bytes; tensors alternate between two, so that neighbours differ
     "header": ("#52616b", "headers"),
     "model": ("#e0a030", "model: graph and names"),
     "tensor": ("#2a9d8f", "tensors"),
@@ -45,7 +45,7 @@ DETAIL_BYTES = 512  # of the beginning and of the end of a file, drawn enlarged
 STYLE = """
 .paper { fill: #fff } text { fill: #222 } .scale { fill: #555 } .light { fill: #fff } .dark { fill: #222 }
 @media (prefers-color-scheme: dark) { .paper { fill: #1c1f21 } text { fill: #e6e6e6 } .scale { fill: #aaa } }
-"""  # a viewer in dark colours shows the picture in such; texts on bars keep theirs, as bars do
+"""  # for viewers with dark colours; texts on bars keep their colour, like the bars
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <style>
@@ -59,7 +59,7 @@ body {{ margin: 2em auto; width: {width}px; font-family: system-ui, sans-serif }
 
 
 class FileLayout(NamedTuple):
-    """A file, and the regions that it consists of, from its first byte to its last.
+    """A file and its regions, from its first byte to its last.
 
     Tensors of up to 1 KiB are part of the region of the graph: `inner_count` of them, with `inner_nbytes` of elements.
     """
@@ -104,13 +104,13 @@ def layout(path: AnySource, *, format: str | None = None, **options: Unpack[Read
 
 
 def _regions(nbytes: int, parts: Iterable[Region], tensors: Iterable[Region]) -> Iterator[Region]:
-    """The file's parts without gaps, cut where there are tensors in them."""
+    """The file's parts without gaps, divided where there are tensors in them."""
     rest = sorted(tensors, reverse=True)
     for part in _filled(sorted(parts), nbytes):
         position = part.file_offset
         while rest and rest[-1].end <= part.end:
             tensor = rest.pop()
-            if tensor.file_offset >= position:  # else it overlaps the one before
+            if tensor.file_offset >= position:  # otherwise, it overlaps the region before it
                 yield from _piece(part, position, tensor.file_offset)
                 yield tensor
                 position = tensor.end
@@ -118,7 +118,7 @@ def _regions(nbytes: int, parts: Iterable[Region], tensors: Iterable[Region]) ->
 
 
 def _filled(parts: Iterable[Region], nbytes: int) -> Iterator[Region]:
-    """The parts of a file of that size, with the gaps between them as padding."""
+    """The parts of a file of this size, with the gaps between them as padding."""
     position = 0
     for part in (*parts, Region(nbytes, 0, "padding", "")):
         if position < part.file_offset:
@@ -128,7 +128,7 @@ def _filled(parts: Iterable[Region], nbytes: int) -> Iterator[Region]:
 
 
 def _piece(part: Region, start: int, end: int) -> Iterator[Region]:
-    """The range of a part, if there is anything in it."""
+    """The range of a part, if it is not empty."""
     if start < end:
         unused = part.kind == "padding" and end - start >= MAX_PADDING_BYTES
         kind, label = ("unused", "not used") if unused else (part.kind, part.label)
@@ -139,12 +139,12 @@ def _piece(part: Region, start: int, end: int) -> Iterator[Region]:
 
 
 def to_html(files: Sequence[FileLayout]) -> str:
-    """The picture as a page of its own."""
+    """The picture as an HTML page."""
     return PAGE.format(title=_escaped(files[0].path.name), width=WIDTH + 2 * BORDER, picture=to_svg(files))
 
 
 def to_svg(files: Sequence[FileLayout]) -> str:
-    """A picture of the files' bytes: each as rows of bars in proportion, its two ends enlarged, and a legend."""
+    """A picture of the files' bytes: rows of bars in proportion for each file, its two ends enlarged, and a legend."""
     drawing = _Drawing()
     for file in files:
         drawing.title(f"{file.path.name}: {file.nbytes:,} bytes, {_tensor_count(file)}")
@@ -163,7 +163,7 @@ def to_svg(files: Sequence[FileLayout]) -> str:
 
 
 def _is_mixed(regions: Iterable[Region], start: int) -> bool:
-    """Whether there is more than one region in a detail."""
+    """Whether a detail shows more than one region."""
     return any(start < region.end < start + DETAIL_BYTES for region in regions)
 
 
@@ -174,7 +174,7 @@ def _tensor_count(file: FileLayout) -> str:
 
 
 class _Drawing:
-    """SVG elements from top to bottom; `y` is where the next one goes."""
+    """SVG elements from top to bottom; `y` is the position of the next one."""
 
     def __init__(self) -> None:
         self.y = 10
@@ -227,7 +227,7 @@ class _Drawing:
             )
 
     def legend(self, files: Sequence[FileLayout]) -> None:
-        """What the colours mean, with the bytes of each kind."""
+        """The meaning of the colours, with the number of bytes of each kind."""
         totals: Counter[str] = Counter()
         for file in files:
             for region in file.regions:

@@ -1,8 +1,8 @@
 """Records of conversions, a line of JSON for each job, so that a second run does only what is missing or changed.
 
-A line is written before a job begins, and another one when it is done. So even after a run was killed, it is known
-which files are its work. Equality is by content: the SHA-256 of every file. Of two lines about one destination, the
-last counts.
+A line is written before a job begins, and another one when it is done. So even after a killed run, it is known which
+files it wrote. Equality is by content: the SHA-256 of every file. Of two lines about one destination, the last one
+counts.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Record:
         return str(found)
 
     def about(self, source: Path, destination: Path) -> Record:
-        """The same of a job whose paths were given otherwise."""
+        """The same record for a job with other notations of its paths."""
         return Record({**self.content, "source": str(source), "destination": str(destination)})
 
     @property
@@ -56,7 +56,7 @@ class Record:
         return "begun" in self.content
 
     def is_done(self, source: Path, destination: Path, fingerprint: Mapping[str, Any]) -> bool:
-        """Whether this job was done with the same options and version, and all its files are as they were then."""
+        """Whether this job was done with the same options and version, and all its files are still the same."""
         content = self.content
         return (
             not self.is_begun
@@ -77,7 +77,7 @@ class Record:
 
 
 def is_written_since(path: Path, begun: float) -> bool:
-    """Whether there is a file that was written since a time at which there was none; of an address, nobody knows."""
+    """Whether a file was written since a time at which it did not exist; unknown for an address."""
     if is_address(path):
         return False
     try:
@@ -87,7 +87,7 @@ def is_written_since(path: Path, begun: float) -> bool:
 
 
 def is_same_file(path: Path, other: Path) -> bool:
-    """Whether both are there and have the same bytes."""
+    """Whether both exist and have the same bytes."""
     try:
         return File.open(path).nbytes == File.open(other).nbytes and sha256_of(path) == sha256_of(other)
     except (OSError, FormatError):
@@ -95,7 +95,7 @@ def is_same_file(path: Path, other: Path) -> bool:
 
 
 def _is_same(files: Sequence[Mapping[str, Any]], beside: Path) -> bool:
-    """Whether all these files, of the model at `beside`, have the size and the SHA-256 that were noted."""
+    """Whether all these files, of the model at `beside`, have the recorded size and SHA-256."""
     paths = [_path(file["path"], beside) for file in files]
     try:
         sizes = all(File.open(path).nbytes == file["nbytes"] for path, file in zip(paths, files, strict=True))
@@ -105,7 +105,7 @@ def _is_same(files: Sequence[Mapping[str, Any]], beside: Path) -> bool:
 
 
 def _path(text: str, beside: Path) -> Path:
-    """The path that a manifest has, with the options of the store of another one."""
+    """A path in a manifest, with the storage options of another path."""
     path = path_of(text)
     return with_storage(path, beside.storage_options, beside.retries) if is_address(beside) else path
 
@@ -128,9 +128,9 @@ def _is_unchanged(path: Path, before: object) -> bool:
 def of_report(
     report: ConversionReport, fingerprint: Mapping[str, Any], seconds: float, before: Mapping[Path, object]
 ) -> Record:
-    """The record of a conversion; `before` are the stamps of the source from before it began.
+    """The record of a conversion; `before` are the stamps of the source before it began.
 
-    Raises: TensorDataError if the source was changed meanwhile, so that its digest would be that of another file.
+    Raises: TensorDataError if the source changed meanwhile, because its digest would be that of another file.
     """
     sources = _files(report.source_files)
     destinations = _files([file.path for file in report.files])
@@ -202,9 +202,9 @@ def _files(paths: Iterable[Path]) -> list[dict[str, Any]]:
 
 
 class Manifest:
-    """The file of a manifest, for the time of a run, in which no other process writes it.
+    """The file of a manifest during a run, in which no other process writes to it.
 
-    In the end it has one line for each job, those of this run in their order, after those of other runs. If jobs are
+    At the end, it has one line for each job, those of this run in their order, after those of other runs. If jobs are
     `done_elsewhere`, a job may still be completed after its run was stopped, so its line stays.
 
     A dry run only reads the file.
@@ -216,7 +216,7 @@ class Manifest:
         self.path = path
         self._dry_run = dry_run
         self.records: dict[str, Record] = {}
-        self._lock = ModelLock(Path(f"{os.path.realpath(path)}.run"), LOCK_SECONDS)  # to write it takes its own
+        self._lock = ModelLock(Path(f"{os.path.realpath(path)}.run"), LOCK_SECONDS)  # writing it needs its own lock
         self._file: BinaryIO | None = None
         self._done_elsewhere = done_elsewhere
 
@@ -227,7 +227,7 @@ class Manifest:
         self._lock.__enter__()
         try:
             self.records = _read(self.path)
-            self._write()  # without the incomplete line of a killed run
+            self._write()  # removes the incomplete line of a killed run
             self._file = self.path.open("ab", buffering=0)
         except BaseException:
             self._lock.__exit__()
@@ -242,26 +242,26 @@ class Manifest:
                 self._file.close()
             for record in [*self.records.values()]:
                 was_begun = record.is_begun and not self._done_elsewhere
-                if was_begun and not os.path.lexists(record.destination):  # nothing came of it
+                if was_begun and not os.path.lexists(record.destination):  # it left no file
                     del self.records[record.destination]
             self._write()
         finally:
             self._lock.__exit__()
 
     def begin(self, source: Path, destination: Path) -> None:
-        """Note that a job is about to begin; a file that is already at its destination is not its work."""
+        """Record that a job is about to begin; a file that already exists at its destination is not its work."""
         if str(destination) not in self.records and not is_address(destination) and not os.path.lexists(destination):
             content = {"source": str(source), "destination": str(destination), "begun": time()}
             self._append(Record(content))
 
     def add(self, record: Record) -> None:
-        """Note the result of a job."""
+        """Record the result of a job."""
         if self.records.get(record.destination) is not record:
             self._append(record)
         self.records[record.destination] = self.records.pop(record.destination)
 
     def end(self, destinations: Iterable[Path]) -> None:
-        """All jobs have ended; the lines about these come last, in this order."""
+        """Write the lines of these jobs last, in this order: all jobs have ended."""
         self._done_elsewhere = False
         for destination in map(str, destinations):
             if destination in self.records:
@@ -273,7 +273,7 @@ class Manifest:
             self._file.write(_line(record))
 
     def _write(self) -> None:
-        """The file has the records, each once; it is unchanged or complete at any time."""
+        """Write the records, each once; at any time, the file is unchanged or complete."""
         data = b"".join(map(_line, self.records.values()))
         plan = WritePlan((FilePlan(self.path, len(data), (PlacedWrite(0, Literal(data)),) if data else ()),))
         execute(plan, EngineOptions(overwrite=True))
@@ -284,7 +284,7 @@ def _line(record: Record) -> bytes:
 
 
 def _read(path: Path) -> dict[str, Record]:
-    """The records of the file, by destination, if it is there; a last line without an end was not completed."""
+    """The records of the file, by destination, if it exists; a last line without an end is ignored."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -303,7 +303,7 @@ def _read(path: Path) -> dict[str, Record]:
 
 
 def _parsed(line: bytes) -> Record | None:
-    """The record of a line, if it has the fields of one."""
+    """The record in a line, if it has the right fields."""
     try:
         content = json.loads(line)
     except (ValueError, RecursionError):
@@ -318,7 +318,7 @@ def _parsed(line: bytes) -> Record | None:
 
 
 def _are_files(value: Any) -> bool:
-    """Whether a field has files, each with its path, size and digest."""
+    """Whether a field contains files, each with its path, size and digest."""
     return isinstance(value, list) and all(
         isinstance(file, dict)
         and all(isinstance(file.get(key), kind) for key, kind in (("path", str), ("nbytes", int), ("sha256", str)))

@@ -10,7 +10,7 @@ A class of options is a frozen dataclass whose fields are made by `option`, and 
         def __post_init__(self) -> None:
             settle(self)
 
-A codec that has `MyOptions` gives the command `convert` the options `--level N` and `--index`, and the library the
+A codec with `MyOptions` adds to the command `convert` the options `--level N` and `--index`, and the library the
 keywords `level` and `index`. Values are checked when the object is created, before anything is read.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-ROW = "formats.options"  # where the metadata of a field has its row
+ROW = "formats.options"  # the key of a field's metadata for its row
 
 
 class Kind(NamedTuple):
@@ -69,7 +69,7 @@ class Flag(NamedTuple):
 
     @property
     def takes_text(self) -> bool:
-        """Whether a text always follows."""
+        """Whether a text must follow."""
         return bool(self.metavar) and not self.text_is_optional
 
     @property
@@ -123,8 +123,8 @@ def option(
 ) -> Any:
     """A field of a class of options.
 
-    Its flag is its name with dashes, and the `aliases`. A switch that is on by default has a flag with `no-` in
-    front, too, or those of `off`. `flags` replaces all of these; if it is empty, only the library has the option.
+    Its flag is its name with dashes, and the `aliases`. A switch that is on by default also has a flag with the prefix
+    `no-`, or those of `off`. `flags` replaces all of these; if it is empty, only the library has the option.
     """
     row = _Settings(kind, help, aliases, off, flags, panel, implies, required)
     return field(default=default, repr=not kind.secret, metadata={ROW: row})
@@ -192,7 +192,7 @@ def settle(options: Any) -> None:
 
 
 def checked(row: Row, value: Any) -> Any:
-    """The value, as code uses it.
+    """The value in the form that code uses.
 
     Raises: OptionError if it is not of the row's kind.
     """
@@ -230,7 +230,7 @@ def implied(options: type, given: Mapping[str, Any]) -> dict[str, Any]:
     result = dict(given)
     for row in rows_of(options):
         value = given.get(row.name)
-        if row.implies is None or value is None or (not value and value == row.default):  # which asks for nothing
+        if row.implies is None or value is None or (not value and value == row.default):  # the same as no value
             continue
         name, wanted = row.implies
         if result.get(name) is None:
@@ -346,7 +346,7 @@ def _texts_by_name(value: Any) -> Mapping[str, str]:
 
 
 def values_by_name(metavar: str, words: str, example: str) -> Kind:
-    """Values by name, of any kind; typed one at a time, as `NAME=VALUE`, JSON is what it says."""
+    """Values by name, of any kind; typed one at a time, as `NAME=VALUE`, with JSON as the value."""
 
     def split(typed: str) -> tuple[str, Any]:
         import json
@@ -395,6 +395,6 @@ STORAGE_FLAG = Flag(
     from_text=STORAGE.from_text,
 )
 RETRIES = 2
-ASKED = object()  # the value of a flag whose text is typed on the terminal
+ASKED = object()  # the value of a flag whose text the user types on the terminal
 SWITCH = Kind("True or False", _truth)
-ANY = Kind("anything", lambda value: value)  # for what only the library has, and type checkers look at
+ANY = Kind("anything", lambda value: value)  # for options that only the library has, and that type checkers check

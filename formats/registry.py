@@ -35,19 +35,19 @@ if TYPE_CHECKING:
     from formats.tensordata.source import Source
 
 HEAD_BYTES = 4096
-ENTRY_POINTS = "formats.codecs"  # the group of entry points in which other packages name their codecs
-# The domains of operators that are no format's own; no codec is searched for them.
+ENTRY_POINTS = "formats.codecs"  # the group of entry points for the codecs of other packages
+# The domains of operators that belong to no format; no codec is searched for them.
 USUAL_DOMAINS = frozenset((None, "", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft"))
-MAX_DEPTH = 100  # messages within messages, the limit of the official parsers
-DEEPEST = 250  # what fits the interpreter's stack, at three calls for each message, and leaves room for the caller
+MAX_DEPTH = 100  # nested messages, the limit of the official parsers
+DEEPEST = 250  # the most that fits the interpreter's stack, with three calls per message, and the caller's own
 
 
 class Match(IntEnum):
-    """How sure a codec is that bytes are its own."""
+    """How sure a codec is that a file has its format."""
 
     NONE = 0
-    WEAK = 1  # they could be
-    STRONG = 2  # they carry a mark that other formats do not
+    WEAK = 1  # it is possible
+    STRONG = 2  # the bytes have a mark that no other format has
 
 
 READING = "Options for reading"
@@ -76,7 +76,7 @@ def _key_in_environment(name: str) -> Key:
 
 
 KEY = Kind("text, bytes or a `formats.Key`, and not empty", _key, keyword_type="Key | str | bytes", secret=True)
-KEY_FLAGS = (  # an argument would show the key to other users
+KEY_FLAGS = (  # other users could see a key in an argument
     Flag(("--key-file",), "Read the key from FILE, without the line end.", "FILE", from_text=_key_in_file),
     Flag(("--key-env",), "Read the key from an environment variable.", "NAME", from_text=_key_in_environment),
     Flag(("--ask-key",), "Ask for the key on the terminal.", value=ASKED),
@@ -87,10 +87,10 @@ KEY_FLAGS = (  # an argument would show the key to other users
 class ReadOptions:
     """How a file is read, in any format that has such a choice.
 
-    `max_depth`: how deep messages may lie within messages. `hard_links`: whether a file of external data may have
-    further names; some of them could be outside the model's directory. `key`: the key of an encrypted model; with it,
-    a file that is not encrypted is refused. `allow_encryption`: 1 also opens the variant of encrypted models which
-    cannot show whether it was changed or made up.
+    `max_depth`: how deeply messages may be nested. `hard_links`: whether a file of external data may have other names,
+    some of which could be outside the model's directory. `key`: the key of an encrypted model; with it, a file that is
+    not encrypted is refused. `allow_encryption`: 1 also opens the variant of encrypted models that does not detect
+    changes and forgeries.
 
     For addresses: `storage_options` are those of fsspec, and `retries` is how often a request is repeated that failed
     for a temporary reason.
@@ -139,7 +139,7 @@ class Reader(Protocol):
 
 
 class Region(NamedTuple):
-    """A range of a file, and what is in it; `kind` is "header", "model", "tensor", "directory" or "padding"."""
+    """A range of a file, and its content; `kind` is "header", "model", "tensor", "directory" or "padding"."""
 
     file_offset: int
     nbytes: int
@@ -153,7 +153,7 @@ class Region(NamedTuple):
 
 
 class Checksum(NamedTuple):
-    """A claim of a model about bytes that were not read so far: their digest, in hexadecimal."""
+    """A digest in a model, in hexadecimal, of bytes that have not been read."""
 
     where: str
     algorithm: str
@@ -166,14 +166,14 @@ class Change(NamedTuple):
 
     where: str  # a dotted place in the given model
     name: str  # of the node or tensor
-    operator: str  # with its domain, if that is not ONNX's own; empty if it is not a node
+    operator: str  # with its domain, if this is not ONNX's own; empty if it is not a node
     became: tuple[str, ...]  # operators, each once
     reason: str  # for people
     is_refused: bool  # the runtime does not load the original; if false, it computes other results than ONNX
 
 
 class Runnable(NamedTuple):
-    """A model that a runtime runs with ONNX's results, unless there is an `error`; `stops` are its single reasons."""
+    """A model that a runtime runs with ONNX's results, if there is no `error`; `stops` are its single reasons."""
 
     model: Model
     losses: tuple[Loss, ...]
@@ -185,8 +185,8 @@ class Runnable(NamedTuple):
 class Runtime(NamedTuple):
     """A program that reads `.onnx` files.
 
-    `runnable` gives a model in ONNX's operators in a form that it runs. `reads_data_file` tells whether it accepts
-    external data from a file of that name. `data_alignment` is the alignment that it needs there, in bytes.
+    `runnable` converts a model in ONNX's operators to a form that it runs. `reads_data_file` says whether it accepts
+    external data from a file with this name. `data_alignment` is the alignment that it needs there, in bytes.
     """
 
     runnable: Callable[[Model], Runnable]
@@ -307,9 +307,9 @@ def of_domains(domains: Collection[str | None]) -> Codec | None:
 
 
 def by_name(name: str) -> Codec:
-    """The codec of that name.
+    """The codec with this name.
 
-    Raises: OptionError naming the ones there are.
+    Raises: OptionError that lists the known ones.
     """
     codec = _first(lambda codec: codec.name == name)
     if codec is None:
@@ -327,9 +327,9 @@ FORMAT = Kind(
 
 
 def runtime(name: str) -> Runtime:
-    """The runtime of the format of that name.
+    """The runtime of the format with this name.
 
-    Raises: OptionError naming the ones there are.
+    Raises: OptionError that lists the known ones.
     """
     found = {codec.name: codec.runtime for codec in codecs() if codec.runtime is not None}
     if name not in found:
@@ -350,9 +350,9 @@ RUNTIME = Kind("the name of a runtime: rten", _runtime_name, "RUNTIME", values=_
 
 
 def for_writing(path: Path, option: str = "format") -> Codec:
-    """The codec that the extension of `path` asks for; `option` is what the caller calls the name of a format.
+    """The codec for the extension of `path`; `option` is the caller's name for the format argument.
 
-    Raises: UnknownFormatError naming the extensions there are.
+    Raises: UnknownFormatError that lists the known extensions.
     """
     suffix = path.suffix.lower()
     codec = _first(lambda codec: suffix in codec.extensions)
@@ -367,9 +367,9 @@ def for_writing(path: Path, option: str = "format") -> Codec:
 def for_reading(head: bytes, nbytes: int, path: Path | None, option: str = "format") -> Codec:
     """The codec of a file with these first bytes: a strong match, else the extension's, else a weak match.
 
-    The extension of an encrypted format of this package decides alone.
+    An extension of an encrypted format of this package always decides.
 
-    Raises: UnknownFormatError saying what was tried.
+    Raises: UnknownFormatError that says what was tried.
     """
     suffix = path.suffix.lower() if path else ""
     codec = (
@@ -387,10 +387,10 @@ def for_reading(head: bytes, nbytes: int, path: Path | None, option: str = "form
 
 
 def _problems() -> str:
-    """What is wrong with codecs of other packages, to be added to a message: one of them may be what is missing."""
+    """The errors of other packages' codecs, as an addition to a message: one of these codecs may be needed."""
     return "".join(f"; {problem}" for problem in installed().problems)
 
 
 def _first(wanted: Callable[[Codec], bool]) -> Codec | None:
-    """The first such codec; to look for installed ones takes as long as a small conversion, so they come last."""
+    """The first such codec; a search for installed ones takes as long as a small conversion, so they come last."""
     return next((codec for group in (built_in, codecs) for codec in group() if wanted(codec)), None)

@@ -43,11 +43,11 @@ LEFT = "it belonged to the replaced model; remove it if nothing else needs it"
 
 @dataclass(frozen=True, slots=True)
 class Relocation:
-    """What was done with the files of a model.
+    """What was changed in the files of a model.
 
     `written` are the new files, the model last; `removed` the removed files; `kept` the files that stay, each with the
     reason.
-    For a `dry_run`, this is what would be done.
+    For a `dry_run`, these changes would be made.
     """
 
     source: Path
@@ -158,10 +158,10 @@ def _relocate(src: Path, dst: Path, options: EngineOptions, *, moves: bool) -> R
     opened = open_files(src, None, READ_DEFAULTS, dst, alone=not moves)
     _check_destination(opened.listed, dst, parents=options.parents)
     in_place = dst.parent.resolve() == src.parent.resolve()
-    names: dict[str, str] = {}  # of data files that the new model has beside it, by location
+    names: dict[str, str] = {}  # of data files next to the new model, by location
     for file in opened.listed.files[1:]:
         if moves and in_place and (file.stays or file.leads_to):
-            continue  # where it is, the new model finds it, too
+            continue  # the new model finds it here, too
         name = _new_name(file.location, src, dst)
         while name in names.values() or (in_place and not moves and name == file.location):
             name = f"{dst.stem}.{name}"
@@ -184,7 +184,7 @@ def _relocate(src: Path, dst: Path, options: EngineOptions, *, moves: bool) -> R
 
 
 def _place(dst: str | os.PathLike[str], src: Path) -> Path:
-    """Where the model at `src` goes: to `dst`, or with its own name into the folder that this is, or is to be."""
+    """The destination of the model at `src`: `dst`, or its own name in a folder that exists or is requested."""
     path = local_path_of(dst)
     return path / src.name if path.is_dir() or os.fspath(dst).endswith(("/", os.sep)) else path
 
@@ -242,7 +242,7 @@ def _refer(model: Model, names: Mapping[str, str]) -> None:
 def _write(
     opened: OpenedFiles, dst: Path, names: Mapping[str, str], options: EngineOptions, *, may_rename: bool
 ) -> tuple[WrittenFile, ...]:
-    """The new files, the model last, each in its place."""
+    """Write the new files, the model last, each to its path."""
     files = {file.location: file for file in opened.listed.files}
     changed = any(location != name for location, name in names.items())
     data = {location: (dst.parent / name, opened.data[location]) for location, name in names.items()}
@@ -276,7 +276,7 @@ def _graph_plan(model: Model, dst: Path) -> FilePlan:
 
 
 def _is_there(path: Path, file: File) -> bool:
-    """Whether the bytes of a file are at `path` already, such as those that another model has, too."""
+    """Whether the bytes of a file are already at `path`, for example those that another model also uses."""
     if path.is_symlink() or not path.is_file() or path.stat().st_size != file.nbytes:
         return False
     return File.open(path).span() == file.span()
@@ -288,7 +288,7 @@ def _whole(path: Path, file: File) -> FilePlan:
 
 
 def _remove(listed: ModelFiles, opened: OpenedFiles, dry_run: bool) -> tuple[Path, ...]:
-    """The files that do not stay, removed unless it is a dry run: the model first, so that no graph is without data."""
+    """Remove the files that do not stay, except in a dry run: the model first, so that no graph lacks its data."""
     removed = []
     for file in listed.files:
         if file.stays:

@@ -1,4 +1,4 @@
-"""What a conversion did, as data."""
+"""The result of a conversion, as data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class WrittenFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConversionReport:
-    """What a conversion wrote, and what the target could not hold; `source` is `None` for a model saved from memory."""
+    """The result of a conversion, and what the target could not express; `source` is `None` for a model from memory."""
 
     source: Path | None
     destination: Path
@@ -36,7 +36,7 @@ class ConversionReport:
     notes: tuple[Loss, ...] = ()  # the faults that a lenient reader accepted
     changes: tuple[Change, ...] = ()  # what was rewritten for a runtime
     source_files: tuple[Path, ...] = ()  # the model first
-    dry_run: bool = False  # the files would be written, and were not
+    dry_run: bool = False  # the files would be written, but were not
     settings: Mapping[str, Any] | None = None  # the settings that a program needs to load the files
 
     @property

@@ -104,7 +104,7 @@ class Sharing:
     seconds: float
     losses: tuple[Loss, ...] = ()
     unused: tuple[Path, ...] = ()
-    dry_run: bool = False  # the files would be written, and were not
+    dry_run: bool = False  # the files would be written, but were not
 
     @property
     def saved_nbytes(self) -> int:
@@ -113,7 +113,7 @@ class Sharing:
 
     @property
     def shared_nbytes(self) -> int:
-        """The size in bytes of the data files that several models have."""
+        """The size in bytes of the data files that several models use."""
         return sum(file.nbytes for file in self.data_files if len(file.models) > 1)
 
     def to_json(self) -> dict[str, Any]:
@@ -179,7 +179,7 @@ def share(
     with ExitStack() as stack:
         if not engine.dry_run:
             stack.enter_context(made_folders(folder))
-        for file in () if engine.dry_run else plan.files[-plan.models : -1]:  # in the order of names, as everybody does
+        for file in () if engine.dry_run else plan.files[-plan.models : -1]:  # in the order of names, like all writers
             stack.enter_context(ModelLock(file.path))
         execute(plan, replace(engine, parents=engine.parents or engine.dry_run))
     files = {path: path.stat().st_size for each, path in zip(opened, sources, strict=True) for path in each.files(path)}
@@ -255,7 +255,7 @@ def _plan(
             for loss in (*each.cautions(), *raised, *weights[-1].losses)
         ]
     contents = _contents([source for found in weights for _, _, source in found.outside], engine)
-    users: dict[object, dict[int, None]] = {}  # of each content, the numbers of the models
+    users: dict[object, dict[int, None]] = {}  # for each content, the numbers of the models
     first: dict[object, Source] = {}
     for number, found in enumerate(weights):
         for _, _, source in found.outside:
@@ -281,8 +281,8 @@ def _plan(
 def _contents(sources: Sequence[Source], engine: EngineOptions) -> dict[int, object]:
     """A key for each source, by its `id`: equal keys mean equal bytes.
 
-    Only sources are read that have the size of another one elsewhere, and each place once. The keys are SHA-256,
-    so equal keys need no comparison of bytes.
+    Only sources whose size another source has are read, and each place only once. The keys are SHA-256, so equal keys
+    need no comparison of bytes.
     """
     places = {id(source): _place(source) for source in sources}
     of_place = {places[id(source)]: source for source in sources}
@@ -302,7 +302,7 @@ def _contents(sources: Sequence[Source], engine: EngineOptions) -> dict[int, obj
 
 
 def _place(source: Source) -> tuple[object, ...]:
-    """Where the bytes are: equal for two models that already use the same data file."""
+    """The place of the bytes: equal for two models that already use the same data file."""
     if isinstance(source, FileSpan):
         return os.path.realpath(source.file.path), source.file_offset, source.nbytes
     return place_of(source)
@@ -344,6 +344,6 @@ def _unused(data: Iterable[Path], models: Sequence[Path]) -> tuple[Path, ...]:
     """The existing data files that only `models`, and no other graph in their folder, refer to."""
     rest = {path for path in data if path.is_file()}
     if rest:
-        for graph in {*models[0].parent.glob("*.onnx")} - {*models}:  # which refer to the new ones alone
+        for graph in {*models[0].parent.glob("*.onnx")} - {*models}:  # they refer only to the new ones
             rest -= {graph.with_name(name) for name in referred(graph)}
     return tuple(sorted(rest))

@@ -1,4 +1,4 @@
-"""Checks who may have made a file if a key is given, and limits who may read what is made of it."""
+"""Checks who may have made a file if a key is given, and limits who may read the files made from it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def check_key(options: ReadOptions, *codecs: Codec) -> None:
     """Check that a file is encrypted if a key was given.
 
-    A user who gives a key relies on the fact that only owners of the key can have made the file.
+    A user who gives a key expects that only owners of the key can have made the file.
 
     Raises: CryptError if none of the files is encrypted, so that anyone could have made them.
     """
@@ -25,10 +25,10 @@ def check_key(options: ReadOptions, *codecs: Codec) -> None:
 
 
 def permissions(source: Source, codec: Codec, target: Codec) -> Permissions:
-    """Return the permissions of a file in the format `target` that is made of `source`, a file in the format `codec`.
+    """Return the permissions of a file in the format `target` that is made from `source`, a file in the format `codec`.
 
-    Users other than its owner may do no more with it than with the source. A file that is replaced keeps its own
-    permissions, which someone chose; but decrypted content never gets more readers than the encrypted file had.
+    Users other than its owner have no more permissions than for the source. A file that is replaced keeps its own
+    permissions, which a user chose; but decrypted content never gets more readers than the encrypted file had.
     """
     most = 0o777
     for file in source.files():

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from formats.tensordata.source import FileSpan
 
 FIRST_WITH_OPSETS = 3  # from this ir_version on, a model must name its operator sets
-MAX_FINDINGS = 1000  # that are told of graphs, and of tensors
-MAX_GAP_BYTES = 1 << 16  # between tensors of a data file: no alignment leaves more
+MAX_FINDINGS = 1000  # reported about graphs, and about tensors
+MAX_GAP_BYTES = 1 << 16  # between tensors of a data file: no alignment makes larger ones
 
 
 class Finding(NamedTuple):
@@ -55,7 +55,7 @@ class Verification:
     """The result of a check: `errors` mean that the file is wrong, `notes` do not."""
 
     path: Path
-    format: str | None  # absent where the format is not known
+    format: str | None  # missing if the format is not known
     tensors: int
     checksums: int
     read_bytes: int  # of tensors and files, for the checksums
@@ -145,7 +145,7 @@ def _original(path: AnySource, options: ReadOptions) -> File:
 
 
 def _first(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """The first findings and the number of the others, since a small file can have very many errors."""
+    """The first findings and the number of the others, because a small file can have very many errors."""
     rest: Counter[str] = Counter()
     for number, finding in enumerate(findings):
         if number < MAX_FINDINGS:
@@ -166,7 +166,7 @@ def _finding(kind: str, error: FormatError) -> Finding:
 
 
 def _check_graphs(model: Model, *, in_order: bool) -> Iterator[Finding]:
-    """Find what is wrong with the operator sets and the names of a model.
+    """Find errors in the operator sets and the names of a model.
 
     With `in_order`, nodes must come after those whose results they use. Otherwise, such an order must exist.
 
@@ -271,7 +271,7 @@ def _check_cycles(where: str, nodes: Sequence[Node]) -> Iterator[Finding]:
 
 
 def _check_tensor(where: str, tensor: Tensor, data: bool) -> Iterator[Finding]:
-    """Find what is wrong with a tensor: its element type, its dims, or data of another size than these need."""
+    """Find errors in a tensor: its element type, its dims, or the size of its data."""
     row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
     if row is not None and not row.bits:
         if min(tensor.dims, default=0) < 0 or dtypes.count(tensor.dims) != len(tensor.string_data):

@@ -1,4 +1,4 @@
-"""Processes of this machine that do jobs for their parent, and end with it."""
+"""Processes of this machine that do jobs for their parent, and end when it ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from formats.jobs import JobResult, Task
 
-INTERRUPT: int | None = getattr(signal, "SIGUSR1", None)  # ends the job of a worker, and not the worker
+INTERRUPT: int | None = getattr(signal, "SIGUSR1", None)  # ends the job of a worker, not the worker itself
 GRACE_SECONDS = 5.0  # for a worker without a parent, to remove its incomplete files
 
 
@@ -28,7 +28,7 @@ GRACE_SECONDS = 5.0  # for a worker without a parent, to remove its incomplete f
 def pool_of(count: int) -> Iterator[ProcessPoolExecutor]:
     """A pool of processes; if the caller is interrupted, their incomplete files are removed."""
     context: BaseContext = multiprocessing.get_context()
-    if context.get_start_method() == "fork" and threading.active_count() > 1:  # a lock of another thread stays locked
+    if context.get_start_method() == "fork" and threading.active_count() > 1:  # locks of other threads stay locked
         context = multiprocessing.get_context("forkserver")
     pool = ProcessPoolExecutor(count, context, _begin_worker)
     try:
@@ -49,7 +49,7 @@ class _Worker:
 
 
 def _begin_worker() -> None:
-    """A worker leaves Ctrl+C to its parent, and ends soon after it.
+    """Let a worker leave Ctrl+C to its parent, and end soon after it.
 
     If a worker is interrupted during a job, the job ends and the engine removes incomplete files. Between jobs, it has
     nothing to remove and waits for the pool. A pool that breaks ends its processes with SIGTERM.
@@ -66,7 +66,7 @@ def work(tasks: Sequence[Task]) -> list[JobResult]:
     _Worker.is_busy = True
     try:
         return [run(task) for task in tasks]
-    except SystemExit:  # which the pool would take for the result
+    except SystemExit:  # otherwise, the pool would treat it as the result
         _kill()
         raise
     finally:

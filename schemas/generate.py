@@ -29,9 +29,9 @@ FROM_ROWS = (
 
 
 def outdated() -> dict[Path, str]:
-    """Return the modules that differ from what their schema text gives, each with the text it should have.
+    """Return the modules that differ from the text for their schema, each with this text.
 
-    Raises: ValueError for a schema text that is malformed; the message begins with its path and line.
+    Raises: ValueError for a malformed schema text; the message begins with its path and line.
     """
     wanted_texts: dict[Path, str] = {}
     for source, generate, target in TARGETS:
@@ -49,7 +49,7 @@ def outdated() -> dict[Path, str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Bring the modules up to date, or with `--check` return 1 if one is not."""
+    """Update the modules, or with `--check` return 1 if one is outdated."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a module is not current")
     options = parser.parse_args(arguments)

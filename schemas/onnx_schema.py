@@ -1,6 +1,6 @@
 """The part of the proto2 language that `onnx.proto` uses, and the Python module made from it.
 
-Anything else of the language (imports, groups, maps, services, defaults) is refused, with its line.
+All other parts of the language (imports, groups, maps, services, defaults) are refused, with the line.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class MessageField(NamedTuple):
 
 
 class Field(NamedTuple):
-    """One field; `kind` and the full `type_name` are known once the whole text is read."""
+    """One field; `kind` and the full `type_name` are known when the whole text is read."""
 
     number: int
     name: str
@@ -74,7 +74,7 @@ class Field(NamedTuple):
 
 @dataclass
 class Message:
-    """One message, its fields in order of number once the whole text is read."""
+    """One message, with its fields in order of number when the whole text is read."""
 
     fields: list[Field] = field(default_factory=list)
     reserved_numbers: list[range] = field(default_factory=list)
@@ -92,7 +92,7 @@ class Schema:
 def generate(source_text: str) -> str:
     """Return the text of `formats/onnxpb/schema.py` for the text of `onnx.proto`.
 
-    Raises: SchemaError if the text is not proto2, or is more of it than this module reads.
+    Raises: SchemaError if the text is not proto2, or uses more of it than this module supports.
     """
     schema = parse(source_text)
     lines = ["MESSAGES: dict[str, tuple[MessageField, ...]] = {"]
@@ -121,7 +121,7 @@ def _row(row: Field) -> str:
 def parse(source_text: str) -> Schema:
     """Return the messages and enums that the text declares, with every type name resolved.
 
-    Raises: SchemaError if the text is not proto2, or is more of it than this module reads.
+    Raises: SchemaError if the text is not proto2, or uses more of it than this module supports.
     """
     schema = _Parser(source_text).schema()
     for name, message in schema.messages.items():
@@ -131,14 +131,14 @@ def parse(source_text: str) -> Schema:
 
 
 class _Parser(TokenReader):
-    """Reads declarations one after the other."""
+    """Reads declarations one after another."""
 
     def __init__(self, source_text: str) -> None:
         super().__init__(source_text, _TOKEN)
         self._schema = Schema()
 
     def schema(self) -> Schema:
-        """Return everything that the text declares; type names are still as written."""
+        """Return everything that the text declares; type names are as written."""
         for token_text in ("syntax", "=", '"proto2"', ";", "package"):
             self._expect(token_text)
         self._take("word")
@@ -160,7 +160,7 @@ class _Parser(TokenReader):
         return int(self._take("number").text, 0)
 
     def _declare(self, scope: str) -> str:
-        """Return the full name of the message or enum named next, which must be new."""
+        """Return the full name of the next message or enum, which must be new."""
         token = self._name()
         name = f"{scope}.{token.text}" if scope else token.text
         if name in self._schema.messages or name in self._schema.enums:
@@ -227,7 +227,7 @@ class _Parser(TokenReader):
 
 
 def _check_fields(message_name: str, message: Message) -> None:
-    """Refuse fields whose names or numbers are taken, reserved or none that proto2 allows."""
+    """Refuse fields whose names or numbers are taken, reserved or not allowed in proto2."""
     numbers: set[int] = set()
     names: set[str] = set()
     for row in message.fields:
@@ -242,7 +242,7 @@ def _check_fields(message_name: str, message: Message) -> None:
 
 
 def _resolved(row: Field, scope: str, schema: Schema) -> Field:
-    """Return the row with its kind and its type's full name; of two such types the inner is meant."""
+    """Return the row with its kind and its type's full name; if two types have the name, the inner one is meant."""
     if row.type_name in SCALARS:
         row = row._replace(kind=row.type_name, type_name="")
     else:

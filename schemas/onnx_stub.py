@@ -52,7 +52,7 @@ IN_PLACE = {"float_data", "int32_data", "int64_data", "double_data", "uint64_dat
 def generate(source_text: str) -> str:
     """Return the text of `formats/onnxpb/proto.pyi` for the text of `onnx.proto`.
 
-    Raises: SchemaError if the text is not proto2, or is more of it than is read here.
+    Raises: SchemaError if the text is not proto2, or uses more of it than this module supports.
     """
     schema = parse(source_text)
     lines = []
@@ -76,7 +76,7 @@ def _enum(name: str, schema: Schema) -> list[str]:
 
 
 def _message(name: str, schema: Schema) -> list[str]:
-    """The class of a message, with what is declared inside it."""
+    """The class of a message, with its inner declarations."""
     message = schema.messages[name]
     lines: list[str] = []
     for enum in _inside(name, schema.enums):
@@ -93,7 +93,7 @@ def _message(name: str, schema: Schema) -> list[str]:
 
 
 def _inside(scope: str, names: Mapping[str, object]) -> list[str]:
-    """Those of the names that are declared directly inside `scope`."""
+    """The names that are declared directly inside `scope`."""
     return [name for name in names if name.rpartition(".")[0] == scope]
 
 
@@ -103,7 +103,7 @@ def _value(row: Field) -> str:
 
 
 def _field(row: Field) -> list[str]:
-    """The field as a member: only what is no message and not repeated can be assigned."""
+    """The field as a member: it can be assigned only if it is neither a message nor repeated."""
     if row.label == "repeated":
         kind = "Messages" if row.kind == "message" else "Numbers" if row.name in IN_PLACE else "Scalars"
         return ["@property", f"def {row.name}(self) -> Repeated{kind}[{_value(row)}]: ..."]
@@ -116,13 +116,13 @@ def _field(row: Field) -> list[str]:
 
 
 def _given(row: Field) -> str:
-    """What a constructor takes for a field."""
+    """The type of a constructor's argument for a field."""
     other = {"message": " | dict[str, Any]", "enum": " | str"}.get(row.kind, "")
     return f"Iterable[{_value(row)}{other}]" if row.label == "repeated" else _value(row) + other
 
 
 def _presence(message: Message) -> list[str]:
-    """The methods that take the name of a field or oneof, with the names that there are."""
+    """The methods with the name of a field or oneof as argument, with the possible names."""
     oneofs: dict[str, list[str]] = {}
     for row in message.fields:
         if row.oneof:

@@ -1,6 +1,6 @@
 """Write the keywords and the reference page of the options from the rows of their classes.
 
-`formats/keywords.py` says what type checkers and editors know of the keywords of `formats.load`, `save` and `convert`;
+`formats/keywords.py` declares the keywords of `formats.load`, `save` and `convert` for type checkers and editors;
 `docs/options.md` is the table for people.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from formats.options import Flag, Row
 
 TARGETS = tuple(dict.fromkeys(codec.options for codec in registry.built_in()))
-IMPORTS = {  # where the names in annotations come from
+IMPORTS = {  # the modules of the names in annotations
     "Callable": "collections.abc",
     "Mapping": "collections.abc",
     "Key": "formats.onnxpb.keys",

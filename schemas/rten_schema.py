@@ -1,7 +1,7 @@
 """The part of the FlatBuffers schema language that `rten.fbs` uses, and the Python module made from it.
 
-Anything else of the language (structs, services, namespaces, includes, attributes but `required`) is refused, with
-its line.
+All other parts of the language (structs, services, namespaces, includes, attributes except `required`) are refused,
+with the line.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Field(NamedTuple):
 
 @dataclass
 class Schema:
-    """What the text declares, by name and in its order."""
+    """The declarations of the text, by name and in its order."""
 
     tables: dict[str, list[Field]] = field(default_factory=dict)
     enums: dict[str, tuple[str, dict[str, int]]] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Schema:
 def generate(source_text: str) -> str:
     """Return the text of `formats/rten/file/schema.py` for the text of `rten.fbs`.
 
-    Raises: SchemaError if the text is not a schema, or is more of the language than this module reads.
+    Raises: SchemaError if the text is not a schema, or uses more of the language than this module supports.
     """
     schema = parse(source_text)
     lines = ["TABLES: dict[str, tuple[TableField, ...]] = {"]
@@ -116,7 +116,7 @@ def _rows(fields: list[Field], schema: Schema) -> list[str]:
 
 
 def _default(row: Field, schema: Schema) -> str:
-    """Return the default of a scalar as Python writes it; the value 0 where the schema says nothing."""
+    """Return the default of a scalar in Python's notation; the value 0 if the schema has none."""
     if row.type in schema.enums:
         values = schema.enums[row.type][1]
         default = row.default or next((name for name, value in values.items() if value == 0), "")
@@ -140,9 +140,9 @@ def _enum_lines(name: str, base: str, items: list[str]) -> list[str]:
 
 
 def parse(source_text: str) -> Schema:
-    """Return what the text declares, with every type known to exist and to fit its place.
+    """Return the declarations of the text, after a check that every type exists and fits its place.
 
-    Raises: SchemaError if the text is not a schema, or is more of the language than this module reads.
+    Raises: SchemaError if the text is not a schema, or uses more of the language than this module supports.
     """
     schema = _Parser(source_text).schema()
     for fields in schema.tables.values():
@@ -170,14 +170,14 @@ def _check_field(row: Field, schema: Schema) -> None:
 
 
 class _Parser(TokenReader):
-    """Reads declarations one after the other."""
+    """Reads declarations one after another."""
 
     def __init__(self, source_text: str) -> None:
         super().__init__(source_text, _TOKEN)
         self._schema = Schema()
 
     def schema(self) -> Schema:
-        """Return everything that the text declares; types are still as written."""
+        """Return everything that the text declares; types are as written."""
         while self._next.kind != "end":
             keyword = self._expect("table", "enum", "union", "root_type", "file_identifier")
             if keyword == "table":
@@ -192,7 +192,7 @@ class _Parser(TokenReader):
         return self._schema
 
     def _declare(self) -> str:
-        """Return the name of the table, enum or union that comes next, which must be new."""
+        """Return the name of the next table, enum or union, which must be new."""
         token = self._take("word")
         known = (*self._schema.tables, *self._schema.enums, *self._schema.unions, *SCALARS, "string")
         if token.text in known:
@@ -255,6 +255,6 @@ class _Parser(TokenReader):
             self._separator()
 
     def _separator(self) -> None:
-        """Step past the comma between members; none need follow the last."""
+        """Skip the comma between members; the last one need not have one."""
         if self._next.text != "}":
             self._expect(",")

@@ -1,4 +1,4 @@
-"""What the readers of the two schema languages share: the tokens of a text, the error, and the layout of a row."""
+"""Common parts of the readers of the two schema languages: the tokens of a text, the error, and the format of a row."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LINE_LENGTH = 120
 
 
 class SchemaError(ValueError):
-    """The text is not a schema that is read here; the message begins with the line."""
+    """The text is not a valid schema for these readers; the message begins with the line."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(f"line {line}: {message}")
@@ -25,9 +25,9 @@ class Token(NamedTuple):
 
 
 def tokens(source_text: str, pattern: re.Pattern[str]) -> Iterator[Token]:
-    """The tokens of a text and one of kind "end"; the groups of `pattern` are the kinds, of which "space" is left out.
+    """The tokens of a text and one of kind "end"; the groups of `pattern` are the kinds, and "space" is omitted.
 
-    Raises: SchemaError if no token begins.
+    Raises: SchemaError if some text is not a token.
     """
     position, line = 0, 1
     while position < len(source_text):
@@ -43,14 +43,14 @@ def tokens(source_text: str, pattern: re.Pattern[str]) -> Iterator[Token]:
 
 
 class TokenReader:
-    """Goes through tokens; `_next` is the one that none has taken yet."""
+    """Goes through tokens; `_next` is the first one that was not read yet."""
 
     def __init__(self, source_text: str, pattern: re.Pattern[str]) -> None:
         self._tokens = tokens(source_text, pattern)
         self._next = next(self._tokens)
 
     def _take(self, kind: str) -> Token:
-        """Return the next token, which must be of that kind, and step past it."""
+        """Return the next token, which must be of this kind, and skip it."""
         token = self._next
         if token.kind != kind:
             raise SchemaError(token.line, f"found {token.text}, expected a {kind}")
@@ -58,19 +58,19 @@ class TokenReader:
         return token
 
     def _expect(self, *allowed: str) -> str:
-        """Return the text of the next token, which must be one of these, and step past it."""
+        """Return the text of the next token, which must be one of these, and skip it."""
         token = self._next
         if token.text not in allowed:
             raise SchemaError(token.line, f"found {token.text}, expected {' or '.join(allowed)}")
         return self._take(token.kind).text
 
     def _accept(self, text: str) -> bool:
-        """Step past the next token if it is that text; return whether it was."""
+        """Skip the next token if it is this text; return whether it was."""
         return self._next.text == text and self._expect(text) == text
 
 
 def tuple_entry(name: str, items: list[str]) -> list[str]:
-    """The lines of one entry of a dict of tuples, laid out as the formatter would: a tuple of one on one line."""
+    """The lines of one entry of a dict of tuples, formatted as the formatter does: a tuple of one on one line."""
     one_line = f'    "{name}": ({", ".join(items)}{"," if items else ""}),'
     if len(items) < 2 and len(one_line) <= LINE_LENGTH:
         return [one_line]

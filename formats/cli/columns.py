@@ -1,6 +1,6 @@
-"""How wide texts are on a terminal, and how they fit into its width: tables are shortened, sentences are wrapped.
+"""How wide texts are on a terminal, and how to fit them into its width: tables are shortened, sentences are wrapped.
 
-Where the output is not a terminal, nothing is shortened or wrapped.
+If the output is not a terminal, nothing is shortened or wrapped.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from formats.cli.printing import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-NUMBERS = ("bytes", "nodes", "offset", "parameters", "tensors")  # heads of columns that are aligned to the right
-LEAST_CELLS = 8  # that a column keeps
-LEAST_WIDTH = 20  # of a terminal; on a narrower one, lines are cut by the terminal
-INDENT = "    "  # of what follows a line's beginning
-_LABEL = re.compile(r"  \S.{0,15}?  +(?=\S)")  # in front of a fact
+NUMBERS = ("bytes", "nodes", "offset", "parameters", "tensors")  # headings of columns that are aligned to the right
+LEAST_CELLS = 8  # the least width of a column
+LEAST_WIDTH = 20  # of a terminal; on a narrower one, the terminal cuts lines
+INDENT = "    "  # of the following lines of a long line
+_LABEL = re.compile(r"  \S.{0,15}?  +(?=\S)")  # before a fact
 
 
 def terminal_width() -> int | None:
-    """The number of cells in a line of the terminal of stdout, or `COLUMNS`; `None` if stdout is not a terminal."""
+    """The number of cells in a line of stdout's terminal, or `COLUMNS`; `None` if stdout is not a terminal."""
     if not sys.stdout.isatty():
         return None
     from shutil import get_terminal_size
@@ -40,7 +40,7 @@ def cells(text: str) -> int:
 
 
 def shortened(text: str, width: int) -> str:
-    """The text; if it needs more cells than `width`, without its middle."""
+    """The text, without its middle if it needs more cells than `width`."""
     if cells(text) <= width:
         return text
     room = width - 3
@@ -50,7 +50,7 @@ def shortened(text: str, width: int) -> str:
 
 
 def _beginning(text: str, width: int) -> str:
-    """As much of the text as fits."""
+    """The part of the text that fits."""
     taken = used = 0
     for char in text:
         used += cells(char)
@@ -61,7 +61,7 @@ def _beginning(text: str, width: int) -> str:
 
 
 def table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """The rows under their heads, columns of numbers aligned to the right, as wide as the terminal at most."""
+    """The rows under their headings, with columns of numbers aligned to the right, at most as wide as the terminal."""
     shown = [tuple(printable([cell]) for cell in row) for row in (heads, *rows)]
     widths = [max(map(cells, column)) for column in zip(*shown, strict=True)]
     numeric = [head in NUMBERS for head in heads]
@@ -76,7 +76,7 @@ def table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Iterator[s
 
 
 def _narrow(widths: list[int], numeric: Sequence[bool], room: int) -> None:
-    """Make the widest text columns narrower, until all fit into the width or have their least width."""
+    """Make the widest text columns narrower until all fit into the width or have their least width."""
     flexible = [n for n, is_number in enumerate(numeric) if not is_number]
     while sum(widths) > room:
         widest = max(flexible, key=lambda n: widths[n], default=None)

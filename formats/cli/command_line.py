@@ -31,9 +31,9 @@ class Group(NamedTuple):
 class Verb(NamedTuple):
     """An action of the commands.
 
-    `arguments` are as the help names them: a name that ends in dots stands for any number of arguments. An argument in
-    brackets is optional. `groups` gives the options; with `True` those of other packages, too, which
-    takes longer to find. `run` gets the request and returns the exit code; `failure` is the exit code for errors.
+    `arguments` have the names that the help shows: a name that ends in dots means any number of arguments, and an
+    argument in brackets is optional. `groups` gives the options; with `True` those of other packages, too, which takes
+    longer to find. `run` gets the request and returns the exit code; `failure` is the exit code for errors.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Verb(NamedTuple):
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """The arguments that must be there."""
+        """The required arguments."""
         return tuple(name.removesuffix("...") for name in self.arguments if not name.startswith("["))
 
     @property
@@ -56,16 +56,16 @@ class Verb(NamedTuple):
 
 
 class Typed(NamedTuple):
-    """A command line in its parts: the arguments, and the flags in their order, each with its text if it has one."""
+    """A command line in its parts: the arguments, and the flags in their order, each with its text, if any."""
 
     arguments: list[str]
     flags: list[tuple[str, str | None]]
 
 
 class Request:
-    """What a command line asks a verb for; `ask` gives the value of an option that is to be typed.
+    """The request of a command line to a verb; `ask` returns the value of an option that the user must type.
 
-    If `stdout_is_taken`, a model goes there, and reports go to stderr.
+    If `stdout_is_taken`, a model is written to stdout, and reports to stderr.
     """
 
     def __init__(self, typed: Typed, groups: Sequence[Group]) -> None:
@@ -76,7 +76,7 @@ class Request:
         self._classes = [group.options for group in groups]
 
     def of(self, *options: type) -> dict[str, Any]:
-        """The options of these classes that were given, by name; the first class says what a text means.
+        """The given options of these classes, by name; the first class defines the meaning of a text.
 
         Raises: OptionError for a text that is not a valid value, and if two flags contradict each other.
         """
@@ -106,7 +106,7 @@ class Request:
         return {row.name: row for row in reversed(rows)}
 
     def flags_as_typed(self) -> dict[str, str]:
-        """The flags by the names of the options that they are for."""
+        """The typed flags, by the names of their options."""
         table = flags_of(self._classes)
         return {table[name][0].name: name for name, _ in self._flags if name in table}
 
@@ -122,7 +122,7 @@ class Request:
 
 
 def flags_of(options: Iterable[type]) -> dict[str, tuple[Row, Flag]]:
-    """Rows and flags by every name that a flag has; of several classes with the same name, the first one's.
+    """Rows and flags by every name of a flag; if several classes have the name, the first class counts.
 
     Raises: OptionError if a class of another package defines a known flag with another form.
     """
@@ -159,7 +159,7 @@ def panels(groups: Sequence[Group]) -> dict[str, list[tuple[Row, Flag]]]:
 
 
 def ask_key(*, twice: bool = False) -> str:
-    """The key that the user types, which the terminal does not show; if it is for locking, the user types it twice."""
+    """The key that the user types, which the terminal does not show; to encrypt, the user types it twice."""
     from getpass import getpass
 
     key = getpass("Key: ")
@@ -171,7 +171,7 @@ def ask_key(*, twice: bool = False) -> str:
 def parse(texts: Sequence[str], verb: Verb, groups: Sequence[Group]) -> Typed | None:
     """The parts of a command line, or `None` if it is not plain: it has an error or asks for help.
 
-    Raises: OptionError if all is plain, but arguments are missing.
+    Raises: OptionError if the command line is plain, but arguments are missing.
     """
     table = flags_of(group.options for group in groups)
     typed = Typed([], [])
@@ -187,7 +187,7 @@ def parse(texts: Sequence[str], verb: Verb, groups: Sequence[Group]) -> Typed | 
                 letters = [f"-{letter}" for letter in word[1:]]
                 if not all(letter in table and not table[letter][1].metavar for letter in letters):
                     return None
-                typed.flags.extend((letter, None) for letter in letters)  # such as -qf
+                typed.flags.extend((letter, None) for letter in letters)  # for example -qf
                 continue
             flag = table[name][1]
             text: str | None = attached if equals else None
@@ -213,7 +213,7 @@ def _model_extensions() -> set[str]:
 
 
 def with_text_attached(texts: Sequence[str], verb: Verb, table: Mapping[str, tuple[Row, Flag]]) -> list[str]:
-    """The command line with `--external-data NAME` as `--external-data=NAME`, and `=` alone where there is no name.
+    """The command line with `--external-data NAME` as `--external-data=NAME`, and with `=` alone if there is no name.
 
     The word after such a flag is its text only if enough arguments for the verb remain without it. If the verb accepts
     several models, the word must also not look like the name of a model.

@@ -1,6 +1,6 @@
 """Scripts for shells: they complete the verbs, their options and the values of the options.
 
-The script is made from the same rows as the help, so that nothing is started when somebody presses Tab.
+The script is made from the same rows as the help, so no program has to start when the user presses Tab.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 PROGRAM = "formats"
 VERB = "completion"
-FILES = ("FILE", "MODEL.onnx", "OUT.svg|OUT.html")  # the words for a file in the help of an option
+FILES = ("FILE", "MODEL.onnx", "OUT.svg|OUT.html")  # the words for a file in the help of options
 FOLDERS = ("PLACE",)
 
 
 class Suggested(NamedTuple):
-    """An option of a verb: its names, what it does, and what can follow it.
+    """An option of a verb: its names, its description, and the values that can follow it.
 
-    `follows` is "files", "folders", "text" for anything else, "values" for one of `values`, or "" for nothing.
+    `follows` is "files", "folders", "values" for one of `values`, "text" for anything else, or "" for nothing.
     """
 
     names: tuple[str, ...]
@@ -43,7 +43,7 @@ class SuggestedVerb(NamedTuple):
 
 def suggested() -> list[SuggestedVerb]:
     """All verbs, with the options of installed codecs, too."""
-    import inspect  # which takes long, and nobody else needs
+    import inspect  # its import is slow, and only this function needs it
 
     from formats import registry
     from formats.cli.verbs import VERBS
@@ -66,7 +66,7 @@ def suggested() -> list[SuggestedVerb]:
 
 
 def _follows(metavar: str, values: Sequence[str]) -> str:
-    if not metavar or metavar.startswith("["):  # a text that may be left out is given with an equals sign
+    if not metavar or metavar.startswith("["):  # an optional text is attached with an equals sign
         return ""
     if values:
         return "values"

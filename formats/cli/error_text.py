@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
     from formats.options import Row
 
-# Messages of the loading of a library, and of Python if an import finds no memory.
+# Messages of a library that cannot be loaded, and of Python, if an import runs out of memory.
 OUT_OF_MEMORY = ("failed to map segment", "annot allocate memory", "error return without exception set")
-NO_DIRECTORY = "no such directory"  # as the engine says it
-# An option as the library's errors write it: `name` or `name=value`.
+NO_DIRECTORY = "no such directory"  # the words of the engine
+# An option in the notation of the library's errors: `name` or `name=value`.
 KEYWORD = re.compile(r"`([a-z]\w*)(?:=([^`]*))?`")
 
 
 def describe(
     error: BaseException, rows: Mapping[str, Row] | None = None, typed: Mapping[str, str] | None = None
 ) -> list[str]:
-    """The error in words for people, in one line, and one further line for each of its reasons.
+    """The error as text for people: one line, and one further line for each of its reasons.
 
     Options become flags: the flag that was `typed`, or else a flag of its row in `rows`.
     """
@@ -69,14 +69,14 @@ def _soft_limit(name: str, what: str, command: str) -> str:
     """The limit of the process for a resource, if the system reports it."""
     try:
         import resource
-    except ImportError:  # as on Windows
+    except ImportError:  # on Windows, for example
         return ""
     limit = resource.getrlimit(getattr(resource, name))[0]
     return "" if limit == resource.RLIM_INFINITY else f": the limit is {limit} {what} ({command})"
 
 
 def traceback_lines(error: BaseException) -> list[str]:
-    """The traceback of an error and of those that led to it, each message in one line."""
+    """The traceback of an error and of its causes, with each message in one line."""
     import traceback
 
     chain: list[BaseException] = []
@@ -120,7 +120,7 @@ def in_flags(text: str, rows: Mapping[str, Row], typed: Mapping[str, str]) -> st
 def error_to_json(
     error: BaseException, rows: Mapping[str, Row] | None = None, typed: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """The error in words for programs."""
+    """The error as data for programs."""
     path = getattr(error, "path", None) or getattr(error, "filename", None)
     message = error.message if isinstance(error, FormatError) else _words(error, rows or {})
     requirement = getattr(error, "requirement", None)

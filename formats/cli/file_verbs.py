@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlaceOptions:
-    """How a model is put into another place."""
+    """How a model is copied or moved to another path."""
 
     overwrite: bool = option(
         False, SWITCH, "Replace the model at DST and its data files, but no other files.", aliases=("-f", "--force")
@@ -34,7 +34,7 @@ class PlaceOptions:
 
 @dataclass(frozen=True, slots=True)
 class RemovalOptions:
-    """What is removed."""
+    """Which files are removed."""
 
     all_data: bool = option(False, SWITCH, "Also remove data files that are not named after the model.")
     dry_run: bool = option(False, SWITCH, "Remove nothing; say what would be removed.", aliases=("-n",))

@@ -1,4 +1,4 @@
-"""The verbs that look at models and change nothing: `inspect`, `verify` and `diff`."""
+"""The verbs that only read models: `inspect`, `verify` and `diff`."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from formats.cli.shared_options import Report
     from formats.inspection import Inspection
 
-EXIT_WRONG = 1  # the file is not sound; the models differ
-EXIT_TROUBLE = 2  # they could not be compared; `cmp` and `diff` use the same code
+EXIT_WRONG = 1  # the file is damaged; the models differ
+EXIT_TROUBLE = 2  # the models could not be compared; `cmp` and `diff` use the same code
 TENSORS_IN_TABLE = 20
 DIFFERENCES = 100
 PICTURES = (".svg", ".html")
@@ -122,7 +122,7 @@ class InspectOptions:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeQuestion:
-    """The question to `inspect` about a runtime."""
+    """The question to `inspect` whether a runtime runs the model."""
 
     runtime: str | None = option(None, RUNTIME, "Check whether RTen's ONNX loader runs FILE; print what prevents it.")
 
@@ -147,7 +147,7 @@ class DiffOptions:
 
 
 class Seen:
-    """What was found in a file: the report, its lines, and whether all is well."""
+    """The result for a file: the report, its lines, and whether everything is right."""
 
     def __init__(self, report: Report, lines: Callable[[], Iterable[str]], ok: bool = True) -> None:
         self.report = report
@@ -156,7 +156,7 @@ class Seen:
 
 
 def inspect(request: Request) -> int:
-    """Print what is in files, and draw it."""
+    """Print the content of files, and draw it."""
     from formats import inspection
     from formats.cli.report_lines import inspection_lines
 
@@ -181,7 +181,7 @@ def inspect(request: Request) -> int:
 
 
 def _with_nodes_like(found: Inspection, pattern: str | bool) -> Inspection:
-    """The inspection with the nodes whose name or operator is like the pattern, if it is one."""
+    """The inspection with the nodes whose name or operator matches the pattern, if there is one."""
     if isinstance(pattern, bool) or found.nodes is None:
         return found
     nodes = (node for node in found.nodes if any(fnmatchcase(name, pattern) for name in (node.name, *node.operators)))
@@ -189,7 +189,7 @@ def _with_nodes_like(found: Inspection, pattern: str | bool) -> Inspection:
 
 
 def verify(request: Request) -> int:
-    """Print what is wrong with files."""
+    """Print the errors in files."""
     from formats import verification
     from formats.cli.report_lines import verification_lines
 
@@ -222,7 +222,7 @@ def _is_several(request: Request) -> bool:
 
 
 def _look(request: Request, output: dict[str, Any], see: Callable[[Path], Seen], *, title: str) -> int:
-    """Look at each file, and print what was found; the exit code is 1 if one has a fault.
+    """Inspect each file and print the result; the exit code is 1 if one has an error.
 
     If one of several files cannot be read, this is printed, too, and does not stop the others.
     """
@@ -265,7 +265,7 @@ def _look(request: Request, output: dict[str, Any], see: Callable[[Path], Seen],
 
 
 def _told(request: Request, output: dict[str, Any], file: Path, error: Exception) -> dict[str, Any]:
-    """The error as JSON, after it was printed for people."""
+    """The error as JSON, after printing it for people."""
     words = request.rows(), request.flags_as_typed()
     if output.get("debug"):
         say(printable(traceback_lines(error)), sys.stderr)
@@ -291,7 +291,7 @@ def diff(request: Request) -> int:
 
 @contextmanager
 def progress(*, wanted: bool) -> Iterator[Progress | None]:
-    """A progress bar, if it is wanted and stderr is a terminal."""
+    """A progress bar, if it was requested and stderr is a terminal."""
     bar = Progress() if wanted and sys.stderr.isatty() else None
     try:
         yield bar

@@ -31,7 +31,7 @@ def advice(texts: Sequence[str]) -> str | None:
 
 
 def is_picture(text: str) -> bool:
-    """Whether a text names a picture as ImageMagick has it, such as `a.png`, `a.pdf[0]` or `jpg:a.out`."""
+    """Whether a text names a picture in ImageMagick's notation, such as `a.png`, `a.pdf[0]` or `jpg:a.out`."""
     name = re.sub(r"\[[^\[\]]*\]$", "", text)
     kind, colon, _ = name.partition(":")
     return Path(name).suffix.lower() in PICTURES or (bool(colon) and f".{kind.lower()}" in PICTURES)

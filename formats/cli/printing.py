@@ -20,20 +20,20 @@ def say(text: str, stream: TextIO | None = None) -> None:
     try:
         print(text, file=stream, flush=True)
     except OSError as error:
-        if error.errno == errno.EINVAL:  # as Windows says it
+        if error.errno == errno.EINVAL:  # Windows reports it so
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)) from None
         raise
 
 
 def json_text(report: dict[str, Any]) -> str:
     """The JSON text for programs."""
-    import json  # which nobody else needs
+    import json  # only this function needs it
 
     return json.dumps(report, indent=2)
 
 
 def printable(lines: Iterable[str]) -> str:
-    """The lines in characters that a terminal shows and does not obey; file and node names can have any characters."""
+    """The lines with escapes for characters that control a terminal; file and node names can contain any characters."""
     encoding = getattr(sys.stdout, "encoding", None) or "ascii"
     shown = (
         "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in line)
@@ -43,7 +43,7 @@ def printable(lines: Iterable[str]) -> str:
 
 
 def show(report: dict[str, Any] | Iterable[str], stream: TextIO | None = None) -> None:
-    """A report for programs is printed as JSON, one for people as lines that fit the terminal; on stdout by default."""
+    """Print a report for programs as JSON, one for people as lines that fit the terminal; on stdout by default."""
     if isinstance(report, dict):
         say(json_text(report), stream)
         return

@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
-EXIT_SIGNAL = 128  # and the number of the signal, as shells have it
+EXIT_SIGNAL = 128  # plus the number of the signal, as in shells
 STOPPING_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")  # the last is Ctrl+Break on Windows
 
 
 def main(program: str) -> None:
     """Run the command `program` as a process."""
     rest_at_exit()
-    out_of_memory = f"{program}: error: there is not enough memory\n".encode()  # made while there is some
+    out_of_memory = f"{program}: error: there is not enough memory\n".encode()  # created while there is memory
     try:
         code = run(program, expanded(sys.argv[1:]))
-    except BrokenPipeError:  # nobody reads on
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes what is left of it at the end
+    except BrokenPipeError:  # the reader has closed the pipe
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes the rest at the end
         code = EXIT_FAILURE
-    except MemoryError:  # too little to report it as all other errors are
+    except MemoryError:  # there is too little memory to report this like other errors
         os.write(2, out_of_memory)
         code = EXIT_FAILURE
     raise SystemExit(code)
@@ -145,8 +145,8 @@ class Stopped(BaseException):
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Make signals that would end the process raise `Stopped` once, so that the engine can clean up."""
-    if threading.current_thread() is not threading.main_thread():  # only it can have handlers
+    """Make signals that would end the process raise `Stopped` once, so that the engine can remove incomplete files."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread can have handlers
         yield
         return
     numbers = [getattr(signal, name) for name in STOPPING_SIGNALS if hasattr(signal, name)]
@@ -158,7 +158,7 @@ def stoppable() -> Iterator[None]:
         raise Stopped(number)
 
     for number, handler in before.items():
-        if handler is not signal.SIG_IGN:  # as `nohup` sets it
+        if handler is not signal.SIG_IGN:  # `nohup` sets it
             signal.signal(number, stop)
     try:
         yield
@@ -172,7 +172,7 @@ def reported_errors(outcome: Outcome) -> Iterator[None]:
     """Report each error as a line on stderr, on request as a JSON object on stdout, and as an exit code."""
     try:
         yield
-    except BrokenPipeError:  # nobody reads on
+    except BrokenPipeError:  # the reader has closed the pipe
         raise
     except (Exception, Stopped) as error:
         if outcome.debug:
@@ -180,10 +180,10 @@ def reported_errors(outcome: Outcome) -> Iterator[None]:
         request = outcome.request
         words = (request.rows(), request.flags_as_typed()) if request else ({}, {})
         first, *reasons = describe(error, *words)
-        if not (outcome.as_json and outcome.stdout_is_taken):  # then stderr has only the JSON
+        if not (outcome.as_json and outcome.stdout_is_taken):  # then stderr contains only the JSON
             say(printable([f"{outcome.program}: error: {first}", *reasons]), sys.stderr)
         if outcome.as_json:
-            with suppress(OSError):  # it may be what failed
+            with suppress(OSError):  # this may be the cause of the error
                 stream = sys.stderr if outcome.stdout_is_taken else None
                 say(json_text({"error": error_to_json(error, *words)}), stream)
         outcome.code = exit_code(error, outcome.failure)

@@ -1,4 +1,4 @@
-"""A bar that shows how far a long job is."""
+"""A bar that shows the progress of a long job."""
 
 from __future__ import annotations
 

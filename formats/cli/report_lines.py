@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from formats.sharing import DataFile, Sharing
     from formats.verification import Verification
 
-RATE_FROM_BYTES = 1_000_000  # for fewer bytes, a rate depends more on the machine than on the conversion
+RATE_FROM_BYTES = 1_000_000  # for fewer bytes, the rate depends more on the machine than on the conversion
 COMPANIONS_IN_SUMMARY = 2
 LOSSES_IN_SUMMARY = 3
 CHANGES_IN_SUMMARY = 6
@@ -30,7 +30,7 @@ MAX_CELL = 48
 
 
 def summary(report: ConversionReport) -> list[str]:
-    """A line on what was written, one on losses that matter, which `--strict` refuses, and one on the others.
+    """A line about written files, one about losses that matter, which `--strict` refuses, and one about the others.
 
     For a dry run, also a line for each file that would be written.
     """
@@ -66,14 +66,14 @@ def summary(report: ConversionReport) -> list[str]:
 
 
 def written_lines(files: Sequence[WrittenFile | DataFile]) -> Iterator[str]:
-    """The files that would be written, a line for each, with the sizes in bytes."""
+    """The files that would be written, one per line, with their sizes in bytes."""
     return table(("file", "bytes"), [(str(file.path), f"{file.nbytes:,}") for file in files])
 
 
 def inspection_lines(seen: Inspection, tensors: int | str, *, lists_nodes: bool = False) -> Iterator[str]:
-    """What is in a model, with the `tensors` largest tensors, or those whose names match a pattern.
+    """The content of a model, with the `tensors` largest tensors, or those whose names match a pattern.
 
-    If there are nodes, they are counted, and listed if wanted.
+    If there are nodes, they are counted, and listed on request.
     """
     yield f"{seen.path}  {seen.format}, {in_units(seen.nbytes)}"
     facts = {
@@ -159,7 +159,7 @@ def runtime_lines(found: RuntimeFindings) -> Iterator[str]:
 
 
 def repair_lines(done: Repair) -> Iterator[str]:
-    """What was found at a path, and done there."""
+    """The state that was found at a path, and the repair."""
     found = "completed" if done.completed else "restored to its old state" if done.put_back else "complete"
     if not (done.completed or done.put_back or done.path.exists()):
         found = "there is no model, and no interrupted write to complete"
@@ -168,7 +168,7 @@ def repair_lines(done: Repair) -> Iterator[str]:
 
 
 def verification_lines(result: Verification) -> Iterator[str]:
-    """What was checked and found."""
+    """The checks and their results."""
     for title, findings in (("error", result.errors), ("note", result.notes)):
         for finding in findings[:MAX_FINDINGS]:
             yield f"{title}: {': '.join(filter(None, (finding.where, finding.detail)))}"
@@ -211,13 +211,13 @@ def _aligned(alignment: int, count: int) -> str:
 
 def _tensor_row(entry: TensorEntry) -> tuple[str, ...]:
     offset = "" if entry.file_offset is None else f"{entry.file_offset:,}"
-    dims = f"[{','.join(map(str, entry.dims))}]"  # as in the types of inputs
+    dims = f"[{','.join(map(str, entry.dims))}]"  # like the types of inputs
     file = "" if entry.file is None else entry.file.name
     return entry.name or entry.where, entry.data_type, dims, f"{entry.nbytes:,}", offset, file
 
 
 def files_lines(found: ModelFiles) -> Iterator[str]:
-    """The files of a model, one a line."""
+    """The files of a model, one per line."""
     rows = []
     for file in found.files:
         remark = f"stays: {file.stays}" if file.stays else f"leads to {file.leads_to}" if file.leads_to else ""
@@ -226,7 +226,7 @@ def files_lines(found: ModelFiles) -> Iterator[str]:
 
 
 def relocation_lines(done: Relocation) -> Iterator[str]:
-    """What was done with the files of a model, and which files stay."""
+    """The changes to the files of a model, and the files that stay."""
     *companions, last = [file.path for file in done.written] or [*reversed(done.removed)] or [done.source]
     data = f" + {len(companions)} data file{'s' * (len(companions) != 1)}" if companions else ""
     if done.destination is not None:

@@ -87,7 +87,7 @@ class BatchOptions:
 def is_folder(text: str) -> bool:
     """Whether an argument is a folder: it exists, or ends in a separator, or is an address without an extension.
 
-    A store has no real folders, only objects whose names begin alike.
+    A store has no real folders, only objects with a common prefix in their names.
     """
     from formats.arguments import path_of
     from formats.tensordata.file import is_address
@@ -184,7 +184,7 @@ class Shown:
             first, *reasons = described(result, *self._words)
             say(printable([f"error: {first}", *reasons]), sys.stderr)
         elif result.report is not None and self._tells:
-            lines = (line for line in summary(result.report) if not line.startswith("note:"))  # which a manifest has
+            lines = (line for line in summary(result.report) if not line.startswith("note:"))  # a manifest has it
             show(in_flags(line, self._words[0], {}) for line in lines)
         self._done += 1
         if self._bar is not None:

@@ -1,4 +1,4 @@
-"""The options that several verbs have."""
+"""Options of several verbs."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 class Report(Protocol):
-    """What was done or found."""
+    """The result of a verb."""
 
     def to_json(self) -> dict[str, Any]:
-        """The same in strings, numbers, lists and dictionaries."""
+        """The result in strings, numbers, lists and dictionaries."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputOptions:
-    """How a verb says what it did or found."""
+    """How a verb prints its result."""
 
     quiet: bool = option(False, SWITCH, "Print nothing but errors.", aliases=("-q",))
     json: bool = option(False, SWITCH, "Print a report in JSON, also for errors.")
@@ -36,18 +36,18 @@ class OutputOptions:
 
 @dataclass(frozen=True, slots=True)
 class FileOptions:
-    """The format of a file that is looked at."""
+    """The format of a file that a verb reads."""
 
     format: str | None = option(None, FORMAT, "Read FILE as FORMAT: {formats}.", aliases=("--from",))
 
 
 def groups(*options: type) -> Callable[[bool], Sequence[Group]]:
-    """What a verb with these classes of options gives as its groups."""
+    """A function that returns these classes of options as a verb's groups."""
     return lambda of_all_packages: [*map(Group, options)]
 
 
 def how_to_tell(request: Request) -> dict[str, Any]:
-    """The options for the output of a verb. Raises: OptionError if they exclude each other."""
+    """The options for the output of a verb. Raises: OptionError if they contradict each other."""
     output = request.of(OutputOptions)
     if output.get("quiet") and output.get("json"):
         raise OptionError("`quiet` and `json` exclude each other")
@@ -57,6 +57,6 @@ def how_to_tell(request: Request) -> dict[str, Any]:
 def tell(
     output: Mapping[str, Any], report: Report, lines: Callable[[], Iterable[str]], stream: TextIO | None = None
 ) -> None:
-    """Print what was done or found as `output` says: not at all, as JSON, or in lines; on stdout by default."""
+    """Print a result as `output` says: not at all, as JSON, or in lines; on stdout by default."""
     if not output.get("quiet"):
         show(report.to_json() if output.get("json") else lines(), stream)

@@ -15,7 +15,7 @@ STREAM = "-"
 
 
 def source_of(text: str) -> Path:
-    """The place of a model to read, as it was typed.
+    """The model to read, from a typed path.
 
     Raises: OptionError for a stdin that has no model.
     """
@@ -29,7 +29,7 @@ def source_of(text: str) -> Path:
 
 
 def destination_of(text: str) -> Path:
-    """The place of a model to write, as it was typed.
+    """The path of a model to write, from a typed path.
 
     Raises: OptionError if stdout is closed.
     """
@@ -43,7 +43,7 @@ def destination_of(text: str) -> Path:
 
 
 def is_stdout(text: str) -> bool:
-    """Whether what was typed as a destination leads to stdout, which reports would then disturb."""
+    """Whether a typed destination means stdout, which reports would then disturb."""
     if text == STREAM:
         return True
     try:
@@ -66,7 +66,7 @@ def _typed(text: str) -> Path:
 
 
 def _named(stream: object, name: str, *, is_terminal: bool = False) -> Path:
-    """The path that stands for a stream of this process."""
+    """The path that means a stream of this process."""
     from formats.tensordata.streams import Stream
 
     return Stream(name, stream, is_terminal=is_terminal)

@@ -1,4 +1,4 @@
-"""The verbs as commands of typer: for help, and for errors in what was typed."""
+"""The verbs as commands of typer: for help, and for errors in command lines."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def run(
 ) -> None:
     """Let typer parse the arguments of the command `program`; if that succeeds, `perform` gets the request.
 
-    Raises: OptionError for a command line that typer does not understand, in its words.
+    Raises: OptionError for a command line that typer does not understand, with typer's message.
     """
     app = app_of(verbs, perform, say_version)
     try:
         app(list(texts) or ["--help"] * (len(verbs) > 1), prog_name=program, standalone_mode=False)
     except Exception as error:
-        words = getattr(error, "format_message", None)  # the errors of click have it, whichever click typer brings
+        words = getattr(error, "format_message", None)  # errors of click have it, in each version that typer uses
         if words is None:
             raise
         message = str(words()).strip().removesuffix(".")
@@ -45,7 +45,7 @@ def run(
 
 
 def helper(program: str, texts: Sequence[str], verbs: Sequence[Verb]) -> str:
-    """The command line that shows the help for what was typed."""
+    """The command line that shows the help for the typed arguments."""
     known = texts[:1] if len(verbs) > 1 and texts and texts[0] in {verb.name for verb in verbs} else ()
     return " ".join((program, *known, "--help"))
 
@@ -64,7 +64,7 @@ def app_of(verbs: Sequence[Verb], perform: Perform, say_version: Callable[[], No
             verb.name,
             cls=command_class(verb),
             help=verb.summary,
-            short_help=verb.summary.partition("\n")[0],  # typer shortens it otherwise
+            short_help=verb.summary.partition("\n")[0],  # otherwise, typer shortens it
             epilog=verb.epilog,
             context_settings=SETTINGS,
         )(callback(verb, perform, say_version if len(verbs) == 1 else None))
@@ -88,7 +88,7 @@ def app_of(verbs: Sequence[Verb], perform: Perform, say_version: Callable[[], No
 
 
 def callback(verb: Verb, perform: Perform, say_version: Callable[[], None] | None) -> Callable[..., None]:
-    """What typer calls with the parts of a command line: a parameter for each argument, and one for each flag."""
+    """The function that typer calls with a command line: it has a parameter for each argument and for each flag."""
     groups = verb.groups(True)
     flags = unique_flags(groups)
     parameters = [parameter("arguments", list[str] | None, None, argument(" ".join(verb.arguments)))]
@@ -124,7 +124,7 @@ def unique_flags(groups: Sequence[Group]) -> list[Flag]:
 
 
 def parameter(name: str, kind: Any, default: Any, info: Any) -> Parameter:
-    """A parameter as typer reads it."""
+    """A parameter in typer's form."""
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info])
 
 
@@ -134,7 +134,7 @@ def argument(metavar: str) -> Any:
 
 
 def flag_parameter(name: str, flag: Flag) -> Parameter:
-    """A flag that may be given again; a switch once."""
+    """A flag that can be repeated; a switch that can be given once."""
     if not flag.metavar:
         return parameter(name, bool, False, typer.Option(*flag.names, show_default=False))
     info: Any = typer.Option(*flag.names, metavar=flag.metavar, show_default=False)

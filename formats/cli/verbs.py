@@ -1,4 +1,4 @@
-"""What the commands do: a row for each verb with its arguments and options, and the function that does it."""
+"""The verbs of the commands: a row for each with its arguments, its options, and the function that executes it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _check_names(own: Sequence[type], codecs: Iterable[Codec]) -> None:
 
 
 def convert(request: Request) -> int:
-    """Convert, and print what was done."""
+    """Convert, and print the result."""
     from formats import conversion, registry
     from formats.arguments import path_of
     from formats.choices import ConversionOptions
@@ -79,7 +79,7 @@ def convert(request: Request) -> int:
     output = how_to_tell(request)
     to_format = request.of(ConversionOptions, EngineOptions).get(
         "to_format"
-    )  # mistakes in the other options are reported first, too
+    )  # an error in the other options is reported first, too
     if len(sources) > 1 or several.is_folder(dst) or (to_format and several.is_folder(sources[0])):
         streams.check_single(request.arguments)
         return _convert_into(path_of(dst), sources, request, output)
@@ -99,7 +99,7 @@ def convert(request: Request) -> int:
 
 
 def batch(request: Request) -> int:
-    """Convert many, and print what was done."""
+    """Convert many models, and print the results."""
     given = request.of(several.BatchOptions)
     if "out" not in given:
         raise OptionError("`out` is missing: name the folder to write into")
@@ -125,7 +125,7 @@ def _convert_into(folder: Path, sources: Sequence[str], request: Request, output
         jobs += several.listed_jobs(folder, names, target)
     dry_run, parents = given.get("dry_run", False), given.get("parents", False)
     if dry_run:
-        given["parents"] = True  # as if the missing folders were made
+        given["parents"] = True  # as if the missing folders were created
     with folders_of(jobs, folder, parents=parents, dry_run=dry_run):
         return several.run(request, jobs, given, output)
 
@@ -143,7 +143,7 @@ def _given(request: Request, target: Codec) -> dict[str, Any]:
 
 
 def repair(request: Request) -> int:
-    """Complete or undo an interrupted write, and print what was done."""
+    """Complete or undo an interrupted write, and print the result."""
     from formats import restoration
     from formats.cli.report_lines import repair_lines
 

@@ -1,7 +1,7 @@
-"""What a graph says of the `.onnxz` archive that its weights are in: which one it was, and how it was then.
+"""What a graph says about the `.onnxz` archive that contains its weights: its name and its state.
 
 Such a graph is an ONNX file whose external data are an archive in its own folder. These facts are in its metadata, so
-that whoever knows them can tell when the archive is another one; who does not know them reads the graph all the same.
+that readers that know them notice if the archive was replaced; other readers can still read the graph.
 
 Spec: docs/links.md.
 """
@@ -39,7 +39,7 @@ class ArchiveLink(NamedTuple):
     def of(cls, model: Model) -> ArchiveLink | None:
         """The link of a model, if it has one.
 
-        Raises: DecodeError if it is not complete, or says what cannot be.
+        Raises: DecodeError if it is incomplete or impossible.
         """
         told = [(entry.key, entry.value or "") for entry in entries(model, "metadata_props") if entry.key in KEYS]
         if not told:
@@ -71,7 +71,7 @@ def is_name(text: str) -> bool:
 
 
 def without_link(model: Model) -> Model:
-    """The model, or a copy of it that says nothing of an archive."""
+    """The model, or a copy of it without the facts about an archive."""
     others = _others(model)
     return model if len(others) == len(entries(model, "metadata_props")) else replace(model, metadata_props=others)
 

@@ -1,4 +1,4 @@
-"""The ONNX element types: one row each, the only place that knows a number, a width, a numpy type or a typed field.
+"""The ONNX element types: one row each, the only place with their numbers, widths, numpy types and typed fields.
 
 Spec: onnx.proto, `TensorProto.DataType` and the comments of the typed data fields and `raw_data`.
 """
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class DataType(NamedTuple):
-    """What is known of one ONNX element type."""
+    """What is known about one ONNX element type."""
 
     number: int
     name: str
     bits: int  # an element in raw form; 0 if there is no raw form
     kind: str  # numpy's letter: "f" for floats, "i" and "u" for integers, "b" for BOOL, "c" for complex, "O" for text
     numpy_name: str  # a numpy type, or one of ml_dtypes
-    field: str  # the typed field of TensorProto that may hold the elements
+    field: str  # the typed field of TensorProto for the elements
 
     def nbytes(self, dims: Sequence[int]) -> int:
         """The size in bytes of a tensor's raw form: elements narrower than a byte are packed without gaps."""
@@ -73,9 +73,9 @@ TYPED_FIELDS = tuple(dict.fromkeys(row.field for row in DATA_TYPES))
 
 
 def count(dims: Sequence[int]) -> int:
-    """The number of elements of a tensor, or some number beyond any file's where it is that many.
+    """The number of elements of a tensor, or a number larger than any file if it is larger.
 
-    The product of many large dims would take a crafted file minutes.
+    The exact product of many large dims of a malicious file would take minutes.
     """
     if 0 in dims:
         return 0
@@ -88,7 +88,7 @@ def count(dims: Sequence[int]) -> int:
 
 
 def type_name(number: int | None) -> str:
-    """The spec's name of an element type, or a readable stand-in for a number that this version does not know."""
+    """The spec's name of an element type, or a readable text for an unknown number."""
     if not number:
         return "UNDEFINED"
     row = BY_NUMBER.get(number)
@@ -97,7 +97,7 @@ def type_name(number: int | None) -> str:
 
 @cache
 def numpy_dtype(number: int) -> np.dtype[Any]:
-    """The numpy type of an element type, little-endian; those numpy lacks come from `ml_dtypes`."""
+    """The numpy type of an element type, little-endian; types that numpy lacks come from `ml_dtypes`."""
     import numpy
 
     name = BY_NUMBER[number].numpy_name

@@ -1,9 +1,9 @@
 """The messages of ONNX as plain data.
 
-Class names are the message names of onnx.proto without "Proto", field names exactly the spec's, so a search in the
-spec finds the code. Absent is `None`, a repeated field is a list, and equality is by value. Fields that can hold
-weights are a `Source`: a place where bytes are, not the bytes. What a newer version of ONNX added stays in
-`unknown_fields`, serialised, and is written back.
+Class names are the message names of onnx.proto without "Proto", field names exactly the spec's, so a search in the spec
+finds the code. A missing field is `None`, a repeated field is a list, and equality is by value. Fields for weights are
+a `Source`: a place where bytes are, not the bytes. Fields that a newer version of ONNX added stay serialised in
+`unknown_fields`, and are written back.
 
 Spec: onnx.proto (IR version 14).
 """
@@ -29,7 +29,7 @@ SHOWN_VALUES = 8  # of a list of numbers or texts, in the text of a message
 
 
 class Differing(NamedTuple):
-    """Where two lists differ: the number of equal elements at the start, what is between, and how many follow."""
+    """Where two lists differ: the number of equal elements at the start, the elements between, and those at the end."""
 
     first_count: int
     mine: list[Any]
@@ -38,7 +38,7 @@ class Differing(NamedTuple):
 
 
 class Undecoded(Protocol):
-    """The elements of a repeated field, left in the file until somebody reads the field."""
+    """The elements of a repeated field, left in the file until the field is read."""
 
     @property
     def largest_nbytes(self) -> int:
@@ -46,15 +46,15 @@ class Undecoded(Protocol):
 
     @property
     def has_references(self) -> bool:
-        """Whether some element may hold a tensor with external data."""
+        """Whether an element may contain a tensor with external data."""
 
     @property
     def is_flat(self) -> bool:
-        """Whether no element has a message in it: no tensor, graph or node."""
+        """Whether no element contains a message: no tensor, graph or node."""
 
     @property
     def segments(self) -> list[bytes | Source]:
-        """The elements as they are in the file, tags included."""
+        """The elements as they are in the file, including their tags."""
 
     def decode(self) -> list[Any]:
         """The elements.
@@ -63,21 +63,22 @@ class Undecoded(Protocol):
         """
 
     def differing(self, other: Undecoded) -> Differing | None:
-        """Where this list and another differ, without decoding what is equal; `None` if that is not possible."""
+        """Where this list and another differ, without decoding equal elements; `None` if this is not possible."""
 
 
 class Message:
-    """What all messages have in common: a repeated field comes into being when it is first read.
+    """The common base of all messages: a repeated field is created when it is first read.
 
-    A decoder sets the fields that it finds and no others. What is missing is `None` or an empty list, or what
-    `undecoded` says, so that neither the many empty lists of a message nor lists that nobody reads cost anything.
+    A decoder sets only the fields that it finds. A missing field is `None`, an empty list, or what `undecoded` has for
+    it, so neither the many empty lists of a message nor unread lists cost anything.
     """
 
     message: ClassVar[str]
     __match_args__: ClassVar[tuple[str, ...]]  # the names of all fields
-    undecoded: ClassVar[Mapping[str, Undecoded]] = MappingProxyType({})  # an instance may have its own
+    undecoded: ClassVar[Mapping[str, Undecoded]] = MappingProxyType({})  # an instance may have its own mapping
 
-    # As `dataclass` would write them, but once: for 31 classes that takes as long as converting a small model.
+    # As `dataclass` would generate them, but once: for 31 classes, generating takes as long as converting a small
+    # model.
 
     def __eq__(self, other: object) -> bool:
         """Whether the other is a message of the same class with equal fields."""
@@ -88,15 +89,15 @@ class Message:
 
     @recursive_repr()
     def __repr__(self) -> str:
-        """What is set, in short: submessages whole, of long lists the beginning, of lists of messages their number."""
+        """The fields that are set, in short: submessages whole, long lists cut, lists of messages as numbers."""
         shown = ((name, _shown(self, name)) for name in self.__match_args__)
         arguments = ", ".join(f"{name}={text}" for name, text in shown if text not in _UNSET)
         return f"{type(self).__qualname__}({arguments})"
 
-    if not TYPE_CHECKING:  # a type checker shall see the fields, and no others
+    if not TYPE_CHECKING:  # a type checker must see only the fields
 
         def __getattr__(self, name: str) -> list[Any]:
-            """A repeated field that nobody has read yet."""
+            """A repeated field that has not been read yet."""
             left = self.undecoded.get(name)
             if left:
                 return self.__dict__.setdefault(name, left.decode())
@@ -106,7 +107,7 @@ class Message:
             return self.__dict__.setdefault(name, [])
 
         def __setattr__(self, name: str, value: Any) -> None:
-            """A field is set; a decoder goes around this, with `set_fields`."""
+            """Set a field; a decoder uses `set_fields` instead."""
             if name in self.__dataclass_fields__:
                 self.__dict__[name] = value
             elif hasattr(type(self), name):
@@ -116,27 +117,27 @@ class Message:
 
 
 def set_names(*messages: Message) -> list[str]:
-    """The fields that one of the messages, all of a class, has, in the order of the class.
+    """The fields that at least one of these messages of one class has, in the order of the class.
 
-    To read any other gives an empty list a place in the message, which is more than a small message takes.
+    Reading any other field would create an empty list in the message, which needs more memory than a small message.
     """
     found = {name for message in messages for name in (*vars(message), *message.undecoded)}
     return [name for name in messages[0].__match_args__ if name in found]
 
 
 def entries(message: Message, name: str) -> list[Any]:
-    """What is in the repeated field of that name, to look at; to read the field would make a list if there is none."""
+    """The elements of the repeated field with this name, for reading only; a missing list is not created."""
     held = vars(message)
     found: list[Any] = held[name] if name in held else getattr(message, name) if name in message.undecoded else []
     return found
 
 
-# Gives a new message all its fields at once. An assignment to `__dict__` would ask `__setattr__`, and take longer.
+# Sets all fields of a new message at once. An assignment to `__dict__` would call `__setattr__`, and take longer.
 set_fields: Callable[[Message, dict[str, Any]], None] = vars(Message)["__dict__"].__set__
 
 
 class _NoFieldError(AttributeError):
-    """Tells that a message has no field of a name; names like it are looked for when somebody reads it, not before."""
+    """A message has no field with this name; similar names are searched only when the text is read."""
 
     def __init__(self, message: Message, name: str) -> None:
         super().__init__(f"{type(message).__name__!r} object has no attribute {name!r}")
@@ -149,14 +150,14 @@ class _NoFieldError(AttributeError):
         return f"{self.args[0]}; did you mean {' or '.join(map(repr, near))}?" if near else str(self.args[0])
 
 
-_UNSET = ("None", "b''", "[]")  # what is not set
+_UNSET = ("None", "b''", "[]")  # the texts of unset fields
 
 
 def _shown(message: Message, name: str) -> str:
     """The value of a field in short."""
     try:
         value = getattr(message, name)
-    except FormatError as error:  # it was left undecoded, and is damaged
+    except FormatError as error:  # it is still undecoded, and damaged
         return f"<{error.message}>"
     if not isinstance(value, list) or not value:
         return repr(value)
@@ -189,7 +190,7 @@ class OperatorSetId(Message):
 
 @dataclass(eq=False, repr=False)
 class Dimension(Message):
-    """One dimension of a shape: a size, a name, or unknown when neither is there."""
+    """One dimension of a shape: a size, a name, or unknown if both are missing."""
 
     message: ClassVar[str] = "TensorShapeProto.Dimension"
     dim_value: int | None = None
@@ -257,7 +258,7 @@ class SparseTensorType(Message):
 
 @dataclass(eq=False, repr=False)
 class OpaqueType(Message):
-    """A type that only its domain understands."""
+    """A type that only its domain defines."""
 
     message: ClassVar[str] = "TypeProto.Opaque"
     domain: str | None = None
@@ -294,7 +295,7 @@ class ValueInfo(Message):
 
 @dataclass(eq=False, repr=False)
 class TensorSegment(Message):
-    """The range of elements that a tensor holds, where a large tensor is stored in several."""
+    """The range of elements in a tensor, if a large tensor is stored in several."""
 
     message: ClassVar[str] = "TensorProto.Segment"
     begin: int | None = None
@@ -306,9 +307,9 @@ class TensorSegment(Message):
 class Tensor(Message):
     """A constant tensor.
 
-    The elements are in `raw_data`, in one of the typed fields (`float_data`, ...: the packed payload as it is on the
-    wire), in `string_data`, or in another file that `external_data` names; `external_source`, which is no field of
-    the message, then says where a reader found those bytes.
+    The elements are in `raw_data`, in one of the typed fields (`float_data`, ...: the packed payload as in the binary
+    format), in `string_data`, or in another file that `external_data` names; `external_source`, which is not a field of
+    the message, then says where a reader found these bytes.
     """
 
     message: ClassVar[str] = "TensorProto"
@@ -333,7 +334,7 @@ class Tensor(Message):
     def source(self) -> Source:
         """Return the elements in raw form (row-major, little-endian, packed) as a source, without reading them.
 
-        Raises: TensorDataError if there is no raw form, no data, or not as much as `dims` require.
+        Raises: TensorDataError if there is no raw form, no data, or another amount of data than `dims` require.
         """
         from formats.ir.storage import raw_source
 
@@ -395,7 +396,7 @@ class Attribute(Message):
 
 @dataclass(eq=False, repr=False)
 class IntIntListEntry(Message):
-    """An integer and the integers that it stands for."""
+    """An integer and the integers that it means."""
 
     message: ClassVar[str] = "IntIntListEntryProto"
     key: int | None = None
@@ -478,7 +479,7 @@ class Node(Message):
 
 @dataclass(eq=False, repr=False)
 class TensorAnnotation(Message):
-    """The names of the tensors that hold a value's quantisation parameters."""
+    """The names of the tensors with a value's quantisation parameters."""
 
     message: ClassVar[str] = "TensorAnnotation"
     tensor_name: str | None = None
@@ -567,7 +568,7 @@ class Model(Message):
     def tensor(self, name: str) -> Tensor:
         """Return the tensor with this name or dotted place; an initialiser of the main graph takes precedence.
 
-        Raises: LookupError if there is none, or where several others have the name.
+        Raises: LookupError if there is none, or if several others have this name.
         """
         from formats.ir.walk import tensor_named
 
@@ -600,7 +601,7 @@ class Model(Message):
 
 @dataclass(eq=False, repr=False)
 class Sequence(Message):
-    """A list of values; `elem_type` says which field holds them. No part of a model, as the next two."""
+    """A list of values; `elem_type` says which field has them. This class and the next two are not part of a model."""
 
     message: ClassVar[str] = "SequenceProto"
     name: str | None = None
@@ -628,7 +629,7 @@ class Map(Message):
 
 @dataclass(eq=False, repr=False)
 class Optional(Message):
-    """A value that may be absent; `elem_type` says which field holds it."""
+    """A value that may be absent; `elem_type` says which field has it."""
 
     message: ClassVar[str] = "OptionalProto"
     name: str | None = None
@@ -643,7 +644,7 @@ class Optional(Message):
 
 MESSAGE_CLASSES: tuple[type[Any], ...] = tuple(Message.__subclasses__())
 
-# The fields of a message that hold a source, by its name: their bytes can be weights, and stay where they are.
+# The fields of a message that are sources, by its name: their bytes can be weights, and stay in the file.
 SOURCE_FIELDS: dict[str, frozenset[str]] = {
     message_class.message: frozenset(row.name for row in fields(message_class) if row.type == "Source | None")
     for message_class in MESSAGE_CLASSES

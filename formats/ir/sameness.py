@@ -1,4 +1,4 @@
-"""What is equal in two models for certain, seen without decoding it and without a look at weights."""
+"""Which parts of two models are certainly equal, without decoding them and without reading weights."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 
 def is_left_alike(first: Message, second: Message, name: str) -> bool:
-    """Whether a list is left undecoded in both, with the same bytes, and refers to no others: so nothing differs."""
+    """Whether a list is undecoded in both, with the same bytes and without external data: then it does not differ."""
     left = _left(first, second, name)
     return left is not None and _joined(left[0]) == _joined(left[1])
 
 
 def differing(first: Message, second: Message, name: str) -> Differing | None:
-    """Where a list differs that is left undecoded in both, and refers to no others; `None` if that is not known."""
+    """Where a list differs that is undecoded in both, without external data; `None` if this is not known."""
     left = _left(first, second, name)
     return None if left is None else left[0].differing(left[1])
 
 
 def _left(first: Message, second: Message, name: str) -> tuple[Undecoded, Undecoded] | None:
-    """A list that is left undecoded in both, if its bytes tell all."""
+    """A list that is undecoded in both, if its bytes contain everything."""
     if name in vars(first) or name in vars(second):
         return None
     mine, theirs = first.undecoded.get(name), second.undecoded.get(name)
@@ -39,7 +39,7 @@ def _joined(left: Undecoded) -> Source:
 
 
 def is_plainly_equal(first: Any, second: Any) -> bool:
-    """Whether two entries are equal for certain: with a look at their fields, and none into tensors."""
+    """Whether two entries are certainly equal: this compares their fields, but no tensors."""
     if type(first) is Node:
         return "attribute" not in vars(first) and second is not None and vars(first) == vars(second)
     return type(first) is ValueInfo and first == second

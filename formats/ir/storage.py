@@ -1,6 +1,6 @@
 """The ways a tensor can store its elements, as one source of raw bytes and as arrays.
 
-The one module of `ir` that knows tensor data: it turns typed fields into raw form and back into numpy.
+The only module of `ir` that uses tensor data: it converts typed fields to raw form and to numpy.
 
 Spec: onnx.proto, the comments of TensorProto's data fields.
 """
@@ -29,7 +29,7 @@ STORAGE = frozenset(("raw_data", *dtypes.TYPED_FIELDS, "external_data", "data_lo
 def data_type(tensor: Tensor) -> DataType:
     """The row of the tensor's element type.
 
-    Raises: TensorDataError if it has none, or one that this version does not know.
+    Raises: TensorDataError if it has none, or an unknown one.
     """
     row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
     if row is None:
@@ -74,16 +74,16 @@ def _shortened(dims: list[int]) -> str:
 
 
 def _typed(field: Source, row: DataType, dims: list[int]) -> Source:
-    """A typed field in raw form: floats are so already, integers are varints with the element in their low bits."""
+    """A typed field in raw form: floats have it already, integers are varints with the element in their low bits."""
     if row.field in ("float_data", "double_data"):
         return field
     from formats.tensordata.transform import pack, varints
 
     entries = dtypes.count(dims) if row.bits == 6 else row.nbytes(dims) * 8 // max(row.bits, 8)
-    if entries > field.nbytes:  # a byte each, at least; or else dims alone would say how much memory to take
+    if entries > field.nbytes:  # each needs at least a byte; otherwise, dims alone could request any amount of memory
         found = f"{field.nbytes} bytes of {row.field}"
         raise TensorDataError(f"found {found} for {entries} integers, which dims {_shortened(dims)} need")
-    if row.bits == 6:  # one element to an entry, unlike the other types narrower than a byte
+    if row.bits == 6:  # one element per entry, unlike the other types narrower than a byte
         return pack(6).of(varints("uint8").of(field, dtypes.count(dims)), row.nbytes(dims))
     return varints(f"uint{max(row.bits, 8)}").of(field, row.nbytes(dims))
 
@@ -143,7 +143,7 @@ def from_numpy(array: np.ndarray[Any, np.dtype[Any]], name: str | None = None) -
 
 
 def files(model: Model) -> set[File]:
-    """The files that the tensors of a model lie in, and the lists of it that are still undecoded."""
+    """The files that the tensors of a model use, and its lists that are still undecoded."""
     found: set[File] = set()
     stack: list[Any] = [model]
     while stack:
@@ -165,7 +165,7 @@ def files(model: Model) -> set[File]:
 
 
 def without_data(tensor: Tensor) -> Tensor:
-    """A copy of the tensor that holds no elements in any form."""
+    """A copy of the tensor without elements in any form."""
     return _stored(tensor)
 
 
@@ -175,7 +175,7 @@ def with_raw_data(tensor: Tensor, source: Source) -> Tensor:
 
 
 def _stored(tensor: Tensor, **storage: Any) -> Tensor:
-    """A copy of the tensor whose elements are in the fields of `storage`, and in no others."""
+    """A copy of the tensor whose elements are only in the fields of `storage`."""
     values = {name: value for name, value in vars(tensor).items() if name not in STORAGE}
     new = object.__new__(Tensor)
     set_fields(new, values | storage)  # a fifth of the time of `replace`, once for each weight
@@ -183,16 +183,16 @@ def _stored(tensor: Tensor, **storage: Any) -> Tensor:
 
 
 def places_of(tensor: Tensor) -> dict[str, str]:
-    """What the external data entries of the tensor say, by key; of two with the same key the last counts."""
+    """The entries of the tensor's external data, by key; of two with the same key, the last one counts."""
     return {entry.key or "": entry.value or "" for entry in tensor.external_data}
 
 
 def with_reference(
     tensor: Tensor, places: Mapping[str, str], source: Source | None = None, others: Sequence[StringStringEntry] = ()
 ) -> Tensor:
-    """A copy of the tensor whose elements are external, where the entries `places` say; `source` has them here.
+    """A copy of the tensor whose elements are external, with the entries `places`; `source` has them here.
 
-    `others` are entries that say something else.
+    `others` are entries with other keys.
     """
     entries = [*(StringStringEntry(key, value) for key, value in places.items()), *others]
     return _stored(tensor, data_location=EXTERNAL, external_data=entries, external_source=source)

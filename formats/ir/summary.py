@@ -1,4 +1,4 @@
-"""What a model is in a few words: its types as text, and the short table that a notebook shows."""
+"""A short description of a model: its types as text, and the short table that a notebook shows."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ SHOWN_VALUES = 12
 
 
 def table(model: Model) -> str:
-    """A table in HTML of what a model says of itself, its inputs and outputs, operators and weights.
+    """A table in HTML with a model's facts about itself, its inputs and outputs, operators and weights.
 
-    What is in the model is shown as text, whatever it is.
+    Everything from the model is shown as text, whatever it contains.
     """
     try:
         rows = list(_rows(model))
-    except FormatError as error:  # a list that was left undecoded is damaged
+    except FormatError as error:  # an undecoded list is damaged
         rows = [("damaged", str(error))]
     from html import escape
 
@@ -68,7 +68,7 @@ def _more(count: int, shown: int) -> str:
 
 
 def _nbytes(tensors: Iterable[Tensor]) -> int:
-    """The size of the elements of these tensors in bytes, as far as their types and shapes tell."""
+    """The size of the elements of these tensors in bytes, as far as their types and shapes are known."""
     rows = ((dtypes.BY_NUMBER.get(tensor.data_type or 0), tensor.dims) for tensor in tensors)
     return sum(row.nbytes(dims) for row, dims in rows if row and row.bits and min(dims, default=0) >= 0)
 

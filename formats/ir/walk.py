@@ -1,7 +1,7 @@
-"""Visits everything of a kind in a model, with the dotted place of each.
+"""Visits all messages of a class in a model, with the dotted place of each.
 
-Subgraphs, functions, training information and sparse tensors are included, however deep; the order is that of the
-message's fields and the same every time.
+Subgraphs, functions, training information and sparse tensors are included, at any depth; the order is always that of
+the message's fields.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MAX_DEPTH = 1000  # of messages in messages, far beyond what any file may have
+MAX_DEPTH = 1000  # of nested messages, far more than any file may have
 MAX_NAME, MAX_PLACE = 80, 500  # characters of a name in a place, and of a place
 
-# The messages that can hold nodes, graphs or tensors, and so are worth entering.
+# The messages that can contain nodes, graphs or tensors, and therefore must be searched.
 _CONTAINERS = (Model, Graph, Node, Attribute, Function, TrainingInfo, SparseTensor)
 
 
@@ -48,7 +48,7 @@ def _inner_fields(message_class: type[Any]) -> tuple[str, ...]:
 
 
 _INNER_FIELDS: dict[Any, tuple[str, ...]] = {cls: _inner_fields(cls) for cls in _CONTAINERS}
-# What a message has whose inner fields are not all empty; most attributes have none of it, and need no visit.
+# The keys of a message whose inner fields are not all empty; most attributes have none, and need no visit.
 _WAYS_IN = {cls: frozenset((*names, "undecoded")) for cls, names in _INNER_FIELDS.items()}
 _NO_WAY_IN: frozenset[str] = frozenset()
 
@@ -60,15 +60,15 @@ def visit(
     enter: Callable[[Undecoded], object] | None = None,
     only: Callable[[T], bool] = lambda _: True,
 ) -> Iterator[tuple[str, T]]:
-    """Every message of class `wanted` in `message`, itself included, as (where, message).
+    """Every message of class `wanted` in `message`, including itself, as (where, message).
 
-    `where` is the dotted place of `message` itself, by default the root. Lists that are still undecoded are decoded,
-    unless `enter` says of one that it need not be. `only` may pass over messages, before their places are put together.
+    `where` is the dotted place of `message` itself, by default the root. Undecoded lists are decoded, except if `enter`
+    returns false for one. `only` can skip messages before their places are computed.
 
     Raises: EncodeError for a message that contains itself; DecodeError if a list cannot be decoded.
     """
     inner: Iterator[tuple[Any, Any]] = iter([(where, message)])
-    stack = [inner]  # what is left to visit at each depth: as much as is deep, however long the lists are
+    stack = [inner]  # the rest at each depth: it grows with the depth, not with the length of lists
     while stack:
         place, item = next(stack[-1], (None, None))
         if item is None:
@@ -89,7 +89,7 @@ def _inner(
     enter: Callable[[Undecoded], object] | None,
     only: Callable[[T], bool],
 ) -> Iterator[tuple[Any, Any]]:
-    """What is right in a message and wanted, or may have in it what is, each with its place as `_dotted` takes it."""
+    """The wanted messages directly in a message, and those that may contain one, each with its place for `_dotted`."""
     all_of_nodes = enter is None  # then attributes may be wanted themselves
     for name in _INNER_FIELDS.get(type(message), ()):
         value = vars(message).get(name)
@@ -107,7 +107,7 @@ def _inner(
 
 
 def _tensors_in(outer: Any, name: str, tensors: list[Any], only: Callable[[Any], bool]) -> Iterator[tuple[str, Any]]:
-    """Those of a list of tensors that are wanted, each with the text of its place: there may be very many."""
+    """The wanted tensors of a list, each with the text of its place: there may be very many."""
     where = None
     for index, tensor in enumerate(tensors):
         if only(tensor):
@@ -116,7 +116,7 @@ def _tensors_in(outer: Any, name: str, tensors: list[Any], only: Callable[[Any],
 
 
 def _has_way_in(message: Any, all_of_nodes: bool) -> bool:
-    """Whether a message may have in it what is wanted; a node has not if its attributes are numbers and texts."""
+    """Whether a message may contain a wanted one; a node does not if its attributes are only numbers and texts."""
     held = vars(message)
     if _WAYS_IN.get(type(message), _NO_WAY_IN).isdisjoint(held):
         return False
@@ -129,9 +129,9 @@ def _has_way_in(message: Any, all_of_nodes: bool) -> bool:
 
 
 def _dotted(place: Any) -> str:
-    """The text of a place: itself, or [outer place, field, index, message, text], where the text is known or `None`.
+    """The text of a place: a text, or [outer place, field, index, message, text], with the text or `None`.
 
-    What is found out of the places around it stays there, for all that follow in the same list.
+    Texts of outer places are stored there, for the following messages of the same list.
     """
     unknown: list[list[Any]] = []
     while not isinstance(place, str) and place[-1] is None:
@@ -145,9 +145,9 @@ def _dotted(place: Any) -> str:
 
 
 def inner_place(where: str, field: str, index: int | None = None, message: Any = None) -> str:
-    """The dotted place of what is in the message at `where`; an attribute is told by its name.
+    """The dotted place of the part of a message at `where`; an attribute is identified by its name.
 
-    It has a bounded length, whatever depth and names a file has: many messages may be at places that begin alike.
+    It has a limited length, whatever depth and names a file has, because many messages may be at one place.
     """
     if isinstance(message, Attribute):
         name = message.name or ""
@@ -159,7 +159,7 @@ def inner_place(where: str, field: str, index: int | None = None, message: Any =
 
 
 def tensors(message: Any) -> Iterator[tuple[str, Tensor]]:
-    """Every tensor of a model or a part of one: initialisers, attributes, and the two halves of sparse tensors."""
+    """Every tensor of a model or a part of it: initialisers, attributes, and the two parts of sparse tensors."""
     return visit(message, Tensor, enter=_is_deep)
 
 
@@ -185,16 +185,16 @@ def tensor_named(model: Model, name: str) -> Tensor:
 def external_tensors(
     message: Any, passed_over: Callable[[Undecoded], object] = lambda _: None
 ) -> Iterator[tuple[str, Tensor]]:
-    """Every tensor that has external data; lists where none has any stay undecoded, and `passed_over` sees them."""
+    """Every tensor with external data; lists without any stay undecoded, and `passed_over` is called with them."""
     return visit(message, Tensor, enter=lambda left: left.has_references or passed_over(left), only=_is_external)
 
 
 def movable_tensors(
     message: Any, least_nbytes: float = inf, passed_over: Callable[[Undecoded], object] = lambda _: None
 ) -> Iterator[tuple[str, Tensor]]:
-    """Every tensor that has external data or `least_nbytes` of its own, in bytes, and maybe others.
+    """Every tensor with external data, or with at least `least_nbytes` bytes of its own, and possibly others.
 
-    Lists that are still undecoded stay so, unless there can be such a tensor in them; `passed_over` sees these.
+    Undecoded lists stay so if they cannot contain such a tensor; `passed_over` is called with them.
     """
 
     def enter(left: Undecoded) -> object:

@@ -53,12 +53,13 @@ RELEASE = Kind("a known release of RTen", _release, "RELEASE", values=_releases)
 class RtenOptions:
     """How a `.rten` file is written.
 
-    `rten_version`: of the file; 1 has everything in one FlatBuffer, of less than 2 GiB. `metadata`: `description`,
-    `license`, `commit`, `code_repository`, `model_repository`, `run_id` and `run_url`, which replace what the model
-    says of them. `exact`: operators that the runtime computes differently than ONNX says are written as others that
-    it does not. `onnx_hash`: the file tells the SHA-256 of `source_hash`, the bytes of the file that was converted;
-    `None` leaves it out where hashing would take longer than all the rest, which is from 64 MiB on. `rten_target`: the
-    oldest release of RTen that has to run the file, as in the version of its crate; all known ones by default.
+    `rten_version`: version of the file; a file of version 1 is a single FlatBuffer of less than 2 GiB. `metadata`:
+    `description`, `license`, `commit`, `code_repository`, `model_repository`, `run_id` and `run_url`, which replace the
+    model's own values. `exact`: operators that the runtime computes differently from ONNX are written as other
+    operators that it computes correctly. `onnx_hash`: the file contains the SHA-256 of `source_hash`, the bytes of the
+    converted file; `None` leaves it out if hashing would take longer than the rest of the conversion, which is from 64
+    MiB on. `rten_target`: the oldest release of RTen that must run the file, as in the version of its crate; by
+    default, all known releases must run it.
 
     Raises: OptionError for an invalid value.
     """
@@ -82,7 +83,7 @@ class RtenOptions:
 
 
 def sniff(head: bytes, nbytes: int) -> Match:
-    """How much the first bytes of a file look like a .rten file; version 1 has no mark of its own."""
+    """How much the first bytes of a file look like a .rten file; version 1 has no magic number."""
     from formats.rten.file.header import is_plausible_v1, is_v2
 
     if is_v2(head):
@@ -91,7 +92,7 @@ def sniff(head: bytes, nbytes: int) -> Match:
 
 
 def read(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
-    """The model in `source`, its nodes the operators of RTen."""
+    """The model in `source`, whose nodes are operators of RTen."""
     from formats.rten.model import read_model
 
     return read_model(source)
@@ -105,7 +106,7 @@ def plan(model: Model, destination: Path, options: RtenOptions) -> WritePlan:
 
 
 def raise_model(model: Model, pin_types: Mapping[str, str]) -> tuple[Model, tuple[Loss, ...]]:
-    """The model, which `read` gave, in ONNX's operators, and what is lost."""
+    """The model, read by `read`, in ONNX's operators, and the losses."""
     from formats.rten.convert.raising.model import raise_model
 
     return raise_model(model, pin_types)
@@ -119,7 +120,7 @@ def runnable(model: Model) -> Runnable:
 
 
 def reads_data_file(name: str) -> bool:
-    """Whether RTen takes external data from a file of that name: one whose extension begins with "data" or "onnx_data".
+    """Whether RTen accepts external data in a file of this name: its extension must begin with "data" or "onnx_data".
 
     Spec: RTen, model/external_data.rs.
     """
@@ -127,14 +128,14 @@ def reads_data_file(name: str) -> bool:
 
 
 def regions(source: Source) -> Iterator[Region]:
-    """The header and the model of the file in `source`."""
+    """The header and the model section of the file in `source`."""
     from formats.rten.file.regions import regions_of
 
     return regions_of(source)
 
 
 def checksums(source: Source, model: Model, original: Source | None) -> Iterator[Checksum]:
-    """The SHA-256 of the file that was converted, where the model tells it."""
+    """The SHA-256 of the converted file, if the model contains it."""
     from formats.rten.file.regions import checksums_of
 
     return checksums_of(model, original)

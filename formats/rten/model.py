@@ -1,4 +1,4 @@
-"""The whole of a .rten file: header, model section and tensor section, from a model and back.
+"""A complete .rten file: header, model section and tensor section, from a model and back.
 
 Spec: RTen, rten-model-file: the header, schema.fbs `Model` and `Metadata`.
 """
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from formats.rten.file.fbs import Table
     from formats.tensordata.source import Source
 
-RTEN_VERSION: Final = 1  # of the operator set that a model read from a .rten file imports
+RTEN_VERSION: Final = 1  # the operator set that a model read from a .rten file imports
 ALIGNMENT: Final = 64
 READ_NBYTES: Final = 1 << 26
 HASHED_UNASKED_BYTES: Final = 1 << 26  # SHA-256 takes several times as long as copying
-LEAST_TABLES: Final = 4  # of an operator and its only result
+LEAST_TABLES: Final = 4  # for an operator and its only result
 HASH_NBYTES: Final = 64  # a SHA-256 in hexadecimal
 
 
@@ -48,7 +48,7 @@ def is_rten_form(model: Model) -> bool:
 def plan_model(model: Model, destination: Path, options: RtenOptions) -> WritePlan:
     """How to write `model` to `destination`.
 
-    Raises: RefusalError listing all that RTen cannot hold or run, EncodeError for a graph that is not well formed.
+    Raises: RefusalError with everything that RTen does not support, EncodeError for a malformed graph.
     """
     _check_use(model, options)
     encoder, graph = _encode_graph(model, options)
@@ -82,7 +82,7 @@ def _check_use(model: Model, options: RtenOptions) -> None:
 
 
 def _encode_graph(model: Model, options: RtenOptions) -> tuple[Encoder, Table]:
-    """The graph's table, and what was met on the way."""
+    """The graph's table, and what was found on the way."""
     inline = options.rten_version == 1
     if is_rten_form(model):
         encoder = Encoder(model, target=None, inline=inline)
@@ -99,7 +99,7 @@ def _encode_graph(model: Model, options: RtenOptions) -> tuple[Encoder, Table]:
     try:
         table = encoder.encode(legalized.model.graph or Graph())
     except EncodeError:
-        if not legalized.refusals:  # else the graph may be broken because of them
+        if not legalized.refusals:  # otherwise, the refusals may have broken the graph
             raise
     encoder.check_interface(model.graph or Graph())
     _check_refusals(model, legalized.refusals, encoder.refusals)
@@ -107,7 +107,7 @@ def _encode_graph(model: Model, options: RtenOptions) -> tuple[Encoder, Table]:
 
 
 def _check_size(graph: Graph) -> None:
-    """Raises EncodeError if a graph takes too many tables: otherwise that is found only after most of the work.
+    """Raises EncodeError if a graph needs too many tables: otherwise this is found only after most of the work.
 
     Each operator becomes at least one operator of RTen, which computes at least one value.
     """
@@ -134,7 +134,7 @@ def _check_refusals(model: Model, first: Iterable[Refusal], second: Iterable[Ref
 
 
 def _metadata(model: Model, options: RtenOptions) -> tuple[Table, Source | None]:
-    """The metadata table, and what stands in it for a hash that is not known yet."""
+    """The metadata table, with a placeholder for a hash that is not known yet."""
     table: dict[str, Any] = {
         entry.key: entry.value for entry in model.metadata_props if entry.key in METADATA_KEYS and entry.value
     }
@@ -151,7 +151,7 @@ def _metadata(model: Model, options: RtenOptions) -> tuple[Table, Source | None]
 
 
 def _hash_write(place: PlacedWrite) -> LateWrite:
-    """The digest of the source file, written where `place` is."""
+    """The digest of the source file, written in place of the placeholder `place`."""
 
     def render(digests: Mapping[str, bytes]) -> bytes:
         return digests[HASH_KEY].hex().encode()
@@ -163,14 +163,14 @@ def _hash_write(place: PlacedWrite) -> LateWrite:
 
 
 def _buffer(section: Source) -> bytes | memoryview:
-    """The model section as one piece of memory: read, or mapped where it is so large that it must hold weights."""
+    """The model section as one piece of memory: read, or mapped if it is so large that it must contain weights."""
     return section.read() if section.nbytes <= READ_NBYTES else section.view()
 
 
 def read_model(source: Source) -> Model:
     """The model in a .rten file of either version, in RTen's form: nodes are operators of the domain "rten".
 
-    Raises: DecodeError if the file is not one that RTen could load.
+    Raises: DecodeError if RTen could not load the file.
     """
     from formats.rten.file.fbs import read as read_table
     from formats.rten.graph.decoder import Decoder

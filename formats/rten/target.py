@@ -1,8 +1,8 @@
-"""The releases of RTen, and what a conversion writes for: the one place with their versions.
+"""The releases of RTen, and the target of a conversion: the only module with their versions.
 
-An operator's row or field says since which release it is there, a `Fault` in which releases a kernel computes something
-else than ONNX says or stops; both stand with their operator. A new release is a constant here, and the rows and faults
-that it changes.
+An operator's row or field says since which release RTen has it; a `Fault` says in which releases a kernel deviates from
+ONNX or stops. Both are in the module of the operator. For a new release, add a constant here, and change the rows and
+faults that it affects.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Release(NamedTuple):
     minor: int
 
     def __str__(self) -> str:
-        """As its crate has it."""
+        """The release in the form of its crate's version."""
         return f"{self.major}.{self.minor}"
 
 
@@ -30,13 +30,13 @@ RTEN_0_25: Final = Release(0, 25)
 RTEN_0_26: Final = Release(0, 26)
 RTEN_0_27: Final = Release(0, 27)
 
-RELEASES: Final[Sequence[Release]] = (RTEN_0_25, RTEN_0_26, RTEN_0_27)  # all that are known, in order
+RELEASES: Final[Sequence[Release]] = (RTEN_0_25, RTEN_0_26, RTEN_0_27)  # all known releases, in order
 
 
 class Fault(NamedTuple):
-    """What the runtime computes otherwise than ONNX says of an operator, or stops at: `detail` goes on after "RTen".
+    """A deviation of the runtime from ONNX for an operator, or an error in it: `detail` is the text after "RTen".
 
-    `until` is the first release without it, `None` if there is none yet.
+    `until` is the first release without the fault, `None` if there is none yet.
     """
 
     detail: str
@@ -45,7 +45,7 @@ class Fault(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """What the releases with this fault do, as a sentence."""
+        """The fault as a sentence about the releases that have it."""
         return f"RTen{'' if self.until is None else f' before {self.until}'} {self.detail}"
 
 
@@ -55,10 +55,10 @@ class _Dated(Protocol):
 
 
 class Target(NamedTuple):
-    """What a conversion writes for: a release, and all later ones that are known.
+    """The target of a conversion: a release, and all later known ones.
 
-    They read it with their .rten loader, or with their ONNX loader if it `is_onnx`; `version` is the operator set of
-    that model, 0 for the one that it has.
+    They read the result with their .rten loader, or with their ONNX loader if it `is_onnx`; `version` is the operator
+    set of that model, 0 for its own.
     """
 
     oldest: Release = RTEN_0_25
@@ -66,7 +66,7 @@ class Target(NamedTuple):
     version: int = 0
 
     def has(self, item: _Dated) -> bool:
-        """Whether all these releases have an operator or a field: one that says since when it is there."""
+        """Whether all these releases have an operator or a field, which says since when it exists."""
         return item.since <= self.oldest
 
     def deviates(self, fault: Fault) -> bool:
@@ -80,13 +80,13 @@ class Target(NamedTuple):
 TARGETS: Final[Mapping[str, Target]] = {str(release): Target(release) for release in RELEASES}
 ALL_RELEASES: Final = Target()
 NEWEST_RELEASE: Final = Target(RELEASES[-1])
-ONNX_LOADER: Final = Target(RELEASES[-1], is_onnx=True)  # what `runtime="rten"` writes for
+ONNX_LOADER: Final = Target(RELEASES[-1], is_onnx=True)  # the target of `runtime="rten"`
 
 
 def parse_target(text: str) -> Target:
     """The target whose oldest release is `text`.
 
-    Raises: EncodeError for a release that is not known.
+    Raises: EncodeError for an unknown release.
     """
     if text not in TARGETS:
         raise EncodeError(f"{text!r} is not a known release of RTen; the releases are {', '.join(TARGETS)}")

@@ -1,6 +1,6 @@
-"""The element types of RTen, which of ONNX's each holds, and sets of ONNX's that are alike to RTen.
+"""The element types of RTen, the ONNX types that each contains, and sets of ONNX types that RTen treats alike.
 
-All of it follows from the rows of `ir/dtypes.py`. Element types are the numbers of ONNX.
+All of this follows from the rows of `ir/dtypes.py`. Element types are ONNX's numbers.
 
 Spec: RTen, schema.fbs, `DataType` and `ConstantData`; ONNX, `TensorProto.DataType`.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Element(NamedTuple):
-    """One element type of RTen under each of its names."""
+    """One element type of RTen with each of its names."""
 
     number: int  # the ONNX element type that is the same
     nbytes: int
@@ -40,7 +40,7 @@ BY_MEMBER: Final[Mapping[str, Element]] = {element.member: element for element i
 
 
 def _holder(row: DataType) -> Element | None:
-    """What holds an ONNX element type: floats of all widths are one, integers of up to 8 bits keep their sign."""
+    """RTen's type for an ONNX element type: floats of all widths have one, integers of up to 8 bits keep their sign."""
     if row.kind == "f":
         return RTEN_FLOAT
     if row.kind not in "iub":
@@ -50,17 +50,17 @@ def _holder(row: DataType) -> Element | None:
     return RTEN_INT8 if row.kind == "i" else RTEN_UINT8
 
 
-# What holds an ONNX element type. INT64, UINT32 and UINT64 have values that INT32 has not, DOUBLE some that FLOAT has
-# not; all others fit exactly. Strings and complex numbers have no place.
+# RTen's type for each ONNX element type. INT64, UINT32 and UINT64 have values that INT32 lacks, DOUBLE some that FLOAT
+# lacks; all others fit exactly. Strings and complex numbers have none.
 HOLDERS: Final[Mapping[int, Element]] = {
-    **{element.number: element for element in ELEMENTS},  # first, since they are what a type of RTen is read as
+    **{element.number: element for element in ELEMENTS},  # first, because RTen's types are read as these
     **{row.number: held for row in DATA_TYPES if (held := _holder(row)) is not None},
 }
 VALUE_TYPES: Final[Mapping[int, str]] = {number: element.value_type for number, element in HOLDERS.items()}
 
 _HELD: Final = tuple(row for row in DATA_TYPES if row.number in HOLDERS)
 READ_TYPES: Final = frozenset((*(element.number for element in ELEMENTS), FLOAT16, DOUBLE, INT64, BOOL))  # in ONNX
-FLOATS: Final = frozenset(row.number for row in _HELD if row.kind == "f" and row.bits >= 16)  # what RTen computes with
+FLOATS: Final = frozenset(row.number for row in _HELD if row.kind == "f" and row.bits >= 16)  # RTen computes with these
 INTS: Final = frozenset(row.number for row in _HELD if HOLDERS[row.number] is RTEN_INT32)
 BYTES: Final = frozenset(row.number for row in _HELD if HOLDERS[row.number] in (RTEN_INT8, RTEN_UINT8))
 UNSIGNED: Final = frozenset(row.number for row in _HELD if row.kind in "ub")
@@ -68,16 +68,16 @@ PARTLY_HELD: Final = frozenset(  # integers with values that INT32 lacks
     row.number for row in _HELD if row.kind in "iu" and row.bits + (row.kind == "u") > 32
 )
 SIGNED: Final = (INTS | BYTES) - UNSIGNED
-FLOAT_TYPES: Final = (0, *sorted(FLOATS))  # values of an attribute for a type that is a float at run time; 0 is unset
+FLOAT_TYPES: Final = (0, *sorted(FLOATS))  # values of an attribute for a type that is a float at run time; 0: unset
 NOT_NUMBERS: Final = frozenset(row.number for row in DATA_TYPES if row.number not in HOLDERS)
 
 INT32_LIMITS: Final = (-(1 << 31), (1 << 31) - 1)
-INT64_LIMITS: Final = (-(1 << 63), (1 << 63) - 1)  # stand for "no limit", which the limits of INT32 say as well
+INT64_LIMITS: Final = (-(1 << 63), (1 << 63) - 1)  # they mean "no limit", as the limits of INT32 do
 INT64_MAX: Final = INT64_LIMITS[1]
 
 
 def width(elem_type: int) -> int:
-    """The number of bits that tell the values of an integer type apart."""
+    """The number of bits that distinguish the values of an integer type."""
     return 1 if elem_type == BOOL else BY_NUMBER[elem_type].bits
 
 

@@ -36,9 +36,9 @@ class Check(NamedTuple):
     run: Callable[[Path], None]
 
     def __call__(self, folder: Path) -> None:
-        """Check that the codec keeps this part; files are made in `folder`, which is empty.
+        """Run the check; files are created in `folder`, which is empty.
 
-        Raises: AssertionError, or what the codec raised and must not.
+        Raises: AssertionError, or an exception that the codec must not raise.
         """
         self.run(folder)
 
@@ -56,12 +56,13 @@ def contract(
 ) -> list[Check]:
     """All checks of a codec.
 
-    `options` are instances of the codec's class of options to write with, next to the defaults; where it needs one that
-    has no default, such as a key, the first of them is used. `reading` is what its files are read with. `models` are
-    made by name; by default they are `MODELS`. `excused` are the names of checks that the format cannot pass, each with
-    the reason: "reads_no_weight" for one that is compressed, "same_bytes_again" for one with a time in it.
+    `options` are instances of the codec's class of options for writing, besides the defaults; if an option without a
+    default is needed, such as a key, the first instance is used. `reading` are the options for reading its files.
+    `models` are functions that make models, by name; by default they are `MODELS`. `excused` are the names of checks
+    that the format cannot pass, each with the reason: "reads_no_weight" for one that is compressed, "same_bytes_again"
+    for one with a time in it.
 
-    Raises: ValueError if a check that is excused does not exist.
+    Raises: ValueError if an excused check does not exist.
     """
     excused = excused or {}
     if unknown := excused.keys() - {check.__name__ for check in (*OF_CODEC, *OF_MODEL)}:

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Model
 
-PREFIXES = 200  # of a file, of which each must be read or refused
+PREFIXES = 200  # of a file, each of which must be read or refused
 MUTATIONS = 300
-WEIGHT_BYTES_READ = 0.02  # of a file with a large weight, at most, when it is read
+WEIGHT_BYTES_READ = 0.02  # the largest part of a file with a large weight that may be read
 ENGINES = (
     EngineOptions(threads=1),
     EngineOptions(threads=2),
@@ -42,11 +42,11 @@ ENGINES = (
 
 
 class Refused(Exception):  # noqa: N818 - no error: a format need not hold every model
-    """The codec cannot hold a model, and says so in the way that the contract asks for."""
+    """The codec does not support a model, and says so as the contract requires."""
 
 
 class Subject(NamedTuple):
-    """A codec with the options that it is checked with."""
+    """A codec with the options for its checks."""
 
     codec: Codec
     options: Any
@@ -59,7 +59,7 @@ class Subject(NamedTuple):
     def plan(self, model: Model, path: Path) -> WritePlan:
         """The plan for a model.
 
-        Raises: Refused if the format cannot hold it.
+        Raises: Refused if the format does not support it.
         """
         try:
             return self.codec.plan(model, path, self.options)
@@ -69,7 +69,7 @@ class Subject(NamedTuple):
             raise Refused from None
 
     def write(self, model: Model, path: Path) -> WritePlan:
-        """The plan, carried out."""
+        """Execute the plan."""
         path.parent.mkdir(exist_ok=True)
         plan = self.plan(model, path)
         execute(plan)
@@ -105,7 +105,7 @@ def declaration(subject: Subject, folder: Path) -> None:
 
     with mock.patch.object(registry, "codecs", lambda: (*others, codec)):
         groups = verbs.convert_groups(of_all_packages=True)
-    flags = command_line.flags_of(group.options for group in groups)  # which raises if one is another's already
+    flags = command_line.flags_of(group.options for group in groups)  # raises if another option has a flag
     assert {name for row in rows_of(codec.options) for flag in row.flags for name in flag.names} <= flags.keys()
 
 
@@ -145,7 +145,7 @@ def reads_no_weight(subject: Subject, folder: Path) -> None:
 
 @contextmanager
 def _bytes_read() -> Iterator[list[int]]:
-    """The sizes of all reads from files meanwhile, mappings excepted."""
+    """The sizes of all reads from files in this context, except mappings."""
     sizes: list[int] = []
     real_into, real = LocalFile.pread_into, LocalFile.pread
 
@@ -181,7 +181,7 @@ def damage_is_an_error(subject: Subject, folder: Path) -> None:
 
 
 def _read_or_refuse(subject: Subject, data: bytes) -> None:
-    """Look at all of a model whose bytes may be damaged."""
+    """Read everything in a model whose bytes may be damaged."""
     subject.codec.sniff(data[:HEAD_BYTES], len(data))
     try:
         model = subject.codec.read(Literal(data), None, subject.reading)

@@ -1,4 +1,4 @@
-"""The models that codecs are checked with: together they have what ONNX models have."""
+"""The models for the checks of codecs: together they have all features of ONNX models."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def element_types() -> Model:
 
 
 def rich() -> Model:
-    """What else ONNX has: text everywhere, functions, sparse tensors, attributes, names of all kinds."""
+    """Other features of ONNX: text everywhere, functions, sparse tensors, attributes, names of all kinds."""
     import numpy
 
     values = from_numpy(numpy.array([1.0, 2.0], numpy.float32), "sparse")
@@ -110,7 +110,7 @@ def rich() -> Model:
 
 
 def many_weights() -> Model:
-    """Two hundred small weights, two of them with equal bytes, and names that differ in case only."""
+    """Two hundred small weights, two of them with equal bytes, and names that differ only in case."""
     import numpy
 
     graph = Graph(name="many", input=[_value("x", 64)], output=[_value("sum_199", 64)])

@@ -1,4 +1,4 @@
-"""ONNX models as .safetensors files: the door, which is light, since every look for a format opens it."""
+"""ONNX models as .safetensors files: the entry point, which is small, because every search for a format imports it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ MARK = b'{"__metadata__":{"format":"onnx"'
 class SafetensorsOptions:
     """How a model is written as .safetensors.
 
-    `size_threshold`: the size in bytes from which a tensor gets its own entry. `buffer_alignment`: of the first
-    one, in bytes from the start of the file; the others follow without gaps, as safetensors wants it. `note`: strings
-    for the metadata of the file.
+    `size_threshold`: the size in bytes from which a tensor gets its own entry. `buffer_alignment`: of the first one, in
+    bytes from the start of the file; the others follow without gaps, as safetensors requires. `note`: strings for the
+    metadata of the file.
     """
 
     size_threshold: int = option(1024, size(), "Store tensors of at least SIZE outside the graph; 1K by default.")
@@ -43,12 +43,12 @@ class SafetensorsOptions:
 
 
 def sniff(head: bytes, nbytes: int) -> Match:
-    """How much the first bytes of a file look like a file with a graph: the metadata, which come first, say so."""
+    """How much the first bytes of a file look like a file with a graph: the metadata at the start say so."""
     return Match.STRONG if head[8:].startswith(MARK) else Match.NONE
 
 
 def read(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
-    """The model in `source`, its weights ranges of it."""
+    """The model in `source`, with its weights as ranges of the file."""
     from formats_safetensors.layout import read_model
 
     return read_model(source, options.max_depth)

@@ -1,4 +1,4 @@
-"""Where everything is in a .safetensors file that holds a model.
+"""Where everything is in a .safetensors file that contains a model.
 
 Spec: safetensors, "Format".
 """
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 GRAPH = "__model_proto__"
 METADATA = "__metadata__"
-LENGTH_BYTES = 8  # of the number in front of the header
-MAX_HEADER_BYTES = 100_000_000  # as safetensors has it
-# The names of element types in safetensors; it has no others of ONNX's, or not in the same bytes.
+LENGTH_BYTES = 8  # of the number before the header
+MAX_HEADER_BYTES = 100_000_000  # the limit of safetensors
+# The names of element types in safetensors; it does not have ONNX's other types, or not with the same bytes.
 NAMES = {
     "BOOL": "BOOL",
     "UINT8": "U8",
@@ -60,7 +60,7 @@ TYPES = {BY_NAME[onnx].number: theirs for onnx, theirs in NAMES.items()}
 
 
 class Entry(NamedTuple):
-    """What the header says of a tensor; `start` and `end` are in bytes from the end of the header."""
+    """A tensor in the header; `start` and `end` are in bytes from the end of the header."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -74,7 +74,7 @@ class Entry(NamedTuple):
 def plan_model(model: Model, destination: Path, options: SafetensorsOptions) -> WritePlan:
     """How to write `model` to the one file `destination`.
 
-    Raises: EncodeError for a model without a graph; TensorDataError if the bytes of a weight cannot be reached.
+    Raises: EncodeError for a model without a graph; TensorDataError if the bytes of a weight cannot be read.
     """
     if model.graph is None:
         raise EncodeError("the model has no graph")
@@ -101,7 +101,7 @@ def plan_model(model: Model, destination: Path, options: SafetensorsOptions) -> 
         return with_raw_data(tensor, inside[id(tensor)]) if id(tensor) in inside else tensor
 
     graph_writes, graph_nbytes = lay_out(encode(model, stored), small_bytes=SMALL_BYTES)
-    # Gaps are not allowed, so what has the widest elements comes first: then each is aligned to its elements.
+    # Gaps are not allowed, so tensors with the widest elements come first: then each is aligned to its elements.
     order = sorted(sources, key=lambda name: -BY_NUMBER[sources[name][0].data_type or 0].bits)
     header: dict[str, Any] = {METADATA: {"format": "onnx", **(options.note or {})}}
     segments: list[Segment] = []
@@ -122,7 +122,7 @@ def plan_model(model: Model, destination: Path, options: SafetensorsOptions) -> 
 
 
 def _new_name(wish: str, taken: dict[str, Any]) -> str:
-    """A name that no other tensor has: tensors of inner graphs may be called alike."""
+    """A name that no other tensor has: tensors of inner graphs may have the same names."""
     name, count = wish, 1
     while name in taken or name in (GRAPH, METADATA):
         count += 1
@@ -138,7 +138,7 @@ def _entry(dtype: str, shape: list[int], position: int, nbytes: int) -> dict[str
 
 
 def read_model(source: Source, max_depth: int) -> Model:
-    """The model in `source`, its weights ranges of it.
+    """The model in `source`, with its weights as ranges of the file.
 
     Raises: DecodeError if the header, the graph or a reference is wrong.
     """
@@ -164,7 +164,7 @@ def read_model(source: Source, max_depth: int) -> Model:
 def read_entries(source: Source) -> tuple[dict[str, Entry], int]:
     """The tensors in the header of a file, in their order, and where the header ends, in bytes.
 
-    Raises: DecodeError if it is not as safetensors demands: the tensors fill what follows, without gap or overlap.
+    Raises: DecodeError if the file breaks safetensors' rules: the tensors fill the rest without gap or overlap.
     """
     if source.nbytes < LENGTH_BYTES:
         raise TruncatedError(f"needed {LENGTH_BYTES} bytes for the length of the header, found {source.nbytes}")
@@ -198,7 +198,7 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _checked(name: str, value: Any) -> Entry:
-    """The entry of a tensor, whose parts have the types that they must have."""
+    """The entry of a tensor, after a check of the types of its parts."""
     try:
         dtype, shape, (start, end) = value["dtype"], tuple(value["shape"]), value["data_offsets"]
     except (TypeError, KeyError, ValueError):

@@ -1,4 +1,4 @@
-"""The codec keeps the contract, and the library of safetensors reads its files."""
+"""The codec passes the contract, and the library of safetensors reads its files."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ OPTIONS = [SafetensorsOptions(), SafetensorsOptions(size_threshold=0, buffer_ali
 
 @pytest.mark.parametrize("check", contract(CODEC, options=OPTIONS), ids=str)
 def test_contract(check: Check, tmp_path: Path) -> None:
-    """Every part of the contract holds."""
+    """Every check of the contract passes."""
     check(tmp_path)
 
 
 def test_safetensors_reads_the_weights(tmp_path: Path) -> None:
-    """What others read is what the model has, under its name, with the note."""
+    """Other programs read the model's tensors with their names, and the note."""
     from safetensors import safe_open
 
     model = linear(100)
@@ -37,7 +37,7 @@ def test_safetensors_reads_the_weights(tmp_path: Path) -> None:
 
 
 def test_files_of_others_are_named(tmp_path: Path) -> None:
-    """Weights without a graph are called that."""
+    """The error about weights without a graph says so."""
     from safetensors.numpy import save_file
 
     save_file({"w": np.zeros(3)}, tmp_path / "w.safetensors")
@@ -46,7 +46,7 @@ def test_files_of_others_are_named(tmp_path: Path) -> None:
 
 
 def damaged(tmp_path: Path, change: Any) -> Path:
-    """A file whose header was changed."""
+    """Return a file with a changed header."""
     path = tmp_path / "m.safetensors"
     formats.save(linear(100), path)
     data = path.read_bytes()
@@ -71,6 +71,6 @@ def damaged(tmp_path: Path, change: Any) -> Path:
     ],
 )
 def test_wrong_headers_are_refused(tmp_path: Path, change: Any, words: str) -> None:
-    """What safetensors does not allow, or the graph does not fit, is an error that says so."""
+    """A file that safetensors does not allow, or that does not fit its graph, is an error that says why."""
     with pytest.raises(formats.DecodeError, match=words):
         formats.load(damaged(tmp_path, change), format="safetensors")

@@ -1,4 +1,4 @@
-"""Makes the values that subgraphs capture known where RTen's ONNX loader looks for them."""
+"""Makes captured values of subgraphs known where RTen's ONNX loader looks for them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def with_reached_names(graph: Graph) -> tuple[Graph, set[str]]:
     """Return the graph with the captures that RTen's ONNX loader misses, and the outputs of the nodes that need them.
 
-    Of what a subgraph captures, the loader sees the names that its own nodes use, and not those that graphs in it use.
-    If a node with such graphs has constant inputs, the loader runs it while it loads the model, and stops because the
-    captured value is missing. An Identity whose result is unused makes the name known.
+    Among the values that a subgraph captures, the loader finds those that its own nodes use, but not those that only
+    graphs in it use. If a node with such graphs has constant inputs, the loader runs it while it loads the model, and
+    stops because the captured value is missing. An Identity whose result is unused makes the name known.
     """
     if not any(subgraphs(inner.node) for _, _, inner in subgraphs(graph.node)):
         return graph, set()

@@ -43,7 +43,7 @@ class ValueNames(Names):
     def __init__(self, used: set[str], read: set[str]) -> None:
         super().__init__(used | read)
         self._read = read - {""}
-        self.decisive: set[str] = set()  # of those that are rounded or compared
+        self.decisive: set[str] = set()  # those that are rounded or compared
 
     def is_read(self, name: str) -> bool:
         """Whether anything uses the value with that name."""
@@ -60,7 +60,7 @@ class Constants:
         self._by_value: dict[Any, str] = {}
 
     def add(self, array: np.ndarray[Any, Any]) -> str:
-        """The name of an initialiser that holds `array`."""
+        """The name of an initialiser with the elements of `array`."""
         key = (array.dtype.name, array.shape, array.tobytes())
         name = self._by_value.get(key)
         if name is None:
@@ -131,7 +131,7 @@ class Context:
         return name
 
     def optional(self, place: int) -> str:
-        """The name of an input, empty where it is omitted."""
+        """The name of an input, empty if it is omitted."""
         return self.node.input[place] if place < len(self.node.input) else ""
 
     def wanted(self, place: int) -> bool:
@@ -164,7 +164,7 @@ class Context:
     def static_dims(self, name: str, first: int = 0) -> tuple[int, ...]:
         """The dims of a value from axis `first` on.
 
-        Raises: Refused if one of them is no known number.
+        Raises: Refused if one of them is not a known number.
         """
         dims = self.dims(name)
         sizes = () if dims is None else tuple(dim for dim in dims[first:] if isinstance(dim, int))
@@ -184,18 +184,19 @@ class Context:
         return held
 
     def is_float(self, name: str) -> bool:
-        """Whether a value holds floats, as far as is known."""
+        """Whether the elements of a value are floats, as far as is known."""
         return self.elem_type(name) in FLOATS
 
     def is_integer(self, name: str) -> bool:
-        """Whether a value is known to hold integers or truth values."""
+        """Whether the elements of a value are known to be integers or truth values."""
         elem_type = self.elem_type(name)
         return elem_type in INTS or elem_type in BYTES
 
     def tell(self, sentence: str, *, is_defined: bool = True) -> None:
         """Report how the results of the new nodes differ for special values, from ONNX or from onnxruntime.
 
-        They differ only from onnxruntime if what ONNX says is not `is_defined`, or if onnxruntime departs from it.
+        They differ only from onnxruntime if ONNX does not define the result (`is_defined` is false), or if onnxruntime
+        deviates from it.
         """
         self.told.append((sentence, is_defined))
 
@@ -277,13 +278,13 @@ class Context:
         self.scope.infer(node)
 
     def cast(self, name: str, elem_type: int) -> str:
-        """The value as another element type, or the value itself if it already has that type."""
+        """The value with another element type, or the value itself if it already has that type."""
         return name if self.elem_type(name) == elem_type else self.op(casting.Cast, name, to=elem_type)
 
     def replace(self, *values: str) -> list[Node]:
         """The emitted nodes. `values` are the outputs of the node that these nodes replace.
 
-        Raises: Refused if an output of the node is used and there is no value for it.
+        Raises: Refused if an output of the node is used but has no new value.
         """
         outputs = self.node.output
         for place in range(len(values), len(outputs)):
@@ -316,7 +317,7 @@ class Context:
         return [*self.emitted, with_fields(self.node, input=given, attribute=kept)]
 
     def value_info(self, name: str, elem_type: int, dims: Dims | None = None) -> ValueInfo:
-        """An input or output of a subgraph. It has those dims that are sizes, and no names of dims."""
+        """An input or output of a subgraph. Only its dims that are sizes are kept, without names."""
         shape = None
         if dims is not None:
             sizes = (dim if isinstance(dim, int) else None for dim in dims)

@@ -24,7 +24,7 @@ STEPS: Final = _names(
     comparison.Equal, comparison.Greater, comparison.GreaterOrEqual, comparison.Less, comparison.LessOrEqual,
     elementwise.Ceil, elementwise.Floor, elementwise.Mod, elementwise.Round,
 )  # fmt: skip
-# What passes elements on, moved or changed a little, as does a Cast to floats.
+# Operators that pass elements on, moved or changed a little; a Cast to floats does this, too.
 PASSING: Final = _names(
     activation.Relu, comparison.Where, elementwise.Abs, elementwise.Add, elementwise.Clip, elementwise.Div,
     elementwise.Max, elementwise.Min, elementwise.Mul, elementwise.Neg, elementwise.Sub, elementwise.Sum,

@@ -1,4 +1,4 @@
-"""Keeps outputs apart that RTen would fold to one constant."""
+"""Prevents RTen from folding outputs to one constant."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KEEPING_APART: Final = (
 
 
 def fed(graph: Graph) -> str:
-    """A tensor that is given to a graph; an empty name if there is none."""
+    """A tensor that is an input of a graph; an empty name if there is none."""
     constants = {tensor.name for tensor in graph.initializer}
     given = (value for value in graph.input if value.type is not None and value.type.tensor_type is not None)
     return next((value.name or "" for value in given if value.name not in constants), "")
@@ -40,8 +40,9 @@ def with_distinct_outputs(
 ) -> list[Node]:
     """The nodes, changed so that RTen never folds two outputs to one constant: it cannot load such a model.
 
-    RTen infers small integers and shares equal ones. It does not infer the maximum of one number, which is that number.
-    RTen also computes values that come from constants only, but no choice that depends on what is `given` to the model.
+    RTen infers small integers and shares equal ones. It does not infer the maximum of one number, although this is the
+    number itself. RTen also computes values that depend only on constants, but no choice that depends on what is
+    `given` to the model.
     """
     scope = constants.scope
     places = {name: index for index, node in enumerate(nodes) for name in node.output}
@@ -75,9 +76,9 @@ def _inferred(graph: Graph, scope: Scope, made: set[str]) -> list[str]:
             continue
         held = scope.ints(name) or (None if elem_type == BOOL else scope.contents_of(name))
         if held is not None and None in held:
-            held = None  # RTen may know what sizes with names cancel out to, such as N / N
+            held = None  # RTen may know the result if sizes with names cancel out, as in N / N
         if held is not None and not all(isinstance(item, int) for item in held):
-            continue  # RTen does not know sizes that have names either
+            continue  # nor does RTen know sizes with names
         if held is None or held in seen:
             doubtful.append(name)
         seen.add(held)
@@ -87,7 +88,7 @@ def _inferred(graph: Graph, scope: Scope, made: set[str]) -> list[str]:
 
 
 def _foldable(nodes: list[Node], scope: Scope) -> set[str]:
-    """The values that nodes compute from constants only, without subgraphs and sequences."""
+    """The values that nodes compute only from constants, without subgraphs and sequences."""
     found: set[str] = set()
     for node in nodes:
         given = [name for name in node.input if name]
@@ -121,7 +122,7 @@ def _chosen(inner: str, name: str, given: str, constants: Constants, names: Valu
     for key, (number, axes) in {**types, "total": (INT32 if given else FLOAT, ()), "wide": (INT32, dims),
                                 "same": (INT32, dims)}.items():  # fmt: skip
         scope.types[known[key]] = ValueType(number, axes)
-    if elem_type == BOOL:  # onnxruntime has no operator that chooses between such values
+    if elem_type == BOOL:  # onnxruntime has no operator that chooses between values of this type
         yield make_node(comparison.Or.name, [inner, known["below"]], [name])
         return
     if elem_type not in BYTES:

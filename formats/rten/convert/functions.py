@@ -33,7 +33,7 @@ def functions_of(functions: Iterable[Function]) -> dict[Key, Function]:
 def expanded_size(key: Key, functions: Mapping[Key, Function], sizes: dict[Key, float], depth: int) -> float:
     """The number of nodes that replace a call; infinite if functions call each other more than `depth` deep.
 
-    `sizes` has the numbers that are already known; this function adds more.
+    `sizes` has the known numbers; this function adds others.
     """
     if key not in sizes:
         sizes[key] = inf  # also the size of a function that calls itself, directly or not

@@ -91,11 +91,11 @@ class Kept:
         return None
 
     def inline(self, node: Node, where: str) -> None:
-        """Record that the nodes of a function replace a call."""
+        """Whether the loader has a kernel for an operator outside of ONNX's own domain, and accepts the node."""
         self.changes.append(Change(where, label(node), _operator(node), (), "RTen does not read functions", True))
 
     def remember(self, likeness: Likeness | None, count: int) -> None:
-        """Keep what was reported of a node since there were `count` changes: it is also true of nodes like it."""
+        """Store the reports about a node after the first `count` changes: they are also true of nodes like it."""
         if likeness is not None and len(self.changes) == count + 1:
             self._alike[likeness] = self.changes[-1]
 

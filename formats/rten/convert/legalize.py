@@ -1,8 +1,8 @@
-"""Rewrites a model so that the releases of a target run it: newest forms, and only operators that RTen has.
+"""Rewrites a model so that the releases of a target run it: newest forms, and only operators of RTen.
 
 The result computes the same as the given model. Every node goes through the rewritings of its operator until none
 changes it. The nodes that a rewriting makes go through the rewritings of their operators. If RTen cannot express a
-node, that is recorded with the place of the node in the given model, and the other nodes are still legalised.
+node, this is recorded with the place of the node in the given model, and the other nodes are still legalised.
 """
 
 from __future__ import annotations
@@ -44,25 +44,25 @@ if TYPE_CHECKING:
     from formats.rten.target import Target
 
 NEWEST_KNOWN = 28  # the newest operator set whose forms the rewritings know
-MAX_STEPS = 32  # limit for rewriting what a rewriting made; no operator comes near it
-MAX_NESTING = 14  # subgraphs in subgraphs that RTen's verifier accepts
-MAX_CALLS = 64  # functions in functions; no exporter comes near this limit
-MAX_NODES = 500_000  # nodes that it accepts; the limit is for functions that multiply
+MAX_STEPS = 32  # limit for rewriting the results of rewritings; no operator comes near it
+MAX_NESTING = 14  # the nesting of subgraphs that RTen's verifier accepts
+MAX_CALLS = 64  # the nesting of function calls; no exporter comes near this limit
+MAX_NODES = 500_000  # accepted nodes; the limit is for functions that multiply
 IR_VERSION = 10  # of the result
-FIRST_IR_WITH_DEFAULTS = 4  # before, all initialisers had to be inputs
+FIRST_IR_WITH_DEFAULTS = 4  # in earlier versions, all initialisers had to be inputs
 
 
 class Legalized(NamedTuple):
     """A model that RTen can run if there are no refusals.
 
-    `types` has what is known of the values of each graph of `model`, by the place of the graph in the model.
+    `types` has what is known about the values of each graph of `model`, by the place of the graph in the model.
     """
 
     model: Model
     refusals: tuple[Refusal, ...]
     types: Mapping[str, Mapping[str, ValueType]]
-    losses: Losses  # where the results of RTen differ, once for each operator
-    kept: Kept | None = None  # for an ONNX loader: what was rewritten
+    losses: Losses  # differences in RTen's results, once for each operator
+    kept: Kept | None = None  # for an ONNX loader: the rewritten nodes
 
 
 def legalize(model: Model, exact: bool = False, target: Target = ALL_RELEASES) -> Legalized:
@@ -285,7 +285,7 @@ class _Legalizer:
         return None
 
     def _finished(self, node: Node, domain: str, place: _Place) -> Node:
-        """Add a node that is legal as it is, and infer what its outputs are."""
+        """Add a node that needs no more rewriting, and infer the types of its outputs."""
         spec = spec_of(node) if self.kept else None if domain else SPECS.get(node.op_type or "")
         if spec is None or spec.row_for(self._target) is None:
             raise Refused("is not supported by RTen")
@@ -305,9 +305,9 @@ class _Legalizer:
         return node
 
     def _tell(self, node: Node, spec: OperatorSpec, place: _Place, told: Collection[tuple[str, bool]] = ()) -> None:
-        """Record how RTen's results for a node differ, under the operator of the model that the node replaces.
+        """Whether a value is used only as dims. They are small, because a tensor has these dims.
 
-        `told` has the reports of those rewritings that left the node as it is.
+        The common state of all graphs of one model.
         """
         rules = [rule for rule in (spec.told, spec.unspecified) if rule is not None]
         details = [rule(node, self._context(node, NEWEST, place)) for rule in rules]
@@ -336,7 +336,7 @@ class _Legalizer:
         return [node]
 
     def _call(self, node: Node, place: _Place) -> list[Node]:
-        """The legal nodes of a function."""
+        """The graph with legal nodes. For a subgraph, `input_types` are what its node knows about its inputs."""
         key = key_of(node.domain, node.op_type, node.overload)
         function = self._functions[key]
         if not place.is_inlined:
@@ -374,7 +374,7 @@ class _Legalizer:
 
 
 def _body_types(node: Node, scope: Scope) -> list[ValueType]:
-    """What is known of the inputs of a node's subgraph."""
+    """What is known about the inputs of a node's subgraph."""
     spec = spec_of(node)
     if spec is None or spec.body is None:
         return []

@@ -1,4 +1,4 @@
-"""What a .rten file cannot hold of a model, grouped so that a report has one line per kind, not one per tensor."""
+"""What a .rten file cannot express of a model, grouped so that a report has one line per kind, not one per tensor."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Model, ValueInfo
     from formats.rten.convert.scope import Scope
 
-MAX_NAMES = 4  # that a line lists
+MAX_NAMES = 4  # the names that a line lists
 _AROUND = frozenset(("doc_string", "metadata_props", "device_configurations", "undecoded"))
 # The fields of nodes and attributes that have nothing to report.
 _PLAIN = frozenset(("op_type", "domain", "overload", "name", "input", "output", "attribute", "undecoded"))
@@ -52,9 +52,9 @@ def _listed(names: list[str]) -> str:
 
 
 def add_unheld(losses: Losses, model: Model, held_keys: Iterable[str]) -> None:
-    """Add the losses beside the operators: documentation, metadata and the like, and the precision of casts.
+    """Add the losses besides those of operators: documentation, metadata and the like, and the precision of casts.
 
-    `held_keys` are the keys of the model's metadata that the file does hold.
+    `held_keys` are the keys of the model's metadata that are written to the file.
     """
     note = partial(losses.add, matters=False)
     for field in ("producer_name", "producer_version", "domain", "model_version"):
@@ -102,7 +102,7 @@ def _around(model: Model) -> Iterator[tuple[str, Any]]:
     without_nodes = with_fields(model, graph=with_fields(graph, node=[])) if graph else model
     for where, message in visit(without_nodes, object, only=_may_say_more):
         yield where, message
-        if where == "graph" and graph:  # it can have many nodes, and most have little to visit
+        if where == "graph" and graph:  # it can have many nodes, most of which have few parts
             for index, node in enumerate(graph.node):
                 held = vars(node)
                 if (

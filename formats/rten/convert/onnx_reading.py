@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from formats.rten.target import Target
 
 LACKING: Final = "RTen does not support this operator"
-# Lists of a window: the entries for an axis of the kernel, and what they are where the list is left out.
+# Lists of a window: the entries for an axis of the kernel, and their values if the list is omitted.
 WINDOW_LISTS: Final = {"strides": (1, 1), "dilations": (1, 1), "pads": (2, 0), "output_padding": (1, 0)}
 POOLS: Final = (pooling.AveragePool, pooling.MaxPool)
 PADDED_ALIKE: Final = (convolution.Conv, convolution.ConvInteger, *POOLS)  # for SAME_UPPER
@@ -30,7 +30,7 @@ def problems(node: Node, target: Target) -> list[Problem]:
     if spec is None or row is None:
         return [Problem(LACKING)]
     found: list[Problem] = []
-    others = (*spec.onnx.inputs, "auto_pad")  # it reads all words for padding, SAME_LOWER as SAME_UPPER
+    others = (*spec.onnx.inputs, "auto_pad")  # it reads any text as padding, and SAME_LOWER as SAME_UPPER
     moved = [each for each in node.attribute if each.name not in others]
     inputs = len(_trimmed(node.input))
     if len(moved) < len(node.attribute):
@@ -42,7 +42,7 @@ def problems(node: Node, target: Target) -> list[Problem]:
 
 
 def is_readable_constant(node: Node) -> bool:
-    """Whether the loader reads a Constant: it must have numbers, or a tensor of a type that RTen holds unchanged."""
+    """Whether the loader reads a Constant: it must have numbers, or a tensor of a type that RTen supports unchanged."""
     if len(node.attribute) != 1 or len(node.output) != 1:
         return False
     (attribute,) = node.attribute
@@ -122,7 +122,7 @@ def _fields(node: Node, made: Node, spec: OperatorSpec, row: Row, scope: Scope) 
 
 
 def needed_version(node: Node, spec: OperatorSpec) -> int:
-    """The operator set that has the form of a node that rewritings write."""
+    """The operator set that has the form of a node in which rewritings write it."""
     form = spec.onnx
     return max(form.version, *(form.versions.get(attribute.name or "", 0) for attribute in node.attribute), 0)
 

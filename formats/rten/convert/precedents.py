@@ -32,13 +32,13 @@ class Precedent(NamedTuple):
 class Precedents:
     """The precedents of one model. Without them, the conversion of 40,000 nodes to .rten takes 2.7 times as long.
 
-    What they rely on: what becomes of a node whose `OperatorSpec` is plain is decided by its likeness alone. That is
-    its operator, its operator set (a function has its own, and a precedent never crosses operator sets), its
-    attributes, the types of its inputs, what the model declares of its outputs, whether its result is rounded or
-    compared, and which of the further outputs are read. Attributes are compared by value, or by the undecoded object
-    that nodes with the same bytes share; the likeness holds that object, so nothing else can take its place. A node is
-    a precedent only where it became one node of the same operator, inputs and outputs, and all outputs are floats: of
-    integers the contents may be known as well.
+    They rely on this: if the `OperatorSpec` of a node is plain, only the node's likeness decides its result. The
+    likeness is its operator, its operator set (a function has its own, and a precedent never crosses operator sets),
+    its attributes, the types of its inputs, the declared types of its outputs, whether its result is rounded or
+    compared, and which of its outputs after the first are read. Attributes are compared by value, or by the undecoded
+    object that nodes with the same bytes share; the likeness keeps that object, so no other object can get its id. A
+    node is a precedent only if its result is one node of the same operator, inputs and outputs, and all outputs are
+    floats: for integers, the contents may be known, too.
     """
 
     def __init__(self, names: ValueNames) -> None:
@@ -56,12 +56,12 @@ class Precedents:
             return None
         attributes: Any = shared_attributes(node)
         if isinstance(attributes, list):
-            try:  # bytes that differ where a value does, even in its type or in the sign of zero
+            try:  # different for values that differ, even only in type or in the sign of zero
                 attributes = dumps([*map(vars, attributes)], 2)
             except ValueError:  # for a tensor or graph
                 return None
         inputs = [*map(scope.types.get, node.input)]
-        if None in inputs:  # omitted, or from around the graph
+        if None in inputs:  # omitted, or of an outer graph
             inputs = [scope.type_of(name) if name else None for name in node.input]
         declared = map(scope.declared.get, node.output)
         wanted = map(self._names.is_read, node.output[1:])
@@ -80,7 +80,7 @@ class Precedents:
     def add(self, likeness: Likeness | None, node: Node, became: list[Node], scope: Scope) -> None:
         """Remember the result for a node, if it is one node with the same operator and the same values.
 
-        All outputs must be floats: of integers, the scope may also know the contents.
+        All outputs must be floats: for integers, the scope may know the contents, too.
         """
         if likeness is None or len(became) != 1:
             return

@@ -1,7 +1,7 @@
 """A legal model in the element types that RTen's ONNX loader reads.
 
-A legal model computes the same with any integer type that can hold its numbers. So if the loader does not know a type,
-the next larger type that the loader knows replaces it.
+A legal model computes the same with any integer type that contains its numbers. So a type that the loader does not know
+is replaced by the next larger type that it knows.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _change(before: Type | None, after: Type | None) -> tuple[str, str] | None:
 
 
 def element_type(value_type: Type | None) -> int:
-    """The element type of a tensor, of the tensors of a sequence, or of what an optional may hold; 0 where unknown."""
+    """The element type of a tensor, of a sequence's tensors, or of an optional's value; 0 if unknown."""
     while value_type is not None and value_type.tensor_type is None:
         outer = value_type.sequence_type or value_type.optional_type
         value_type = outer.elem_type if outer else None
@@ -65,7 +65,7 @@ def _graph(graph: Graph, *, has_others: bool = True) -> Graph:
     made: dict[str, Any] = {
         field: [_value(value) for value in getattr(graph, field)] for field in ("input", "output", "value_info")
     }
-    if has_others:  # otherwise the attributes of the nodes may stay undecoded
+    if has_others:  # otherwise, attributes of the nodes can stay undecoded
         made["initializer"] = [_tensor(tensor) for tensor in graph.initializer]
         made["node"] = [node_in_read_types(node) for node in graph.node]
     changed = {

@@ -9,11 +9,11 @@ from formats.errors import UnsupportedError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-MAX_PLACES = 3  # the places that a message names for one reason
+MAX_PLACES = 3  # places in a message, for one reason
 
 
 class Refused(Exception):  # noqa: N818 - it is no error of the program: the legaliser records it as a Refusal
-    """A node that cannot be rewritten; the reason is what follows "it" in a message."""
+    """A node cannot be rewritten; the reason is the text after "it" in a message."""
 
     def __init__(self, reason: str, remedy: str = "") -> None:
         super().__init__(reason)
@@ -22,9 +22,9 @@ class Refused(Exception):  # noqa: N818 - it is no error of the program: the leg
 
 
 class Refusal(NamedTuple):
-    """One node or value that RTen cannot hold, or for which RTen would compute something else."""
+    """One node or value that RTen does not support, or for which RTen would compute something else."""
 
-    op_type: str  # "" if it belongs to no operator
+    op_type: str  # "" without an operator
     domain: str
     version: int | None  # of the operator set that the model imports
     where: str
@@ -35,7 +35,7 @@ class Refusal(NamedTuple):
 class RefusalError(UnsupportedError):
     """A model needs what RTen does not support.
 
-    `refusals` are all places with such a need. `reasons` say why: one text for each reason.
+    `refusals` are all these places. `reasons` are texts, one for each reason.
     """
 
     def __init__(self, refusals: Iterable[Refusal]) -> None:

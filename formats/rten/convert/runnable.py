@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from formats.rten.convert.legalize import Legalized
     from formats.rten.convert.loss_report import Losses
 
-# The IR version that came with each operator set. A model with that operator set has at least this version.
+# The IR version that came with each operator set. A model with this operator set has at least this version.
 IR_VERSIONS: Final = {8: 3, 9: 4, 10: 5, 11: 6, 12: 7, 15: 8, 19: 9, 21: 10, 23: 11, 24: 12, 25: 13}
-REFERENCE_KEYS: Final = ("location", "offset", "length", "checksum")  # of external data, that the loader takes
+REFERENCE_KEYS: Final = ("location", "offset", "length", "checksum")  # keys of external data that the loader accepts
 MAX_RAISINGS: Final = 4  # changes of the operator set, each to a newer one
 
 
@@ -104,7 +104,7 @@ def _kept(legalized: Legalized) -> Kept:
 
 
 def _unheld_interface(graph: Graph) -> Iterator[Refusal]:
-    """The inputs and outputs whose types no type of RTen can hold."""
+    """The inputs and outputs with types for which RTen has no type."""
     for field in ("input", "output"):
         for index, value in enumerate(getattr(graph, field)):
             if (number := element_type(value.type)) in NOT_NUMBERS:

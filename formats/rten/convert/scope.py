@@ -1,4 +1,4 @@
-"""What is known of the values of a graph without running it: element types, dims, and small integer contents.
+"""What is known about the values of a graph without running it: element types, dims, and small integer contents.
 
 A `Scope` holds this knowledge for one graph. It is filled from front to back, one node at a time, in one pass. It is
 never wrong for a valid model: if a rule is missing, or if it needs something unknown, the result is unknown.
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from formats.rten.operators.spec import ContentsRule, RangeRule
     from formats.rten.target import Fault
 
-MAX_COPIES = 8  # copies of copies that are followed
+MAX_COPIES = 8  # the number of copies of copies that are followed
 MAX_RANGED = 1 << 16  # the most elements of a constant whose minimum and maximum are computed
 RANGED = FLOATS | INTS | BYTES
 MAX_INT32 = INT32_LIMITS[1]
 
-# What a rule may raise for a node that is not well formed.
+# The exceptions that a rule may raise for a malformed node.
 MALFORMED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
 
 
@@ -53,9 +53,9 @@ class Scope:
         self.declared: dict[str, ValueType] = {}
         self.optionals: set[str] = set()
         self.ranges: dict[str, Interval] = {}
-        self.exceeding: set[str] = set()  # values of 64 bits or unsigned that may have numbers outside of INT32
-        self.expanded: set[tuple[str, str]] = set()  # a value, and another whose axes it has, and maybe more
-        self._shapes: dict[str, str] = {}  # the value whose dims they are
+        self.exceeding: set[str] = set()  # values of 64 bits or unsigned that may be outside of INT32
+        self.expanded: set[tuple[str, str]] = set()  # a value, and another one that has its axes and possibly more
+        self._shapes: dict[str, str] = {}  # the value with these dims
         self._sequences: set[str] = set()
         self._safe: set[tuple[Fault, str]] = set()
         self._copies: dict[str, tuple[list[str], int]] = {}
@@ -69,7 +69,7 @@ class Scope:
         return scope
 
     def type_of(self, name: str) -> ValueType:
-        """What is known of the value called `name`."""
+        """What is known about the value called `name`."""
         owner = self._owner(name)
         return UNKNOWN if owner is None else owner.types[name]
 
@@ -89,7 +89,7 @@ class Scope:
         return owner is not None and name in owner.optionals
 
     def range_of(self, name: str) -> Interval:
-        """The interval that has all elements of a value, as far as it is known."""
+        """The interval of all elements of a value, as far as it is known."""
         owner = self._owner(name)
         if owner is None:
             return Interval()
@@ -106,7 +106,7 @@ class Scope:
         return name not in owner.exceeding and held_range(elem_type).holds(self.range_of(name))
 
     def knows_numbers(self, names: Iterable[str]) -> bool:
-        """Whether something is known of the numbers of all these values: they are constants, or come from integers."""
+        """Whether something is known about the numbers of all values: they are constants or come from integers."""
         for name in names:
             owner = self._owner(name)
             if owner is None or not (name in owner.tensors or name in owner.ranges):
@@ -128,10 +128,10 @@ class Scope:
         if elem_type not in INTS | BYTES:
             return Interval()
         least, greatest = held_range(elem_type)
-        return Interval(max(least or 0, -MAX_INT32), greatest)  # no known value has the least number of all
+        return Interval(max(least or 0, -MAX_INT32), greatest)  # a known value is never the least number
 
     def _note_range(self, node: Node, rule: RangeRule, types: list[ValueType]) -> None:
-        """Record the interval of each output, and which outputs may leave the range of the type that holds them."""
+        """Record the interval of each output, and which outputs may leave the range of their type."""
         try:
             found = rule(node, self, types)
         except MALFORMED:
@@ -153,12 +153,12 @@ class Scope:
                         self.exceeding.add(name)
 
     def is_natural(self, name: str) -> bool:
-        """Whether a value is known to hold no negative numbers."""
+        """Whether a value is known to have no negative elements."""
         least = self.range_of(name).least
         return least is not None and least >= 0
 
     def add_safe(self, fault: Fault, name: str) -> str:
-        """Record that a value was made so that a fault has no effect on operators that use it. Returns the name."""
+        """Record that a value was made so that a fault has no effect on operators that use it. Return the name."""
         self._safe.add((fault, name))
         return name
 
@@ -187,15 +187,15 @@ class Scope:
     def numbers(self, name: str) -> list[float] | None:
         """The elements of a constant, flat, as Python numbers; `None` if the value is not a constant.
 
-        Raises: TensorDataError if the data cannot be had.
+        Raises: TensorDataError if the data cannot be read.
         """
         array = self.array(name)
         return None if array is None else array.astype(float).ravel().tolist()
 
     def array(self, name: str, depth: int = MAX_COPIES) -> np.ndarray[Any, np.dtype[Any]] | None:
-        """The elements of a constant, or of one made of others in no more than `depth` steps; else `None`.
+        """The elements of a constant, or of a value computed from constants in at most `depth` steps, else `None`.
 
-        Raises: TensorDataError if the data cannot be had.
+        Raises: TensorDataError if the data cannot be read.
         """
         tensor = self.constant(name)
         if tensor is not None:
@@ -223,27 +223,28 @@ class Scope:
             self.ranges[name] = Interval(0 if found.elem_type in UNSIGNED else -MAX_DIM, MAX_DIM)
 
     def declare(self, values: Iterable[ValueInfo]) -> None:
-        """Read what the graph declares of its values, to fill in what inference does not find out.
+        """Read the declared types of the graph's values, which complete the inferred ones.
 
-        Names of dimensions count in the outermost graph only: in a loop's body, a name may be a new size in each step.
+        Names of dimensions are used in the outermost graph only: in a loop's body, a name may mean a new size in each
+        step.
         """
         for value in values:
             if value.name and value.type is not None:
                 kind = declared_type(value.type)
                 kind = kind if self.outer is None else nameless(kind)
-                self.declared[value.name] = merge(kind, self.declared.get(value.name))  # an input may be an output too
+                self.declared[value.name] = merge(kind, self.declared.get(value.name))  # an input may also be an output
                 if value.type.optional_type is not None:
                     self.optionals.add(value.name)
                 if value.type.sequence_type is not None:
                     self._sequences.add(value.name)
 
     def forget(self, name: str) -> None:
-        """Forget a value, since it has another name now."""
+        """Forget a value, because it has a new name."""
         self.types.pop(name, None)
         self._contents.pop(name, None)
 
     def infer(self, node: Node) -> None:
-        """Record the outputs of a node. Nothing more will become known of its inputs."""
+        """Record the outputs of a node. From then on, knowledge about its inputs does not change."""
         spec = spec_of(node)
         if spec is not None and spec.domain and not spec.onnx.is_native:
             spec = None
@@ -298,13 +299,13 @@ class Scope:
         length = found.dims[0] if found.dims else 1
         if held is not None and len(held) == length and len(held) <= MAX_CONTENTS:
             low, high = limits(found.elem_type)
-            self._contents[name] = tuple(  # integers wrap, so that folding ends as soon as computing does
+            self._contents[name] = tuple(  # integers wrap, so that folding stays as fast as computing
                 (item - low) % (high - low + 1) + low if isinstance(item, int) else item for item in held
             )
 
 
 def held_range(elem_type: int) -> Interval:
-    """The numbers of an integer type that RTen has."""
+    """The range of an integer type in RTen."""
     least, greatest = limits(elem_type)
     return Interval(max(least, INT32_LIMITS[0]), min(greatest, INT32_LIMITS[1]))
 

@@ -1,4 +1,4 @@
-"""Which values of a graph are used only as dims. They fit in 32 bits, since no tensor is larger."""
+"""Finds the values of a graph that are used only as dims. They fit in 32 bits, because no tensor is larger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be known of a value: its element type and its dims.
+"""What can be known about a value: its element type and its dims.
 
 A dimension is a size, a name that stands for one size in the whole model, or unknown.
 """
@@ -15,7 +15,7 @@ Dims = tuple[Dim, ...]
 
 
 class ValueType(NamedTuple):
-    """What is known of a tensor, or of all tensors of a sequence: the ONNX number of the element type, and the dims.
+    """What is known about a tensor, or about a sequence's tensors: the ONNX number of the element type, and the dims.
 
     `None` is unknown.
     """
@@ -27,11 +27,11 @@ class ValueType(NamedTuple):
 UNKNOWN = ValueType()
 
 
-MAX_DIM = 1 << 24  # assumed: no axis is longer, and no 64-bit integer from outside is larger
+MAX_DIM = 1 << 24  # assumption: no axis is longer, and no 64-bit integer from outside is larger
 
 
 class Interval(NamedTuple):
-    """The least and the greatest number that integers can be, both included; `None` is no limit."""
+    """The least and the greatest possible integer of a value, both included; `None` means no limit."""
 
     least: int | None = None
     greatest: int | None = None
@@ -45,7 +45,7 @@ class Interval(NamedTuple):
 
 
 def declared_type(value_type: Type) -> ValueType:
-    """What a `Type` message says of a tensor, of the tensors of a sequence, or of what an optional may hold."""
+    """The type in a `Type` message of a tensor, of the tensors of a sequence, or of the value of an optional."""
     if value_type.optional_type is not None and value_type.optional_type.elem_type is not None:
         return declared_type(value_type.optional_type.elem_type)
     if value_type.sequence_type is not None:

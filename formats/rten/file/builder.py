@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from formats.rten.file.fbs import Slot, Table
     from formats.tensordata.source import Source
 
-MAX_NBYTES = (1 << 31) - 1  # what FlatBuffers can address, and what RTen's verifier visits
-ALIGNMENT = 8  # of the buffer, and so of its size
+MAX_NBYTES = (1 << 31) - 1  # the limits of FlatBuffers' addresses and of RTen's verifier
+ALIGNMENT = 8  # of the buffer, and therefore of its size
 FEW_USES = 8  # tables of a form: for fewer, making a layout takes longer than it saves
 
 
 def build(table: Table, root: str = "Model") -> list[bytes | Source]:
-    """The buffer that holds a table, as segments in file order; its size is a multiple of 8 bytes.
+    """The buffer of a table, as segments in file order; its size is a multiple of 8 bytes.
 
-    The buffer may start at any multiple of 8 in a file. Scalars that equal their default are left out, vtables are
-    shared, and a `Source`, which may stand for a string or for the elements of a constant, is a segment of its own.
+    The buffer may start at any multiple of 8 in a file. Scalars that equal their default are omitted, vtables are
+    shared, and a `Source`, which may be a string or the elements of a constant, is a separate segment.
 
-    Raises: EncodeError for what the schema has no place for, or RTen's verifier would refuse.
+    Raises: EncodeError for values that the schema cannot express, or that RTen's verifier would refuse.
     """
     try:
         return _Builder().root(root, table)
@@ -60,9 +60,9 @@ class _Shape(NamedTuple):
     vtable: bytes
     nbytes: int
     alignment: int
-    pack: Callable[..., bytes]  # of the distance to the vtable and of the values in `order`
-    order: list[tuple[int, int]]  # of each value its place among those given, and in the table if it is an offset
-    places: list[int]  # in the table, of each slot
+    pack: Callable[..., bytes]  # packs the distance to the vtable and the values in `order`
+    order: list[tuple[int, int]]  # for each value, its index among the given ones, and its place if it is an offset
+    places: list[int]  # in the table, for each slot
 
 
 @cache
@@ -91,7 +91,7 @@ def _vector(element: str, count: int) -> Callable[..., bytes]:
     return struct.Struct(f"<I{count}{element}").pack
 
 
-_Key = tuple[Form, int, int, int]  # of a layout: also the space of the name, the alignment, and the depth
+_Key = tuple[Form, int, int, int]  # of a layout, with the space of the name, the alignment, and the depth
 
 
 class _Plan(NamedTuple):
@@ -102,19 +102,19 @@ class _Plan(NamedTuple):
 
 
 class _Builder:
-    """Every position is in bytes from the end of the buffer."""
+    """All positions are in bytes from the end of the buffer."""
 
     def __init__(self) -> None:
-        self._chunks: list[bytes | Source] = []  # the last of the buffer first
-        self._sources: list[int] = []  # the indices in `_chunks` of sources
+        self._chunks: list[bytes | Source] = []  # starting with the end of the buffer
+        self._sources: list[int] = []  # the indices of sources in `_chunks`
         self._nbytes = 0
         self._tables_left = MAX_TABLES
         self._shapes: dict[tuple[str, int], tuple[int, _Shape]] = {}  # with the positions of their vtables
         self._plans: dict[str, _Plan] = {}
         self._uses: dict[_Key, int] = {}
         self._layouts: dict[_Key, Layout] = {}
-        self._filling = Filled(Form({}))  # what fills the gaps of the table that is being written
-        self._marks: list[Mark] | None = None  # of these gaps, while a layout is made
+        self._filling = Filled(Form({}))  # the values for the gaps of the table that is being written
+        self._marks: list[Mark] | None = None  # the marks of these gaps, while a layout is made
 
     def root(self, name: str, table: Table) -> list[bytes | Source]:
         """The finished buffer."""
@@ -128,7 +128,7 @@ class _Builder:
         return [*segments, self._joined(0, end)]
 
     def _joined(self, start: int, end: int) -> bytes:
-        """Chunks that are bytes, in the order of the buffer."""
+        """Join chunks of bytes, in the order of the buffer."""
         return b"".join(reversed(self._chunks[start:end]))  # type: ignore[arg-type]
 
     def _room(self, nbytes: int, alignment: int, lead: int = 4) -> int:
@@ -159,8 +159,8 @@ class _Builder:
         return self._written(name, table, depth + 1)
 
     def _filled(self, name: str, filled: Filled, depth: int) -> int:
-        """Write a table of a form, as a whole if there is a layout, and return its position."""
-        self._marks = None  # of a table around this one, which has no layout, then
+        """Write a table of a form, in one step if there is a layout, and return its position."""
+        self._marks = None  # the outer table then has no layout
         nbytes, text = self._nbytes, filled.name
         if nbytes % 4 or not text.isascii():
             return self._first_filled(name, filled, depth)
@@ -174,7 +174,7 @@ class _Builder:
         try:
             chunk = layout.packed(filled, position)
         except (struct.error, OverflowError):
-            return self._first_filled(name, filled, depth)  # which raises an error that names the place of the number
+            return self._first_filled(name, filled, depth)  # which raises an error with the place of the number
         self._chunks.append(chunk)
         self._tables_left -= layout.table_count
         self._nbytes = position
@@ -255,7 +255,7 @@ class _Builder:
         plan = self._plans[name] = _Plan(frozenset(slot.name for slot in slots(name)), rows)
         return plan
 
-    # A writer returns what goes into the slot: a scalar, the position of what it wrote, or None for nothing.
+    # A writer returns the content of the slot: a scalar, the position of what it wrote, or None for an empty slot.
 
     def _scalar(self, slot: Slot, value: Any, depth: int) -> Any:
         is_default = value == slot.default and (value or copysign(1, value) > 0)  # -0.0 equals 0.0, but has other bits

@@ -2,15 +2,15 @@
 
 A table is a dict keyed by the field names of the schema. In it a scalar is a number, an enum the name of its member (a
 number that the schema does not know stays a number), a vector of scalars a tuple, a vector of tables a list of dicts, a
-union a tuple of member name and dict. What is absent is left out, except for scalars with a default, which is read in
-their place. Only the elements of a constant are not copied: they are read as a `Span`, and built from bytes or from a
+union a tuple of member name and dict. Missing fields are omitted, except for scalars with a default, which is read
+instead. Only the elements of a constant are not copied: they are read as a `Span`, and built from bytes or from a
 source.
 
-Facts of the encoding, all from FlatBuffers, "FlatBuffer Internals": everything is little-endian and aligned to its own
-size from the start of the buffer; the buffer begins with the offset of the root table; a table begins with the distance
-back to its vtable, which may be anywhere and shared; a vtable is its own size, the table's size and, for each slot, the
-place of the field in the table or 0 for absent; offsets count from the place that holds them, and point forward; a
-vector begins with the number of its elements; a string is a vector of bytes followed by a NUL.
+The encoding, from FlatBuffers, "FlatBuffer Internals": everything is little-endian and aligned to its own size from the
+start of the buffer; the buffer begins with the offset of the root table; a table begins with the distance back to its
+vtable, which may be anywhere and shared; a vtable is its own size, the table's size and, for each slot, the place of
+the field in the table or 0 if it is absent; offsets count from their own place, and point forward; a vector begins with
+the number of its elements; a string is a vector of bytes followed by a NUL.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 Table: TypeAlias = "dict[str, Any]"
 
-# The limits of the verifier that RTen runs: on tables within tables, of which the root is the first, and on tables.
+# The limits of RTen's verifier for the nesting of tables, including the root, and for their number.
 MAX_DEPTH = 64
 MAX_TABLES = 1_000_000
 
-# Offsets may lead to the same bytes, so a small file can become a large model; no honest file comes near this.
+# Several offsets may point to the same bytes, so a small file can become a large model; no normal file comes near this.
 VISITS_PER_BYTE = 8
 
 _FORMATS = {"bool": "?", "byte": "b", "ubyte": "B", "short": "h", "ushort": "H", "int": "i", "uint": "I"}
@@ -50,13 +50,13 @@ class Span(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """An entry of a vtable; a union has two of the same name."""
+    """An entry of a vtable; a union has two entries with the same name."""
 
     number: int
     name: str
     kind: str  # scalar, enum, string, scalars, weights, table, tables, tag or union
-    element: str  # the name of the enum, union or table that it is or holds; of scalars, their format
-    format: str  # of what is in the table itself: a scalar, or else an offset
+    element: str  # the name of the enum, union or table, or of the elements; for scalars, their format
+    format: str  # of the value in the table itself: a scalar, or else an offset
     default: Any  # of a scalar that is not optional, as it is in the buffer
     required: bool
 
@@ -117,7 +117,7 @@ class _Step(NamedTuple):
     name: str
     place: int  # in bytes from the start of the table
     unpack: Callable[[memoryview, int], tuple[Any, ...]]
-    finish: Callable[[int, Any, int], Any] | None  # from the position, what is there, and the tables around it
+    finish: Callable[[int, Any, int], Any] | None  # the position, the value there, and the outer tables
 
 
 class _Layout(NamedTuple):

@@ -1,13 +1,13 @@
 """Tables that differ in few values, and their common layout, with which one `pack` writes each of them.
 
-In a large graph nearly every node is such a table: it differs from many others in its name, in the ids of its inputs
-and outputs, and in the bytes or the place of its elements, and in nothing else. Written value by value, a model of
-40,000 nodes takes about 1.5 times as long, and one of hundreds of nodes no longer than with layouts.
+In a large graph, nearly every node is such a table: it differs from many others only in its name, in the ids of its
+inputs and outputs, and in the bytes or the offset of its elements. If all nodes are written value by value, a model of
+40,000 nodes takes about 1.5 times as long, but a model of hundreds of nodes takes no longer.
 
-What it relies on: a layout gives the bytes that writing value by value would give at the same position. It is made of
-a table that was written so, and used only for tables of the same form, whose vtables all were there before, as deep,
-as aligned, and whose ASCII names take the same space. Whatever does not fit is written value by value, which tells
-where the error is.
+This relies on a rule: a layout gives the bytes that writing value by value would give at the same position. It is made
+from a table that was written value by value. It is used only for tables of the same form whose vtables all exist
+already, with the same depth and alignment, and whose ASCII names take the same space. All other tables are written
+value by value, which also reports the place of errors.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Values: TypeAlias = tuple[tuple[Any, ...], ...]
 class Gap(NamedTuple):
     """The place of a value in the table of a form, by the value's number.
 
-    It may stand for a string, a vector of scalars, the bytes of a constant, or a scalar without a default.
+    It may be a string, a vector of scalars, the bytes of a constant, or a scalar without a default.
     """
 
     number: int
@@ -45,8 +45,8 @@ class Form:
 class Filled(NamedTuple):
     """A table of a form.
 
-    The values are those of the gaps by number, and all tuples: vectors, or single values. Those of one gap have one
-    size in all tables of the form, except for `name`, the only string, which is in the gap `NAME`.
+    The values are those of the gaps by number. All are tuples: vectors, or single values. The values of one gap have
+    the same size in all tables of the form, except for `name`, the only string, which is in the gap `NAME`.
     """
 
     form: Form
@@ -77,9 +77,9 @@ class Layout(NamedTuple):
     table_count: int
     pack: Callable[..., bytes]
     arguments: list[Any]  # of `pack`, for one of the tables
-    distances: list[tuple[int, int]]  # the place of an argument; what it and the position of the table add up to
-    name: int  # the place of the length of the name, before the name itself; 0 where there is none
-    values: list[tuple[int, int, int]]  # the places of the first argument and after the last; the number of the gap
+    distances: list[tuple[int, int]]  # the index of an argument, and its sum with the position of the table
+    name: int  # the index of the length of the name, just before the name itself; 0 without a name
+    values: list[tuple[int, int, int]]  # the first and the last + 1 argument, and the gap
 
     def packed(self, filled: Filled, position: int) -> bytes:
         """The bytes of a table that begins at `position`, in bytes from the end of the buffer.
@@ -101,7 +101,7 @@ class Layout(NamedTuple):
 def mark_of(slot: Slot, gap: Gap, value: Any, place: int, position: int) -> Mark:
     """The mark of a gap with a value: `place` is that of the slot, `position` that of what the slot leads to."""
     if slot.kind == "string":
-        return Mark(position, f"I{len(value) // 4 * 4 + 4}s", gap)  # with a NUL, and padding up to what was aligned
+        return Mark(position, f"I{len(value) // 4 * 4 + 4}s", gap)  # with a NUL, and padding up to the alignment
     if slot.kind == "scalars":
         return Mark(position - 4, f"{len(value)}{slot.element}", gap)
     if slot.kind == "weights":

@@ -16,13 +16,13 @@ from formats.errors import DecodeError, LimitError, TruncatedError
 MAGIC = b"RTEN"
 VERSION = 2
 HEADER_NBYTES = 32
-SCHEMA_VERSION = 1  # of `Model.schema_version`, in files of either version
+SCHEMA_VERSION = 1  # the value of `Model.schema_version`, in files of either version
 
 _HEADER = struct.Struct("<4sIQQQ")
 
 
 class Header(NamedTuple):
-    """Where the two sections are, in bytes from the start of the file; the tensor section has no stated end."""
+    """Where the two sections are, in bytes from the start of the file; the end of the tensor section is not stored."""
 
     model_offset: int
     model_nbytes: int
@@ -36,9 +36,9 @@ def encode_header(header: Header) -> bytes:
 
 
 def decode_header(data: bytes | memoryview, file_nbytes: int) -> Header:
-    """Decode the header that `data` begins with, and check that both sections are inside a file of that size.
+    """Decode the header at the start of `data`, and check that both sections are inside a file of this size.
 
-    The tensor section may start at the end of the file; then there is no tensor data.
+    The tensor section may start at the end of the file; then it is empty.
 
     Raises: TruncatedError, DecodeError for another magic number or version, LimitError for an offset outside the file.
     """
@@ -67,10 +67,11 @@ def is_v2(head: bytes) -> bool:
 
 
 def is_plausible_v1(head: bytes, file_nbytes: int) -> bool:
-    """Whether the first bytes (4 KiB are enough) can be those of a version 1 file of that size.
+    """Whether the first bytes (4 KiB are enough) can be those of a version 1 file of this size.
 
-    A FlatBuffer has no magic number, so this follows the root offset to the `Model` table and its vtable, which must
-    lie in `head`, and asks for the schema version and a graph. Writers build from the back, so the root comes first.
+    A FlatBuffer has no magic number, so this function follows the root offset to the `Model` table and its vtable,
+    which must be in `head`, and checks the schema version and that there is a graph. Writers build from the end, so the
+    root comes first.
 
     Spec: FlatBuffers, "FlatBuffer Internals".
     """

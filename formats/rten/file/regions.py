@@ -1,4 +1,4 @@
-"""What a .rten file says about its own bytes: its sections, and the hash of the file that it was made from.
+"""What a .rten file says about its own bytes: its sections, and the hash of its source file.
 
 Spec: RTen, rten-model-file: the header, schema.fbs `Metadata.onnx_hash`.
 """

@@ -35,7 +35,7 @@ _VALUE_FIELDS: Final = {
     AttributeType.INTS: "ints",
     AttributeType.STRINGS: "strings",
 }
-_ZEROS: Final = {"f": 0.0, "i": 0, "s": b""}  # a value that some writers leave out
+_ZEROS: Final = {"f": 0.0, "i": 0, "s": b""}  # a value that some writers omit
 _ATTRIBUTE_TYPES: Final = {
     FieldKind.INT: AttributeType.INT,
     FieldKind.BOUND: AttributeType.INT,
@@ -61,7 +61,7 @@ def _row(spec: OperatorSpec) -> Row:
 
 
 class _UnfitError(ValueError):
-    """A value that a field cannot hold; the message completes a sentence that begins with the attribute."""
+    """A field cannot express a value; the message completes a sentence that begins with the attribute."""
 
 
 # ONNX to RTen
@@ -131,7 +131,7 @@ def attribute_value(attribute: Attribute) -> Any:
     if attribute.ref_attr_name:
         return f"@{attribute.ref_attr_name}"
     field = _VALUE_FIELDS.get(attribute.type or 0)  # type: ignore[call-overload]
-    if field is None:  # the oldest files do not say the type
+    if field is None:  # the oldest files do not contain the type
         field = next((name for name in _VALUE_FIELDS.values() if getattr(attribute, name) not in (None, [])), "s")
     value = getattr(attribute, field)
     if value is None:
@@ -234,7 +234,7 @@ def decode_attributes(
     """
     row = _row(spec)
     if not row.attrs:
-        return []  # the loader does not look at the table of an operator that has none
+        return []  # the loader ignores the table of an operator that should have none
     if attrs is None and row.optional:
         attrs = row.attrs, _default_table(row, None)
     if attrs is None or attrs[0] != row.attrs:

@@ -38,7 +38,7 @@ def find(node: Node, name: str) -> Attribute | None:
 
 
 def get_int(node: Node, name: str, default: int = 0) -> int:
-    """An integer attribute; a writer may leave the value zero out, so an attribute without a value is zero."""
+    """An integer attribute; a writer may omit the value zero, so an attribute without a value is zero."""
     attribute = find(node, name)
     return default if attribute is None else attribute.i or 0
 
@@ -56,7 +56,7 @@ def get_string(node: Node, name: str, default: str = "") -> str:
 
 
 def get_strings(node: Node, name: str) -> list[str]:
-    """A list of strings, empty where the attribute is absent."""
+    """A list of strings, empty if the attribute is missing."""
     attribute = find(node, name)
     return [] if attribute is None else [text.decode("utf-8", "replace") for text in attribute.strings]
 
@@ -74,7 +74,7 @@ def get_floats(node: Node, name: str) -> list[float] | None:
 
 
 def shared_attributes(node: Node) -> list[Attribute] | Undecoded | None:
-    """The attributes of a node, undecoded where they still are: one object in many nodes that have the same.
+    """The attributes of a node, undecoded if they still are: one object for all nodes with the same attributes.
 
     Code that uses its `id` as a key must keep the object, and must finish before the node changes.
     """
@@ -114,7 +114,7 @@ def make_node(op_type: str, inputs: Iterable[str], outputs: Iterable[str], **att
 
 
 def message_of(message_class: type[M], **fields: Any) -> M:
-    """A message that has these fields and no others: a constructor sets all of them, and takes five times as long."""
+    """A message with only these fields: a constructor sets all fields, and takes five times as long."""
     made = object.__new__(message_class)
     set_fields(made, fields)
     return made

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from formats.tensordata.source import Source
     from formats.tensordata.transform import Transform
 
-INLINE_ELEMENTS = 16  # constants up to this size are in the model section, where shapes are read
+INLINE_ELEMENTS = 16  # constants up to this size are in the model section, where RTen reads shapes
 ALIGNMENT = 64
-NEAREST = "a value that does not fit becomes the nearest one that does"  # of integers that are clamped
-MAX_DENSE_BYTES = 1 << 30  # of a sparse tensor, which is made dense in memory
+NEAREST = "a value that does not fit becomes the nearest one that does"  # for integers that are clamped
+MAX_DENSE_BYTES = 1 << 30  # limit for a sparse tensor, which is made dense in memory
 
 
 class Constant(NamedTuple):
@@ -41,7 +41,7 @@ class Constant(NamedTuple):
 
 
 def convert(tensor: Tensor) -> Constant:
-    """The tensor as one of RTen's types; its elements are converted when they are read.
+    """The tensor with one of RTen's types; its elements are converted when they are read.
 
     Raises: EncodeError for strings and complex numbers, TensorDataError if the data is missing.
     """
@@ -116,7 +116,7 @@ def densify(sparse: SparseTensor) -> Tensor:
         raise TensorDataError("a sparse tensor has no values or no indices")
     try:
         numbers, places = values.numpy(), indices.numpy()
-        if count(sparse.dims) * numbers.itemsize > MAX_DENSE_BYTES:  # which a few bytes of a file can ask for
+        if count(sparse.dims) * numbers.itemsize > MAX_DENSE_BYTES:  # a few bytes of a file could request more
             raise TensorDataError(f"the sparse tensor {values.name!r} has {count(sparse.dims)} elements, too many")
         dense = numpy.zeros(sparse.dims, numbers.dtype)
         if places.ndim == 2:
@@ -129,7 +129,7 @@ def densify(sparse: SparseTensor) -> Tensor:
 
 
 def constant_tensor(node: Node) -> Tensor:
-    """The tensor that a Constant node holds, in whichever of its attributes.
+    """The tensor of a Constant node, in any of its attributes.
 
     Raises: EncodeError if there is none.
     """
@@ -156,7 +156,7 @@ def constant_tensor(node: Node) -> Tensor:
 
 
 class TensorSection:
-    """The tensors outside the model section, one after the other; each source is there once."""
+    """The tensors outside the model section, one after another; each source is stored once."""
 
     def __init__(self) -> None:
         self._tensors: list[tuple[int, Source, str]] = []  # with the offset and the label
@@ -174,5 +174,5 @@ class TensorSection:
         return offset
 
     def writes(self, file_offset: int) -> list[PlacedWrite]:
-        """The tensors at their places in a file in which the section starts at `file_offset`."""
+        """The tensors at their offsets in a file in which the section starts at `file_offset`."""
         return [PlacedWrite(file_offset + offset, source, None, label) for offset, source, label in self._tensors]

@@ -1,7 +1,7 @@
-"""The node list of RTen as a graph of the IR: nodes are RTen's operators, constants slices of the file.
+"""The node list of RTen as a graph of the IR: nodes are RTen's operators, constants are slices of the file.
 
-Names, which RTen needs only where a subgraph takes a value from around it, become complete and unique; a value that
-has none is called after its place.
+RTen needs names only if a subgraph uses outer values. Here, names become complete and unique; a value without a name is
+named after its index.
 
 Spec: RTen, schema.fbs and the graph builder of the .rten loader.
 """
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from formats.rten.file.fbs import Span, Table
     from formats.tensordata.source import Source
 
-EAGER_NBYTES = 1024  # constants this small, inside the model section, are cheaper in memory than as a place
+EAGER_NBYTES = 1024  # constants this small, inside the model section, need less memory than a range
 
 
 class _Scope:
-    """The nodes of one graph by id: what each is, and the name of those that are values."""
+    """The nodes of one graph by id: the kind of each, and the names of values."""
 
     def __init__(self, tables: list[Table], outer: _Scope | None) -> None:
         self.outer = outer
@@ -77,7 +77,7 @@ class Decoder:
         self._name(scope, captures)
         graph = Graph()
         producers = set(inputs) | set(captures)
-        for number in range(len(tables) - 1, -1, -1):  # of two producers of a value, the later one counts
+        for number in range(len(tables) - 1, -1, -1):  # if two nodes produce a value, the later one counts
             kind, data = scope.kinds[number]
             try:
                 if kind == "OperatorNode":
@@ -95,7 +95,7 @@ class Decoder:
         return graph
 
     def _ids(self, ids: Sequence[int], field: str, scope: _Scope) -> tuple[int, ...]:
-        """The ids that a graph lists, each once."""
+        """The ids in a list of a graph, each once."""
         for number in ids:
             if number >= len(scope.kinds) or scope.kinds[number][0] == "OperatorNode":
                 raise DecodeError(f"graph.{field} lists node {number} of {len(scope.kinds)}, which is not a value")
@@ -110,7 +110,7 @@ class Decoder:
             name, kind = scope.given[number], scope.kinds[number][0]
             found = scope.outer.captured_name(name) if scope.outer else None
             if found is None and kind == "ConstantNode":
-                continue  # some writers list all constants, which only means something where an outer graph has one
+                continue  # some writers list all constants, which means something only if an outer graph has one
             if found is None and name:
                 raise DecodeError(f"graph.captures[{captures.index(number)}] is {name!r}, which no outer graph has")
             scope.captures.add(number)
@@ -192,7 +192,7 @@ class Decoder:
 
 
 def _add_values(graph: Graph, scope: _Scope, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> None:
-    """Add the types of a graph's inputs and outputs, and those that are known of other values."""
+    """Add the types of a graph's inputs and outputs, and the known types of other values."""
     for number in inputs:
         if scope.kinds[number][0] == "ValueNode":  # a constant among the inputs cannot be given another value
             graph.input.append(_value_info(scope, number))

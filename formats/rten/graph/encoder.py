@@ -1,8 +1,8 @@
 """Converts a graph of the IR to the node list of RTen: values, constants and operators, identified by position.
 
-The loader wants operators to mention only what comes before them, so all values and constants come first. It finds
-what a subgraph takes from around it by name, and a name means the last node that has it: hence no operator shares
-its name with a value.
+The loader requires that operators use only what comes before them, so all values and constants come first. It finds
+outer values of a subgraph by name, and a name means the last node with this name: therefore no operator has the name of
+a value.
 
 Spec: RTen, schema.fbs and the graph builder of the .rten loader.
 """
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from formats.rten.operators.spec import OperatorSpec, Row
     from formats.rten.target import Target
 
-FIRST_IR_WITH_DEFAULTS = 4  # before, every initialiser had to be an input as well
+FIRST_IR_WITH_DEFAULTS = 4  # in earlier versions, every initialiser had to be an input
 MAX_SHAPE_TABLES = 900_000  # the verifier allows a million tables, and every dimension is one
 DOMAINS = (*STANDARD_DOMAINS, RTEN_DOMAIN)
-UNKNOWN_DIMS = ("", "?")  # what exporters call a dimension of which they know nothing, any number of times
+UNKNOWN_DIMS = ("", "?")  # names that exporters give to unknown dimensions, any number of times
 
 
 class _NodeList:
-    """The nodes of one graph; a node's id is its index. `written` has the names that are written instead of others."""
+    """The nodes of one graph; a node's id is its index. `written` maps names to those that are written instead."""
 
     def __init__(self, written: Mapping[str, str]) -> None:
         self.tables: list[Filled] = []
@@ -63,8 +63,8 @@ class _NodeList:
 class Encoder:
     """Makes the tables of a model's graphs, and collects the tensors outside them, losses and refusals.
 
-    There is no `target` for a model that was read from a .rten file: it is written back as it was, whatever releases
-    understand it. `inline` puts all constants into the tables, as a
+    A model that was read from a .rten file has no `target`: it is written back unchanged, whatever releases support it.
+    `inline` puts all constants into the tables, as a
     file without a tensor section needs it.
     """
 
@@ -83,16 +83,16 @@ class Encoder:
         self._native = target is None
         self._inline = inline
         self._ir_version = model.ir_version or 0
-        self._forms: dict[Any, Form] = {}  # by all in which they differ, of operators by the id of their attributes
-        self._known: list[Any] = []  # the attributes that have a form: as long as they live, nothing else has their id
+        self._forms: dict[Any, Form] = {}  # by all common parts; for operators, by the id of their attributes
+        self._known: list[Any] = []  # the attributes that have a form: while they exist, no other object has their id
         all_graphs = [graph for _, graph in graphs(model.graph or Graph())]
         self._names = Names(_value_names(all_graphs))
-        self._written: Mapping[str, str] = {}  # for names in the graph that is being encoded, if not themselves
+        self._written: Mapping[str, str] = {}  # for names in the graph that is being encoded, if they change
         self._dim_names = Names(dim.dim_param for dim in _dims(all_graphs) if dim.dim_param)
         self._with_shapes = _shape_tables(all_graphs) <= MAX_SHAPE_TABLES
 
     def encode(self, graph: Graph, where: str = "graph", outer: frozenset[str] | None = None) -> Table:
-        """The table of a graph; `outer` are the names around it, `None` for the model's own graph."""
+        """The table of a graph; `outer` are the names of outer graphs, `None` for the model's own graph."""
         around = self._written
         self._written = self._written_within(graph, outer or frozenset())
         nodes = _NodeList(self._written)
@@ -144,7 +144,8 @@ class Encoder:
     def _written_within(self, graph: Graph, outer: frozenset[str]) -> Mapping[str, str]:
         """The names that are written instead of others in a graph.
 
-        What a graph has under a name from around it gets another: RTen takes an output of that name from there.
+        If a graph uses the name of an outer value for its own, it gets another: RTen would use the outer value as
+        output.
         """
         hidden = () if self._native or not outer else sorted(defined(graph) & outer)
         return {**self._written, **{name: self._names.new(name) for name in hidden}} if hidden else self._written
@@ -152,9 +153,9 @@ class Encoder:
     def _captured(
         self, graph: Graph, uses: Uses, local: frozenset[str], outer: frozenset[str], where: str
     ) -> list[str]:
-        """The names that a graph takes from those around it, in order of first use."""
+        """The outer names that a graph uses, in order of first use."""
         free = dict.fromkeys(uses.own)
-        if outer and not self._native:  # RTen looks here for what a graph inside takes from further out
+        if outer and not self._native:  # RTen looks here for the outer values of a graph inside
             nodes = [graph.node[index] for index, _, _ in subgraphs(graph.node)]
             free.update(dict.fromkeys(name for node in nodes for name in mentioned(node) if name in outer))
         captured = [name for name in free if name not in local]
@@ -164,7 +165,7 @@ class Encoder:
         return captured
 
     def _constant(self, name: str, tensor: Tensor, where: str, *, exact: bool) -> tuple[Form, Values]:
-        """The form of a constant and its values: small constants hold their elements, others an offset."""
+        """The form of a constant and its values: small constants contain their elements, others an offset."""
         try:
             constant = convert(tensor)
         except EncodeError as error:
@@ -302,7 +303,7 @@ class Encoder:
         self.refusals.append(Refusal(node.op_type or "", node.domain or "", None, place, reason, remedy))
 
     def check_interface(self, graph: Graph) -> None:
-        """Note how the types of the model's inputs and outputs change, and which types RTen cannot hold."""
+        """Record how the types of the model's inputs and outputs change, and which types RTen lacks."""
         constants = {tensor.name for tensor in graph.initializer}
         for field in ("input", "output"):
             for index, value in enumerate(getattr(graph, field)):
@@ -325,7 +326,7 @@ def _form(kind: str, table: Table, *, named: bool = True) -> Form:
 
 
 def _element_number(value: ValueInfo) -> int:
-    """The element type of an input or output, of a sequence that of its tensors."""
+    """The element type of an input or output, or of a sequence's tensors."""
     kind = value.type
     while kind is not None and kind.tensor_type is None:
         outer = kind.sequence_type or kind.optional_type
@@ -354,7 +355,7 @@ def is_constant(node: Node) -> bool:
 
 
 def _node_place(node: Node, where: str) -> str:
-    """The place of a node, by its name or output, since its index is only that in the rewritten graph."""
+    """The place of a node, by its name or output, because its index is that in the rewritten graph."""
     return f'{where}.node["{node.name or next(iter(node.output), "")}"]'
 
 

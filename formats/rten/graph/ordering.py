@@ -33,7 +33,7 @@ def subgraphs(nodes: Sequence[Node]) -> list[tuple[int, str, Graph]]:
     Undecoded attributes stay so if they are known to contain no messages (`is_flat`).
     """
     found: list[tuple[int, str, Graph]] = []
-    without: set[int] = set()  # the lists, which many nodes share, that have none; the nodes hold them alive
+    without: set[int] = set()  # the lists without graphs, which many nodes share; the nodes keep them in memory
     for index, node in enumerate(nodes):
         held = vars(node)
         attributes = held.get("attribute")

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class Uses(NamedTuple):
-    """The names that the nodes of a graph mention, and those that subgraphs of it do."""
+    """The names that the nodes of a graph use, and those that its subgraphs use."""
 
     own: dict[str, None]  # in order of first use
     inner: set[str]
-    bounds: set[str]  # used as the start or end of slices and nothing else: there, any large number is infinite
+    bounds: set[str]  # used only as the start or end of slices, where any large number is infinite
 
 
 def find_uses(graph: Graph) -> Uses:

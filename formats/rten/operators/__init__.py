@@ -1,4 +1,4 @@
-"""What is known of each operator, in one module for each family.
+"""What is known about each operator, in one module for each family.
 
 `SPECS` has all operators. The module of a family has its operators as `OperatorSpec`s, each after the functions that
 it uses. Families use operators of other families as symbols, such as `shape.Reshape`, inside of functions. So they
@@ -116,7 +116,7 @@ HELD: Final[Mapping[str, OperatorSpec]] = {name: spec for name, spec in sorted(S
 
 
 def spec_of(node: Node) -> OperatorSpec | None:
-    """What is known of a node's operator; `None` if the operator is not known."""
+    """What is known about a node's operator; `None` if the operator is not known."""
     if node.domain in STANDARD_DOMAINS:
         return SPECS.get(node.op_type or "")
     return BY_DOMAIN.get((node.domain or "", node.op_type or ""))

@@ -141,8 +141,8 @@ def _is_curved(context: Context, data: str) -> bool:
 def softplus(node: Node, context: Context) -> list[Node] | None:
     """RTen's Softplus overflows, so large numbers are returned unchanged.
 
-    Near zero it is exact to 1e-7, as a sum. Exact to seven digits is max(x, 0) + ln(1 + t) with t = exp(-|x|), where
-    ln(1 + t) is 2 artanh(t / (2 + t)).
+    The sum is exact to 1e-7 near zero. The result is exact to seven digits as max(x, 0) + ln(1 + t) with t = exp(-|x|),
+    where ln(1 + t) is 2 artanh(t / (2 + t)).
     """
     data = context.input(0)
     if _is_curved(context, data):

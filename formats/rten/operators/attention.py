@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def attention_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
-    """The query's dims with the width of the values. Only a run tells the length of the present keys and values."""
+    """The query's dims with the width of the values. The length of the present keys is known only at run time."""
     query, _, value = (entry.dims for entry in types[:3])
     if query is None or value is None:
         return []
@@ -150,7 +150,7 @@ def shares_of(context: Context, scores: str, *, is_masked: bool = True, sinks: s
     shares = context.op(normalization.Softmax, scores, axis=-1)
     if not is_masked:
         return shares
-    best = context.op(reduction.ReduceMax, scores, context.int64([-1]), keepdims=1)  # no key: no share
+    best = context.op(reduction.ReduceMax, scores, context.int64([-1]), keepdims=1)  # without a key, no share
     is_nothing = context.op(comparison.Equal, best, context.scalar(MINUS_INFINITY, like=scores))
     return context.op(comparison.Where, is_nothing, context.scalar(0.0, like=scores), shares)
 

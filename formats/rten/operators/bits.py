@@ -1,7 +1,7 @@
 """Integers as rows of bits: shifts, and logic bit by bit, in arithmetic of 32 bits.
 
-RTen holds integers of up to 16 bits exactly. Of INT64, UINT32 and UINT64 it holds the numbers that fit in INT32. For
-these, the results here are exact if they also fit in INT32.
+RTen's INT32 contains all integers of up to 16 bits, and part of INT64, UINT32 and UINT64. For these types, the results
+here are exact if operands and results fit in INT32.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def bitwise(node: Node, context: Context) -> list[Node] | None:
         number = context.op(elementwise.Add, number, sign)
     if node.op_type != BitwiseAnd.name:
         both = number
-        if width(elem_type) < 32 and elem_type not in UNSIGNED:  # as bits above the sign have it
+        if width(elem_type) < 32 and elem_type not in UNSIGNED:  # equal to the bits above the sign
             both = context.cast(context.cast(number, elem_type), INT32)
         more = context.op(elementwise.Sub, other, both)
         number = context.op(

@@ -102,7 +102,8 @@ def _to_small_floats(node: Node, context: Context, data: str, target: int) -> li
 def cast(node: Node, context: Context) -> list[Node] | None:
     """RTen has no BOOL, so that Cast becomes a comparison with zero, and wraps only to eight bits.
 
-    For others, the bits are cut off before the cast. The cast then is from DOUBLE: all its numbers count as fitting.
+    For others, the bits are cut off before the cast. The cast is then from DOUBLE, all of whose numbers count as
+    fitting.
     """
     data, target = context.input(0), get_int(node, "to")
     if target in SMALL_FLOATS:
@@ -112,7 +113,7 @@ def cast(node: Node, context: Context) -> list[Node] | None:
     source = context.elem_type(data)
     held = context.scope.array(data) if context.scope.constant(data) and context.scope.ints(data) else None
     if held is not None and not all(INT32_LIMITS[0] <= number <= INT32_LIMITS[1] for number in held.ravel().tolist()):
-        return context.replace(context.constants.add(held.astype(numpy_dtype(target))))  # RTen has other numbers there
+        return context.replace(context.constants.add(held.astype(numpy_dtype(target))))  # RTen computes other numbers
     if target == source == BOOL and context.target.is_onnx:
         return None
     if target == BOOL:

@@ -28,7 +28,7 @@ def _equal(a: Dim, b: Dim) -> int | None:
 
 
 def equal_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
-    """1 or 0 for each pair of numbers. A name stands for a size: it may equal another name, but no negative number."""
+    """1 or 0 for each pair of numbers. A name means a size: it may equal another name, but no negative number."""
     first, second = scope.contents_of(node.input[0]), scope.contents_of(node.input[1])
     if first is None or second is None:
         return None

@@ -1,4 +1,4 @@
-"""Rewrites the own operators of ONNX Runtime, in its domain com.microsoft, to standard operators.
+"""Rewrites ONNX Runtime's own operators, in its domain com.microsoft, to standard operators.
 
 Spec: ONNX Runtime, ContribOperators.md.
 """
@@ -61,7 +61,7 @@ def standard(operator: OperatorSpec) -> Rewriting:
 DequantizeLinear = OperatorSpec(
     quantization.DequantizeLinear.name, domain=MICROSOFT, rewritings=(standard(quantization.DequantizeLinear),)
 )
-SKIP_EPSILON = 1e-12  # the default of normalisations that add before
+SKIP_EPSILON = 1e-12  # the default of normalisations with an addition
 
 
 def distances(node: Node, context: Context) -> list[Node] | None:
@@ -192,7 +192,7 @@ def gelu(node: Node, context: Context) -> list[Node] | None:
 Gelu = OperatorSpec(activation.Gelu.name, domain=MICROSOFT, rewritings=(gelu,), onnx=OnnxForm(Row(1), is_native=True))
 
 
-PACKED = {2: (UINT2, 4), 4: (UINT4, 2), 8: (UINT8, 1)}  # by number of bits: the element type, how many a byte holds
+PACKED = {2: (UINT2, 4), 4: (UINT4, 2), 8: (UINT8, 1)}  # by number of bits: element type, elements per byte
 
 
 def _block_zeros(context: Context, zeros: str, rows: int, blocks: int, bits: int) -> str:
@@ -226,7 +226,7 @@ def mat_mul_n_bits(node: Node, context: Context) -> list[Node] | None:
     bits = get_int(node, "bits", 4)
     if bits not in PACKED or tensor is None:
         raise Refused("has a weight that is not a constant of two, four or eight bits")
-    if groups and (bits != 4 or (zeros and not context.is_float(zeros))):  # onnxruntime gives others than it documents
+    if groups and (bits != 4 or (zeros and not context.is_float(zeros))):  # onnxruntime deviates from its documents
         raise Refused("has groups (g_idx) with packed zero points, or not of four bits, which cannot be converted")
     blocks = -(-columns // block)
     context.check_size(rows, blocks)

@@ -84,7 +84,7 @@ def _attended(
             length = context.op(elementwise.Add, length, _length(context, cache[0], 2))
         terms = [_penalty(node, context, mask, query, length)] if mask else []
         terms += [_later_keys(context, _length(context, query, 1), length)] if causal else []
-        if not causal and not bias:  # onnxruntime wants a row for each query
+        if not causal and not bias:  # onnxruntime needs a row for each query
             rows = shape.joined(
                 context, context.int64([1, 1]), shape.sizes_of(context, query, 1, 2), context.int64([1])
             )
@@ -216,7 +216,7 @@ MultiHeadAttention = OperatorSpec(
 
 
 def group_query_attention_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
-    """Those of the queries, unless keys and values are in one tensor with them."""
+    """The dims of the queries, except if keys and values are in one tensor with them."""
     return [types[0].dims if len(node.input) > 1 and node.input[1] else None]
 
 
@@ -318,7 +318,7 @@ def group_query_attention(node: Node, context: Context) -> list[Node] | None:
         _with_past(context, context.optional(place), new, places, groups) for place, new in ((3, key), (4, value))
     )
     seen_keys, seen_values, bias = key, value, context.optional(10)
-    if bias:  # the standard operator has no place for unused room
+    if bias:  # the standard operator does not support unused room
         cut = [context.int64([0]), context.op(shape.Reshape, places.total, context.int64([1])), context.int64([2])]
         seen_keys, seen_values = (context.op(slicing.Slice, name, *cut) for name in (key, value))
     penalties = _unseen(node, context, places, seen_keys)

@@ -1,6 +1,6 @@
-"""ONNX Runtime's own operators on quantised tensors, as operators on the numbers that these tensors stand for.
+"""ONNX Runtime's own operators on quantised tensors, as operators on the real numbers.
 
-Spec: ONNX Runtime, ContribOperators.md, the operators called QLinear... and the like.
+Spec: ONNX Runtime, ContribOperators.md, the operators QLinear... and similar ones.
 """
 
 from __future__ import annotations

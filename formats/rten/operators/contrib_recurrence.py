@@ -1,6 +1,6 @@
 """ONNX Runtime's own recurrent layers.
 
-Spec: ONNX Runtime, ContribOperators.md, DynamicQuantizeLSTM. What it leaves open is as in ONNX Runtime itself.
+Spec: ONNX Runtime, ContribOperators.md, DynamicQuantizeLSTM. Where it is not clear, this follows ONNX Runtime itself.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def branch_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
 
 
 def _subgraph_element(node: Node, types: list[ValueType], output: int) -> int | None:
-    """The element type of an output of a subgraph: at the same place for an If, one place further for a Loop."""
+    """The element type of a subgraph's output: the same index for an If, the next one for a Loop."""
     return _subgraph_outputs(node)[0][output + (node.op_type == Loop.name)].elem_type
 
 
@@ -230,14 +230,14 @@ def scan(node: Node, context: Context) -> list[Node] | None:
 
 
 def scan_body(node: Node, types: list[ValueType]) -> list[ValueType]:
-    """The states, and the slices of what is scanned."""
+    """The states, and the slices of the scanned inputs."""
     count = len(types) - get_int(node, "num_scan_inputs")
     axes = get_ints(node, "scan_input_axes") or [0] * len(types)
     return [*types[:count], *(_without(entry, axis) for entry, axis in zip(types[count:], axes, strict=False))]
 
 
 def _without(value_type: ValueType, axis: int) -> ValueType:
-    """The type of a slice across an axis."""
+    """The type of a slice along an axis."""
     dims = value_type.dims
     if dims is None or not -len(dims) <= axis < len(dims):
         return ValueType(value_type.elem_type)

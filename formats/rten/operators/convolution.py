@@ -175,7 +175,7 @@ def _of_each_sample(node: Node, context: Context) -> list[Node] | None:
     inner.scope.add_input(number, ValueType(INT64, ()))
     row = inner.op(shape.Reshape, number, context.int64([1]))
     sample = inner.op(indexing.Gather, data, row, axis=0)
-    if dims is None:  # the reshaping says that there is one sample, which ends the rewriting
+    if dims is None:  # the reshape then has one sample, so the rewriting ends
         rest_of_dims = [0] * (1 + len(kernel_shape(node, context)))
         sample = inner.op(shape.Reshape, sample, context.int64([1, *rest_of_dims]))
     made = inner.copy([sample, *rest])
@@ -230,7 +230,7 @@ ConvInteger = OperatorSpec(
 
 
 def conv_transpose_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
-    """Batch, output channels, and the room that the windows need."""
+    """Batch, output channels, and the size that the windows need."""
     dims, weight = types[0].dims, types[1].dims
     kernel = kernel_of(node, weight)
     rank = len(dims or weight or kernel or ())
@@ -275,7 +275,7 @@ def _transposed_pads(
             total = padding[axis] + extent - stride  # for any size, it is multiplied by the stride
         if total < 0 and not asked:
             raise Refused("pads by SAME with a stride larger than its window; runtimes give different results for this")
-        if total < 0:  # the output is larger than its windows reach
+        if total < 0:  # the output is larger than the range of its windows
             padding, total = (*padding[:axis], padding[axis] - total, *padding[axis + 1 :]), 0
         small, large = total // 2, total - total // 2
         begins.append(small if geometry.auto_pad == "SAME_UPPER" else large)

@@ -49,7 +49,7 @@ def constant_of_shape_contents(node: Node, scope: Scope, types: list[ValueType])
 
 
 def _filled_range(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
-    """The number that fills."""
+    """The interval of the value that fills the tensor."""
     value = next((attribute.t for attribute in node.attribute if attribute.name == "value"), None)
     array = None if value is None else value.numpy().reshape(())
     return Interval(int(array), int(array)) if array is not None and array.dtype.kind in "iub" else ranges.UNBOUNDED
@@ -161,7 +161,7 @@ def _count(context: Context, start: str, limit: str, delta: str) -> str:
 def arange(node: Node, context: Context) -> list[Node] | None:
     """RTen's Range of floats adds up its steps, and can have one element too many.
 
-    They are added up then, as RTen and onnxruntime do, whatever the rounding.
+    They are then added up in the same way as by RTen and onnxruntime, with any rounding.
     """
     import numpy
 

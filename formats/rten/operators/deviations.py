@@ -1,4 +1,4 @@
-"""Rules for reports on an operator: how RTen's results differ, in words that follow the operator's name."""
+"""Rules for reports on an operator: how RTen's results differ, as text after the operator's name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOT_FLOATS: Final = INTS | BYTES | {BOOL}
 
 
 def of_floats(sentence: str) -> Deviation:
-    """The report if the first input may hold floats."""
+    """The report if the first input may have floats."""
 
     def rule(node: Node, context: Context) -> str:
         return "" if context.elem_type(node.input[0]) in _NOT_FLOATS else sentence

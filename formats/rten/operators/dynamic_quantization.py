@@ -55,8 +55,8 @@ def quantized_by_content(context: Context, data: str, width: int, content: str =
     """What DynamicQuantizeLinear gives: UINT8, the scale and the zero point; `width` is the last dim of the data.
 
     The scale is that of `content`. By default that is the data.
-    If a divisor has one element, RTen multiplies with its reciprocal. That moves half steps. So divisors have several
-    elements.
+    If a divisor has one element, RTen multiplies by its reciprocal, which changes results at half steps. So divisors
+    have several elements.
     """
     columns = max(width, 2)
     flat = context.op(

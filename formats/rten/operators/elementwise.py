@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def with_axes(name: str, other: str, context: Context) -> str:
     """The value with as many axes as another, which has more, or may have."""
-    from formats.rten.operators import shape  # which itself needs this module
+    from formats.rten.operators import shape  # it also needs this module
 
     rank, dims = context.rank(name), context.dims(other)
     if rank is not None and dims is not None:
@@ -51,9 +51,9 @@ def of_neutral_element(node: Node, context: Context) -> list[Node] | None:
 def short_bias(node: Node, context: Context) -> list[Node] | None:
     """RTen fails if a constant vector added to a product does not have one number for each column.
 
-    So one element becomes a scalar, and a vector that is added to columns of one element a row.
+    So a single element becomes a scalar, and a vector that is added to columns of one element becomes a row.
     """
-    from formats.rten.operators import quantization, shape  # which themselves need this module
+    from formats.rten.operators import quantization, shape  # they also need this module
 
     inputs = list(node.input)
     for place, other in ((0, 1), (1, 0)):
@@ -70,7 +70,7 @@ def short_bias(node: Node, context: Context) -> list[Node] | None:
 def of_known_floats(node: Node, context: Context) -> list[Node] | None:
     """RTen computes floats that it knows before the run as integers, so an operand is hidden behind Max."""
     first, second = context.input(0), context.input(1)
-    is_quotient = node.op_type == Div.name  # of which no range tells that integers would do
+    is_quotient = node.op_type == Div.name  # no range shows that integers would be enough
     if not (is_quotient or context.scope.knows_numbers((first, second))) or context.is_integer(first):
         return None
     for name in (first, second):
@@ -83,7 +83,7 @@ def of_known_floats(node: Node, context: Context) -> list[Node] | None:
 
 
 def _largest(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
-    """The interval of the largest input; RTen does not know that of a number and itself before the model runs."""
+    """The interval of the largest input; RTen does not know the maximum of a number and itself before it runs."""
     if len(node.input) == 2 and node.input[0] == node.input[1]:
         scope.add_safe(AS_INTEGERS, node.output[0])
     return ranges.largest(node, scope, types)
@@ -120,7 +120,7 @@ Sub = OperatorSpec(
 
 
 def multiply_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
-    """Products; times one keeps a name."""
+    """Products; a product with one keeps a name."""
     first, second = scope.contents_of(node.input[0]), scope.contents_of(node.input[1])
     if first is None or second is None:
         return None
@@ -166,9 +166,9 @@ def quotient(context: Context, left: str, right: str) -> str:
     """The quotient of floats, rounded once.
 
     RTen multiplies by the reciprocal of a divisor with one element, and so rounds twice: 41 / 41 is below 1. So the
-    divisor gets several elements, and where the width of the quotient is not known, an axis of two in front.
+    divisor gets several elements, or, if the width of the quotient is not known, a first axis of two.
     """
-    from formats.rten.operators import indexing, shape  # which themselves need this module
+    from formats.rten.operators import indexing, shape  # they also need this module
 
     dims, dividend = context.dims(right), context.dims(left)
     if dims is None or dividend is None:

@@ -263,7 +263,7 @@ def _known_positions(context: Context, spatial: Sequence[int], elem_type: int, *
     for length in spatial:
         steps = numpy.arange(length, dtype=numpy.float64)
         if aligned and length == 1:
-            lines.append(numpy.ones(1))  # ONNX does not say which end a single position is; onnxruntime uses the last
+            lines.append(numpy.ones(1))  # ONNX does not define the place of a single position
         else:
             lines.append(steps * 2 / (length - 1) - 1 if aligned else (2 * steps + 1) / length - 1)
     columns = [grid.ravel() for grid in reversed(numpy.meshgrid(*lines, indexing="ij"))]  # x is the last axis

@@ -1,4 +1,4 @@
-"""Elements by their places, and places of elements."""
+"""Elements at given indices, and indices of elements."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ OneHot = OperatorSpec(
 
 
 def non_zero_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
-    """The rank, and a number of elements that only a run tells."""
+    """The rank, and a number of elements that is known only at run time."""
     dims = types[0].dims
     return [(None if dims is None else len(dims), None)]
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Axis(NamedTuple):
-    """One axis: its sizes before and after, the scale where one is given, and the region of interest (fractions)."""
+    """One axis: its sizes before and after, the scale if one is given, and the region of interest (fractions)."""
 
     before: Dim
     after: Dim
@@ -129,7 +129,7 @@ def weight_matrix(axis: Axis, kernel: Kernel) -> Array:
     reach = 1 if kernel.mode == "linear" else 2
     for row, position in enumerate(positions(axis, kernel.coordinates)):
         if kernel.mode == "linear" and not kernel.antialias:
-            position = min(max(position, 0), before - 1)  # the element at the border goes on outside
+            position = min(max(position, 0), before - 1)  # outside, the border element is repeated
         first = int(numpy.floor(position - reach / shrink)) + 1
         columns = numpy.arange(first, int(numpy.ceil(position + reach / shrink)) + 1)
         distance = numpy.abs(columns - float(position)) * shrink

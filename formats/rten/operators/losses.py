@@ -34,7 +34,7 @@ def negative_log_likelihood(node: Node, context: Context) -> list[Node] | None:
     picked = context.op(indexing.GatherElements, data, context.op(shape.Unsqueeze, target, second_axis), axis=1)
     loss = context.op(elementwise.Neg, context.op(shape.Squeeze, picked, second_axis))
     loss = context.op(elementwise.Mul, loss, factors) if weight else loss
-    if counted:  # by a choice, since zero times infinity is NaN
+    if counted:  # by a choice, because zero times infinity is NaN
         loss = context.op(comparison.Where, ignored, context.scalar(0, like=data), loss)
     combined = get_string(node, "reduction", "mean")
     if combined == "none":

@@ -1,6 +1,6 @@
-"""Operators of classical machine learning, of the domain ai.onnx.ml, as standard ones; trees are in `trees.py`.
+"""Operators of classical machine learning, of the domain ai.onnx.ml, as standard operators; trees are in `trees.py`.
 
-Spec: ONNX, Operators-ml.md; what it leaves open is as ONNX Runtime computes it.
+Spec: ONNX, Operators-ml.md; where it is not clear, this follows ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def imputer(node: Node, context: Context) -> list[Node] | None:
     rank = context.known_rank(data)
     if len(values) > 1:
         features = context.static_dims(data, min(rank - 1, 1))[0]
-        values = values if features == len(values) else values[:1]  # as ONNX Runtime takes them
+        values = values if features == len(values) else values[:1]  # as in ONNX Runtime
     if not values:
         raise Refused("has no values to impute")
     fill = context.array(values, elem_type)
@@ -256,7 +256,7 @@ def _softmax_zero(context: Context, data: str) -> str:
 def post_transform(context: Context, scores: str, name: str, count: int) -> str:
     """Scores, of which each sample has a row of `count`, put through the function that an attribute names.
 
-    Raises: Refused for a single score of which ONNX and ONNX Runtime say different things.
+    Raises: Refused for a single score if ONNX and ONNX Runtime differ.
     """
     if name in ("", "NONE"):
         return scores

@@ -1,4 +1,4 @@
-"""Counts of n-grams: comparisons with windows of the numbers, whose elements may be some places apart.
+"""Counts of n-grams: comparisons with windows of the numbers, whose elements may have gaps between them.
 
 Spec: ONNX, Operators.md, TfIdfVectorizer.
 """
@@ -55,7 +55,7 @@ def tf_idf_vectorizer(node: Node, context: Context) -> list[Node] | None:
     is_vector = context.known_rank(data) == 1
     if is_vector:
         data = context.op(shape.Unsqueeze, data, context.int64([0]))
-    counts: list[str] = []  # of the n-grams of each length
+    counts: list[str] = []  # for the n-grams of each length
     column_of: dict[int, int] = {}  # by the place in the output
     number = 0
     for length, (start, end) in enumerate(pairwise([*starts, len(pool)]), 1):

@@ -56,11 +56,11 @@ def hardmax(node: Node, context: Context) -> list[Node] | None:
         depth = shape.sizes_of(context, data, number, number + 1)
     else:
         depth = context.op(indexing.Gather, context.op(shape.Shape, data), context.int64([axis]))
-    if not isinstance(size, int):  # may be zero, and then there is no largest element
+    if not isinstance(size, int):  # it may be zero, and then there is no largest element
         count, depth = context.op(elementwise.Min, depth, one), context.op(elementwise.Max, depth, one)
     found = context.op_outputs(reduction.TopK, [data, count], 2, axis=axis)[1]
     values = context.array(numpy.array([0.0, 1.0]), context.elem_type(data) or FLOAT)
-    # The axis of one stays until there is the one of the depth next to it: ONNX has no OneHot of a scalar.
+    # The axis of size one stays until the axis of the depth is next to it: ONNX has no OneHot of a scalar.
     inner = axis if axis < 0 else axis + 1
     marked = context.op(indexing.OneHot, found, depth, values, axis=inner)
     if isinstance(size, int):
@@ -178,7 +178,7 @@ def group_normalization(node: Node, context: Context) -> list[Node] | None:
         shape.Reshape, data, shape.joined(context, batch, context.int64([groups]), depth), allowzero=1
     )
     normal = context.op(InstanceNormalization, by_group, *units, epsilon=get_float(node, "epsilon", 1e-5))
-    if context.version < 21:  # spread the values that a group has once, while the groups are an axis
+    if context.version < 21:  # copy values that exist once per group, while the groups are an axis
         weights = (context.op(shape.Unsqueeze, name, context.int64([-1])) for name in (scale, bias))
     else:
         normal = context.op(shape.Reshape, normal, context.op(shape.Shape, data), allowzero=1)
@@ -259,8 +259,8 @@ LpNormalization = OperatorSpec(
 def mean_variance_normalization(node: Node, context: Context) -> list[Node] | None:
     """Write it as (x - mean) / (deviation + 1e-9), as its function in ONNX does.
 
-    The variance is the mean of squared differences. ONNX's function subtracts two means, which is the same without
-    rounding, but loses all digits if the mean is large.
+    The variance is the mean of squared differences. ONNX's function subtracts two means. Without rounding, this is the
+    same, but with rounding it loses all digits if the mean is large.
     """
     data = context.input(0)
     axes = context.int64([0, 2, 3] if find(node, "axes") is None else get_ints(node, "axes") or ())
@@ -284,7 +284,7 @@ def lrn(node: Node, context: Context) -> list[Node] | None:
     rank, dims = context.known_rank(data), context.dims(data) or ()
     squares = context.op(elementwise.Mul, data, data)
     may_be_empty = not all(isinstance(dim, int) and dim > 0 for dim in dims[1:])
-    if may_be_empty:  # RTen stops where a window does not fit, so each axis is one longer
+    if may_be_empty:  # RTen stops if a window does not fit, so each axis is longer by one
         squares = context.op(padding.Pad, squares, context.int64([0] * (rank + 1) + [1] * (rank - 1)))
     batch, channels = shape.sizes_of(context, squares, 0, 1), shape.sizes_of(context, squares, 1, 2)
     places = shape.size_of(context, squares, 2, rank)

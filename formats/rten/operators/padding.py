@@ -1,4 +1,4 @@
-"""Tensors filled up at their ends, with a number or from the data."""
+"""Tensors padded at their ends, with a number or with their own elements."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def pad(node: Node, context: Context) -> list[Node] | None:
     rank = len(pads) // 2
     if min(pads, default=0) < 0 and (mode != "constant" or context.target.deviates(_NO_CUTTING)):
         kept = [max(0, number) for number in pads]
-        is_constant = mode == "constant" and any(kept)  # what fills may be cut off too
+        is_constant = mode == "constant" and any(kept)  # the padding may be cut off, too
         whole = context.op(Pad, data, context.int64(kept), context.optional(2)) if is_constant else data
         cut = context.op(
             slicing.Slice,

@@ -129,7 +129,7 @@ def _places(context: Context, data: str, steps: Sequence[str]) -> str:
 def _largest_taken(context: Context, data: str, places: str, geometry: Window) -> tuple[str, str]:
     """The largest element of each window, and its place: of equal ones the first. Padding has the place -1.
 
-    As in onnxruntime, NaN is the largest where it comes first, and is passed over elsewhere.
+    As in onnxruntime, NaN is the largest if it comes first, and is ignored elsewhere.
     """
     rank = len(geometry.kernel)
     axes, steps = context.int64(range(2, 2 + rank)), context.int64(geometry.strides)
@@ -204,7 +204,7 @@ def pool_of_volumes(node: Node, context: Context) -> list[Node] | None:
 def _pool_rounded_up(node: Node, context: Context, geometry: Window, pads: tuple[int, ...]) -> list[Node]:
     """The same pool in floor mode, its end padded so that every output of ceil mode has a window."""
     data, rank = context.input(0), len(geometry.kernel)
-    if get_int(node, "count_include_pad"):  # the padding asked for counts, what is added for rounding does not
+    if get_int(node, "count_include_pad"):  # explicit padding counts, additional padding for rounding does not
         zeros = [0, 0, *pads[:rank], 0, 0, *pads[rank:]]
         more = rounding_pads(context, geometry, data, pads)
         data = context.op(padding.Pad, data, context.int64(zeros), context.scalar(0, like=data))
@@ -227,7 +227,7 @@ def pool(node: Node, context: Context) -> list[Node] | None:
     geometry = flat_window(node, get_ints(node, "kernel_shape") or ())
     pads = explicit_pads(context, geometry, data)
     if get_int(node, "ceil_mode"):
-        if pads is None or geometry.auto_pad.startswith("SAME"):  # which say how many outputs there are
+        if pads is None or geometry.auto_pad.startswith("SAME"):  # they define the number of outputs
             return context.changed(without=("ceil_mode",))
         if context.target.deviates(_CEIL):
             return _pool_rounded_up(node, context, geometry, pads)
@@ -240,7 +240,7 @@ def pool(node: Node, context: Context) -> list[Node] | None:
 def _check_room(context: Context, geometry: Window, data: str, pads: tuple[int, ...] | None) -> None:
     """Return nothing if the window fits into the padded data, as far as their sizes are known.
 
-    Raises: Refused if it does not fit: runtimes give different results for that.
+    Raises: Refused if it does not fit, because runtimes then give different results.
     """
     rank, dims = len(geometry.kernel), context.dims(data)
     for axis, size in enumerate(dims[2:] if dims is not None and pads is not None else ()):

@@ -1,4 +1,4 @@
-"""Quantised tensors: scales and zero points in the shapes that RTen reads, blocks and fused operators undone."""
+"""Quantised tensors: scales and zero points in the shapes that RTen reads, blocks and fused operators replaced."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def quantize_linear(node: Node, context: Context) -> list[Node] | None:
 def quantize_raised(node: Node, context: Context) -> list[Node]:
     """The zero point has the type of the output, and where there is one nothing else says it.
 
-    The axis is written: RTen's loader of ONNX takes the last one for the default.
+    The axis is always written: RTen's ONNX loader uses the last axis as default.
     """
     without = ["output_dtype"] if context.optional(2) else []
     return context.changed(without=without, axis=get_int(node, "axis", 1))

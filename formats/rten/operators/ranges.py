@@ -51,7 +51,7 @@ def signs(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
 
 
 def union(*intervals: Interval) -> Interval:
-    """The smallest interval that holds all of others."""
+    """The smallest interval that contains all given intervals."""
     leasts = [each.least for each in intervals]
     greatests = [each.greatest for each in intervals]
     return Interval(
@@ -81,7 +81,7 @@ def with_zero(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
 
 
 def padded(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
-    """The elements are those of the first input, or what fills."""
+    """The elements are those of the first input, or the padding."""
     value = node.input[2] if len(node.input) > 2 and node.input[2] else ""
     return union(scope.range_of(node.input[0]), scope.range_of(value) if value else Interval(0, 0))
 
@@ -112,7 +112,7 @@ def sums(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
 
 
 def differences(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
-    """The first input less the second."""
+    """The first input minus the second."""
     first, (least, greatest) = _operands(node, scope)
     return _added(first, Interval(None if greatest is None else -greatest, None if least is None else -least))
 
@@ -131,17 +131,17 @@ def quotients(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The first input divided by the second; unbounded if the second may be a fraction."""
     first, second = _operands(node, scope)
     if types[0].elem_type in FLOATS:
-        if None in second or (second.least or 0) < 1:  # a number below one that was rounded outward has zero in it
+        if None in second or (second.least or 0) < 1:  # a rounded number below one may be zero
             return UNBOUNDED
     elif None in second or (second.least or 0) <= 0 <= (second.greatest or 0):
-        magnitude = None if None in first else max(abs(number or 0) for number in first)  # no integer is below one
+        magnitude = None if None in first else max(abs(number or 0) for number in first)  # no divisor is below one
         return UNBOUNDED if magnitude is None else Interval(-magnitude, magnitude)
     found = _corners(lambda a, b: a // b, first, second), _corners(lambda a, b: -(-a // b), first, second)
     return union(*found)
 
 
 def remainders(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
-    """Less than the divisor, with its sign or that of the dividend."""
+    """Smaller than the divisor, with its sign or that of the dividend."""
     first, second = _operands(node, scope)
     if None in second:
         return UNBOUNDED if None in first else union(first, Interval(0, 0))
@@ -151,7 +151,7 @@ def remainders(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
 
 
 def negated(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
-    """The other sign."""
+    """The negated numbers."""
     least, greatest = scope.range_of(node.input[0])
     return Interval(None if greatest is None else -greatest, None if least is None else -least)
 
@@ -189,7 +189,7 @@ def least(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
 
 
 def clipped(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
-    """Within bounds, where they are known."""
+    """Within the bounds, if these are known."""
     low, high = scope.range_of(node.input[0])
     bounds = [node.input[place] if place < len(node.input) else "" for place in (1, 2)]
     if bounds[0] and (bottom := scope.range_of(bounds[0]).least) is not None:
@@ -274,6 +274,6 @@ def square_totals(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
 
 
 def clipped_below(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
-    """Nothing below zero."""
+    """Negative numbers become zero."""
     low, high = scope.range_of(node.input[0])
     return Interval(max(low or 0, 0), None if high is None else max(high, 0))

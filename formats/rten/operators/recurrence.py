@@ -1,4 +1,4 @@
-"""Recurrent layers: native where RTen's kernel computes the same, and otherwise a Loop over the steps.
+"""Recurrent layers: native if RTen's kernel computes the same, and otherwise a Loop over the steps.
 
 Spec: ONNX, Operators.md, RNN, GRU and LSTM.
 """

@@ -42,7 +42,7 @@ ACTIVATIONS: Mapping[str, tuple[OperatorSpec | None, tuple[tuple[str, float], ..
 class Cell(NamedTuple):
     """What a layer computes in one step: its gates, its states, and the activations that it has by default."""
 
-    compute: Callable[[Step], list[str]]  # the new states
+    compute: Callable[[Step], list[str]]  # computes the new states
     gates: int
     states: int
     activations: tuple[str, ...]
@@ -55,31 +55,31 @@ class Step:
     context: Context
     direction: Direction
     activations: list[tuple[str, dict[str, float]]]
-    weights: list[str]  # recurrent, one matrix a gate, transposed
-    biases: list[str]  # recurrent, one a gate; empty without a bias
+    weights: list[str]  # recurrent weights, one matrix per gate, transposed
+    biases: list[str]  # recurrent biases, one per gate; empty without a bias
     peepholes: list[str]
     states: list[str]
     elem_type: int
 
     def __post_init__(self) -> None:
         self.node = self.direction.node
-        self.inputs: list[str] = []  # the input's part of each gate, biased
+        self.inputs: list[str] = []  # the input's part of each gate, with bias
 
     def number(self, value: float) -> str:
         """A constant of the layer's type."""
         return self.context.scalar(value, elem_type=self.elem_type)
 
     def begin(self, row: str, iteration: str) -> None:
-        """Set `inputs` from the row of the step that the loop is at."""
+        """Set `inputs` from the row of the loop's current step."""
         self.inputs = self.direction.of_gates(row, -1, self.context)
 
     def recurrent(self, gate: int, state: str) -> str:
-        """A state's part of a gate, biased."""
+        """A state's part of a gate, with bias."""
         product = self.context.op(matrix.MatMul, state, self.weights[gate])
         return self.context.op(elementwise.Add, product, self.biases[gate]) if self.biases else product
 
     def activate(self, number: int, value: str, *, is_gate: bool = True) -> str:
-        """One of the activations of the value, which is clipped before if it belongs to a gate."""
+        """One of the activations applied to a value, which is first clipped if it belongs to a gate."""
         context, limit = self.context, get_float(self.node, "clip")
         if limit and is_gate:
             value = context.op(elementwise.Clip, value, self.number(-limit), self.number(limit))
@@ -151,7 +151,7 @@ LSTM_CELL = Cell(_lstm_cell, 4, 2, ("sigmoid", "tanh", "tanh"))
 
 
 def _body(step: Step, projected: str, lengths: str) -> Graph:
-    """The loop's body: the next states, and the hidden one once more to be collected."""
+    """The loop's body: the next states, and the hidden state again, to be collected."""
     context, names = step.context, step.context.names
     stem = step.node.output[0]
     iteration, condition = names.new(f"{stem}/step"), names.new(f"{stem}/goes_on")
@@ -234,7 +234,7 @@ class Direction:
         return context.op(slicing.Slice, value, last, context.int64([-INT64_MAX]), context.int64([0]), last)
 
     def first_states(self) -> list[str]:
-        """The states before the first step, zero where they are not given."""
+        """The states before the first step, zero if they are not given."""
         context, states = self.context, []
         for place in range(5, 5 + self.cell.states):
             if context.optional(place):
@@ -245,14 +245,14 @@ class Direction:
         return states
 
     def biases(self) -> tuple[str, str]:
-        """The bias of the input and that of the state, each of all gates; empty without one."""
+        """The biases of the input and of the state, each for all gates; empty without a bias."""
         if not self.context.optional(3):
             return "", ""
         first, second = _parts(self.context, self.own(3), [self.cell.gates * self.hidden] * 2, 0)
         return first, second
 
     def peepholes(self) -> list[str]:
-        """The weights with which gates see the cell; empty without them."""
+        """The weights from the cell to the gates; empty without them."""
         return _parts(self.context, self.own(7), [self.hidden] * 3, 0) if self.context.optional(7) else []
 
     def state_names(self) -> list[str]:

@@ -83,7 +83,7 @@ def reduction(node: Node, context: Context) -> list[Node] | None:
 def reduction_raised(node: Node, context: Context) -> list[Node]:
     """The axes are an input; where there already is one, RTen looks at nothing else.
 
-    If the data may be empty, axes are counted from the front: onnxruntime does not reduce along negative axes then.
+    If the data may be empty, axes are counted from the front: onnxruntime then does not reduce along negative axes.
     """
     axes, dims = get_ints(node, "axes"), context.dims(node.input[0])
     given = context.scope.ints(node.input[1]) if context.optional(1) else axes
@@ -107,7 +107,7 @@ _LEFT_AXES: Final = "if there are no elements, onnxruntime does not reduce negat
 
 
 def _or_of_nothing(own: Deviation | None) -> Deviation:
-    """A rule of a reduction, and the result of onnxruntime for tensors without elements."""
+    """A rule for a reduction, and onnxruntime's result for empty tensors."""
 
     def rule(node: Node, context: Context) -> str:
         """What ONNX does not define for one reduction, or what only onnxruntime does."""
@@ -175,7 +175,7 @@ ReduceMean = _spec("ReduceMean", reduce_mean, narrow=_IN_32_BITS, range=ranges.o
 
 
 def product_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
-    """All elements multiplied, for a vector reduced as a whole."""
+    """All elements multiplied, for a vector that is completely reduced."""
     held = same_contents(node, scope, types)
     if held is None or types[0].dims is None or len(types[0].dims) != 1:
         return None
@@ -265,7 +265,7 @@ def arg_reduce_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Di
     return [reduced(types[0].dims, [get_int(node, "axis")], get_int(node, "keepdims", 1))]
 
 
-MANY_NUMBERS = 1 << 16  # different ones, of which a few elements hardly are equal
+MANY_NUMBERS = 1 << 16  # among a few elements of these types, equal ones are unlikely
 
 
 def arg_extremum(node: Node, context: Context) -> list[Node] | None:
@@ -277,7 +277,7 @@ def arg_extremum(node: Node, context: Context) -> list[Node] | None:
         return None
     data, axis = context.input(0), get_int(node, "axis")
     largest = int(node.op_type == ArgMax.name)
-    if is_last:  # the ONNX loader has no option for this, and no other program does it by default
+    if is_last:  # the ONNX loader has no option for this, and other programs do not do it by default
         data = slicing.flipped(context, data, context.int64_scalar(axis))
     found = context.op_outputs(TopK, [data, context.int64([1])], 2, axis=axis, largest=largest)[1]
     if is_last:
@@ -303,7 +303,7 @@ def _arg_told(node: Node, context: Context) -> str:
 def arg_extreme_raised(node: Node, context: Context) -> list[Node]:
     """RTen gives the last of equal extremes, and of NaN the first; so does this in RTen and elsewhere.
 
-    `select_last_index` would say it shorter, but RTen's own loader of ONNX refuses that.
+    `select_last_index` would be shorter, but RTen's own ONNX loader refuses it.
     """
     data, axis = context.input(0), get_int(node, "axis")
     dims = context.dims(data)
@@ -332,7 +332,7 @@ def arg_extreme_raised(node: Node, context: Context) -> list[Node]:
     if not context.is_float(data):
         return context.replace(_last(scores, axis, node, context))
     twice = context.op(elementwise.Add, length, length)
-    firsts = context.op(elementwise.Sub, twice, places)  # all of them larger than any place
+    firsts = context.op(elementwise.Sub, twice, places)  # all of them larger than any index
     scores = context.op(comparison.Where, context.op(comparison.IsNaN, data), firsts, scores)
     score = _last(scores, axis, node, context)
     return context.replace(context.op(elementwise.Min, score, context.op(elementwise.Sub, twice, score)))

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from formats.rten.convert.scope import Scope
     from formats.rten.convert.value_types import Dims, ValueType
 
-MAX_RATIO = 4  # samples of a bin along an axis; each is written out
+MAX_RATIO = 4  # samples of a bin along an axis; each is several nodes
 
 
 class Samples(NamedTuple):
-    """One sample of each bin along an axis: the places on both sides of it, INT32, and their shares in it."""
+    """One sample of each bin along an axis: the indices on both sides of it, INT32, and their weights."""
 
     low: str
     low_share: str
@@ -46,7 +46,7 @@ def _samples(context: Context, start: str, size: str, bins: int, ratio: int, num
     last = context.op(elementwise.Sub, length, one)
     place = context.op(
         elementwise.Min, context.op(elementwise.Max, place, zero), last
-    )  # a place after the last one becomes the last one
+    )  # an index after the last one becomes the last one
     low = context.op(elementwise.Floor, place)
     high = context.op(elementwise.Min, context.op(elementwise.Add, low, one), last)
     share = context.op(elementwise.Sub, place, low)

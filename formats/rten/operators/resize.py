@@ -1,7 +1,7 @@
-"""Images resized and sampled: RTen's kernel is used if it has an option for the case; all else is written out.
+"""Images resized and sampled: RTen's kernel is used if it has an option for the case; otherwise other operators are.
 
 With fixed sizes, any interpolation is a matrix along each axis. If each row has one element, the elements are gathered.
-Otherwise the data are multiplied with the matrix.
+Otherwise the data are multiplied by the matrix.
 
 Spec: ONNX, Operators.md, Resize.
 """
@@ -58,7 +58,7 @@ def _scaled_dim(dim: Dim, scale: float) -> Dim:
 
 
 def resize_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
-    """The sizes asked for, or the dims times the scales, rounded down."""
+    """The given sizes, or the dims times the scales, rounded down."""
     dims = types[0].dims
     if dims is None:
         return []
@@ -139,7 +139,7 @@ def _is_spoken(node: Node) -> bool:
 
 
 NATIVE_RANK = 4
-NATIVE_AXES = 2  # that may change, counted from the back
+NATIVE_AXES = 2  # that may change, counted from the end
 
 
 _RATIO = Fault("uses the ratio of the sizes instead of the given scale", until=RTEN_0_26)
@@ -151,14 +151,14 @@ def _is_several(size: Dim) -> bool:
 
 
 def _numbers_of(axis: Axis) -> list[float]:
-    """What is known of an axis before the model runs."""
+    """What is known about an axis before the model runs."""
     return [number for number in (axis.before, axis.after, axis.scale) if isinstance(number, (int, float))]
 
 
 def _has_corners(axes: list[Axis]) -> bool:
     """Whether RTen never divides by a number of steps that is zero. For images, unchanged axes count, too."""
     sizes = [axis.after for axis in axes[-NATIVE_AXES:]]
-    is_line = len(axes) == NATIVE_RANK - 1 and axes[1].before in (None, axes[1].after)  # which it takes for a row
+    is_line = len(axes) == NATIVE_RANK - 1 and axes[1].before in (None, axes[1].after)  # it is treated as a row
     return len(axes) > 1 and not is_line and all(map(_is_several, sizes))
 
 
@@ -185,7 +185,7 @@ def _is_native(node: Node, context: Context, axes: list[Axis] | None) -> bool:
     is_open = axes[0].scale is None if has_scales else context.scope.contents_of(context.optional(3)) is None
     if is_open and len(axes) > NATIVE_AXES:  # any axis may change
         return False
-    if is_aligned:  # needs no scale
+    if is_aligned:  # this needs no scale
         is_nearest = get_string(node, "mode", "nearest") == "nearest"
         return is_nearest or not deviates(_ONE_CORNER) or _has_corners(axes)
     if not has_scales or not deviates(_RATIO):
@@ -218,7 +218,7 @@ def _line(context: Context, place: int, rank: int, axis: Axis, ratio: str) -> Li
 def _is_kept(context: Context, axes: list[Axis], ratio: str) -> str:
     """Whether no size changes, as a value; empty if a scale moves no elements of data that keep their sizes.
 
-    Runtimes copy such data, whatever the scales.
+    Runtimes copy such data, whatever the scales are.
     """
     resized = [(place, axis) for place, axis in enumerate(axes) if axis.is_resized]
     changes = [isinstance(axis.before, int) and isinstance(axis.after, int) and axis.before != axis.after
@@ -290,7 +290,7 @@ def _of_one_ratio(
     if held is not None and len(known) == len(axes):
         ratios = [size / before for size, before in zip(held, known, strict=True)]
         resized = resized_by(max(ratios) if is_most else min(ratios))
-        is_ratio = all(axis.is_whole is not False for axis in resized)  # the node has the sizes only, not the scale
+        is_ratio = all(axis.is_whole is not False for axis in resized)  # the node only has the sizes, not the scale
         if not is_ratio or not _is_native(node, context, resized):
             return _written_out(node, context, resized)
         parts = [shape.sizes_of(context, data, axis, axis + 1) for axis in range(len(dims))]

@@ -1,7 +1,7 @@
 """Rewritings that operators of several families share.
 
-Old forms: if a form has an attribute that newer versions lack, that attribute identifies it. The version of the
-operator set decides only if the same text has two meanings. Spec: ONNX, Changelog.md.
+Old forms: a form is identified by an attribute that newer versions lack, if there is one. The version of the operator
+set decides only if the same node has two meanings. Spec: ONNX, Changelog.md.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def promoted(**places: int) -> Rewriting:
 
 
 def dropped(*names: str) -> Rewriting:
-    """A rewriting that removes attributes that mean nothing to inference."""
+    """A rewriting that removes attributes without effect on inference."""
 
     def rewriting(node: Node, context: Context) -> list[Node] | None:
         """The attribute has no effect in inference."""
@@ -62,7 +62,7 @@ def broadcast_by_attribute(node: Node, context: Context) -> list[Node] | None:
     if get_int(node, "broadcast") and find(node, "axis") is not None:
         rank, width = context.known_rank(first), context.known_rank(second)
         axis = get_int(node, "axis")
-        from formats.rten.operators import shape  # which itself needs this module
+        from formats.rten.operators import shape  # it also needs this module
 
         trailing = rank - (axis + rank if axis < 0 else axis) - width
         if trailing > 0:
@@ -76,9 +76,9 @@ def widened(
     narrow: Collection[int] = BYTES,
     fault: Fault | None = None,
 ) -> Rewriting:
-    """A rewriting that casts inputs of `narrow` types to 32 bits, and outputs back; no inputs means all of them.
+    """A rewriting that casts inputs of `narrow` types to 32 bits, and outputs back; without inputs, all are cast.
 
-    If a `fault` is given, this is only for releases that have it.
+    If a `fault` is given, the rewriting is only for releases that have it.
     """
 
     def rewriting(node: Node, context: Context) -> list[Node] | None:

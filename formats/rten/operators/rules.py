@@ -1,12 +1,12 @@
 """Rules that operators of several families share: dims, element types and contents of outputs.
 
-A rule for dims gets the node, its scope and the types of its inputs. It returns the dims of the outputs in order. If
-an entry is missing at the end, or is `None`, it is unknown. A dimension is a size, a name that stands for one
-size in the whole model, or `None`. Rules know the newest form of each operator only, and may raise any LookupError,
-TypeError, ValueError or ArithmeticError for a node that is not well formed: the scope takes that as "unknown".
+A rule for dims gets the node, its scope and the types of its inputs. It returns the dims of the outputs in order. If an
+entry is missing at the end, or is `None`, it is unknown. A dimension is a size, a name that means one size in the whole
+model, or `None`. Rules know the newest form of each operator only, and may raise any LookupError, TypeError, ValueError
+or ArithmeticError for a malformed node: the scope treats this as "unknown".
 
-A rule for contents gives what a small integer tensor holds, so that shape computations can be read. A scalar or vector
-is known as the tuple of its elements: numbers, names of dimensions, or `None`.
+A rule for contents returns the elements of a small integer tensor, so that computed shapes are known. A scalar or
+vector is known as the tuple of its elements: numbers, names of dimensions, or `None`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ INDEX_TYPES = (INT32, INT64)
 
 
 def same_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
-    """What the first input holds."""
+    """The contents of the first input."""
     return scope.contents_of(node.input[0])
 
 
@@ -40,13 +40,13 @@ def stretch(held: Dims, length: int) -> Dims:
 
 
 def pairs(first: Dims, second: Dims) -> Iterator[tuple[Dim, Dim]]:
-    """The elements of two vectors side by side."""
+    """The elements of two vectors in pairs."""
     length = max(len(first), len(second))
     return zip(stretch(first, length), stretch(second, length), strict=True)
 
 
 def pairwise(node: Node, scope: Scope, function: Callable[[int, int], int], neutral: int | None = None) -> Dims | None:
-    """A function of two numbers, element by element; a name is kept where the second number is `neutral`."""
+    """A function of two numbers, element by element; a name is kept if the second number is `neutral`."""
     first, second = scope.contents_of(node.input[0]), scope.contents_of(node.input[1])
     if first is None or second is None:
         return None
@@ -60,7 +60,7 @@ def pairwise(node: Node, scope: Scope, function: Callable[[int, int], int], neut
 
 
 def arithmetic(function: Callable[[int, int], int], neutral: int | None = None) -> ContentsRule:
-    """The rule for a function of two numbers; a name is kept where the second number is `neutral`."""
+    """The rule for a function of two numbers; a name is kept if the second number is `neutral`."""
 
     def rule(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
         return pairwise(node, scope, function, neutral)
@@ -68,12 +68,12 @@ def arithmetic(function: Callable[[int, int], int], neutral: int | None = None) 
     return rule
 
 
-MAX_RANK = 64  # tensors of more axes are no tensors
+MAX_RANK = 64  # a tensor with more axes is impossible
 MAX_SIZE = 1 << 63  # no tensor has so many elements
 
 
 def unknown(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
-    """Nothing."""
+    """Nothing is known."""
     return []
 
 
@@ -130,7 +130,7 @@ def broadcast(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | N
 
 
 def unknown_dims(rank: Dim) -> Dims | None:
-    """Unknown dims, of which only the number is known, if that number is plausible."""
+    """Unknown dims if only their number is known, and is plausible."""
     return (None,) * rank if isinstance(rank, int) and 0 <= rank <= MAX_RANK else None
 
 
@@ -154,7 +154,7 @@ def multiply(factors: Sequence[Dim]) -> Dim:
 
 
 def reduced(dims: Dims | None, axes: Sequence[int] | None, keep: int) -> Dims | None:
-    """What is left of `dims` when `axes` are reduced; `None` for axes that are not known."""
+    """The dims that remain when `axes` are reduced; `None` for unknown axes."""
     if dims is None:
         return None
     if axes is None:

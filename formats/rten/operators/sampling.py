@@ -1,7 +1,7 @@
 """Interpolation along one axis as nodes.
 
-This is for sizes that only a run tells. Numbers of `interpolation.py` are values here: scalars, or vectors with an
-element for each output.
+This is for sizes that are known only at run time. Numbers of `interpolation.py` are values here: scalars, or vectors
+with an element for each output.
 
 Spec: ONNX, Operators.md, Resize.
 """
@@ -138,8 +138,8 @@ class Sampler:
         return self._op(elementwise.Ceil, self._op(elementwise.Sub, found, self.half))
 
     def _linear(self) -> list[tuple[str, str]]:
-        """The places on both sides, and the share of each."""
-        found = self._inside(self.positions())  # the element at the border goes on outside
+        """The indices on both sides, and the weight of each."""
+        found = self._inside(self.positions())  # outside, the border element is repeated
         low = self._op(elementwise.Floor, found)
         share = self._op(elementwise.Sub, found, low)
         return [
@@ -218,7 +218,8 @@ class Sampler:
 def multiplied(context: Context, data: str, weights: str, place: int, rank: int) -> str:
     """The data with an axis multiplied with a matrix.
 
-    That has a row for each element that the axis then has; if it is not the last but one, it has a column for each.
+    The matrix has a row for each element of the new axis; if the axis is not the last but one, it has a column for
+    each.
     """
     if place == rank - 2:
         return context.op(matrix.MatMul, weights, data)

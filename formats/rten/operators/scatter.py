@@ -53,7 +53,7 @@ def _coordinates(context: Context, indices: str, data: str, axis: int, rank: int
 def scatter_elements(node: Node, context: Context) -> list[Node] | None:
     """RTen writes to wrong places if the indices are shorter than the data along the last other axis.
 
-    So it does where other axes hold more than one lane: there, each element is written at its coordinates.
+    This is done if other axes have more than one element: then, each element is written at its coordinates.
     """
     data, indices, updates = (context.input(place) for place in range(3))
     whole, dims = context.dims(data), context.dims(indices) or context.dims(updates)
@@ -115,7 +115,7 @@ def scatter_nd(node: Node, context: Context) -> list[Node] | None:
     if is_constant or not context.target.deviates(_NOT_CONTIGUOUS) or context.scope.is_safe(_NOT_CONTIGUOUS, data):
         return None
     rank = context.rank(data)
-    dims = context.op(shape.Shape, data) if rank is None else context.int64([0] * rank)  # 0 is "as it is"
+    dims = context.op(shape.Shape, data) if rank is None else context.int64([0] * rank)  # 0 means "unchanged"
     whole = context.scope.add_safe(_NOT_CONTIGUOUS, context.op(shape.Reshape, data, dims))
     return context.changed([whole, *node.input[1:]])
 

@@ -28,7 +28,7 @@ SequenceAt = OperatorSpec(
 
 
 def joined_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
-    """Of a sequence, what all its tensors have in common; the first two inputs, or all of them, are in it."""
+    """For a sequence, the common dims of all its tensors: the first two inputs, or all of them."""
     known = types[:2] if node.op_type == SequenceInsert.name else types
     first, *rest = (entry.dims for entry in known)
     for other in rest:
@@ -131,7 +131,7 @@ _OLD_AXES = Fault("counts a negative new axis from the rank before it is added",
 def concat(node: Node, context: Context) -> list[Node] | None:
     """Older releases miscount a new axis, so it is moved into place afterwards.
 
-    Of scalars there is no axis: a loop puts them together.
+    Scalars have no axis: a loop joins them.
     """
     sequence, axis = context.input(0), get_int(node, "axis")
     if context.elem_type(sequence) in BYTES:

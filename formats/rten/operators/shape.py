@@ -87,7 +87,7 @@ Identity = OperatorSpec(
 
 
 def _remaining_dim(source: Dims | None, target: Dims) -> Dim:
-    """The size that -1 stands for: the product of `source`, divided by the other sizes of `target`."""
+    """The size that -1 means: the product of `source`, divided by the other sizes of `target`."""
     if source is None:
         return None
     left, right = list(source), [dim for dim in target if dim != -1]
@@ -249,7 +249,7 @@ Transpose = OperatorSpec(
 
 
 def expand_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
-    """The dims of the input and those asked for, broadcast."""
+    """The dims of the input broadcast with the given ones."""
     target = scope.contents_of(node.input[1])
     if target is None:
         return [broadcast_dims(types[0].dims, unknown_dims((types[1].dims or (None,))[0]))]
@@ -259,7 +259,7 @@ def expand_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
 def expand(node: Node, context: Context) -> list[Node] | None:
     """Some runtimes read a size of -1 as "keep it", so it is written as 1.
 
-    RTen stops where it does not know sizes that are fewer than the data has axes: ones are put before those.
+    RTen stops if unknown sizes are fewer than the data's axes: ones are added before them.
     """
     data, sizes = context.input(0), context.input(1)
     held = context.scope.ints(sizes)

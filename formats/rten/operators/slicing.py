@@ -31,7 +31,7 @@ def _slice_input(node: Node, scope: Scope, place: int) -> tuple[int, ...] | None
 
 
 def _sliced(data: Sequence[T], start: int, end: int, step: int) -> Sequence[T]:
-    """A part as ONNX slices it. A slice backwards that begins before the first element begins at the first element."""
+    """A range as ONNX slices it. A backward slice that begins before the first element begins at the first element."""
     return data[max(start, -len(data)) if step < 0 and data else start : end : step]
 
 
@@ -136,7 +136,7 @@ _SIGNS = INT32_LIMITS[1], INT64_MAX
 def _within_limits(node: Node, context: Context) -> list[Node] | None:
     """The least integer of 32 bits stops RTen where it slices backwards, and the largest is a sign to onnxruntime.
 
-    The ones next to them are as far beyond any axis.
+    Bounds just before or after them are also beyond any axis.
     """
     inputs, steps = list(node.input), context.scope.ints(context.optional(4)) if context.optional(4) else None
     greatest = _LIMITS[1] if steps and min(steps) < 0 else INT64_MAX
@@ -171,7 +171,7 @@ Slice = OperatorSpec(
 
 
 def split_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
-    """The sizes asked for along one axis."""
+    """The given sizes along one axis."""
     dims = types[0].dims
     if dims is None:
         return []
@@ -208,7 +208,7 @@ def _equal_parts(node: Node, context: Context, count: int) -> str:
     return context.op(elementwise.Min, context.op(elementwise.Max, left, context.int64_scalar(0)), part)
 
 
-NUMBERED = 18  # the operator set since which a Split says how many parts it makes
+NUMBERED = 18  # the first operator set in which a Split has the number of its parts
 
 
 def split(node: Node, context: Context) -> list[Node] | None:
@@ -256,7 +256,7 @@ Split = OperatorSpec(
 
 
 def concat_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
-    """The sizes of one axis added up, the other dims merged from all inputs."""
+    """The sizes of one axis added up; the other dims are merged from all inputs."""
     known = [entry.dims for entry in types if entry.dims is not None]
     if not known:
         return []
@@ -274,7 +274,7 @@ def concat_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
 
 
 def concat_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
-    """The inputs, one after the other; unknown elements if only the length of an input is known."""
+    """The inputs, one after another; unknown elements if only the length of an input is known."""
     result: list[Dim] = []
     for name, entry in zip(node.input, types, strict=True):
         if entry.dims is None or len(entry.dims) != 1:

@@ -1,4 +1,4 @@
-"""Floats of eight bits or fewer, which RTen holds as floats of 32 bits: a cast rounds to the numbers of the type.
+"""Floats of eight bits or fewer, which are floats of 32 bits in RTen: a cast rounds to the numbers of the type.
 
 Spec: ONNX, Operators.md, Cast; docs/docsgen, float8 and float4; OCP Microscaling Formats, E8M0.
 """
@@ -33,8 +33,8 @@ class Precision(NamedTuple):
     least: int
     most: int
     greatest: float
-    beyond: float  # what a number is that is too large, if it does not become the greatest
-    unknown: float = nan  # what NaN becomes, where ONNX leaves that open as in ml_dtypes
+    beyond: float  # the result for a number that is too large, if it does not become the greatest
+    unknown: float = nan  # the result for NaN; where ONNX does not define it, as in ml_dtypes
     has_minus_zero: bool = True
 
 
@@ -54,7 +54,7 @@ _LEAST, _MOST = -127, 127  # of the exponents of FLOAT8E8M0, which has powers of
 def _binade(context: Context, magnitude: str, least: int, most: int) -> str:
     """The exponents of positive numbers, counted from `least` on; INT32. Below and above, it is the nearest one.
 
-    A logarithm may be rounded to a whole number: two comparisons put that right.
+    A logarithm may be rounded to a whole number: two comparisons correct this.
     """
     bounds = context.scalar(float(least)), context.scalar(float(most))
     exponent = context.op(elementwise.Mul, context.op(elementwise.Log, magnitude), context.scalar(1 / log(2)))
@@ -77,7 +77,7 @@ def _chosen(context: Context, condition: str, number: float, value: str) -> str:
 def rounded(context: Context, data: str, target: int, saturate: bool, mode: str) -> str:
     """The nearest numbers of a type, an even one between two; `mode` is that of FLOAT8E8M0.
 
-    The last product gives the element type, and the sign to zero as well, which onnxruntime's Where may drop.
+    The last product gives the element type, and also the sign of zero, which onnxruntime's Where may lose.
     """
     data = context.cast(data, FLOAT)
     is_unknown = context.op(comparison.IsNaN, data)
@@ -114,7 +114,7 @@ def _power_of_two(context: Context, magnitude: str, is_unknown: str, saturate: b
     finite = _chosen(context, is_unknown, 0.0, magnitude)
     place = _binade(context, finite, _LEAST, _MOST)
     if mode != "down":
-        # Numbers below the normal ones have the place 0: zero stays there, all others are above or below its half.
+        # Numbers below the normal ones have index 0: zero stays there, all others are above or below its half.
         limits = [*powers] if mode == "up" else [1.5 * power for power in powers]
         limits[0] = 0.0 if mode == "up" else powers[0]
         limit = context.op(indexing.Gather, context.array(limits), place, axis=0)

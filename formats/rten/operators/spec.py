@@ -1,4 +1,4 @@
-"""What is known of one operator: an `OperatorSpec`, and what its parts are.
+"""What is known about one operator: an `OperatorSpec`, and its parts.
 
 Spec: RTen, schema.fbs and the operator readers; ONNX, Operators.
 """
@@ -29,17 +29,17 @@ RTEN_DOMAIN: Final = "rten"  # of the nodes of a model that was read from a .rte
 
 # `(node, context)`: the nodes that compute the same, in order, or `None` to leave the node as it is.
 Rewriting: TypeAlias = "Callable[[Node, Context], list[Node] | None]"
-# `(node, context)`, of RTen's node with the inputs that ONNX wants: the nodes that compute the same in ONNX.
+# `(node, context)`, for RTen's node with ONNX's inputs: the nodes that compute the same in ONNX.
 Raising: TypeAlias = "Callable[[Node, Context], list[Node]]"
-# `(node, context)`: how RTen's results differ from what ONNX says of the same node, in words; empty if they do not.
+# `(node, context)`: how RTen's results differ from ONNX's for the same node, as text; empty if they do not.
 Deviation: TypeAlias = "Callable[[Node, Context], str]"
-# `(node, scope, types of the inputs)`: what is known of the outputs. See `rules.py`.
+# `(node, scope, types of the inputs)`: what is known about the outputs. See `rules.py`.
 DimsRule: TypeAlias = "Callable[[Node, Scope, list[ValueType]], Sequence[Dims | None]]"
 ContentsRule: TypeAlias = "Callable[[Node, Scope, list[ValueType]], Dims | None]"
 RangeRule: TypeAlias = "Callable[[Node, Scope, list[ValueType]], Interval]"
 # `(node, types of the inputs, place of the output)`: the element type of an output.
 ElementRule: TypeAlias = "Callable[[Node, list[ValueType], int], int | None]"
-# `(node, types of the inputs)`: what the inputs of the node's subgraph are.
+# `(node, types of the inputs)`: the inputs of the node's subgraph.
 BodyRule: TypeAlias = "Callable[[Node, list[ValueType]], list[ValueType]]"
 
 
@@ -47,7 +47,7 @@ class FieldKind(Enum):
     """How to convert between the value of an ONNX attribute and that of a field of an attribute table."""
 
     INT = "INT"  # must fit the field
-    BOUND = "BOUND"  # an integer; the nearest one that fits means the same
+    BOUND = "BOUND"  # an integer; the nearest one that fits has the same meaning
     BOOL = "BOOL"  # an ONNX integer
     FLOAT = "FLOAT"
     INTS = "INTS"
@@ -63,11 +63,11 @@ class Field(NamedTuple):
     name: str
     kind: FieldKind
     default: Any = None  # the meaning of an absent attribute, in ONNX terms; None leaves the field absent
-    attribute: str = ""  # where ONNX has another name
-    choices: Mapping[Any, str | None] = {}  # ONNX value to enumerator; the first of several is what reading gives
-    minimum: int = INT32_LIMITS[0]  # of an integer; 0 stands for an unsigned field
+    attribute: str = ""  # if ONNX has another name
+    choices: Mapping[Any, str | None] = {}  # ONNX value to enumerator; of several, reading returns the first
+    minimum: int = INT32_LIMITS[0]  # for an integer; 0 means an unsigned field
     required: bool = False  # by ONNX
-    since: Release = RELEASES[0]  # the first that looks at the field; others ignore it
+    since: Release = RELEASES[0]  # the first release that reads the field; others ignore it
 
     @property
     def onnx_name(self) -> str:
@@ -93,33 +93,33 @@ KEEP_DIMS: Final = Field("keep_dims", FieldKind.BOOL, 1, "keepdims")
 
 
 class Row(NamedTuple):
-    """How a .rten file holds an operator. `inputs` and `outputs` are the most that it accepts, `None`: no limit."""
+    """How a .rten file stores an operator. `inputs` and `outputs` are the most that it accepts; `None`: no limit."""
 
     inputs: int | None
     outputs: int | None = 1
     attrs: str = ""  # the attribute table
     fields: tuple[Field, ...] = ()
-    neutral: Mapping[str, tuple[Any, ...]] = {}  # attributes without a field, and the values that ask for nothing
-    optional: bool = False  # the attribute table may be absent, and then has its defaults
-    since: Release = RELEASES[0]  # the first that has the operator
+    neutral: Mapping[str, tuple[Any, ...]] = {}  # attributes without a field, and their values without effect
+    optional: bool = False  # the attribute table may be missing, and then has its defaults
+    since: Release = RELEASES[0]  # the first release that has the operator
 
 
 class OnnxForm(NamedTuple):
-    """How RTen's ONNX loader reads an operator, if its row does not say so, and since when ONNX has that form.
+    """How RTen's ONNX loader reads an operator, if its row does not say so, and since when ONNX has this form.
 
     The loader stops at an attribute that it does not read, and at a value that it does not accept.
 
     Spec: RTen, op_registry/onnx_registry.rs; ONNX, Changelog.md.
     """
 
-    row: Row | None = None  # of an operator that only the ONNX loader has
-    takes: Mapping[str, tuple[Any, ...]] = {}  # attributes without a field, and the values that it takes
-    inputs: Mapping[str, int] = {}  # attributes of older operator sets, and the places of the inputs that replace them
-    defaults: Mapping[str, Any] = {}  # the meaning of an absent attribute, if it differs from ONNX
+    row: Row | None = None  # for an operator that only the ONNX loader has
+    takes: Mapping[str, tuple[Any, ...]] = {}  # attributes without a field, and the accepted values
+    inputs: Mapping[str, int] = {}  # attributes of older operator sets, and the indices of the inputs that replace them
+    defaults: Mapping[str, Any] = {}  # the meaning of a missing attribute, if it differs from ONNX
     is_native: bool = False  # its kernel computes the same as ONNX Runtime's operator for every node that it accepts
     ranks: Mapping[int, int] = {}  # the axes that inputs of a native operator must have
-    lacks_outputs: tuple[int, ...] = ()  # places before the last output that it gives
-    version: int = 13  # the operator set since which ONNX has what rewritings write, types included
+    lacks_outputs: tuple[int, ...] = ()  # indices of missing outputs before the last one
+    version: int = 13  # the first operator set with the form that rewritings write, including types
     versions: Mapping[str, int] = {}  # the same for an attribute
 
 
@@ -127,11 +127,11 @@ PLAIN_FORM: Final = OnnxForm()
 
 
 class Signature(NamedTuple):
-    """The element types that inputs have in ONNX, since RTen has only one type of integer.
+    """The element types that inputs have in ONNX, because RTen has only one type of integer.
 
     `inputs` has a letter for each input; the last letter is for all further inputs. `output` is the letter of the first
-    output. An integer of RTen is INT32, INT64 or BOOL in ONNX. A letter stands for those types that an input accepts.
-    It says nothing of inputs that are not integers. A capital is a type that several inputs and outputs of a node
+    output. An integer of RTen is INT32, INT64 or BOOL in ONNX. A letter means the types that an input accepts. It says
+    nothing about inputs that are not integers. A capital letter is a type that several inputs and outputs of a node
     share.
 
         N  one type of numbers           A  the same, or BOOL        I  INT32 or INT64, shared by indices
@@ -140,7 +140,8 @@ class Signature(NamedTuple):
         m  BOOL, but may be no integer   v  INT64, but may be none
         E  the tensors of a sequence     S  a sequence of these      x  whatever the value has
 
-    Spec: ONNX, Operators, the type constraints of operator set 24, less what onnxruntime 1.31 has no kernels for.
+    Spec: ONNX, Operators, the type constraints of operator set 24, without the types for which onnxruntime 1.31 has no
+    kernels.
     """
 
     inputs: str
@@ -168,47 +169,46 @@ OF_FIRST: Final = (of_input(0),)
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class OperatorSpec:
-    """All that is known of one operator, in its newest form. It is a symbol, too: each operator has one object."""
+    """All that is known about one operator, in its newest form. It is also a symbol: each operator has one object."""
 
     name: str = field(kw_only=False)
-    row: Row | None = field(default=None, kw_only=False)  # how a .rten file holds it; `None`: no release of RTen has it
+    row: Row | None = field(default=None, kw_only=False)  # in a .rten file; `None`: no release of RTen has it
     domain: str = ""
 
-    # What is known of its outputs.
+    # What is known about its outputs.
     dims: DimsRule | None = None
-    elements: tuple[ElementRule, ...] = OF_FIRST  # of each output; the last is for all further ones
-    contents: ContentsRule | None = None  # what a small integer output holds
-    range: RangeRule | None = None  # between which numbers the integers of its outputs are
-    is_bounding: bool = False  # one known input bounds its output, for all contents of the others
-    body: BodyRule | None = None  # what the inputs of its subgraph are
+    elements: tuple[ElementRule, ...] = OF_FIRST  # for each output; the last is for all further ones
+    contents: ContentsRule | None = None  # the contents of a small integer output
+    range: RangeRule | None = None  # the interval of the integers of its outputs
+    is_bounding: bool = False  # one known input limits its output, whatever the others contain
+    body: BodyRule | None = None  # the inputs of its subgraph
     makes_sequence: bool = False
     sizes: tuple[int, ...] = ()  # the inputs that are dims, or numbers of elements
     sizes_from: tuple[int, ...] = ()  # the inputs whose elements or products are in an output
-    is_copy: bool = False  # a small constant that it makes of constants can be read like one
+    is_copy: bool = False  # the inputs whose elements or products are in an output
 
-    # On the way to RTen: what older operator sets said, then what RTen lacks or computes otherwise, then integers of
-    # fewer bits than it computes in. The first that applies is taken, and what it makes goes through all of it again.
+    # a small constant that it computes from constants can be read like one
     older: tuple[Rewriting, ...] = ()
     rewritings: tuple[Rewriting, ...] = ()
     narrow: Rewriting | None = None
     is_plain: bool = False  # only its attributes, types and used outputs decide how it is rewritten
-    faults: tuple[Fault, ...] = ()  # that its rewritings avoid, or that its deviation tells
+    faults: tuple[Fault, ...] = ()  # that its rewritings avoid, or that its deviation reports
     bounds: tuple[int, ...] = ()  # the inputs in which any large number means "no limit"
 
     onnx: OnnxForm = PLAIN_FORM  # for RTen's ONNX loader
 
     # On the way back to ONNX.
     signature: Signature = UNTYPED
-    ranks: Mapping[int, int] = field(default_factory=dict)  # the axes that an input must have; RTen takes any number
-    raised: Raising | None = None  # where ONNX writes the node otherwise
-    raised_version: int = 0  # the operator set with the written form, if newer than others need
+    ranks: Mapping[int, int] = field(default_factory=dict)  # the axes that an input must have; RTen accepts any number
+    raised: Raising | None = None  # if ONNX writes the node differently
+    raised_version: int = 0  # the operator set with the written form, if it is newer than others need
     deviation: Deviation | None = None
     # On the way to RTen: what RTen computes otherwise of a node as we write it, on ties, NaN, signed zero, half steps.
     told: Deviation | None = None
     unspecified: Deviation | None = None  # if ONNX does not define the result, and RTen and onnxruntime differ
 
     def row_for(self, target: Target) -> Row | None:
-        """How the loader of the target has the operator; `None` if one of the releases lacks it."""
+        """How the loader of the target reads the operator; `None` if one of the releases lacks it."""
         row = self.onnx.row or self.row if target.is_onnx else self.row
         return row if row is not None and target.has(row) else None
 

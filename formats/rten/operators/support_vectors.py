@@ -1,6 +1,6 @@
 """Support vector machines as products of matrices: the kernel of each sample with each vector, and its coefficients.
 
-Spec: ONNX, Operators-ml.md, SVMClassifier and SVMRegressor; what it leaves open is as ONNX Runtime computes it.
+Spec: ONNX, Operators-ml.md, SVMClassifier and SVMRegressor; where it is not clear, this follows ONNX Runtime.
 """
 
 from __future__ import annotations

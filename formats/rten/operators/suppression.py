@@ -1,7 +1,8 @@
-"""The best of boxes that overlap: a loop, in each step of which every class of every image takes its best box.
+"""The best of overlapping boxes: a loop in which each class of each image takes its best box in every step.
 
-Spec: ONNX, Operators.md, NonMaxSuppression; what it leaves open is as in onnxruntime: of equal scores the box that
-comes first, an overlap or score that equals its threshold does not count, and a box without an area overlaps nothing.
+Spec: ONNX, Operators.md, NonMaxSuppression; where it is not clear, this follows onnxruntime: among equal scores, the
+first box is taken; an overlap or score that equals its threshold does not count; and a box without an area overlaps
+nothing.
 """
 
 from __future__ import annotations
@@ -51,12 +52,12 @@ class Span(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """The boxes to choose from: those with a high enough score, and after them one entry that is not a box."""
+    """The boxes to choose from: those with a high enough score, followed by one entry that is not a box."""
 
     corners: str  # images, boxes, 4
     scores: str
     can_be_chosen: str  # one or zero
-    kept: str  # the places of these boxes among all; empty where they are all boxes
+    kept: str  # the indices of these boxes among all; empty if they are all boxes
 
 
 def _candidates(context: Context) -> Candidates:
@@ -185,10 +186,10 @@ def non_max_suppression(node: Node, context: Context) -> list[Node] | None:
     given = _candidates(context)
     most = _scalar(context, context.input(2))
     overlap = _scalar(context, context.optional(3)) if context.optional(3) else context.scalar(0.0)
-    none = _scalar(context, shape.sizes_of(context, given.scores, 2, 3))  # the place of the entry that is not a box
+    none = _scalar(context, shape.sizes_of(context, given.scores, 2, 3))  # the index of the entry that is not a box
     none = context.op(elementwise.Sub, none, context.int64_scalar(1))
     body = _body(node, context, given, (most, overlap), none)
-    # RTen cannot collect what no step gives.
+    # RTen cannot collect outputs of no steps.
     steps = context.op(elementwise.Max, context.op(elementwise.Min, most, none), context.int64_scalar(1))
     _, taken = context.op_outputs(control_flow.Loop, [steps, "", given.can_be_chosen], 2, body=body)
     taken = context.op(shape.Transpose, taken, perm=[1, 2, 0, 3])  # images, classes, steps, 1

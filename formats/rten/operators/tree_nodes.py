@@ -35,16 +35,16 @@ class Trees:
     modes: NDArray[np.int64]
     true: NDArray[np.int64]
     false: NDArray[np.int64]
-    tracks: NDArray[np.bool_]  # whether NaN goes to the child of those that meet the condition
+    tracks: NDArray[np.bool_]  # whether NaN goes to the child for a condition that is true
     leaves: int
-    targets: NDArray[np.int64]  # of each number in a leaf: what it is for
-    owners: NDArray[np.int64]  # the leaf, counted from the first one
+    targets: NDArray[np.int64]  # the target of each number in a leaf
+    owners: NDArray[np.int64]  # the leaf of each number, counted from the first leaf
     weights: NDArray[Any]
 
     def __post_init__(self) -> None:
         """Count the levels above the deepest leaf.
 
-        Raises: Refused if nodes lead nowhere, in a circle, or deeper than what is written out.
+        Raises: Refused if nodes lead nowhere, in a circle, or deeper than supported.
         """
         import numpy
 
@@ -61,7 +61,7 @@ class Trees:
 
     @property
     def leaf_count(self) -> int:
-        """How many leaves there are."""
+        """The number of leaves."""
         return len(self.features) - self.leaves
 
     def table(self, count: int, empty: float = 0.0) -> NDArray[Any]:
@@ -79,7 +79,7 @@ class Trees:
         return found.reshape(self.leaf_count, count)
 
     def has_winners(self) -> bool:
-        """Whether each leaf has a number above zero, and none below zero. So a missing number is never the largest."""
+        """Whether each leaf has a number above zero, and none below. Then a missing number is never the largest."""
         import numpy
 
         wins = numpy.zeros(self.leaf_count, bool)
@@ -87,7 +87,7 @@ class Trees:
         return bool(wins.all()) and bool((self.weights >= 0).all())
 
     def table_of_one(self) -> NDArray[Any]:
-        """The only number that each leaf has, zero where it has none."""
+        """The only number of each leaf, zero if it has none."""
         import numpy
 
         found = numpy.zeros(self.leaf_count, self.weights.dtype)
@@ -110,7 +110,7 @@ class Trees:
         return tree[self.leaves :]
 
     def by_target(self, count: int) -> Trees | None:
-        """The trees, in turns for each target, filled up with empty trees; `None` if a tree has several targets."""
+        """The trees, alternating between targets, with empty trees added; `None` if a tree has several targets."""
         import numpy
 
         tree = self.tree_of_leaf()[self.owners]
@@ -145,7 +145,7 @@ class Trees:
 
 
 def floats_of(node: Node, name: str) -> NDArray[Any] | None:
-    """Numbers that are given as floats, or as a tensor, which then are DOUBLE."""
+    """Numbers in an attribute of floats, or in a tensor, which are then DOUBLE."""
     import numpy
 
     held = find(node, f"{name}_as_tensor") or find(node, name)
@@ -161,7 +161,7 @@ def _ints(node: Node, name: str, default: Sequence[int] = ()) -> NDArray[np.int6
 
 
 def numbered(node: Node, prefix: str) -> Trees:
-    """The trees of a classifier or regressor, whose nodes have numbers in each tree."""
+    """The trees of a classifier or regressor, whose nodes are numbered in each tree."""
     import numpy
 
     names = numpy.asarray(get_strings(node, "nodes_modes"))
@@ -203,7 +203,7 @@ def _array(node: Node, name: str) -> NDArray[Any]:
 
 
 def placed(node: Node) -> Trees:
-    """The trees of a TreeEnsemble, whose nodes and leaves are in lists of their own.
+    """The trees of a TreeEnsemble, whose nodes and leaves are in separate lists.
 
     A node that tests for members of a set becomes a chain of nodes. Each of them tests for one member.
     """
@@ -264,10 +264,10 @@ def _until_nan(values: Iterator[float]) -> list[float]:
 
 
 def size_of_attributes(node: Node) -> int:
-    """About how many bytes the numbers of an ensemble take in the model."""
+    """The approximate number of bytes of an ensemble's numbers in the model."""
     size = 0
     for attribute in node.attribute:
         size += 5 * len(attribute.floats) + sum(len(text) + 2 for text in attribute.strings)
-        size += sum(2 + max(number.bit_length() - 1, 0) // 7 for number in attribute.ints)  # a tag before each
+        size += sum(2 + max(number.bit_length() - 1, 0) // 7 for number in attribute.ints)  # each has a tag before it
         size += attribute.t.source().nbytes if attribute.t is not None else 0
     return size

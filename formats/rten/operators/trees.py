@@ -4,7 +4,7 @@ A sample has a place in each tree. A level looks up the conditions of the nodes 
 child for the answer; a place at a leaf stays. The numbers in the leaves are added up in the order of the trees, as ONNX
 Runtime does, so that scores are the same to the last bit, and no label differs.
 
-Spec: ONNX, Operators-ml.md, TreeEnsemble; what it leaves open is as ONNX Runtime computes it.
+bytes of tables that are allowed, however small the model is
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Node
     from formats.rten.convert.context import Context
 
-SMALL = 1 << 16  # bytes of tables that are written, however small the model is
+SMALL = 1 << 16  # Indexed by the numbers of `MODES`.
 # By the numbers of `MODES`.
 CONDITIONS = (
     comparison.LessOrEqual,
@@ -58,7 +58,7 @@ class Walk:
     context: Context
     trees: Trees
     elem_type: int  # of the samples and splits
-    room: int  # bytes that the tables may take
+    room: int  # bytes that the tables may need
 
     def __post_init__(self) -> None:
         self.constants: dict[str, str] = {}
@@ -67,9 +67,9 @@ class Walk:
         self.tracks = self.trees.tracks[: self.trees.leaves]
 
     def table(self, values: NDArray[Any], elem_type: int = INT32) -> str:
-        """A constant that is looked up.
+        """A constant for lookups.
 
-        Raises: Refused if all of them are larger than the model that they are made of.
+        Raises: Refused if all of them together are larger than their model.
         """
         self.room -= values.size * 4
         if self.room < 0:
@@ -77,7 +77,7 @@ class Walk:
         return self.context.array(values, elem_type)
 
     def _met(self, value: str, split: str, place: str) -> str:
-        """Whether values meet the conditions of the nodes at their places."""
+        """Whether values meet the conditions of the current nodes."""
         context = self.context
         met = ""
         for mode in self.modes:
@@ -100,7 +100,7 @@ class Walk:
         return self.context.op(comparison.Equal, value, self.context.array(1, INT32))
 
     def leaves(self, data: str) -> str:
-        """The places of the leaves that samples reach, counted from the first leaf."""
+        """The indices of the leaves that samples reach, counted from the first leaf."""
         import numpy
 
         context, trees = self.context, self.trees
@@ -119,7 +119,7 @@ class Walk:
         dims = shape.joined(context, shape.sizes_of(context, data, 0, 1), context.int64([len(trees.roots)]))
         place = context.op(shape.Expand, context.array(trees.roots, INT32), dims)
         for _ in range(trees.depth):
-            node = context.op(elementwise.Min, place, last)  # for a leaf, some node, whose answer is not used
+            node = context.op(elementwise.Min, place, last)  # for a leaf, any node, whose answer is not used
             look = {
                 name: context.op(indexing.Gather, self.constants[name], node, axis=0)
                 for name in ("features", "splits", "true", "false")
@@ -178,7 +178,7 @@ def _regressed(walk: Walk, data: str, count: int, aggregate: str, base: Sequence
     if base and None in present:
         raise Refused("has base values and targets that only some leaves have numbers for")
     scores = walk.total(data, count, aggregate)
-    if len(base) == count:  # of others, ONNX does not say what they are for
+    if len(base) == count:  # for another number, ONNX does not define what they belong to
         scores = _with_base(walk, scores, [number if has else 0.0 for number, has in zip(base, present, strict=True)])
     return ml.post_transform(context, scores, post_transform, count)
 
@@ -217,7 +217,7 @@ TreeEnsemble = OperatorSpec("TreeEnsemble", domain=MACHINE_LEARNING, rewritings=
 
 
 def _one_score(walk: Walk, score: str, post_transform: str, is_positive: bool) -> str:
-    """The scores of two classes, of which the trees have one."""
+    """The scores of two classes, if the trees have one score."""
     context = walk.context
     if post_transform == "PROBIT":
         raise Refused("has a post_transform that is not defined for two classes with one score")

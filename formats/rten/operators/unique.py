@@ -1,4 +1,4 @@
-"""The different elements or slices of a tensor: sorted, so that equal ones are side by side, and counted.
+"""The different elements or slices of a tensor: sorted, so that equal ones are next to each other, and counted.
 
 Spec: ONNX, Operators.md, Unique.
 """
@@ -116,7 +116,7 @@ def unique(node: Node, context: Context) -> list[Node] | None:
 
 
 def unique_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
-    """As many as there are different ones; the ranks of all are in the third output."""
+    """As many as there are different ones; the third output has the ranks of all."""
     dims = types[0].dims
     if find(node, "axis") is None or dims is None:
         return [(None,) if find(node, "axis") is None else None, (None,), (None,), (None,)]

@@ -1,4 +1,4 @@
-"""Windows that move over spatial axes: what convolutions and pools have in common."""
+"""Windows that move over spatial axes: common parts of convolutions and pools."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def raised_lists(node: Node, axes: int) -> dict[str, Any]:
     """Strides, and pads unless `auto_pad` is SAME_UPPER; NOTSET is the default.
 
-    They are written even if they are the default: RTen's loader of ONNX does not find out the number of axes.
+    They are written even if they are the default: RTen's ONNX loader does not infer the number of axes.
     """
     same = get_string(node, "auto_pad") == "SAME_UPPER"
     return {
@@ -50,7 +50,7 @@ class Window(NamedTuple):
     auto_pad: str
 
     def extent(self, axis: int) -> int:
-        """The number of inputs from the first to the last that one output sees."""
+        """The number of inputs from the first to the last that one output uses."""
         return (self.kernel[axis] - 1) * self.dilations[axis] + 1
 
 
@@ -71,7 +71,7 @@ def part_of_window(node: Node, geometry: Window, axes: range, fill: int = 0) -> 
 
 
 def window(node: Node, kernel: Sequence[int]) -> Window:
-    """The window of a node, with what its attributes leave out filled in for the rank of `kernel`."""
+    """The window of a node, with missing attributes filled in for the rank of `kernel`."""
     rank = len(kernel)
     return Window(
         tuple(kernel),
@@ -85,7 +85,7 @@ def window(node: Node, kernel: Sequence[int]) -> Window:
 def flat_window(node: Node, kernel: Sequence[int]) -> Window:
     """The window of a node over one or two axes.
 
-    Raises: Refused for more of them.
+    Raises: Refused for more axes.
     """
     geometry = window(node, kernel)
     if not 1 <= len(kernel) <= 2:
@@ -97,7 +97,7 @@ def flat_window(node: Node, kernel: Sequence[int]) -> Window:
 
 
 def kernel_of(node: Node, weight: Dims | None) -> tuple[int, ...] | None:
-    """The kernel's spatial dims, from the attribute or from the weight; `None` if neither tells."""
+    """The kernel's spatial dims, from the attribute or from the weight; `None` if both are unknown."""
     attribute = get_ints(node, "kernel_shape")
     if attribute:
         return tuple(attribute)
@@ -115,7 +115,7 @@ def kernel_shape(node: Node, context: Context) -> tuple[int, ...]:
 
 
 def same_pads(size: int, geometry: Window, axis: int) -> tuple[int, int]:
-    """The pads (begin, end) that `auto_pad` SAME_UPPER or SAME_LOWER stands for."""
+    """The pads (begin, end) that `auto_pad` SAME_UPPER or SAME_LOWER means."""
     stride = geometry.strides[axis]
     total = max(0, (-(-size // stride) - 1) * stride + geometry.extent(axis) - size)
     small, large = total // 2, total - total // 2
@@ -125,7 +125,7 @@ def same_pads(size: int, geometry: Window, axis: int) -> tuple[int, int]:
 def explicit_pads(context: Context, geometry: Window, data: str) -> tuple[int, ...] | None:
     """The pads as numbers; `None` for SAME_UPPER, which RTen has, if sizes are unknown.
 
-    Raises: Refused for SAME_LOWER of unknown sizes.
+    Raises: Refused for SAME_LOWER with unknown sizes.
     """
     rank = len(geometry.kernel)
     if geometry.auto_pad == "NOTSET":
@@ -147,13 +147,13 @@ def explicit_pads(context: Context, geometry: Window, data: str) -> tuple[int, .
 
 
 def window_attributes(geometry: Window, pads: tuple[int, ...] | None) -> dict[str, Any]:
-    """The attributes of a window, nothing left out."""
+    """All attributes of a window."""
     padding = {"auto_pad": "SAME_UPPER", "pads": None} if pads is None else {"auto_pad": "NOTSET", "pads": pads}
     return {"kernel_shape": geometry.kernel, "strides": geometry.strides, **padding}
 
 
 def differs(node: Node, attributes: dict[str, Any]) -> bool:
-    """Whether the node has other attributes, or lacks some. `auto_pad` may be absent if it is NOTSET."""
+    """Whether the attributes of a node differ from these. `auto_pad` may be missing if it is NOTSET."""
     for name, value in attributes.items():
         found = find(node, name)
         if found is None:
@@ -174,7 +174,7 @@ def pool_size(size: int, geometry: Window, axis: int, *, ceil: bool = False) -> 
     if not ceil:
         return room // stride + 1
     count = -(-room // stride) + 1
-    return count - 1 if (count - 1) * stride >= size + begin else count  # no window lies only in the end padding
+    return count - 1 if (count - 1) * stride >= size + begin else count  # no window is only in the end padding
 
 
 def rounding_pads(context: Context, geometry: Window, data: str, pads: tuple[int, ...]) -> tuple[int, ...]:
@@ -182,7 +182,7 @@ def rounding_pads(context: Context, geometry: Window, data: str, pads: tuple[int
     rank, ends = len(geometry.kernel), []
     for axis, stride in enumerate(geometry.strides):
         begin, end, extent = pads[axis], pads[rank + axis], geometry.extent(axis)
-        if end <= extent - stride:  # then no window lies in the padding only, whatever the size
+        if end <= extent - stride:  # then no window is only in the padding, whatever the size
             ends.append(end + stride - 1)
             continue
         size = context.static_dims(data, 2)[axis]

@@ -1,7 +1,7 @@
 """A graph of RTen's operators as one of ONNX's, value by value.
 
 Every value keeps its name. Its type in ONNX comes from the operator that makes it: INT64 for a shape, BOOL for a
-comparison. An operator that passes values on keeps their type. If a node needs another type, a Cast is put in between.
+comparison. An operator that passes values on keeps their type. If a node needs another type, a Cast is inserted.
 Constants are stored in the types in which they are used.
 """
 
@@ -38,7 +38,7 @@ UNKNOWN_OPERATOR = OperatorSpec("")
 
 
 class Surroundings(NamedTuple):
-    """What the graphs of one model share."""
+    """The common state of the graphs of one model."""
 
     names: ValueNames
     node_names: Names
@@ -52,7 +52,7 @@ class Value(NamedTuple):
     name: str
     kind: ValueKind
     constant: Tensor | None = None
-    owner: GraphRaiser | None = None  # of a constant: the graph that it is in
+    owner: GraphRaiser | None = None  # for a constant: its graph
 
 
 class GraphRaiser:
@@ -91,7 +91,7 @@ class GraphRaiser:
     # Values
 
     def value(self, name: str) -> Value:
-        """The value that RTen calls `name`.
+        """The value with the name `name` in RTen.
 
         Raises: EncodeError if there is none.
         """
@@ -124,7 +124,7 @@ class GraphRaiser:
         return name
 
     def _view(self, name: str, elem_type: int | None, rank: int | None = None, *, bounds: bool = False) -> str:
-        """The name in ONNX of a value in a type (`None`: the type that it has), reshaped if `rank` says so."""
+        """The name in ONNX of a value in a type (`None`: its own type), reshaped if `rank` is given."""
         value = self.value(name)
         if value.kind.elem_type not in INTEGERS or elem_type is None or value.kind.is_sequence:
             elem_type = value.kind.elem_type
@@ -180,7 +180,7 @@ class GraphRaiser:
     def run(self) -> None:
         """Make the nodes.
 
-        Raises: EncodeError for a graph or a node that is not well formed.
+        Raises: EncodeError for a malformed graph or node.
         """
         order = topological(self._graph.node)
         if len(order) < len(self._graph.node):
@@ -333,7 +333,7 @@ class GraphRaiser:
             if value.constant is not None:
                 view = self._view(given, wanted if wanted in INTEGERS else None)
                 same = self._scope.type_of(view).elem_type == wanted
-                plain = elementwise.Max if wanted == INT32 else shape.Identity  # so that RTen keeps equal outputs apart
+                plain = elementwise.Max if wanted == INT32 else shape.Identity  # RTen then does not fold equal ones
                 operator = plain if same else casting.Cast
                 self._append(make_node(operator.name, [view], [given], to=None if same else wanted))
             kind = ValueKind(wanted, value.kind.is_sequence)
@@ -355,7 +355,7 @@ class GraphRaiser:
         return outputs
 
     def _value_infos(self) -> list[ValueInfo]:
-        """What the file says of values that are neither inputs nor outputs."""
+        """The types in the file of values that are neither inputs nor outputs."""
         found = []
         for declaration in self._graph.value_info:
             value = self._values.get(declaration.name or "")

@@ -1,4 +1,4 @@
-"""The constants of a .rten file in the element types that ONNX wants; nothing is read before it is written."""
+"""The constants of a .rten file in the element types that ONNX requires; nothing is read before it is written."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TO_BOUNDS: Final = Transform("int32 to int64, limits to limits", 4, 8, _bounds)
 
 
 def converted(tensor: Tensor, elem_type: int | None, *, bounds: bool = False) -> Tensor:
-    """An INT32 tensor as one of INT64 or BOOL; anything else as it is.
+    """An INT32 tensor converted to INT64 or BOOL; any other tensor unchanged.
 
     If the integers are `bounds` of slices, the least and greatest INT32 become the least and greatest INT64.
     """
@@ -44,12 +44,12 @@ def converted(tensor: Tensor, elem_type: int | None, *, bounds: bool = False) ->
 
 
 def is_truth(tensor: Tensor) -> bool:
-    """Whether an INT32 tensor holds only zeros and ones."""
+    """Whether all elements of an INT32 tensor are zero or one."""
     least, greatest = range_of(tensor.source(), "int32")
     return bool(least >= 0 and greatest <= 1)
 
 
 def has_limits(tensor: Tensor) -> bool:
-    """Whether an INT32 tensor holds the least or the greatest integer, which mean "no bound"."""
+    """Whether an INT32 tensor contains the least or the greatest integer, which mean "no bound"."""
     least, greatest = range_of(tensor.source(), "int32")
     return bool(least == INT32_LIMITS[0] or greatest == INT32_LIMITS[1])

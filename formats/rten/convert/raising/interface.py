@@ -1,4 +1,4 @@
-"""The inputs and outputs of a model: which types they have in RTen, and which they get in ONNX."""
+"""The inputs and outputs of a model: their types in RTen, and their types in ONNX."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Interface:
     """The types of the inputs and outputs of a model.
 
-    Raises: EncodeError for a pinned type that does not exist, or of a value that does not.
+    Raises: EncodeError for a pinned type or a pinned name that does not exist.
     """
 
     def __init__(self, graph: Graph, pin_types: Mapping[str, str], losses: Losses) -> None:
@@ -40,7 +40,7 @@ class Interface:
         return self._places.get(name, "").startswith("graph.output")
 
     def of_input(self, value: ValueInfo) -> ValueKind:
-        """The type of an input in RTen: what the file says, or else what the nodes that use it need."""
+        """The type of an input in RTen: from the file, or else from the nodes that use it."""
         elem_type = declared(value).elem_type
         name = value.name or ""
         if elem_type is not None:
@@ -56,7 +56,7 @@ class Interface:
     def wanted(self, name: str, kind: ValueKind) -> int:
         """The element type in ONNX of an input or output with type `kind` in the graph: the pinned type, or RTen's.
 
-        Raises: EncodeError for a pinned type that RTen would have held otherwise.
+        Raises: EncodeError for a pinned type for which RTen would have used another one.
         """
         if name not in self._wanted:
             self._wanted[name] = self._decided(name, kind)
@@ -76,7 +76,7 @@ class Interface:
 
 
 def _number(text: str, name: str) -> int:
-    """The element type called `text`, in the words of ONNX or of numpy."""
+    """The element type with the name `text`, in ONNX's or numpy's notation."""
     for row in DATA_TYPES:
         if row.number in HOLDERS and text.lower() in (row.name.lower(), row.numpy_name):
             return row.number

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 INTEGERS: Final = (INT32, INT64, BOOL)
 INTEGER_LETTERS: Final = "Iilb"  # of inputs that are always integers
 _FIXED: Final = {"l": INT64, "v": INT64, "w": INT32, "E": INT32, "S": INT32, "b": BOOL, "m": BOOL}
-CARRIERS = (shape.Identity.name, control_flow.Loop.name)  # what passes on both tensors and sequences
+CARRIERS = (shape.Identity.name, control_flow.Loop.name)  # they pass on both tensors and sequences
 UNKNOWN_DIM_NAMES = ("unknown", "?")  # the name that other writers give to every unknown dimension
 
 
@@ -69,7 +69,7 @@ def _dimension(dim: int | str | None) -> Dimension:
 
 
 def declared(value: ValueInfo) -> ValueType:
-    """What a .rten file says of a value. Other writers use 0 or "unknown" for dims that they do not know."""
+    """What a .rten file says about a value. Other writers use 0 or "unknown" for unknown dims."""
     if value.type is None:
         return UNKNOWN
     elem_type, dims = declared_type(value.type)
@@ -91,16 +91,16 @@ class _Use(NamedTuple):
 
 
 def found_by_use(name: str, graph: Graph) -> tuple[int | None, bool]:
-    """What the nodes that use an input of a graph need: its element type, and whether it is a sequence.
+    """The needs of the nodes that use a graph's input: its element type, and whether it is a sequence.
 
-    If a node only passes the input on, the nodes after it count. If all nodes only pass it on, it is a sequence:
-    files say the type of tensors.
+    If a node only passes the input on, the nodes after it count. If all nodes only pass it on, it is a sequence,
+    because files contain the type of every tensor.
     """
     known = {tensor.name or "": tensor.data_type for tensor in graph.initializer}
     known.update((value.name or "", declared(value).elem_type) for value in graph.input)
     elem_type = None
     is_sequence = is_tensor = False
-    pending = [(name, graph, True)]  # and whether it is the value itself, not a sequence with it or an element of it
+    pending = [(name, graph, True)]  # and whether it is the value itself, not a sequence or an element
     for value, place, is_itself in pending:
         for use in _uses(value, place):
             is_sequence |= is_itself and use.letter == "S"
@@ -116,7 +116,7 @@ def found_by_use(name: str, graph: Graph) -> tuple[int | None, bool]:
 
 
 def _uses(name: str, graph: Graph) -> Iterator[_Use]:
-    """Where a value is used, in subgraphs too."""
+    """The inputs that use a value, in subgraphs, too."""
     for node in graph.node:
         letters = signature_of(node).letters(len(node.input))
         yield from (_Use(node, graph, place, letters) for place, used in enumerate(node.input) if used == name)

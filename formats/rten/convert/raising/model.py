@@ -1,7 +1,7 @@
-"""The whole of a model in RTen's form, in ONNX's operators.
+"""A complete model in RTen's form, in ONNX's operators.
 
-RTen has four element types. If a file does not hold something of the model that it was made from, that is the loss
-"forgotten". If RTen computes something else than ONNX, that is the loss "deviation".
+RTen has four element types. If a file lacks something of its source model, this is the loss "forgotten". If RTen
+computes something else than ONNX, this is the loss "deviation".
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 # The operator set of the result: the oldest one that has all operators in use, since most programs can run it. The next
 # one, 22, has new forms of operators that onnxruntime 1.31 cannot run (Multinomial and other random numbers).
 VERSION: Final = 21
-CEIL_MODE: Final = 22  # since then, windows that begin in the padding at the end do not count
+CEIL_MODE: Final = 22  # from this version on, windows that begin in the padding at the end do not count
 IR_VERSIONS: Final = {21: 10, 22: 10, 23: 11, 24: 12}
 
 
 class Raised(NamedTuple):
-    """A model of ONNX's operators, and what is lost now or was lost before."""
+    """A model of ONNX's operators, and its losses, of this conversion or an earlier one."""
 
     model: Model
     losses: tuple[Loss, ...]
@@ -43,7 +43,7 @@ class Raised(NamedTuple):
 def raise_model(model: Model, pin_types: Mapping[str, str] | None = None) -> Raised:
     """The model in operators of ONNX; the given one is not changed, and weights are shared.
 
-    `pin_types` are the types of inputs and outputs that should not have RTen's type: "int64", "bool", "float16", ...
+    Raises: EncodeError for a malformed model, and for impossible types.
 
     Raises: EncodeError for a model that is not well formed, and for types that are not possible.
     """
