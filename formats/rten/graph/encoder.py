@@ -144,8 +144,7 @@ class Encoder:
     def _written_within(self, graph: Graph, outer: frozenset[str]) -> Mapping[str, str]:
         """The names that are written instead of others in a graph.
 
-        If a graph uses the name of an outer value for its own, it gets another: RTen would use the outer value as
-        output.
+        An own value with the name of an outer value gets another name: RTen would use the outer value as output.
         """
         hidden = () if self._native or not outer else sorted(defined(graph) & outer)
         return {**self._written, **{name: self._names.new(name) for name in hidden}} if hidden else self._written
