@@ -102,10 +102,18 @@ def test_lists_are_what_protobuf_reads(data: bytes) -> None:
     """Packed or not, overlong, negative, in parts or between other fields: the elements are those that `onnx` reads."""
     expected = onnx.AttributeProto.FromString(data)
     with pytest.MonkeyPatch.context() as patch:
-        for bulk, window in ((1 << 30, None), (0, None), (30, None), (0, 8), (30, 64)):
+        for bulk, window, numpy in (
+            (1 << 30, None, 0),
+            (0, None, 0),
+            (0, None, 1 << 30),
+            (30, None, 1 << 30),
+            (0, 8, 0),
+            (30, 64, 0),
+        ):
+            patch.setattr(long_lists, "WITH_NUMPY_BYTES", numpy)  # integers of more bytes are decoded with it
             attribute = outcome(data, patch, bulk, window)
             unread = encoded(attribute)
-            assert lists(expected) == lists(attribute), (bulk, window)
+            assert lists(expected) == lists(attribute), (bulk, window, numpy)
             assert expected == onnx.AttributeProto.FromString(unread)
             assert expected == onnx.AttributeProto.FromString(encoded(attribute))
 
