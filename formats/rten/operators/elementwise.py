@@ -210,7 +210,6 @@ Div = OperatorSpec(
     faults=(AS_INTEGERS,),
     deviation=quotient_deviation,
     narrow=widened((0, 1), narrow=BYTES | {INT16, UINT16}),
-    is_plain=True,
     range=ranges.quotients,
 )
 
