@@ -51,6 +51,7 @@ ALLOWED = {
     "formats.extras": ("formats.errors",),
     "formats.tensordata": ("formats.errors", "formats.options", "formats.tensordata"),
     "formats.ir": ("formats.errors", "formats.ir"),
+    "formats.ir.alike": FOUNDATION,
     "formats.ir.sameness": FOUNDATION,
     "formats.ir.storage": FOUNDATION,
     "formats.onnxpb": (
@@ -67,7 +68,7 @@ ALLOWED = {
         "formats.onnxpb.references",
         "formats.onnxpb.wire",
     ),
-    "formats.rten": (*FOUNDATION, "formats.rten", "formats.registry"),
+    "formats.rten": (*FOUNDATION, "formats.onnxpb.encoder", "formats.rten", "formats.registry"),
     "formats.registry": (*FOUNDATION, "formats.onnxpb", "formats.onnxzip", "formats.rten"),
     "formats.trust": (*FOUNDATION, "formats.registry"),
     "formats.conversion": (
@@ -144,6 +145,7 @@ ONLY_NAMES = {
     ("formats.onnxzip", "formats.onnxpb.encoder"): {"encode"},
     ("formats.onnxzip", "formats.onnxpb.references"): {"referring"},
     ("formats.onnxpb", "formats.onnxzip.reader"): {"read_entries"},
+    ("formats.rten", "formats.onnxpb.encoder"): {"encode"},
     ("formats.layout", "formats.onnxpb.safetensors"): {"header_of"},
 }
 # Modules that may import only these at their top level, and everything else in functions.

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from protos import CLASSES, Watched, encoded, protos
 
 from formats.errors import DecodeError, EncodeError, LimitError, TruncatedError
+from formats.ir import alike, walk
 from formats.ir import model as ir
-from formats.ir import walk
-from formats.onnxpb import decoder, templates
+from formats.onnxpb import decoder
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.encoder import encode
 from formats.onnxpb.schema import MESSAGES
@@ -467,7 +467,7 @@ def test_what_nodes_have_alike_stays_undecoded() -> None:
 
 def test_what_nodes_have_alike_is_copied_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many nodes' attributes are read, each node has its own, and all of them are right."""
-    monkeypatch.setattr(templates, "MOST_COPIES", 8)
+    monkeypatch.setattr(alike, "MOST_COPIES", 8)
     proto = bulky_graph()
     graph = decode(Literal(proto.SerializeToString()), ir.Graph)
     lists = [id(node.attribute) for node in graph.node]

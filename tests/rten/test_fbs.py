@@ -272,10 +272,15 @@ def test_the_number_of_tables_is_limited(monkeypatch: pytest.MonkeyPatch) -> Non
         read(buffer)
 
 
-def outcome(buffer: bytes) -> Table | FormatError:
+def told(found: Table | FormatError) -> Any:
+    """A table, or all that an error says."""
+    return repr(found) if isinstance(found, dict) else (type(found), str(found), found.file_offset)
+
+
+def outcome(buffer: bytes, root: str = "Model") -> Table | FormatError:
     """Return the result of reading, or its error; any other exception is a failure."""
     try:
-        return read(buffer)
+        return read(buffer, root)
     except FormatError as error:
         return error
 
@@ -287,6 +292,31 @@ def test_every_truncation_is_an_error() -> None:
         result = outcome(MODEL[:end])
         assert result == whole or isinstance(result, TruncatedError), end
     assert isinstance(outcome(MODEL[:-8]), TruncatedError)
+
+
+def with_attributes(count: int) -> bytes:
+    """A graph of convolutions and sums over numbers in a text, all of each kind with the same attributes."""
+    kinds = (("Conv", CONV), ("Einsum", ("EinsumAttrs", {"equation": "ij"})))
+    nodes = [{"data": ("OperatorNode", {"type": kind, "attrs": attrs})} for kind, attrs in kinds * count]
+    return built({"nodes": nodes}, "Graph")
+
+
+def test_equal_attributes_are_read_once() -> None:
+    """Attribute tables of the same bytes and alignment are one object, which is equal to what each of them holds."""
+    found = [node["data"][1]["attrs"] for node in read(with_attributes(9), "Graph")["nodes"]]
+    assert len({id(table) for _, table in found}) in (2, 3, 4)
+    conv = {"auto_pad": "Same", **CONV[1]}
+    assert [("ConvAttrs", conv), ("EinsumAttrs", {"equation": "ij"})] * 9 == found
+
+
+def test_attributes_of_damaged_files_are_read_as_if_each_were_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever byte differs between two attribute tables, both are read right, or the same error tells where."""
+    whole = with_attributes(3)
+    buffers = [patched(whole, (place, "B", whole[place] ^ bit)) for place in range(len(whole)) for bit in (1, 4, 128)]
+    found = [told(outcome(buffer, "Graph")) for buffer in buffers]
+    monkeypatch.setattr(fbs, "PLAIN", frozenset())
+    assert [told(outcome(buffer, "Graph")) for buffer in buffers] == found
+    assert {str, tuple} == set(map(type, found))
 
 
 def test_what_the_runtime_refuses_is_refused(runtime: Any, tmp_path: Path) -> None:

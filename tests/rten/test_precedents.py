@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from formats.rten.convert.context import ValueNames
 from formats.rten.convert.legalize import Legalized, legalize
 from formats.rten.convert.precedents import Precedents
 from formats.rten.convert.scope import Scope
+from formats.rten.operators import SPECS, elementwise
 from formats.tensordata.source import Literal
 
 FLOAT, INT8 = 1, 3
@@ -29,6 +31,7 @@ def chain(*nodes: Any, wanted: tuple[str, ...] = ()) -> Model:
     weights = [
         helper.make_tensor("w", FLOAT, (2, 2, 3, 3), floats(36)),
         helper.make_tensor("s", FLOAT, (8,), floats(8)),
+        *(helper.make_tensor(name, FLOAT, (1,), [number]) for name, number in (("b", 2.0), ("c", 3.0))),
     ]
     outputs = [helper.make_empty_tensor_value_info(name) for name in (nodes[-1].output[0], *wanted)]
     graph = helper.make_graph(list(nodes), "chain", values, outputs, weights)
@@ -54,8 +57,31 @@ def test_nodes_alike_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None
     found = legalize(model).model.graph
     assert found is not None
     first, second = found.node
-    assert first.attribute is second.attribute
+    assert "attribute" in vars(first)
+    assert "attribute" not in vars(second)  # it has those of the first, for everyone to copy
     assert (["y", "w"], ["y1"]) == (second.input, second.output)
+    assert first.attribute == second.attribute
+    assert without_precedents(model, monkeypatch).model.graph == found
+
+
+def test_nodes_with_a_bias_of_one_element_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a constant of one element became a scalar, it does in the nodes alike; a computed one is no constant."""
+    nodes = [helper.make_node("Add", [name, bias], [f"{name}1"]) for name, bias in (("x", "b"), ("y", "c"))]
+    computed = [helper.make_node("ReduceSum", ["s"], ["t"]), helper.make_node("Add", ["x", "t"], ["x2"])]
+    model = chain(*nodes, *computed, wanted=("x1", "y1"))
+    rewritten: list[str] = []
+    short_bias, *others = elementwise.Add.rewritings
+
+    def watched(node: Any, context: Any) -> Any:
+        rewritten.append(node.output[0])
+        return short_bias(node, context)
+
+    monkeypatch.setattr(elementwise, "Add", replace(elementwise.Add, rewritings=(watched, *others)))
+    monkeypatch.setitem(SPECS, "Add", elementwise.Add)
+    found = legalize(model).model.graph
+    assert found is not None
+    assert [["x", "b/scalar"], ["y", "c/scalar"]] == [node.input for node in found.node[:2]]
+    assert {"x1", "x2"} == set(rewritten)
     assert without_precedents(model, monkeypatch).model.graph == found
 
 
@@ -71,6 +97,18 @@ DIFFERENT = [
         [helper.make_node("LayerNormalization", ["x", "s"], [f"n{i}", f"m{i}"], axis=-1) for i in range(2)],
         ("m1",),
         id="outputs that are wanted",
+    ),
+    pytest.param(
+        [
+            node
+            for name in "bc"
+            for node in (
+                helper.make_node("Div", ["x", name], [f"x{name}"]),
+                helper.make_node("Floor", [f"x{name}"], [f"f{name}"]),
+            )
+        ],
+        ("fb",),
+        id="divisors of which one is a power of two",
     ),
     pytest.param(
         [helper.make_node("Gemm", ["x", "w"], ["a"]), helper.make_node("Gemm", ["x", "w", "s"], ["b"])], (), id="inputs"
@@ -150,7 +188,10 @@ def test_precedents_change_nothing_in_real_models(shared_model: Path, monkeypatc
 
 
 def test_precedents_are_set_by_types_and_attributes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No node with a shared result used a constant, a sequence, the contents of a shape or a new name."""
+    """No node with a shared result used a constant, a sequence, the contents of a shape or a new name.
+
+    The exception is a constant that became a scalar, which is part of the shared result.
+    """
     looks: list[str] = []
     set_for: set[str | None] = set()
     likeness, add = Precedents.likeness, Precedents.add
@@ -173,7 +214,8 @@ def test_precedents_are_set_by_types_and_attributes_alone(monkeypatch: pytest.Mo
         add(self, found, node, *others)
         if len(self._found) > before:
             set_for.add(node.op_type)
-            assert [] == looks, node.op_type
+            scalars = self._found[found].scalars
+            assert ["constant", "new"] * len(scalars) == looks, node.op_type
 
     for name in ("constant", "contents_of", "is_sequence"):
         watch(Scope, name)

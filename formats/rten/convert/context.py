@@ -58,6 +58,7 @@ class Constants:
         self.scope = scope
         self._names = names
         self._by_value: dict[Any, str] = {}
+        self._scalars: dict[str, str] = {}  # the constants that scalars were made of
 
     def add(self, array: np.ndarray[Any, Any]) -> str:
         """The name of an initialiser with the elements of `array`."""
@@ -73,6 +74,16 @@ class Constants:
         self.tensors.append(tensor)
         self.scope.add_tensor(tensor)
         return tensor.name or ""
+
+    def add_scalar(self, name: str, tensor: Tensor) -> str:
+        """The name of a scalar with the element of a constant called `name`."""
+        scalar = self._names.new(f"{name}/scalar")
+        self._scalars[scalar] = name
+        return self.add_tensor(with_fields(tensor, name=scalar, dims=[]))
+
+    def is_scalar_of(self, scalar: str, name: str) -> bool:
+        """Whether a constant is the scalar that was made of another one."""
+        return self._scalars.get(scalar) == name
 
 
 class Context:

@@ -28,7 +28,7 @@ from formats.rten.convert.shape_names import ShapeNames
 from formats.rten.convert.value_types import UNKNOWN, ValueType, completed
 from formats.rten.graph.constants import constant_tensor, densify
 from formats.rten.graph.names import used_and_read
-from formats.rten.graph.ordering import graphs, mentioned, topological
+from formats.rten.graph.ordering import all_mentioned, graphs, topological
 from formats.rten.operators import SPECS, creation, spec_of
 from formats.rten.operators.spec import STANDARD_DOMAINS
 from formats.rten.target import ALL_RELEASES
@@ -170,18 +170,18 @@ class _Legalizer:
         for index in self._order(graph, where):
             node = graph.node[index]
             likeness = self._likeness(node, versions, scope)
-            legal_node = self._precedents.follow(likeness, node, scope)
-            place = _Place(versions, f"{where}.node[{index}]", surroundings, is_inlined)
+            legal_node = self._precedents.follow(likeness, node, constants)
+            place = _Place(versions, f"{where}.node[{index}]", surroundings, is_inlined, given=node)
             if legal_node is not None:
                 nodes.append(legal_node)
-                self._tell(legal_node, SPECS[legal_node.op_type or ""], place._replace(given=node))
+                self._tell(legal_node, SPECS[legal_node.op_type or ""], place)
                 if self.kept is not None and legal_node is not node:
                     self.kept.repeat(likeness, node, place.where)
                 continue
             refused, changed = len(self.refusals), len(self.kept.changes) if self.kept else 0
             made = self._given(node, place)
             if len(self.refusals) == refused:
-                self._precedents.add(likeness, node, made, scope)
+                self._precedents.add(likeness, node, made, constants)
                 if self.kept is not None:
                     self.kept.remember(likeness, changed)
             nodes += made
@@ -196,7 +196,7 @@ class _Legalizer:
         made_tensors = constants.tensors
         if self.kept is not None:
             self.kept.note_needs(node for node in nodes if node.op_type in KEEPING_APART and id(node) not in known)
-            used = {name for node in nodes for name in mentioned(node)} | {value.name or "" for value in outputs}
+            used = all_mentioned(nodes) | {value.name or "" for value in outputs}
             made_tensors = [tensor for tensor in made_tensors if tensor.name in used]
         legal = replace(graph, node=nodes, initializer=[*tensors, *made_tensors], sparse_initializer=[], output=outputs)
         self.types[id(legal)] = scope.types
@@ -310,6 +310,8 @@ class _Legalizer:
         The common state of all graphs of one model.
         """
         rules = [rule for rule in (spec.told, spec.unspecified) if rule is not None]
+        if not rules and not told:
+            return
         details = [rule(node, self._context(node, NEWEST, place)) for rule in rules]
         if told or any(details):
             is_defined = any(defined for _, defined in told) or (spec.told is not None and bool(details[0]))

@@ -60,6 +60,7 @@ class Scope:
         self._safe: set[tuple[Fault, str]] = set()
         self._copies: dict[str, tuple[list[str], int]] = {}
         self._contents: dict[str, Dims | None] = {}
+        self._finite: dict[str, bool] = {}
 
     def _owner(self, name: str) -> Scope | None:
         """The innermost scope that has the value called `name`."""
@@ -209,6 +210,16 @@ class Scope:
 
         whole = parts[0] if len(parts) == 1 else numpy.concatenate(parts)
         return whole.astype(numpy_dtype(elem_type))
+
+    def is_finite(self, name: str) -> bool:
+        """Whether no element of a constant of FLOAT is NaN or infinite."""
+        owner = self._owner(name)
+        if owner is None:
+            return False
+        if name not in owner._finite:
+            data = owner.tensors[name].source().read()
+            owner._finite[name] = all(map(isfinite, struct.unpack(f"<{len(data) // 4}f", data)))
+        return owner._finite[name]
 
     def add_tensor(self, tensor: Tensor) -> None:
         """Record an initialiser."""

@@ -36,6 +36,9 @@ MAX_TABLES = 1_000_000
 # Several offsets may point to the same bytes, so a small file can become a large model; no normal file comes near this.
 VISITS_PER_BYTE = 8
 
+MAX_ALIKE = 1 << 12  # attribute tables that are kept to compare others with
+PLAIN = frozenset(("scalar", "enum", "string", "scalars"))  # slots of tables that have no table in them
+
 _FORMATS = {"bool": "?", "byte": "b", "ubyte": "B", "short": "h", "ushort": "H", "int": "i", "uint": "I"}
 _FORMATS |= {"long": "q", "ulong": "Q", "float": "f", "double": "d"}
 UOFFSET = struct.Struct("<I")  # of all offsets, and of the sizes of vectors
@@ -118,6 +121,8 @@ class _Step(NamedTuple):
     place: int  # in bytes from the start of the table
     unpack: Callable[[memoryview, int], tuple[Any, ...]]
     finish: Callable[[int, Any, int], Any] | None  # the position, the value there, and the outer tables
+    kind: str  # of the slot
+    element: str
 
 
 class _Layout(NamedTuple):
@@ -126,6 +131,20 @@ class _Layout(NamedTuple):
     nbytes: int
     defaults: Table
     steps: list[_Step]
+    known: _Known | None  # of attribute tables without tables in them
+
+
+class _Known:
+    """Attribute tables that were read, by all their bytes after the vtable's distance.
+
+    Most nodes of a large graph have the attributes of another node, and those writers that put what is in a table
+    behind it, at the same distances, make the same bytes of them. So there is one object for all these tables, which
+    nobody may change. Without this, it takes 1.4 times as long to convert 40,000 nodes to ONNX.
+    """
+
+    def __init__(self) -> None:
+        self.nbytes = 0  # of the last table that was read, with what is behind it
+        self.tables: dict[tuple[bytes, int], tuple[Table, int]] = {}  # with the visits, in bytes
 
 
 class _Reader:
@@ -166,10 +185,40 @@ class _Reader:
         position = at + offset
         self._check_limits(at, depth)
         layout = self._layout(name, position)
+        if layout.known is not None:
+            return self._alike(layout, layout.known, position, depth)
+        return self._read(layout, position, depth)
+
+    def _alike(self, layout: _Layout, known: _Known, position: int, depth: int) -> Table:
+        """The attribute table at a position: one that was read before if it has the same bytes."""
+        key = bytes(self._data[position + 4 : position + known.nbytes]), position % 8
+        if found := known.tables.get(key):
+            table, visits = found
+            self._visits_left -= visits
+            return table
+        before = self._visits_left
+        table = self._read(layout, position, depth)
+        known.nbytes = max([layout.nbytes, *(self._end(step, position) - position for step in layout.steps)])
+        if len(known.tables) < MAX_ALIKE:
+            key = bytes(self._data[position + 4 : position + known.nbytes]), position % 8
+            known.tables[key] = table, before - self._visits_left
+        return table
+
+    def _end(self, step: _Step, position: int) -> int:
+        """The end of what a field of the table at a position leads to; the position if it leads nowhere."""
+        if step.kind in ("scalar", "enum"):
+            return position
+        (offset,) = step.unpack(self._data, position + step.place)
+        is_text = step.kind == "string"
+        start, nbytes = self._vector("B" if is_text else step.element, position + step.place, offset)
+        return start + nbytes + is_text
+
+    def _read(self, layout: _Layout, position: int, depth: int) -> Table:
+        """The fields of the table at a position."""
         table = layout.defaults.copy()
         field = ""
         try:
-            for field, place, unpack, finish in layout.steps:
+            for field, place, unpack, finish, _, _ in layout.steps:
                 (value,) = unpack(self._data, position + place)
                 table[field] = value if finish is None else finish(position + place, value, depth + 1)
         except FormatError as error:
@@ -212,7 +261,8 @@ class _Reader:
         self._visits_left -= vtable_nbytes
         entries = struct.unpack_from(f"<{vtable_nbytes // 2 - 2}H", self._data, vtable + 4)
         places = {number: place for number, place in enumerate(entries) if place}
-        layout = _Layout(nbytes, {}, [])
+        has_known = name in UNIONS["OperatorAttrs"] and PLAIN.issuperset(slot.kind for slot in slots(name))
+        layout = _Layout(nbytes, {}, [], _Known() if has_known else None)
         for slot in slots(name):
             if slot.number in places:
                 self._check_place(name, slot, vtable, nbytes, places[slot.number])
@@ -246,7 +296,7 @@ class _Reader:
             finish = partial(self._finishers[slot.kind], slot.element)
         elif scalar_struct(slot.format).size == 8:
             finish = self._wide
-        return _Step(slot.name, place, scalar_struct(slot.format).unpack_from, finish)
+        return _Step(slot.name, place, scalar_struct(slot.format).unpack_from, finish, slot.kind, slot.element)
 
     def _wide(self, at: int, value: Any, depth: int) -> Any:
         """A number of 8 bytes; the alignment of tables to 4 bytes does not align it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from formats.ir.alike import Alike, elements_of
 from formats.ir.model import Attribute, Graph, Message, Node, Tensor, set_fields
 
 if TYPE_CHECKING:
@@ -80,6 +81,20 @@ def shared_attributes(node: Node) -> list[Attribute] | Undecoded | None:
     """
     held = vars(node)
     return (held["attribute"] or None) if "attribute" in held else node.undecoded.get("attribute")
+
+
+def alike(attributes: list[Attribute]) -> Alike | None:
+    """The attributes as one object that many nodes can share, undecoded; `None` if one has a message in it."""
+    elements = elements_of(attributes)
+    return None if elements is None else Alike(elements, _encoded)
+
+
+def _encoded(attributes: list[Attribute]) -> bytes:
+    from formats.onnxpb.encoder import encode
+
+    (field,) = encode(message_of(Node, attribute=attributes))
+    assert isinstance(field, bytes)
+    return field
 
 
 def make_attribute(name: str, value: Any) -> Attribute:

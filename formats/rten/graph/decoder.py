@@ -14,7 +14,7 @@ from formats.errors import DecodeError, FormatError, LimitError, TruncatedError
 from formats.ir.dtypes import count
 from formats.ir.model import Dimension, Graph, Node, Tensor, TensorShape, TensorType, Type, ValueInfo
 from formats.rten.graph.attribute_tables import decode_attributes
-from formats.rten.graph.attributes import message_of
+from formats.rten.graph.attributes import alike, message_of
 from formats.rten.graph.names import Names
 from formats.rten.operators import SPECS
 from formats.rten.operators.spec import RTEN_DOMAIN
@@ -24,6 +24,7 @@ from formats.tensordata.source import Literal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from formats.ir.alike import Alike
     from formats.rten.file.fbs import Span, Table
     from formats.tensordata.source import Source
 
@@ -63,6 +64,7 @@ class Decoder:
         self._data = data
         self._tensors = tensors
         self._names = Names()
+        self._attributes: dict[tuple[str, int], dict[str, Alike]] = {}  # by operator and the id of their table
 
     def decode(self, table: Table, outer: _Scope | None = None) -> Graph:
         """The graph of a table; `outer` is the graph around it.
@@ -135,8 +137,16 @@ class Decoder:
         def subgraph(attribute: str, inner: Table) -> Graph:
             return self.decode(inner, scope)
 
-        attributes = decode_attributes(spec, table.get("attrs"), subgraph)
-        node = message_of(Node, op_type=spec.name, domain=RTEN_DOMAIN, name=name or None, attribute=attributes)
+        key = spec.name, id(table["attrs"][1]) if "attrs" in table else 0
+        shared = self._attributes.get(key)
+        held: dict[str, Any] = {"undecoded": shared}
+        if shared is None:
+            attributes = decode_attributes(spec, table.get("attrs"), subgraph)
+            found = alike(attributes)
+            held = {"attribute": attributes}
+            if attributes and found is not None:
+                held = {"undecoded": self._attributes.setdefault(key, {"attribute": found})}
+        node = message_of(Node, op_type=spec.name, domain=RTEN_DOMAIN, name=name or None, **held)
         node.input = self._value_names(table.get("inputs", ()), "inputs", scope)
         outputs = self._value_names(table.get("outputs", ()), "outputs", scope)
         for place, number in enumerate(table.get("outputs", ())[: len(outputs)]):

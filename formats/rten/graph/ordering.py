@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
+from itertools import chain
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -56,6 +57,12 @@ def mentioned(node: Node) -> list[str]:
         used.update(value.name or "" for value in graph.output)
         names = [*names, *sorted(used - defined(graph))]
     return names
+
+
+def all_mentioned(nodes: Sequence[Node]) -> set[str]:
+    """The names that some nodes use, and the outer names that their subgraphs use."""
+    names = set(chain.from_iterable(node.input for node in nodes))
+    return names.union(*(mentioned(nodes[index]) for index, _, _ in subgraphs(nodes)))
 
 
 def _are_ordered(nodes: Sequence[Node]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from formats.ir.dtypes import FLOAT, INT8, INT16, INT32, UINT8, UINT16, type_name
@@ -56,7 +55,7 @@ def per_tensor(context: Context, name: str) -> str:
     tensor = context.scope.constant(name)
     if tensor is None:
         return context.op(shape.Squeeze, name, context.int64([0]))
-    return context.constants.add_tensor(replace(tensor, name=context.names.new(f"{name}/scalar"), dims=[]))
+    return context.constants.add_scalar(name, tensor)
 
 
 _LONE_SCALE = Fault("fails if a scalar scale has no zero point", until=RTEN_0_26)

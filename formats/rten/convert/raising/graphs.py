@@ -14,14 +14,15 @@ from formats.errors import EncodeError
 from formats.ir.dtypes import BOOL, FLOAT, INT32, INT64, count, type_name
 from formats.ir.model import Graph, Node, ValueInfo
 from formats.rten.convert.context import Constants, Context, ValueNames
+from formats.rten.convert.precedents import Precedents
 from formats.rten.convert.raising.integers import converted, has_limits, is_truth
-from formats.rten.convert.raising.kinds import INTEGERS, ValueKind, declared, integer_type, signature_of, value_info
+from formats.rten.convert.raising.kinds import INTEGERS, ValueKind, declared, integer_type, value_info
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import MALFORMED, Scope
 from formats.rten.convert.shape_names import ShapeNames
 from formats.rten.convert.value_types import ValueType
-from formats.rten.graph.attributes import find, make_node, message_of, with_fields
-from formats.rten.graph.ordering import defined, mentioned, topological
+from formats.rten.graph.attributes import find, make_node, with_fields
+from formats.rten.graph.ordering import all_mentioned, defined, topological
 from formats.rten.operators import SPECS, casting, control_flow, elementwise, shape
 from formats.rten.operators.spec import OperatorSpec
 
@@ -78,6 +79,7 @@ class GraphRaiser:
         self._initializers: dict[str, Tensor] = {}
         self._values: dict[str, Value] = {}
         self._views: dict[tuple[str, int | None, int | None, bool], str] = {}
+        self._precedents = Precedents(surroundings.names)
         self._shapes = ShapeNames(graph)
         self._defined: set[str] = defined(graph) | (outer._defined if outer else set())
         if outer is None:
@@ -197,34 +199,34 @@ class GraphRaiser:
 
     def _node(self, node: Node, where: str) -> None:
         """Append the nodes that compute the same as RTen's node."""
-        made = message_of(
-            Node,
-            op_type=node.op_type,
+        made = with_fields(
+            node,
+            domain=None,
             name=self._shared.node_names.new(node.name) if node.name else None,
             input=self._inputs_of(node),
             output=[self._local(name) if name else "" for name in node.output],
-            attribute=node.attribute,
         )
+        spec = SPECS.get(node.op_type or "", UNKNOWN_OPERATOR)
+        likeness = self._precedents.likeness(made, self._shared.version, self._scope)
+        precedent = self._precedents.follow(likeness, made, self._made)
+        if precedent is not None:
+            self._tell(spec, precedent, node, where)
+            self._nodes.append(precedent)
+            for given, name in zip(node.output, precedent.output, strict=True):
+                self._add_output(given, name, ValueKind(self._scope.type_of(name).elem_type or FLOAT), [precedent])
+            return
         kinds: Sequence[ValueKind] = ()
-        if node.op_type == control_flow.If.name:
+        if spec is control_flow.If:
             made.attribute, kinds = self._branches(node, where)
-        elif node.op_type == control_flow.Loop.name:
+        elif spec is control_flow.Loop:
             made.attribute, kinds = self._body(node, where)
-        context = self._context(made)
-        spec = SPECS.get(node.op_type or "")
-        if spec is not None:
-            told = spec.deviation or (None if spec.raised else spec.told)
-            details = [rule(made, context) for rule in (told, spec.unspecified) if rule is not None]
-            if any(details):
-                sentence = f"{node.op_type}: {'; '.join(filter(None, details))}"
-                matters = spec.deviation is not None and bool(details[0])
-                name = node.name or node.output[0]
-                self._shared.losses.add("deviation", sentence, where, name, matters=matters)
-        nodes = [made] if spec is None or spec.raised is None else spec.raised(made, context)
+        context = self._tell(spec, made, node, where)
+        nodes = [made] if spec.raised is None else spec.raised(made, context)
         nodes[-1].name = made.name
         self._append(*nodes)
+        self._precedents.add(likeness, made, nodes, self._made)
         first = self.value(node.input[0]).kind.is_sequence if node.input and node.input[0] else False
-        output = signature_of(node).output
+        output = spec.signature.output
         is_sequence = output == "S" or (output == "A" and first)
         for place, (given, name) in enumerate(zip(node.output, made.output, strict=False)):
             if name in self._scope.exceeding and not self._shapes.has(given):
@@ -235,9 +237,26 @@ class GraphRaiser:
                 kind = kinds[place] if place < len(kinds) else ValueKind(elem_type, is_sequence)
                 self._add_output(given, name, kind, nodes)
 
+    def _tell(self, spec: OperatorSpec, made: Node, node: Node, where: str) -> Context:
+        """Record how ONNX's results for a node differ from RTen's. Returns the context of the node."""
+        context = self._context(made)
+        told = spec.deviation or (None if spec.raised else spec.told)
+        details = [rule(made, context) for rule in (told, spec.unspecified) if rule is not None]
+        if any(details):
+            sentence = f"{node.op_type}: {'; '.join(filter(None, details))}"
+            matters = spec.deviation is not None and bool(details[0])
+            name = node.name or node.output[0]
+            self._shared.losses.add("deviation", sentence, where, name, matters=matters)
+        return context
+
     def _inputs_of(self, node: Node) -> list[str]:
         """The names of a node's inputs in ONNX, in the types that the node accepts."""
         spec = SPECS.get(node.op_type or "", UNKNOWN_OPERATOR)
+        values = [self.value(name) for name in node.input if name]
+        if not any(value.kind.elem_type in INTEGERS for value in values):  # so each keeps its type
+            return [
+                self._view(name, None, spec.ranks.get(place)) if name else "" for place, name in enumerate(node.input)
+            ]
         letters = spec.signature.letters(len(node.input))
         groups: dict[str, list[str]] = {}
         for place, (letter, name) in enumerate(zip(letters, node.input, strict=True)):
@@ -312,7 +331,7 @@ class GraphRaiser:
     def finish(self, kinds: Sequence[ValueKind] = ()) -> Graph:
         """The graph; a subgraph's outputs get the types `kinds`."""
         outputs = self._outputs() if self._interface is not None else self._subgraph_outputs(kinds)
-        used = {name for node in self._nodes for name in mentioned(node)}
+        used = all_mentioned(self._nodes)
         tensors = [*self._initializers.values(), *self._made.tensors]
         return Graph(
             name=self._where.rpartition('["')[2].removesuffix('"].g'),

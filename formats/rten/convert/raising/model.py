@@ -10,14 +10,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.ir.model import Graph, Model, OperatorSetId
-from formats.ir.walk import nodes
 from formats.rten.convert.captures import with_reached_names
 from formats.rten.convert.context import ValueNames
 from formats.rten.convert.loss_report import Losses
 from formats.rten.convert.raising.graphs import GraphRaiser, Surroundings
 from formats.rten.convert.raising.interface import Interface
-from formats.rten.graph.attributes import get_int
+from formats.rten.graph.attributes import get_int, shared_attributes
 from formats.rten.graph.names import Names, used_and_read
+from formats.rten.graph.ordering import graphs
 from formats.rten.operators import SPECS
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def raise_model(model: Model, pin_types: Mapping[str, str] | None = None) -> Rai
     """
     losses = Losses()
     graph = model.graph or Graph()
-    version = max((_version(node) for _, node in nodes(model)), default=VERSION)
+    version = _version(graph)
     detail = "a .rten file does not say which operator set the model used"
     losses.add("forgotten", detail, "opset_import", f"now {version}", matters=False)
     interface = Interface(graph, pin_types or {}, losses)
@@ -67,7 +67,14 @@ def raise_model(model: Model, pin_types: Mapping[str, str] | None = None) -> Rai
     return Raised(raised, losses.lines())
 
 
-def _version(node: Node) -> int:
-    """The operator set that a node needs."""
-    spec = SPECS.get(node.op_type or "")
-    return max(VERSION, CEIL_MODE if get_int(node, "ceil_mode") else 0, 0 if spec is None else spec.raised_version)
+def _version(graph: Graph) -> int:
+    """The operator set that a graph needs."""
+    version = VERSION
+    seen: dict[tuple[str | None, int], Node] = {}  # a node for each operator with some attributes
+    for _, found in graphs(graph):
+        for node in found.node:
+            seen.setdefault((node.op_type, id(shared_attributes(node))), node)
+    for node in seen.values():
+        spec = SPECS.get(node.op_type or "")
+        version = max(version, CEIL_MODE if get_int(node, "ceil_mode") else 0, spec.raised_version if spec else 0)
+    return version

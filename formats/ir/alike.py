@@ -1,0 +1,102 @@
+"""What many messages have in common and nobody has read yet: it is there once, and copied for who reads it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from formats.collector import collector_paused
+from formats.ir.model import Message, set_fields
+from formats.tensordata.source import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from formats.ir.model import Undecoded
+
+_new = object.__new__
+MOST_COPIES = 1 << 10  # that are made at once
+
+
+class Alike:
+    """The elements of a repeated field that many nodes have, none of them with a message in it.
+
+    They stay undecoded in a node until its field is read, and are copied then. `encoded` has the bytes of the field,
+    tags included, or makes them of the elements when they are first needed.
+    """
+
+    has_references = False
+    is_flat = True
+
+    def __init__(self, elements: list[Element], encoded: bytes | Callable[[list[Any]], bytes]) -> None:
+        self._elements = elements
+        self._encoded = encoded
+        self._copies: list[list[Any]] = []
+        self._more = 1
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other has the same bytes; elements of other bytes can be equal, too."""
+        return isinstance(other, Alike) and (self is other or self.segments == other.segments)
+
+    __hash__ = object.__hash__
+
+    @cached_property
+    def segments(self) -> list[bytes | Source]:
+        """The bytes of the field."""
+        return [self._encoded if isinstance(self._encoded, bytes) else self._encoded(self._copy())]
+
+    @cached_property
+    def largest_nbytes(self) -> int:
+        """The size of the field in bytes."""
+        (field,) = self.segments
+        return len(field) if isinstance(field, bytes) else field.nbytes
+
+    def decode(self) -> list[Any]:
+        """The elements, new, and their lists too."""
+        try:
+            return self._copies.pop()
+        except IndexError:  # none is left, and another thread may have taken the last
+            with collector_paused():  # which otherwise would look at all nodes again and again
+                first, *self._copies = [self._copy() for _ in range(self._more)]
+            self._more = min(2 * self._more, MOST_COPIES)
+            return first
+
+    def differing(self, other: Undecoded) -> None:
+        """Nothing: nodes have few attributes."""
+
+    def _copy(self) -> list[Any]:
+        copies = []
+        for message_class, fields, lists in self._elements:
+            message = _new(message_class)
+            values = fields.copy()
+            set_fields(message, values)
+            for name in lists:
+                values[name] = values[name][:]
+            copies.append(message)
+        return copies
+
+
+class Element(NamedTuple):
+    """A message whose fields hold no message: values that never change, and lists of such values."""
+
+    message_class: type[Any]
+    fields: dict[str, Any]
+    lists: tuple[str, ...]
+
+
+def elements_of(messages: Iterable[Any]) -> list[Element] | None:
+    """The elements of a field, which are not changed; `None` if one of them is no message, or has a message in it."""
+    found: list[Element] = []
+    for message in messages:
+        if not isinstance(message, Message):
+            return None
+        fields: dict[str, Any] = {}
+        lists = []
+        for name, value in vars(message).items():
+            is_list = isinstance(value, list)
+            if isinstance(value[-1] if is_list and value else value, Message | Source):
+                return None
+            fields[name] = value[:] if is_list else value
+            lists += [name] * is_list
+        found.append(Element(type(message), fields, tuple(lists)))
+    return found
