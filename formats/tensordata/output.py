@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from formats.tensordata.file import File
 
 DEFAULT_PERMISSIONS = Permissions()
-# For larger writes, the kernel uses larger pages, and has none of these ready. In a virtual machine, the host may have
-# to provide them first: 1.4 s for a GiB, instead of 0.4 s with this size.
-WRITE_BYTES = 32 << 10
+# For larger writes, the kernel uses larger pages, of which few are ready. In a virtual machine, the host may have to
+# provide them first: writes of 1 MiB took three times as long. With smaller writes, the calls themselves take longer.
+WRITE_BYTES = 128 << 10
 BLOCK_BYTES = 4096  # filesystems may share such a range between files; the kernel copies it without splitting it
 
 
