@@ -79,11 +79,11 @@ def _directory_sha256(source: Source, entries: list[Entry]) -> str:
 
 
 def plan_model(model: Model, destination: Path, size_threshold: int) -> WritePlan:
-    """How to write `model` to `destination`, its weights staying in the archive that they are in.
+    """How to write `model` to `destination`, with its weights in their archive.
 
     Weights of less than `size_threshold` bytes are in the graph, so that shape inference finds them.
 
-    Raises: EncodeError if they are in none, or where a reference from `destination` to it would not work.
+    Raises: EncodeError if they are in no archive, or if a reference from `destination` to it would not work.
     """
     archive, entries, linked = _linked(model, size_threshold)
     losses = _check_place(archive, destination)
@@ -111,7 +111,7 @@ def plan_model(model: Model, destination: Path, size_threshold: int) -> WritePla
 
 
 def _linked(model: Model, size_threshold: int) -> tuple[File, list[Entry], dict[int, FileSpan]]:
-    """The archive in which tensors of the model have entries, its entries, and where these tensors are, by `id`.
+    """The archive with entries for tensors of the model, its entries, and the places of these tensors, by `id`.
 
     Raises: EncodeError if there is none, or more than one, or an entry is not aligned.
     """
@@ -127,7 +127,7 @@ def _linked(model: Model, size_threshold: int) -> tuple[File, list[Entry], dict[
             known[span.file] = _entries(span.file)
             payloads[span.file] = {(entry.payload_offset, entry.nbytes) for entry in known[span.file][:-1]}
         if (span.file_offset, span.nbytes) in payloads[span.file]:
-            raw_source(tensor)  # raises if the size does not fit the type and the dims
+            raw_source(tensor)  # this raises if the size does not fit the type and the dims
             _check_alignment(tensor, where, span)
             linked[id(tensor)] = span
             used[span.file] = None
@@ -160,9 +160,9 @@ def _check_alignment(tensor: Tensor, where: str, span: FileSpan) -> None:
 
 
 def _check_place(archive: File, destination: Path) -> list[Loss]:
-    """What some programs do not accept if a graph at `destination` refers to the archive.
+    """The losses for programs that do not accept the archive of a graph at `destination`.
 
-    Raises: EncodeError if hardly any does.
+    Raises: EncodeError if hardly any program accepts it.
     """
     path = archive.path
     if is_stream(path) or is_stream(destination):

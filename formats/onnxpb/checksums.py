@@ -1,4 +1,4 @@
-"""The checksums that a model tells of its external data.
+"""The checksums in a model for its external data.
 
 Spec: onnx.proto, `TensorProto.external_data`: `checksum` is the SHA-1 of the whole file at `location`.
 """

@@ -1,9 +1,9 @@
-"""The ciphers of encrypted models, by ranges: any part of a text by itself, and the tag of the whole in one pass.
+"""The ciphers of encrypted models, by ranges: any part of a text separately, and the tag of the whole in one pass.
 
 GCM and ChaCha20-Poly1305 each have two parts: a stream of key bytes, addressed by a counter, and a checksum of the
-ciphertext under a key. Data that come in order go through the library's own AES-GCM. Two things that it lacks are put
-together here from its parts: a range of a text by itself, by the counter of its first block, and ChaCha20-Poly1305 of a
-text that is not in memory. This is the only module that imports `cryptography`.
+ciphertext under a key. Data in order are encrypted with the library's own AES-GCM. The library lacks two things, which
+this module makes from its parts: encryption of a range, with the counter of its first block, and ChaCha20-Poly1305 for
+a text that is not in memory. This is the only module that imports `cryptography`.
 
 Spec: NIST SP 800-38A (CBC, CTR) and SP 800-38D (GCM); RFC 8439 (ChaCha20-Poly1305).
 """
@@ -40,7 +40,7 @@ class Stream(ABC):
     __slots__ = ("_header", "_key", "_nonce")
 
     def __init__(self, key: bytes, nonce: bytes, header: bytes) -> None:
-        """Ready for one text: `nonce` must be new for the key, and `header` is under the tag too."""
+        """Prepare for one text: `nonce` must be new for the key, and the tag also protects `header`."""
         self._key, self._nonce, self._header = key, nonce, header
 
     @abstractmethod
@@ -49,11 +49,11 @@ class Stream(ABC):
 
     @abstractmethod
     def new_tag(self) -> Digester:
-        """The tag of no ciphertext yet."""
+        """A tag that has no ciphertext yet."""
 
     @abstractmethod
     def is_intact(self, ciphertext: Iterable[bytes], tag: bytes) -> bool:
-        """Whether `tag` is that of a ciphertext, given in pieces; all of them are taken."""
+        """Whether `tag` is that of a ciphertext in pieces; this reads all of them."""
 
 
 class AesGcm(Stream):
@@ -66,7 +66,7 @@ class AesGcm(Stream):
         return _gcm_stream(self._key, self._nonce, offset).update(data)
 
     def new_tag(self) -> Digester:
-        """The tag of no ciphertext yet."""
+        """A tag that has no ciphertext yet."""
         return AesGcmTag(self._key, self._nonce, self._header)
 
     def is_intact(self, ciphertext: Iterable[bytes], tag: bytes) -> bool:
@@ -85,8 +85,8 @@ class AesGcm(Stream):
 class AesGcmTag(Digester):
     """The tag of AES-GCM, from the ciphertext.
 
-    The library gives a tag only for data that it encrypts itself, in order. The ciphertext may have been made by
-    ranges. So it is decrypted, and the library gets the text.
+    The library gives a tag only for data that it encrypts itself, in order. The ciphertext may have been made in
+    ranges. So it is decrypted, and the library encrypts the text again.
     """
 
     __slots__ = ("_library", "_stream")
@@ -102,13 +102,13 @@ class AesGcmTag(Digester):
         self._library.update(self._stream.update(data))
 
     def digest(self) -> bytes:
-        """The tag of all that was taken in; there can be no more."""
+        """The tag of all parts; no more can be added."""
         self._library.finalize()
         return self._library.tag
 
 
 def _gcm_stream(key: bytes, nonce: bytes, offset: int) -> CipherContext:
-    """What combines with the key bytes of AES-GCM from `offset` (in bytes) of the text on: AES in counter mode."""
+    """The stream of AES-GCM's key bytes from `offset` (in bytes) of the text on: AES in counter mode."""
     block, skip = divmod(offset, BLOCK_BYTES)
     counter = nonce + (GCM_FIRST_COUNTER + block).to_bytes(4, "big")
     stream = LibraryCipher(algorithms.AES(key), modes.CTR(counter)).encryptor()
@@ -122,16 +122,16 @@ class ChaCha20Poly1305(Stream):
     __slots__ = ()
 
     def combine(self, offset: int, data: bytes | memoryview) -> bytes:
-        """Combine with the key stream from `offset` on; the counter in front of the nonce selects its blocks."""
+        """Combine with the key stream from `offset` on; the counter before the nonce selects its blocks."""
         block, skip = divmod(offset, CHACHA_BLOCK_BYTES)
         return self._stream(CHACHA_FIRST_COUNTER + block, skip, data)
 
     def new_tag(self) -> Digester:
-        """The tag of no ciphertext yet."""
+        """A tag that has no ciphertext yet."""
         return Poly1305Tag(self._stream(0, 0, bytes(32)), self._header)
 
     def is_intact(self, ciphertext: Iterable[bytes], tag: bytes) -> bool:
-        """Whether the tag of the pieces is the one that is given."""
+        """Whether the pieces have this tag."""
         digester = self.new_tag()
         for piece in ciphertext:
             digester.update(0, memoryview(piece))
@@ -162,7 +162,7 @@ class Poly1305Tag(Digester):
         self._nbytes += len(data)
 
     def digest(self) -> bytes:
-        """The tag of all that was taken in; there can be no more."""
+        """The tag of all parts; no more can be added."""
         lengths = self._header_nbytes.to_bytes(8, "little") + self._nbytes.to_bytes(8, "little")
         self._hash.update(_padding(self._nbytes) + lengths)
         return self._hash.finalize()
@@ -179,7 +179,7 @@ def decrypt_cbc(key: bytes, previous: bytes, data: bytes | memoryview) -> bytes:
 
 
 def new_piece_check() -> Callable[[int, bytes], bytes]:
-    """A checksum of numbered pieces of data, 16 bytes each, under a key that nobody knows.
+    """A checksum of numbered pieces of data, 16 bytes each, with a random key.
 
     It shows in this process whether a piece is unchanged, even if somebody changes pieces on purpose.
     """

@@ -1,6 +1,6 @@
-"""The repeated fields of the message classes: sequences over what the IR holds, with the habits of protobuf's.
+"""The repeated fields of the message classes: sequences over the IR's fields, with protobuf's behaviour.
 
-A container is bound to its field until that is cleared; from then on it is a sequence of its own.
+A container belongs to its field until the field is cleared; then it becomes an independent sequence.
 
 Spec: google.protobuf.internal.containers (protobuf 7).
 """
@@ -36,7 +36,7 @@ _STRUCT_CODES = {"float": "f", "double": "d"}
 
 
 class Repeated(MutableSequence[T]):
-    """What all repeated fields can do; `_owner` is the message whose field this is, until it is released."""
+    """The common base of all repeated fields; `_owner` is the message with this field, until it is released."""
 
     __slots__ = ("__weakref__", "_field", "_owner", "_parts")
     __hash__ = None  # type: ignore[assignment]
@@ -48,37 +48,37 @@ class Repeated(MutableSequence[T]):
 
     @abstractmethod
     def _read(self) -> list[Any]:
-        """The elements as they are stored; not to be changed."""
+        """The stored elements, which must not be changed."""
 
     @abstractmethod
     def _edit(self) -> list[Any]:
-        """The elements, to be changed and then given to `_store`."""
+        """The elements for a change; the caller then passes them to `_store`."""
 
     def _store(self, items: list[Any]) -> None:
-        """The field has the elements `items`, which `_edit` gave."""
+        """Set the field to the elements `items`, which `_edit` returned."""
 
     @abstractmethod
     def _is_current(self, message: Any) -> bool:
         """Whether this is still the field of `message`, an object of the IR."""
 
     def _touch(self) -> None:
-        """The owner is part of its message from now on."""
+        """Make the owner part of its message."""
         if self._owner is not None:
             self._owner._touch()
 
     def _release(self) -> None:
-        """The field was cleared: this sequence goes on without it."""
+        """Continue without the field, which was cleared."""
         self._owner = None
 
     def _stored(self, value: Any) -> Any:
-        """What is stored for `value`.
+        """The stored form of `value`.
 
-        Raises: TypeError or ValueError if the field cannot hold it.
+        Raises: TypeError or ValueError if the field cannot have it.
         """
         return self._field.check(value)  # type: ignore[misc]
 
     def _shown(self, item: Any) -> Any:
-        """What is shown of a stored element."""
+        """The shown form of a stored element."""
         return item
 
     def _all_stored(self, values: Any) -> list[Any]:
@@ -112,11 +112,11 @@ class Repeated(MutableSequence[T]):
         self._store(items)
 
     def insert(self, index: int, value: T) -> None:
-        """Put `value` before the element at `index`."""
+        """Insert `value` before the element at `index`."""
         self[index:index] = [value]
 
     def extend(self, values: Iterable[T]) -> None:
-        """Append every one of `values`, or none where one of them does not fit."""
+        """Append all `values`, or none if one of them is wrong."""
         new = self._all_stored(values)
         items = self._edit()
         items += new
@@ -132,7 +132,7 @@ class Repeated(MutableSequence[T]):
             del self[:]
 
     def reverse(self) -> None:
-        """Turn the order round."""
+        """Reverse the order."""
         items = self._edit()
         items.reverse()
         self._store(items)
@@ -177,7 +177,7 @@ class Repeated(MutableSequence[T]):
 
 
 class RepeatedList(Repeated[T]):
-    """A repeated field that the IR holds as a list."""
+    """A repeated field that is a list in the IR."""
 
     __slots__ = ("_items",)
 
@@ -200,7 +200,7 @@ class RepeatedList(Repeated[T]):
 
 
 class RepeatedScalars(RepeatedList[T]):
-    """A repeated field of numbers, texts or bytes that the IR holds as a list."""
+    """A repeated field of numbers, texts or bytes that is a list in the IR."""
 
     __slots__ = ()
 
@@ -214,9 +214,9 @@ class RepeatedScalars(RepeatedList[T]):
 
 
 class RepeatedNumbers(Repeated[T]):
-    """A repeated field of numbers that the IR holds as a source: the packed payload.
+    """A repeated field of numbers that is a source in the IR: the packed payload.
 
-    Elements are decoded when they are looked at. Appending is cheap; any other change writes all elements anew.
+    Elements are decoded when they are read. Appending is cheap; any other change writes all elements again.
     """
 
     __slots__ = ("_ir",)
@@ -260,12 +260,12 @@ class RepeatedNumbers(Repeated[T]):
             return items
         if kind in _STRUCT_CODES and types == {float}:
             layout = f"<{len(items)}{_STRUCT_CODES[kind]}"
-            with suppress(OverflowError):  # one is too large, and becomes infinite
+            with suppress(OverflowError):  # a number that is too large becomes infinite
                 return list(struct.unpack(layout, struct.pack(layout, *items)))
         return super()._all_stored(items)
 
     def extend(self, values: Iterable[T]) -> None:
-        """Append every one of `values`, or none where one of them does not fit."""
+        """Append all `values`, or none if one of them is wrong."""
         new = self._all_stored(values)
         self._touch()
         if not new:
@@ -282,7 +282,7 @@ class RepeatedNumbers(Repeated[T]):
 
 
 class RepeatedMessages(RepeatedList[M]):
-    """A repeated field of messages; what is added is copied."""
+    """A repeated field of messages; added messages are copied."""
 
     __slots__ = ("_class",)
 
@@ -299,7 +299,7 @@ class RepeatedMessages(RepeatedList[M]):
         return self._parts.message(self._class, item)
 
     def add(self, **values: Any) -> M:
-        """A new message at the end, with the fields `values`."""
+        """Append a new message with the fields `values`."""
         new = self._class(**values)._ir
         self._edit().append(new)
         return self._shown(new)
@@ -308,7 +308,7 @@ class RepeatedMessages(RepeatedList[M]):
         raise TypeError("a repeated field of messages does not support assignment")
 
     def insert(self, index: int, value: T) -> None:
-        """Put a copy of `value` before the element at `index`."""
+        """Insert a copy of `value` before the element at `index`."""
         new = self._stored(value)
         self._edit().insert(index, new)
 
@@ -320,7 +320,7 @@ class RepeatedMessages(RepeatedList[M]):
 
 
 class Growing(Source):
-    """The first bytes of a buffer that is only ever appended to, and so never change."""
+    """The first bytes of a buffer, which never change, because data are only appended to it."""
 
     __slots__ = ("_buffer", "nbytes")
 
@@ -330,11 +330,11 @@ class Growing(Source):
 
     @classmethod
     def of(cls, source: Source | None, data: bytes) -> Growing:
-        """The bytes of `source` and then `data`; the buffer of the former is used where nothing else was appended."""
+        """The bytes of `source` followed by `data`; the buffer of `source` is used if nothing else was appended."""
         if isinstance(source, Growing) and source.nbytes == len(source._buffer):
             try:
                 source._buffer.extend(data)
-            except BufferError:  # somebody looks at it
+            except BufferError:  # another object uses the buffer
                 pass
             else:
                 return cls(source._buffer)
@@ -350,7 +350,7 @@ class Growing(Source):
         return Literal(self.read(offset, nbytes))
 
     def view(self) -> memoryview:
-        """The bytes; while somebody has them, the next append makes a new buffer."""
+        """The bytes; while another object uses them, the next append makes a new buffer."""
         return memoryview(self._buffer)[: self.nbytes].toreadonly()
 
 
@@ -362,7 +362,7 @@ def _iterable(values: Any) -> Iterator[Any]:
 
 
 def _decoded(source: Source, kind: str) -> np.ndarray[Any, Any]:
-    """The elements of a packed payload, as an array over the source where they have a fixed width."""
+    """The elements of a packed payload, as an array over the source if they have a fixed width."""
     import numpy
 
     from formats.tensordata.transform import varints

@@ -1,6 +1,6 @@
 """Encodes any ONNX message by the rows of its table.
 
-Weights, and lists that are still undecoded, are segments of the output as they are.
+Weights, and undecoded lists, are unchanged segments of the output.
 
 Spec: Protocol Buffers, "Encoding"; onnx.proto.
 """
@@ -29,10 +29,10 @@ JOINED_BYTES = 256  # data this small in memory are copied into the message: che
 def encode(message: Any, replace: Callable[[Tensor], Tensor | bytes] | None = None) -> list[Segment]:
     """The bytes of a message, in the order of field numbers, as segments: weights stay sources.
 
-    `replace` is asked for every tensor, at any depth, and what it returns is written in its place: a tensor, or the
-    bytes of one. What is still undecoded is written as it was read, and `replace` is not asked for its tensors.
+    `replace` is called with every tensor, at any depth, and its result is written instead: a tensor, or the bytes of
+    one. Undecoded lists are written as they were read, and `replace` is not called with their tensors.
 
-    Raises: EncodeError if a field holds what its type cannot.
+    Raises: EncodeError if a field has a value that its type cannot express.
     """
     with collector_paused():
         try:
@@ -42,7 +42,7 @@ def encode(message: Any, replace: Callable[[Tensor], Tensor | bytes] | None = No
 
 
 def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tensor | bytes] | None) -> list[Any]:
-    """The segments of a message: a single one where all of them are bytes, so that there are few."""
+    """The segments of a message: a single one if all of them are bytes, so that there are few."""
     values = message.__dict__
     left = message.undecoded
     segments: list[Any] = []

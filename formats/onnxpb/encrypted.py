@@ -1,4 +1,4 @@
-"""Encrypted models with the functions and words of onnx-light: `save_encrypted`, `load_encrypted` and their like.
+"""Encrypted models with onnx-light's functions and terms: `save_encrypted`, `load_encrypted` and similar ones.
 
 Spec: onnx-light, "Encrypted model I/O".
 """
@@ -28,10 +28,10 @@ __all__ = ["load_encrypted", "load_encrypted_string", "save_encrypted", "save_en
 def save_encrypted(
     proto: Any, f: str | os.PathLike[str], key: Key | str | bytes, *, encryption: str = crypt.GCM.title
 ) -> None:
-    """A model is in an encrypted file, with all its weights.
+    """Write a model to an encrypted file, with all its weights.
 
     `encryption` is "AES-256-GCM", "ChaCha20-Poly1305" or "AES-256-CBC". The last, which onnx-light uses by default,
-    cannot show whether the file was changed or made up.
+    does not detect changes and forgeries.
 
     Raises: CryptError if it cannot be encrypted; TensorDataError if weights are missing; OSError.
     """

@@ -1,6 +1,6 @@
-"""Which fields at the start and at the end of two runs of fields are the same bytes.
+"""The fields that are the same bytes at the start and at the end of two sequences of fields.
 
-Where two long lists differ in few elements, only what is between these ends has to be decoded to tell how they differ.
+If two long lists differ in few elements, only the elements between these ends must be decoded to find the differences.
 
 Spec: Protocol Buffers, "Encoding".
 """
@@ -14,7 +14,7 @@ from formats.onnxpb.wire import ends_of_fields
 
 
 class EqualEnds(NamedTuple):
-    """The equal fields at the start and at the end: how many they are, and how many bytes they take."""
+    """The equal fields at the start and at the end: their number, and their size in bytes."""
 
     first_count: int
     first_nbytes: int
@@ -23,13 +23,13 @@ class EqualEnds(NamedTuple):
 
 
 def equal_ends(mine: bytes, theirs: bytes) -> EqualEnds:
-    """The equal fields at both ends of two runs of whole fields, which all have a length; none is counted twice."""
+    """The equal fields at both ends of two sequences of whole fields, which all have a length; each counts once."""
     most = min(len(mine), len(theirs))
     stops = ends_of_fields(mine, 0)
     first_count = bisect_right(stops, _equal_nbytes(mine, theirs, most, at_end=False))
     first_nbytes = stops[first_count - 1] if first_count else 0
     shared = _equal_nbytes(mine, theirs, most - first_nbytes, at_end=True)
-    # These bytes can begin inside a field, so both runs have to be looked at for a place where one begins.
+    # These bytes can begin inside a field, so both sequences are searched for a place where a field begins.
     sizes = [_sizes_of_ends([first_nbytes, *stops[first_count:]], shared)]
     sizes.append(_sizes_of_ends([first_nbytes, *ends_of_fields(theirs, first_nbytes)], shared))
     last_nbytes = max(sizes[0] & sizes[1])
@@ -37,12 +37,12 @@ def equal_ends(mine: bytes, theirs: bytes) -> EqualEnds:
 
 
 def _sizes_of_ends(places: list[int], most: int) -> set[int]:
-    """How many bytes there are from each of some places to the last of them, up to `most`."""
+    """The number of bytes from each of some places to the last of them, up to `most`."""
     return {places[-1] - place for place in places if places[-1] - place <= most}
 
 
 def _equal_nbytes(mine: bytes, theirs: bytes, most: int, *, at_end: bool) -> int:
-    """How many bytes are equal at the start or `at_end`, up to `most`."""
+    """The number of equal bytes at the start or `at_end`, up to `most`."""
 
     def are_equal(start: int, stop: int) -> bool:
         if at_end:

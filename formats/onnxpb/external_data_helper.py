@@ -1,8 +1,8 @@
-"""External data tensor by tensor, with the names and habits of `onnx.external_data_helper`.
+"""External data tensor by tensor, with the names and behaviour of `onnx.external_data_helper`.
 
-These functions change the message that they are given, as those of `onnx` do; `save` and `load` do not need them.
-They write whole files through the engine, so that what was there before stays until all is written, and read where
-the policy for external data allows it.
+These functions change the message that they are given, as those of `onnx` do; `save` and `load` do not need them. They
+write whole files through the engine, so that old files stay until the new ones are complete, and read only what the
+policy for external data allows.
 
 Spec: the `onnx` package (1.23), `onnx.external_data_helper`.
 """
@@ -43,12 +43,12 @@ __all__ = [
     "write_external_data_tensors",
 ]
 
-MAX_PADDING_BYTES = 1 << 16  # that an offset may ask for, behind what a data file has
+MAX_PADDING_BYTES = 1 << 16  # the largest gap between the end of a data file and an offset
 _FILE_NAME = re.compile('[^<>:;,?"*|/]+')
 
 
 class ExternalDataInfo:
-    """What the reference of a tensor says; `offset` and `length` are in bytes, and `None` if it does not tell.
+    """The content of a tensor's reference; `offset` and `length` are in bytes, and `None` if they are missing.
 
     Raises: ValueError for an offset or a length that is not a number of bytes.
     """
@@ -84,7 +84,7 @@ def set_external_data(
     checksum: str | None = None,
     basepath: str | None = None,
 ) -> None:
-    """A tensor with raw data is marked as external: `save` writes them to `location`, next to the model.
+    """Mark a tensor with raw data as external: `save` writes the data to `location`, next to the model.
 
     Raises: ValueError if it has no raw data.
     """
@@ -102,7 +102,7 @@ def _refer(tensor: Tensor, location: str, offset: Any, length: Any, checksum: An
 
 
 def remove_external_data_field(tensor: Any, field_key: str) -> None:
-    """The reference of a tensor has no entry with this key."""
+    """Remove the entry with this key from the reference of a tensor."""
     entries = unwrap(tensor).external_data
     entries[:] = [entry for entry in entries if entry.key != field_key]
 
@@ -114,10 +114,10 @@ def convert_model_to_external_data(
     size_threshold: int = 1024,
     convert_attribute: bool = False,
 ) -> None:
-    """Raw data of at least `size_threshold` bytes are marked as external, which `save` then writes to files.
+    """Mark raw data of at least `size_threshold` bytes as external, so that `save` writes them to files.
 
-    All go to `location`, by default a name that no other model has, or each to a file with the name of its tensor.
-    Those of initialisers do, and with `convert_attribute` all.
+    All go to `location`, by default a unique name, or each to a file with the name of its tensor. Only the data of
+    initialisers are marked; with `convert_attribute`, all are.
 
     Raises: ValueError for an absolute location; FileExistsError if that file exists.
     """
@@ -137,9 +137,9 @@ def convert_model_to_external_data(
 
 
 def convert_model_from_external_data(model: Any) -> None:
-    """Tensors that are marked as external are so no longer, and keep their raw data.
+    """Remove the mark from tensors that are marked as external; they keep their raw data.
 
-    Raises: ValueError if one has none, since they were not loaded.
+    Raises: ValueError if one has none, because they were not loaded.
     """
     for where, tensor in walk.external_tensors(unwrap(model)):
         if tensor.raw_data is None:
@@ -149,18 +149,18 @@ def convert_model_from_external_data(model: Any) -> None:
 
 
 def load_external_data_for_tensor(tensor: Any, base_dir: str | os.PathLike[str]) -> None:
-    """The external data of a tensor are its raw data, which stay in their file, in `base_dir`, until they are read.
+    """Make the external data of a tensor its raw data, which stay in their file in `base_dir` until they are read.
 
-    Raises: ExternalDataError if they are not there, or may not be read; OSError.
+    Raises: ExternalDataError if they are missing or may not be read; OSError.
     """
     with protobuf_errors():
         _load([("", unwrap(tensor))], DataFiles(Path(base_dir) / "model.onnx"))
 
 
 def load_external_data_for_model(model: Any, base_dir: str | os.PathLike[str]) -> None:
-    """All external data of a model are raw data, as `load_external_data_for_tensor` makes them.
+    """Make all external data of a model raw data, as `load_external_data_for_tensor` does.
 
-    Raises: ExternalDataError if they are not there, or may not be read; OSError.
+    Raises: ExternalDataError if they are missing or may not be read; OSError.
     """
     with protobuf_errors():
         found = unwrap(model)
@@ -176,13 +176,13 @@ def _load(tensors: Any, files: DataFiles) -> None:
 
 
 def save_external_data(tensor: Any, base_path: str | os.PathLike[str]) -> None:
-    """The raw data of a tensor are at the end of the file that its reference names, in the folder `base_path`.
+    """Append the raw data of a tensor to the file that its reference names, in the folder `base_path`.
 
-    The reference tells where; the tensor keeps its raw data. An offset that it has must be where the file ends, or up
-    to 64 KiB behind.
+    The reference gets the offset and the length; the tensor keeps its raw data. If the reference has an offset, it must
+    be the end of the file, or up to 64 KiB after it.
 
-    Raises: TensorDataError if there are no raw data, or the offset is elsewhere; ExternalDataError for a location
-    outside; OSError.
+    Raises: TensorDataError if there are no raw data, or for another offset; ExternalDataError for a location outside;
+    OSError.
     """
     message: Tensor = unwrap(tensor)
     info = ExternalDataInfo(message)
@@ -209,9 +209,9 @@ def save_external_data(tensor: Any, base_path: str | os.PathLike[str]) -> None:
 
 
 def write_external_data_tensors(model: Any, filepath: str | os.PathLike[str]) -> Any:
-    """The raw data of all tensors that are marked as external are in the files that these name, in folder `filepath`.
+    """Write the raw data of all tensors that are marked as external to the files that these name, in folder `filepath`.
 
-    The files are written anew, and the tensors refer to them; it returns `model`.
+    The files are replaced, and the tensors refer to them; returns `model`.
 
     Raises: ExternalDataError for a location outside; OSError.
     """

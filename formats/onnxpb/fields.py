@@ -41,9 +41,9 @@ def rows_of(message: str) -> tuple[MessageField, ...]:
 
 
 def present_fields(message: Any) -> Iterator[tuple[MessageField, Sequence[Any]]]:
-    """The fields that are there, each with its values: as many as it has, or one where it is not repeated.
+    """The fields that are set, each with its values: one value if the field is not repeated.
 
-    Raises: WireError if typed data of a tensor are not what they should be.
+    Raises: WireError if typed data of a tensor are damaged.
     """
     for row in rows_of(message.message):
         value = getattr(message, row.name)
@@ -83,7 +83,7 @@ def enum_name(enum: str, number: int) -> str | None:
 
 
 def shortest(value: float) -> float:
-    """The number with the fewest decimal digits, but 6 at least, that is `value` when it is rounded to 32 bits."""
+    """The number with the fewest decimal digits, but at least 6, that is equal to `value` when rounded to 32 bits."""
     value = to_float(value)
     for digits in range(6, 9):
         rounded = float(f"{value:.{digits}g}")
@@ -93,9 +93,9 @@ def shortest(value: float) -> float:
 
 
 def to_float(value: float) -> float:
-    """The nearest number of 32 bits; one that is too large for that becomes infinite.
+    """The nearest number of 32 bits; a number that is too large becomes infinite.
 
-    Raises: TypeError if it is no number.
+    Raises: TypeError if it is not a number.
     """
     try:
         return float(_FLOAT.unpack(_FLOAT.pack(value))[0])
@@ -109,7 +109,7 @@ def to_float(value: float) -> float:
 
 
 def build(message: str, values: Mapping[str, Sequence[Any]]) -> Any:
-    """The message with these fields; one that is not repeated has one value."""
+    """The message with these fields; a field that is not repeated has one value."""
     in_place = SOURCE_FIELDS[message]
     arguments: dict[str, Any] = {}
     for row in rows_of(message):
@@ -130,7 +130,7 @@ def _packed(values: Sequence[Any], row: MessageField) -> bytes:
 
 
 class Limits:
-    """How many messages were begun, and what is too many."""
+    """The number of messages that were begun, and its limit."""
 
     __slots__ = ("max_depth", "messages")
 
@@ -139,7 +139,7 @@ class Limits:
         self.messages = 0
 
     def enter(self, depth: int) -> None:
-        """Count a message that lies in `depth` others.
+        """Count a message that is nested in `depth` others.
 
         Raises: LimitError.
         """
@@ -156,6 +156,6 @@ def step_of(row: MessageField, index: int) -> str:
 
 
 def locate(error: FormatError, row: MessageField, index: int) -> None:
-    """Tell the place of an error that arose in the value `index` of the field `row`, from the message around it."""
+    """Add the place to an error in the value `index` of the field `row`, for the message around it."""
     step = step_of(row, index)
     error.where = f"{step}.{error.where}" if error.where else step

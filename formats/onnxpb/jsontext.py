@@ -1,10 +1,9 @@
 """Protobuf's JSON mapping: prints and parses any message by the rows of its schema.
 
-What is printed is byte for byte what `onnx` writes as `.json`: fields by their names in onnx.proto, integers of 64
-bits as strings, bytes in base64, enum values by name, and numbers that JSON lacks as strings. What is parsed may also
-have the names in camel case, numbers and strings in place of each other, and either alphabet of base64. Fields that no
-version of ONNX known here has cannot be printed, and are refused when they are parsed. Enum values without a name are
-numbers.
+The output is byte for byte what `onnx` writes as `.json`: fields by their names in onnx.proto, integers of 64 bits as
+strings, bytes in base64, enum values by name, and numbers that JSON lacks as strings. The input may also have names in
+camel case, strings instead of numbers and numbers instead of strings, and either alphabet of base64. Fields that no
+known version of ONNX has cannot be printed, and are refused in the input. Enum values without a name are numbers.
 
 Spec: Protocol Buffers, "ProtoJSON Format"; RFC 8259.
 """
@@ -49,8 +48,7 @@ T = TypeVar("T")
 def to_json(message: Any) -> str:
     """The message as JSON text.
 
-    Raises: EncodeError if a field holds what its type or JSON cannot; WireError if a tensor's typed data are
-    wrong.
+    Raises: EncodeError if a value does not fit its type or JSON; WireError if a tensor's typed data are damaged.
     """
     try:
         return json.dumps(_members(message), indent=2)
@@ -59,7 +57,7 @@ def to_json(message: Any) -> str:
 
 
 def _members(message: Any) -> dict[str, Any]:
-    """The fields of a message as what the `json` module prints."""
+    """The fields of a message in the form that the `json` module prints."""
     return {row.name: _printable(row, values) for row, values in present_fields(message)}
 
 
@@ -99,7 +97,7 @@ def _scalar(value: Any, row: MessageField) -> Any:
 # Parsing
 
 MAX_DIGITS = 100
-MAX_BRACKETS = 1 << 25  # an empty list of two characters takes fifty bytes of memory
+MAX_BRACKETS = 1 << 25  # an empty list of two characters needs fifty bytes of memory
 LARGEST_DOUBLE = int(sys.float_info.max)
 _NUMBER = re.compile(r"-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NAMED_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -107,7 +105,7 @@ _URL_ALPHABET = str.maketrans("-_", "+/")
 
 
 class _Object(tuple[tuple[str, Any], ...]):
-    """A JSON object as its members, so that none of them hides another."""
+    """A JSON object as its members, so that repeated names are noticed."""
 
     __slots__ = ()
 
@@ -140,7 +138,7 @@ def _refuse(constant: str) -> None:
 
 @cache
 def _rows_by_name(message: str) -> dict[str, MessageField]:
-    """The rows by both spellings of their names."""
+    """The rows by both forms of their names."""
     rows = {}
     for row in rows_of(message):
         first, *others = row.name.split("_")
@@ -149,7 +147,7 @@ def _rows_by_name(message: str) -> dict[str, MessageField]:
 
 
 class _Parser:
-    """What turns JSON values into messages, and counts them."""
+    """Converts JSON values to messages, and counts them."""
 
     def __init__(self, max_depth: int) -> None:
         self.limits = Limits(max_depth)
@@ -235,7 +233,7 @@ def _parse_float(value: Any, row: MessageField) -> float:
 
 
 def _wrong(expected: str, value: Any) -> DecodeError:
-    """What to raise when something else was expected."""
+    """The error to raise if something else was expected."""
     if isinstance(value, (_Object, list)):
         found = "an object" if isinstance(value, _Object) else "a list"
     else:

@@ -1,4 +1,4 @@
-"""Where external data may lie, and opening it there.
+"""The allowed places of external data, and how to open files there.
 
 Spec: ONNX docs, "External Data" and "Security"; onnx.proto, `TensorProto.external_data`.
 """
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from formats.tensordata.address import Address
     from formats.tensordata.source import FileSpan
 
-ATTEMPTS = 40  # the most links to follow to a data file, as many as Linux follows in a path
-KEPT_OPEN = 64  # data files held open at a time; a model with a file per tensor can have thousands
+ATTEMPTS = 40  # the most links on the way to a data file; Linux has the same limit for a path
+KEPT_OPEN = 64  # the number of open data files; a model with a file per tensor can have thousands
 
 _DRIVE = re.compile(r"[A-Za-z]:")
 _IN_MEMORY = re.compile(r"_ORT_MEM_ADDR_|^\*/|^<.*>$")
 
 
 def check_location(location: str) -> None:
-    """Return nothing if `location` names a file in the model's directory or below.
+    """Return nothing if `location` names a file in the model's directory or below it.
 
     Raises: ExternalDataError for an empty, absolute or in-memory location, a drive, or a way out by "..".
     """
@@ -48,11 +48,11 @@ def check_location(location: str) -> None:
 
 
 class DataFiles:
-    """The data files of one model, each opened once, and the ranges of them that are in use.
+    """The data files of one model, each opened once, and their used ranges.
 
-    Without `hard_links`, a file that has further names is refused: one of them may be outside, and not meant for
-    whoever wrote the model. `model_file` is the file that was opened at `model_path`, if any. The archive of a `link`
-    must be the one that the model was linked to, and every tensor in it one of its entries.
+    Without `hard_links`, a file with other names is refused: one of them may be outside, and not meant for the author
+    of the model. `model_file` is the file that was opened at `model_path`, if any. The archive of a `link` must be the
+    one to which the model was linked, and every tensor in it must be one of its entries.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class DataFiles:
         self.directory = model_path.parent
         self.hard_links = hard_links
         self.files: dict[str, File] = {}  # by location
-        self.opened: dict[tuple[int, int], File] = {}  # by device and inode, as several locations may lead to a file
+        self.opened: dict[tuple[int, int], File] = {}  # by device and inode: several locations may lead to one file
         self.ranges: dict[File, list[tuple[int, int]]] = {}
         self._model_file = model_file
         self._link = link
@@ -76,10 +76,10 @@ class DataFiles:
         self._capabilities = capabilities
 
     def find(self, tensor: Tensor, where: str) -> FileSpan:
-        """The range of a data file that holds the bytes of `tensor`.
+        """The range of a data file with the bytes of `tensor`.
 
-        A missing offset is 0, a missing length what dims and data type need, or else the rest of the file. Tensors
-        may share a range, but ranges that overlap in part are refused.
+        A missing offset is 0; a missing length is the size that dims and data type need, or else the rest of the file.
+        Tensors may share a range, but ranges that overlap in part are refused.
 
         Raises: ExternalDataError for a file, a range or a size that is not allowed, with the tensor's place.
         """
@@ -125,8 +125,8 @@ class DataFiles:
     def open(self, location: str) -> File:
         """The file at `location`, if policy allows it.
 
-        A symbolic link may lead anywhere in the model's own directory, or in that of the file which the model's own
-        path resolves to: the layout of the Hugging Face cache, where both are links into one folder of blobs.
+        A symbolic link may lead anywhere in the model's own directory, or in the directory of the file to which the
+        model's own path resolves. The Hugging Face cache has this layout: both are links into one folder of blobs.
         """
         if is_address(self.directory):
             return self._request(self.directory, location)
@@ -144,7 +144,7 @@ class DataFiles:
         return self.opened.setdefault((status.st_dev, status.st_ino), file)
 
     def _request(self, directory: Address, location: str) -> File:
-        """The file at `location` next to a model at an address: stores have no links, and the location no way out."""
+        """The file at `location` next to a model at an address: stores have no links, and it cannot lead out."""
         from formats.tensordata.remote import RemoteFile
 
         try:
@@ -154,10 +154,10 @@ class DataFiles:
 
     @cached_property
     def folders(self) -> list[Folder]:
-        """The folders that data files may be in, open: the model's, and that to which the model's own link leads.
+        """The folders that data files may be in, opened: the model's, and the target folder of the model's own link.
 
-        Whoever can exchange the model for a link could otherwise choose the second one: the model that was read must
-        be in it.
+        Otherwise, an attacker who can replace the model by a link could choose the second folder: it must contain the
+        model that was read.
         """
         linked = Path(os.path.realpath(self.model_path))
         try:
@@ -175,8 +175,8 @@ class DataFiles:
     def _walk(self, location: str) -> File:
         """The file at `location`, found from one of the open folders without following a link.
 
-        A link on the way is resolved as a path; what that leads to is opened anew from a folder. So whatever changes
-        meanwhile, what is opened is in one of the folders.
+        A link on the way is resolved as a path, and its target is opened from a folder again. So whatever changes
+        meanwhile, the opened file is in one of the folders.
         """
         folder = self.folders[0]
         moved = {} if self._model_file is None else self._model_file.moved
@@ -192,7 +192,7 @@ class DataFiles:
                 pass
             try:
                 resolved = Path(os.path.realpath(path))
-            except OSError:  # the link went while it was read
+            except OSError:  # the link disappeared while it was read
                 continue
             allowed = [other for other in self.folders if resolved.is_relative_to(other.path)]
             if not allowed:
@@ -203,9 +203,9 @@ class DataFiles:
         raise ExternalDataError("the data file was replaced while it was being opened")
 
     def _look_up(self, location: str) -> File:
-        """The file at `location`, on a system that has no calls for open folders: checked before and after.
+        """The file at `location`, on a system without calls for open folders: checked before and after opening.
 
-        Somebody who exchanges a folder for a link and back at the right moments could deceive this.
+        An attacker who replaces a folder by a link and back at the right moments could deceive this check.
         """
         moved = {} if self._model_file is None else self._model_file.moved
         path = self.directory / moved.get(location, location)
@@ -224,7 +224,7 @@ class DataFiles:
         return resolved
 
     def claim(self, file: File, start: int, end: int) -> None:
-        """Note that a tensor uses the bytes from `start` to `end` of a file."""
+        """Record that a tensor uses the bytes from `start` to `end` of a file."""
         ranges = self.ranges.setdefault(file, [])
         index = bisect_left(ranges, (start, end))
         if start == end or (index < len(ranges) and ranges[index] == (start, end)):

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def merge(target: Any, source: Any) -> None:
-    """Every field set in `source` is set in `target`: repeated ones are appended, messages merged.
+    """Set every field of `source` in `target`: repeated ones are appended, messages merged.
 
     Afterwards, `target` and `source` share only parts that cannot change.
     """
@@ -74,7 +74,7 @@ def copied(message: T) -> T:
 
 
 class _Shapes(NamedTuple):
-    """The names of a message's fields by what they hold; those that do not change count as values."""
+    """The names of a message's fields by the kind of their content; values that never change are together."""
 
     values: tuple[str, ...]
     lists: tuple[str, ...]
@@ -109,7 +109,7 @@ def _same_values(left: Any, right: Any, field: FieldDescriptor) -> bool:
     if left is None or right is None:
         return False
     if field.message_type is None:
-        # The texts of two floats are equal where their bits are, but for those of not-a-number.
+        # The texts of two floats are equal if their bits are, except for NaN.
         return bool(repr(left) == repr(right) if field.kind in ("float", "double") else left == right)
     if not field.is_repeated:
         return same(left, right)
@@ -117,6 +117,6 @@ def _same_values(left: Any, right: Any, field: FieldDescriptor) -> bool:
 
 
 def _joined(first: Source | None, second: Source | None) -> Source | None:
-    """Two runs as one, without those that are empty; `None` if both are."""
+    """Two sequences as one, without empty ones; `None` if both are empty."""
     parts = [part for part in (first, second) if part is not None and part.nbytes]
     return parts[0] if len(parts) == 1 else Concat.of(*parts) if parts else None

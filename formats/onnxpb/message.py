@@ -1,8 +1,7 @@
-"""What all message classes can do: protobuf's habits over one object of the IR.
+"""The common base of all message classes: protobuf's behaviour over one object of the IR.
 
-A message is a thin skin: its values are those of the IR object, and two looks at the same submessage give the same
-message as long as one of them is alive. A submessage that is not set can be looked at; it becomes part of its message
-when it is first changed.
+A message is a thin wrapper: its values are those of the IR object, and reading a submessage twice gives the same object
+while the first one exists. An unset submessage can be read; it becomes part of its message when it is first changed.
 
 Spec: google.protobuf.message (protobuf 7).
 """
@@ -34,14 +33,14 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound="ProtoMessage")
 
-FEW = 1024  # parts in use, up to which there is no need to look which still are
+FEW = 1024  # with fewer parts in use, unused ones need not be searched
 
 
 class Parts:
-    """The parts of one model that are in use, so that the same part is the same object each time.
+    """The parts of one model that are in use, so that the same part is always the same object.
 
-    Messages are known by the id of their IR object, and by that of the outer IR object and the field's name the
-    containers and the messages that are not set. `decoded` is the packed payload that was last decoded.
+    The key of a message is the id of its IR object; the key of a container or an unset message is the id of the outer
+    IR object and the field's name. `decoded` is the packed payload that was last decoded.
     """
 
     __slots__ = ("_known", "_limit", "decoded")
@@ -52,19 +51,19 @@ class Parts:
         self.decoded: tuple[Source | None, list[Any]] = (None, [])
 
     def get(self, key: Any) -> Any:
-        """The part that is known by `key`, or `None`."""
+        """The part with the key `key`, or `None`."""
         known = self._known.get(key)
         return None if known is None else known()
 
     def set(self, key: Any, part: Any) -> None:
-        """Know a part by `key` for as long as it is in use."""
+        """Store a part with the key `key` while it is in use."""
         self._known[key] = ref(part)
         if len(self._known) > self._limit:
             self._known = {key: known for key, known in self._known.items() if known() is not None}
             self._limit = max(2 * len(self._known), FEW)
 
     def forget(self, key: Any) -> None:
-        """Forget the part that is known by `key`; it goes on by itself."""
+        """Forget the part with the key `key`, which becomes independent."""
         known = self._known.pop(key, None)
         part = None if known is None else known()
         if part is not None:
@@ -80,7 +79,7 @@ class Parts:
 
 
 class ProtoMessage:
-    """A message of ONNX with protobuf's habits; the classes made of this one have a property for each field."""
+    """A message of ONNX with protobuf's behaviour; its subclasses have a property for each field."""
 
     __slots__ = ("__weakref__", "_ir", "_parent", "_parts")
     __hash__ = None  # type: ignore[assignment]
@@ -93,7 +92,7 @@ class ProtoMessage:
             raise TypeError("No positional arguments allowed")
         self._ir: Any = self.DESCRIPTOR.ir_class()
         self._parts: Parts | None = None
-        self._parent: tuple[ProtoMessage, Submessage] | None = None  # where it goes when it is changed
+        self._parent: tuple[ProtoMessage, Submessage] | None = None  # its place when it is changed
         self._fill(values)
 
     @classmethod
@@ -125,7 +124,7 @@ class ProtoMessage:
         return self._parts
 
     def _touch(self) -> None:
-        """The message is part of the one that it was asked from."""
+        """Make the message part of its parent."""
         message = self
         while message._parent is not None:
             (parent, field), message._parent = message._parent, None
@@ -133,7 +132,7 @@ class ProtoMessage:
             message = parent
 
     def _release(self) -> None:
-        """The field was cleared: this message goes on without it."""
+        """Make this message independent, because the field was cleared."""
         self._parent = None
 
     # Presence
@@ -169,7 +168,7 @@ class ProtoMessage:
         return [(field.descriptor, field.__get__(self)) for field in self._fields() if field.is_set(self)]
 
     def ClearField(self, name: Any) -> None:
-        """A field, or the one of a oneof that is set, is unset or empty.
+        """Clear a field, or the set field of a oneof.
 
         Raises: ValueError for any other name.
         """
@@ -182,7 +181,7 @@ class ProtoMessage:
             field.clear(self)
 
     def Clear(self) -> None:
-        """All fields are unset or empty, and unknown ones gone."""
+        """Clear all fields, and remove unknown ones."""
         self._touch()
         for field in self._fields():
             field.clear(self)
@@ -191,11 +190,11 @@ class ProtoMessage:
             self._ir.external_source = None
 
     def SetInParent(self) -> None:
-        """The message is set in the one that it was asked from, even if it is empty."""
+        """Set the message in its parent, even if it is empty."""
         self._touch()
 
     def DiscardUnknownFields(self) -> None:
-        """Unknown fields are gone, at any depth."""
+        """Remove unknown fields, at any depth."""
         self._touch()
         self._ir.unknown_fields = b""
         for descriptor, value in self.ListFields():
@@ -214,7 +213,7 @@ class ProtoMessage:
     # Copies
 
     def MergeFrom(self, other: Any) -> None:
-        """What is set in `other` is set here: repeated fields are appended, submessages merged.
+        """Set everything here that is set in `other`: repeated fields are appended, submessages merged.
 
         Raises: TypeError for a message of another class.
         """
@@ -227,7 +226,7 @@ class ProtoMessage:
         merge(self._ir, ir)
 
     def _touch_parts(self, ir: Any) -> None:
-        """Parts in use are also set here if they are set in `ir`, so that they stay in use."""
+        """Also set the parts in use that `ir` has, so that they stay in use."""
         for field in self._fields() if self._parts else ():
             value = getattr(ir, field.name)
             if isinstance(field, Submessage) and value is not None:
@@ -236,7 +235,7 @@ class ProtoMessage:
                 part._touch_parts(value)
 
     def CopyFrom(self, other: Any) -> None:
-        """The message equals `other`.
+        """Make the message equal to `other`.
 
         Raises: TypeError for a message of another class.
         """
@@ -277,7 +276,7 @@ class ProtoMessage:
     def SerializeToString(self, deterministic: bool | None = None) -> bytes:
         """The serialised message, of any size; the same every time.
 
-        Raises: EncodeError if it is nested too deep; TensorDataError or OSError if weights cannot be read.
+        Raises: EncodeError if it is nested too deeply; TensorDataError or OSError if weights cannot be read.
         """
         segments = self._segments()
         return b"".join([part if isinstance(part, bytes) else cast("Source", part).view() for part in segments])
@@ -285,9 +284,9 @@ class ProtoMessage:
     SerializePartialToString = SerializeToString
 
     def ParseFromString(self, data: bytes | bytearray | memoryview) -> int:
-        """The message is the one that `data` hold; the number of bytes.
+        """Make the message the one in `data`; return the number of bytes.
 
-        Raises: DecodeError if they are none, and the message is as it was.
+        Raises: DecodeError if there is none; then the message is unchanged.
         """
         ir = self._decoded(data)
         self.Clear()
@@ -295,23 +294,23 @@ class ProtoMessage:
         return len(data)
 
     def MergeFromString(self, data: bytes | bytearray | memoryview) -> int:
-        """What is set in the message that `data` hold is set here; the number of bytes.
+        """Merge the message in `data` into this one; return the number of bytes.
 
-        Raises: DecodeError if they are none, and the message is as it was.
+        Raises: DecodeError if there is none; then the message is unchanged.
         """
         self._merge(self._decoded(data))
         return len(data)
 
     @classmethod
     def FromString(cls: type[M], data: bytes | bytearray | memoryview) -> M:
-        """The message that `data` hold.
+        """The message in `data`.
 
-        Raises: DecodeError if they are none.
+        Raises: DecodeError if there is none.
         """
         return cls._of(cls._decoded(data))
 
     def ParseFromFile(self, path: str | os.PathLike[str], options: ParseOptions | None = None) -> None:
-        """The message is the one in a file, with its external data.
+        """Make the message the one in a file, with its external data.
 
         Raises: FormatError if there is none; OSError if the file cannot be read.
         """
@@ -325,7 +324,7 @@ class ProtoMessage:
         options: SerializeOptions | None = None,
         location: str | None = None,
     ) -> None:
-        """The message is in the file `path`, and its large tensors in the file `location` next to it, if that is given.
+        """Write the message to the file `path`, and its large tensors to the file `location` next to it, if given.
 
         Raises: FormatError if it cannot be written; OSError if the file cannot.
         """
@@ -360,7 +359,7 @@ class ProtoMessage:
 
 
 def _name(name: Any) -> str:
-    """The name of a field, which protobuf also takes as bytes."""
+    """The name of a field, which protobuf also accepts as bytes."""
     name = name.decode() if isinstance(name, bytes) else name
     if not isinstance(name, str):
         raise ValueError(f"Expected a field name, but got non-string argument {name!r}.")  # noqa: TRY004

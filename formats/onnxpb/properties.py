@@ -1,4 +1,4 @@
-"""The fields of the message classes: each a property that reads and writes what the IR holds.
+"""The fields of the message classes: each is a property that reads and writes the IR's field.
 
 Spec: google.protobuf.message (protobuf 7).
 """
@@ -36,7 +36,7 @@ class Property:
         raise AttributeError(f'Assignment not allowed to message or repeated field "{self.name}"; change it in place.')
 
     def fill(self, message: ProtoMessage, value: Any) -> None:
-        """Set the field of a new message to what a constructor was given."""
+        """Set the field of a new message to a constructor's argument."""
         self.__set__(message, value)
 
     def is_set(self, message: ProtoMessage) -> bool:
@@ -44,7 +44,7 @@ class Property:
         return getattr(message._ir, self.name) is not None
 
     def clear(self, message: ProtoMessage) -> None:
-        """The field is not set; parts of it that are in use go on by themselves."""
+        """Clear the field; parts of it that are in use become independent."""
         self._release(message)
         setattr(message._ir, self.name, None)
 
@@ -76,7 +76,7 @@ class Scalar(Property):
 
 
 class Place(Property):
-    """Bytes that the IR holds as a source. A program that reads the field reads them from the source."""
+    """Bytes that are a source in the IR. A program that reads the field reads them from the source."""
 
     __slots__ = ()
 
@@ -117,7 +117,7 @@ class Submessage(Property):
         return cast("type[ProtoMessage]", self.descriptor.message_type._concrete_class)  # type: ignore[union-attr]
 
     def attach(self, message: ProtoMessage, inner: ProtoMessage) -> None:
-        """Set the field to a message that was looked at while it was not set, unless another was set since."""
+        """Set the field to a message that was read while it was unset, except if another one was set since."""
         parts = message._known_parts()
         parts.forget((id(message._ir), self.name))
         if getattr(message._ir, self.name) is None:
@@ -165,7 +165,7 @@ class RepeatedProperty(Property):
         return found
 
     def fill(self, message: ProtoMessage, value: Any) -> None:
-        """Append what a constructor was given; for messages also dictionaries of their fields."""
+        """Append a constructor's argument; for messages, also dictionaries of their fields."""
         container = self.__get__(message)
         if not self.descriptor.message_type:
             container.extend(value)
@@ -186,7 +186,7 @@ class RepeatedProperty(Property):
         return bool(value.nbytes) if isinstance(value, Source) else bool(value)
 
     def clear(self, message: ProtoMessage) -> None:
-        """The field is empty; a container of it that is in use keeps its elements and goes on by itself."""
+        """Clear the field; a container of it that is in use keeps its elements and becomes independent."""
         self._release(message)
         setattr(message._ir, self.name, None if self.descriptor.in_place else [])
 

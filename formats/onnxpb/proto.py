@@ -1,8 +1,8 @@
-"""The message classes and enums of ONNX, made from the schema: what programs import from `onnx` for drop-in use.
+"""The message classes and enums of ONNX, made from the schema: the names that programs import from `onnx`.
 
     from formats.onnxpb.proto import ModelProto, TensorProto
 
-Each is a thin skin over the IR: `wrap` and `unwrap` go from one to the other at no cost.
+Each is a thin wrapper of the IR: `wrap` and `unwrap` convert between them at no cost.
 
 Spec: onnx.proto.
 """
@@ -47,7 +47,7 @@ for _name, _descriptor in DESCRIPTORS.items():
 def wrap(ir: Any) -> Any:
     """The message over an object of the IR; a change of one is a change of the other.
 
-    Raises: TypeError if `ir` is none.
+    Raises: TypeError if `ir` is not an object of the IR.
     """
     if not isinstance(ir, MESSAGE_CLASSES):
         raise TypeError(f"expected an object of formats.ir.model, got {type(ir).__name__}")

@@ -1,6 +1,6 @@
 """Errors that are also those of protobuf and of `onnx`, so that a program which catches theirs catches ours.
 
-Only if these packages are in use: a program that names their errors has imported them.
+This happens only if these packages are in use: a program that names their errors has imported them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OF_TEXT: dict[str, tuple[type[FormatError], str, str]] = {
 
 @contextmanager
 def protobuf_errors(format: str = "onnx") -> Iterator[None]:  # noqa: A002 - the word that `load` has
-    """Errors that leave this are also those which protobuf or `onnx` would raise for that format."""
+    """A context whose errors are also those that protobuf or `onnx` would raise for this format."""
     try:
         yield
     except FormatError as error:
@@ -37,18 +37,18 @@ def protobuf_errors(format: str = "onnx") -> Iterator[None]:  # noqa: A002 - the
 
 
 def as_protobufs(error: FormatError, format: str = "onnx") -> None:  # noqa: A002
-    """The error is also one of protobuf or of `onnx`, where that is in use."""
+    """Make the error also one of protobuf or of `onnx`, if these are in use."""
     for own, module, name in (_OF_TEXT[format], *_THEIRS) if format in _OF_TEXT else _THEIRS:
         theirs = getattr(sys.modules.get(module), name, None)
         if isinstance(error, own) and isinstance(theirs, type) and not isinstance(error, theirs):
-            with suppress(TypeError):  # theirs is made in a way that cannot be combined
+            with suppress(TypeError):  # the other class cannot be combined with ours
                 error.__class__ = _both(type(error), theirs)  # type: ignore[arg-type]
             return
 
 
 @cache
 def _both(own: type[FormatError], theirs: type[Exception]) -> type[FormatError]:
-    """A class that is both. In a pickle, its errors are only ours."""
+    """A class that is both. After pickling, its errors are only ours."""
 
     def reduce(self: FormatError) -> tuple[Any, ...]:
         return own, (self.message,), vars(self)

@@ -1,6 +1,6 @@
-"""Tensors that refer to their elements, as they are written: encoded already.
+"""Tensors with references to their elements in the written form, already encoded.
 
-For each of many small tensors, four messages that live only until they are encoded would take longer than all the rest.
+For each of many small tensors, four temporary messages would take longer than everything else.
 
 Spec: onnx.proto, `TensorProto.external_data`.
 """
@@ -42,7 +42,7 @@ def referring(tensor: Tensor, places: Mapping[str, str]) -> Tensor | bytes:
 
 @cache
 def _is_external() -> bytes:
-    """The field that says that the elements of a tensor are elsewhere."""
+    """Whether the field says that the elements of a tensor are elsewhere."""
     return _encoded(Tensor(data_location=EXTERNAL))
 
 
@@ -58,13 +58,13 @@ def _encoded(tensor: Tensor) -> bytes:
 
 @lru_cache(maxsize=256)  # most names and values are short
 def _before_name(nbytes: int) -> bytes:
-    """The tag of a tensor's name of that size in bytes, and the size."""
+    """The tag and the size of a tensor's name that has this many bytes."""
     return tables()["TensorProto"].by_name["name"][0] + encode_varint(nbytes)
 
 
 @lru_cache(maxsize=256)
 def _before_value(key: str, nbytes: int) -> bytes:
-    """What an entry of external data has in front of its value of that size in bytes."""
+    """The bytes of an entry of external data before its value of this size in bytes."""
     outer, inner = tables()["TensorProto"].by_name["external_data"][0], tables()["StringStringEntryProto"].by_name
     text = key.encode("utf-8", "surrogateescape")
     entry = b"".join((inner["key"][0], encode_varint(len(text)), text, inner["value"][0], encode_varint(nbytes)))

@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from formats.onnxpb.external import Moving
     from formats.tensordata.source import Source
 
-LENGTH_BYTES = 8  # of the number in front of the header
+LENGTH_BYTES = 8  # of the number before the header
 MAX_HEADER_BYTES = 100_000_000  # MAX_HEADER_SIZE of tensor.rs
-HEADER_ALIGNMENT = 8  # of what follows the header, as the library itself writes it
+HEADER_ALIGNMENT = 8  # of the data after the header, as the library itself writes it
 METADATA = "__metadata__"
 PADDING = "__pad_"
-MAX_ELEMENTS = (1 << 64) - 1  # in the product of dims, even where a later one is 0
+MAX_ELEMENTS = (1 << 64) - 1  # in the product of dims, even if a later one is 0
 
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
-# The names of element types. Of ONNX's others, safetensors lacks STRING, COMPLEX128, INT4, UINT4, INT2 and UINT2; of
-# FLOAT4E2M1, FLOAT6E2M3 and FLOAT6E3M2 it does not say which bits of a byte are the first element.
+# The names of element types. safetensors lacks ONNX's types STRING, COMPLEX128, INT4, UINT4, INT2 and UINT2; for
+# FLOAT4E2M1, FLOAT6E2M3 and FLOAT6E3M2, it does not define which bits of a byte are the first element.
 TYPES = {
     dtypes.BOOL: "BOOL",
     dtypes.UINT8: "U8",
@@ -69,7 +69,7 @@ def holds(tensor: Tensor) -> bool:
 
 
 def _elements_can_be_counted(dims: Iterable[int]) -> bool:
-    """Whether no product of the first few dims overflows: the library multiplies one by one, and stops at no 0."""
+    """Whether no product of the first few dims overflows: the library multiplies one by one, even after a 0."""
     product = 1
     for dim in dims:
         product *= dim
@@ -79,7 +79,7 @@ def _elements_can_be_counted(dims: Iterable[int]) -> bool:
 
 
 def losses(staying: Iterable[Tensor]) -> Iterator[Loss]:
-    """What is reported of the tensors that stay in the graph: how many there are of each type."""
+    """The losses for tensors that stay in the graph: the number for each type."""
     for name, number in sorted(Counter(dtypes.type_name(tensor.data_type) for tensor in staying).items()):
         tensors = "1 tensor stays" if number == 1 else f"{number} tensors stay"
         detail = f"{tensors} in the graph, since a .safetensors file cannot hold {name} of these dims"
@@ -89,14 +89,14 @@ def losses(staying: Iterable[Tensor]) -> Iterator[Loss]:
 
 
 class SafetensorsFile(DataFile):
-    """A data file that is being laid out as `.safetensors`; places in it are counted from the end of the header."""
+    """The layout of a data file as `.safetensors`; places in it are counted from the end of the header."""
 
     def __init__(self, label: str, alignment: int) -> None:
         super().__init__(label)
         self.alignment = alignment
-        self._entries: list[bytes] = []  # of tensors, as they stand in the header
+        self._entries: list[bytes] = []  # of tensors, in the form of the header
         self._entries_nbytes = 0
-        self._shared: dict[str, str] = {}  # the names of tensors whose bytes are those of another one, which has a name
+        self._shared: dict[str, str] = {}  # the names of tensors whose bytes are those of another, named tensor
         self._shared_nbytes = 0
 
     @property
@@ -111,7 +111,7 @@ class SafetensorsFile(DataFile):
         return nbytes + -nbytes % lcm(self.alignment, HEADER_ALIGNMENT)
 
     def entries_for(self, name: str, tensor: Tensor, nbytes: int, padding: str) -> tuple[list[bytes], int, int]:
-        """What the header says of a further tensor and what aligns it, where that begins, and the file's size then."""
+        """The header's entries for another tensor and its padding, the tensor's start, and the new size of the file."""
         offset = self.nbytes + -self.nbytes % self.alignment
         entries = [_entry(name, TYPES[tensor.data_type or 0], tensor.dims, offset, offset + nbytes)]
         if offset > self.nbytes:
@@ -119,21 +119,21 @@ class SafetensorsFile(DataFile):
         return entries, offset, self._start(sum(map(len, entries)) + len(entries)) + offset + nbytes
 
     def add_entries(self, entries: list[bytes]) -> None:
-        """The header says so, too."""
+        """Add these entries to the header."""
         self._entries += entries
         self._entries_nbytes += sum(map(len, entries)) + len(entries)
 
     def size_with_name(self, name: str, shared_with: str) -> int:
-        """The file's size in bytes when one of its tensors has a further name."""
+        """The file's size in bytes if one of its tensors gets another name."""
         return self._start(more_shared=_shared_nbytes(name, shared_with)) + self.nbytes
 
     def add_name(self, name: str, shared_with: str) -> None:
-        """The tensor `shared_with` has a further name, which the metadata tell, as `safetensors.torch.save_model`."""
+        """Give the tensor `shared_with` another name, which is in the metadata, as `safetensors.torch.save_model` does."""
         self._shared[name] = shared_with
         self._shared_nbytes += _shared_nbytes(name, shared_with)
 
     def head(self, path: Path) -> bytes:
-        """The header with its length. Raises: EncodeError where it is longer than safetensors reads."""
+        """The header with its length. Raises: EncodeError if it is longer than safetensors allows."""
         start = self.start
         if start - LENGTH_BYTES > MAX_HEADER_BYTES:
             reason = (
@@ -148,7 +148,7 @@ class SafetensorsFile(DataFile):
 
 
 class SafetensorsFiles(Outside):
-    """The `.safetensors` files of a model that is being laid out. Names in them are those of the tensors.
+    """The layout of a model's `.safetensors` files, with the names of the tensors.
 
     If several tensors have the same name, it gets a number at its end, even if they go to different files.
     """
@@ -196,12 +196,12 @@ class SafetensorsFiles(Outside):
 
 
 def _text(name: str) -> str:
-    """The name as JSON in UTF-8 can hold it: what is not valid UTF-8 in the model is replaced."""
+    """The name as text of JSON in UTF-8: invalid UTF-8 is replaced."""
     return name.encode("utf-8", "replace").decode()
 
 
 def _distinct(wishes: list[str], taken: set[str]) -> Iterator[str]:
-    """A name for each wish: itself, or with a number behind it, where another tensor or the format has that name."""
+    """A name for each wanted one: itself, or with a number if another tensor or the format has this name."""
     given = {METADATA}
     numbers: Counter[str] = Counter()
     for wish in wishes:

@@ -1,12 +1,12 @@
-"""Formats by name, as `onnx.serialization` has them: also those that a program registers.
+"""Formats by name, as in `onnx.serialization`: also formats that a program registers.
 
     from formats.onnxpb import serialization
 
     serialization.registry.register(MySerializer())
     formats.onnxpb.save(model, "model.mine", format="mine")
 
-What is known neither here nor to `formats` is looked for in the registry of `onnx`, where that is installed: its
-"onnxtxt", which needs the parser of `onnx`, and what was registered there.
+Other formats are looked up in the registry of `onnx`, if it is installed: its "onnxtxt", which needs the parser of
+`onnx`, and formats that were registered there.
 
 Spec: the `onnx` package (1.23), `onnx.serialization`.
 """
@@ -35,7 +35,7 @@ OF_ONNX = {"onnxtxt": (".onnxtxt", ".onnxtext")}  # the formats that only `onnx`
 
 
 class ProtoSerializer(Protocol):
-    """What turns messages into bytes of a format and back; `file_extensions` begin with a dot."""
+    """Converts messages to bytes of a format and back; `file_extensions` begin with a dot."""
 
     supported_format: str
     file_extensions: Collection[str]
@@ -44,15 +44,15 @@ class ProtoSerializer(Protocol):
         """The bytes of a message."""
 
     def deserialize_proto(self, serialized: Any, proto: Any) -> Any:
-        """The message in these bytes, which may be `proto`, an empty one of the wanted class, or a new one."""
+        """The message in these bytes: either `proto`, an empty one of the wanted class, or a new one."""
 
 
 class UnknownSerializerError(UnknownFormatError, ValueError):
-    """There is no format of that name; a ValueError too, as `onnx` raises it."""
+    """There is no format with this name; also a ValueError, as in `onnx`."""
 
 
 class _OwnSerializer:
-    """One of the formats of `formats`, as `onnx` would call it."""
+    """One of the formats of `formats`, as a serializer of `onnx`."""
 
     def __init__(self, name: str, codec: Codec) -> None:
         self.supported_format = name
@@ -72,9 +72,9 @@ class _OwnSerializer:
         return b"".join(write.source.view() for write in lay_out(encode(message))[0])
 
     def deserialize_proto(self, serialized: bytes | str, proto: Any) -> Any:
-        """The message `proto`, which is the one in these bytes now.
+        """The message `proto`, which is now the one in these bytes.
 
-        Raises: TypeError for what is not bytes, or text where the format is text; DecodeError.
+        Raises: TypeError for anything but bytes, or text if the format is text; DecodeError.
         """
         from formats.onnxpb.proto import wrap
 
@@ -94,7 +94,7 @@ class _OwnSerializer:
 
 
 class _OfOnnx:
-    """A serializer of `onnx`, which takes and gives messages of ours: they pass as bytes, unless they are one class."""
+    """A serializer of `onnx` that accepts and returns our messages: these are passed as bytes if the classes differ."""
 
     def __init__(self, serializer: Any) -> None:
         self.serializer = serializer
@@ -114,7 +114,7 @@ class _OfOnnx:
         return proto
 
     def _theirs(self, proto: Any, data: bytes) -> Any:
-        """The message of `onnx` with these bytes, or the message itself where it is of that class."""
+        """The message of `onnx` with these bytes, or the message itself if it has this class."""
         import onnx
 
         message_class = getattr(onnx, type(proto).__name__)
@@ -122,7 +122,7 @@ class _OfOnnx:
 
 
 class _Registry:
-    """The formats by name and by extension; what is registered goes before what was there."""
+    """The formats by name and by extension; a registered one replaces an earlier one."""
 
     def __init__(self) -> None:
         own = {"protobuf": CODEC, "textproto": TEXT_CODEC, "json": JSON_CODEC}
@@ -130,14 +130,14 @@ class _Registry:
         self._registered: dict[str, ProtoSerializer] = {}
 
     def register(self, serializer: ProtoSerializer) -> None:
-        """From now on `load` and `save` use a serializer for its format and its extensions."""
+        """Register a serializer, so that `load` and `save` use it for its format and its extensions."""
         self._registered[serializer.supported_format] = serializer
 
     def get(self, fmt: str) -> ProtoSerializer:
         """The serializer for a format.
 
-        Raises: UnknownFormatError, which is a ValueError here, if there is none; MissingPackageError if `onnx`
-        has it and is not installed.
+        Raises: UnknownFormatError, which is also a ValueError here, if there is none; MissingPackageError if it belongs
+        to `onnx`, which is not installed.
         """
         found = self.registered(fmt) or self._own.get(fmt)
         if found is None:
@@ -146,7 +146,7 @@ class _Registry:
         return found
 
     def registered(self, fmt: str) -> ProtoSerializer | None:
-        """The serializer for a format that is not one of ours, or was registered in its place."""
+        """The serializer for a format that is not one of ours, or that was registered instead of one."""
         if fmt in self._registered:
             return self._registered[fmt]
         if fmt in self._own or (fmt not in OF_ONNX and "onnx" not in sys.modules):
@@ -160,7 +160,7 @@ class _Registry:
             return None
 
     def get_format_from_file_extension(self, file_extension: str) -> str | None:
-        """The format of files with this extension, or `None`; what was registered last counts."""
+        """The format of files with this extension, or `None`; the last registered one counts."""
         known: list[tuple[str, ProtoSerializer]] = [*reversed(self._registered.items()), *self._own.items()]
         for name, serializer in known:
             if file_extension in serializer.file_extensions:

@@ -1,4 +1,4 @@
-"""Data files that exist before a model is written: those of other models, and those that no model will use then.
+"""Data files that exist before a model is written: those of other models, and those that no model will use afterwards.
 
 If another model in the folder refers to a data file, replacing the file changes that model, too.
 
@@ -49,7 +49,7 @@ def check_shared_data(plan: WritePlan, overwrite: bool) -> list[Loss]:
 
 
 def left_behind(plan: WritePlan) -> Iterator[Loss]:
-    """The plan replaces a model: a loss for each of its data files to which no model in the folder refers then.
+    """If the plan replaces a model: a loss for each of its data files to which no model in the folder will refer.
 
     The file is not removed: programs elsewhere may need it.
     """

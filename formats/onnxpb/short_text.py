@@ -1,4 +1,4 @@
-"""The short texts of large messages, as `repr` gives them in `onnx`: counts instead of the elements of lists.
+"""The short texts of large messages, as `repr` returns them in `onnx`: counts instead of the elements of lists.
 
 Spec: the `onnx` package (1.23), `onnx/__init__.py`.
 """
@@ -45,7 +45,7 @@ def _opsets(message: Any) -> list[str]:
 
 
 def _counts(message: Any, names: tuple[str, ...]) -> list[str]:
-    """The numbers of elements, in the words of `onnx`."""
+    """The numbers of elements, in the form of `onnx`."""
     words = {"input": "inputs", "output": "outputs", "initializer": "initializers", "node": "nodes"}
     return [f"{name}=<{count} {words.get(name, name)}>" for name in names if (count := len(getattr(message, name)))]
 

@@ -1,9 +1,9 @@
 """Protobuf's text format: any message printed from its rows, and parsed by them.
 
-What is printed is byte for byte what `onnx` writes as `.textproto`. What is parsed is all that the specification
+The output is byte for byte what `onnx` writes as `.textproto`. The input may be everything that the specification
 allows for messages without extensions: comments, `{}` and `<>`, lists in `[]`, strings in parts, all escapes. Fields
-that no version of ONNX known here has cannot be printed, and are refused when they are parsed. Enum values without a
-name are printed as numbers, and strings that are not UTF-8 with escapes; both are parsed again.
+that no known version of ONNX has cannot be printed, and are refused in the input. Enum values without a name are
+printed as numbers, and strings that are not UTF-8 with escapes; both can be parsed.
 
 Spec: Protocol Buffers, "Text Format Language Specification".
 """
@@ -40,19 +40,19 @@ T = TypeVar("T")
 
 # Printing
 
-ESCAPED_BYTES = 1 << 20  # at a time: each byte is a string of its own for a moment
+ESCAPED_BYTES = 1 << 20  # at a time: each byte is temporarily a separate string
 
 _SHORT_ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r", '"': '\\"', "'": "\\'", "\\": "\\\\"}
 _BYTES = [chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}" for byte in range(256)]
 _BYTES = [_SHORT_ESCAPES.get(chr(byte), text) for byte, text in enumerate(_BYTES)]
-# In strings, only ASCII is escaped, and bytes that were not UTF-8.
+# In strings, only ASCII is escaped, and bytes that are not UTF-8.
 _CHARACTERS = {code: _BYTES[code] for code in range(128)} | {0xDC00 + byte: _BYTES[byte] for byte in range(128, 256)}
 
 
 def to_text(message: Any) -> str:
     """The message as text.
 
-    Raises: EncodeError if a field holds what its type cannot; WireError if a tensor's typed data are wrong.
+    Raises: EncodeError if a value does not fit its type; WireError if a tensor's typed data are damaged.
     """
     output: list[str] = []
     try:
@@ -145,11 +145,11 @@ class _Parser:
         self.text = text
         self.limits = Limits(max_depth)
         self.token = ""
-        self.start = self.position = 0  # where the token starts, and where what follows it does
+        self.start = self.position = 0  # the start of the token, and of the text after it
         self.advance()
 
     def advance(self) -> None:
-        """Go to the next token; what is between are blanks and comments."""
+        """Go to the next token; spaces and comments are skipped."""
         text, position = self.text, self.position
         while True:
             match = _BLANK.match(text, position)
@@ -163,25 +163,25 @@ class _Parser:
         self.start, self.position = position, position + len(self.token)
 
     def take(self, token: str) -> bool:
-        """Whether the token is this one; if so, it is done with."""
+        """Whether the token is this one; if so, skip it."""
         if self.token != token:
             return False
         self.advance()
         return True
 
     def error(self, expected: str) -> DecodeError:
-        """What to raise when something else was expected at the token."""
+        """The error to raise if something else was expected at the token."""
         found = repr(self.token) if self.token else "the end of the text"
         return self.error_at(self.start, f"expected {expected}, found {found:.80}")
 
     def error_at(self, position: int, problem: str) -> DecodeError:
-        """What to raise for a problem at some position of the text."""
+        """The error to raise for a problem at some position of the text."""
         line = self.text.count("\n", 0, position) + 1
         column = position - self.text.rfind("\n", 0, position)
         return DecodeError(f"{problem} (line {line}, column {column})")
 
     def message(self, name: str, end: str, depth: int) -> Any:
-        """The message whose fields start at the token and go on to the token `end`, which is done with."""
+        """The message whose fields start at the token and end at the token `end`, which is skipped."""
         self.limits.enter(depth)
         rows = _rows_by_name(name)
         values: dict[str, list[Any]] = {}
@@ -303,12 +303,12 @@ _LETTERS = {"a": 7, "b": 8, "f": 12, "v": 11, "?": 63}
 
 
 def unescape(text: str) -> bytes:
-    """What a string literal without its quotes stands for; characters stand for their UTF-8.
+    """The meaning of a string literal without its quotes; characters are encoded as UTF-8.
 
     First, pairs of backslashes and unusual escapes become octal escapes. Then each backslash starts an escape, and
     Python decodes these.
 
-    Raises: ValueError saying which escape is wrong.
+    Raises: ValueError that says which escape is wrong.
     """
     plain = _UNUSUAL_ESCAPE.sub(_octal, text.replace("\\\\", "\\134"))
     return plain.encode("utf-8", "surrogateescape").decode("unicode_escape").encode("latin-1")

@@ -1,4 +1,4 @@
-"""What the formats for people have in common: the file around a message, and what they cannot hold."""
+"""Common parts of the text formats: the file around a message, and what they cannot express."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def read_model(
     source: Source, path: Path | None, options: ReadOptions, parse: Callable[[str, type[Model], int], Model]
 ) -> Model:
-    """The model that `parse` finds in the text `source`; its external data are looked for next to `path`.
+    """The model that `parse` finds in the text `source`; its external data are searched next to `path`.
 
     Raises: DecodeError if the text is wrong; ExternalDataError as for `.onnx` files.
     """
@@ -38,7 +38,7 @@ def read_model(
 
 
 def read_text(source: Source) -> str:
-    """The text of a file, in memory; a mark of the byte order at its start does not count.
+    """The text of a file, in memory, without a byte order mark at its start.
 
     Raises: DecodeError if it is not UTF-8.
     """
@@ -53,7 +53,7 @@ def plan_model(
 ) -> WritePlan:
     """How to write the text that `print_message` makes of `model` to the one file `destination`.
 
-    Raises: EncodeError if the text cannot hold the model; ExternalDataError if weights that it should hold are
+    Raises: EncodeError if the text cannot express the model; ExternalDataError if weights that it must contain are
     missing.
     """
     losses: list[Loss] = []
@@ -66,7 +66,7 @@ def plan_model(
 
 
 def _inline(model: Model, destination: Path) -> tuple[Model, list[Loss]]:
-    """A copy of the model without external data, and what that loses."""
+    """A copy of the model without external data, and the losses."""
     from formats.onnxpb import OnnxOptions
 
     plan = external.plan_model(model, destination, OnnxOptions(external_data=False))
@@ -90,14 +90,14 @@ def _far_weights(model: Model, destination: Path) -> Iterator[Loss]:
 
 
 def _is_at(path: Path, place: Path) -> bool:
-    """Whether a file is the one at a place, whatever links lead there."""
+    """Whether a file is the one at a path, after following links."""
     if is_address(path) or is_address(place):
         return path == place
     return os.path.realpath(path) == os.path.realpath(place)
 
 
 def _unknown_fields(message: Any, where: str) -> Iterator[Loss]:
-    """A note for each message with fields that have no name here."""
+    """A note for each message with unknown fields."""
     if nbytes := len(message.unknown_fields):
         detail = f"{nbytes} bytes of fields that this version of ONNX does not know cannot be written as text"
         yield Loss("unknown_fields", where, detail)

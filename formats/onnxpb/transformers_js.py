@@ -35,12 +35,12 @@ def names(destination: Path, count: int) -> list[str]:
 
 
 def settings(destination: Path, count: int) -> dict[str, Any]:
-    """What the `config.json` of the model must say, so that the library loads that many data files."""
+    """The setting for the `config.json` of the model, so that the library loads this many data files."""
     return {"transformers.js_config": {"use_external_data_format": {destination.name: count}}}
 
 
 def losses(files: Iterable[FilePlan]) -> Iterator[Loss]:
-    """What is reported of files that no browser loads."""
+    """The losses for files that no browser loads."""
     for file in files:
         if file.nbytes >= BROWSER_LIMIT_BYTES:
             detail = f"{file.path.name} has {file.nbytes} bytes, but browsers load only files of less than 2 GiB"

@@ -20,7 +20,7 @@ __all__ = ["UnknownField", "UnknownFieldSet"]
 
 
 class UnknownField(NamedTuple):
-    """One field: a number for the wire types 0, 1 and 5, bytes for 2, and for 3, a group, the fields in it."""
+    """One field: a number for the wire types 0, 1 and 5, bytes for 2, and for 3, a group, its fields."""
 
     field_number: int
     wire_type: int
@@ -28,7 +28,7 @@ class UnknownField(NamedTuple):
 
 
 class UnknownFieldSet(Sequence[UnknownField]):
-    """The unknown fields that a message had when this was made, in their order."""
+    """The unknown fields of a message at the creation of this object, in their order."""
 
     def __init__(self, message: Any) -> None:
         self._fields = _fields(unwrap(message).unknown_fields)
@@ -50,7 +50,7 @@ class UnknownFieldSet(Sequence[UnknownField]):
 
 
 def _fields(data: bytes) -> list[UnknownField]:
-    """The fields in `data`, which a decoder has looked through."""
+    """The fields in `data`, which a decoder has checked."""
     found: list[UnknownField] = []
     position = 0
     while position < len(data):

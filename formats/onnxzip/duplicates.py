@@ -9,14 +9,14 @@ if TYPE_CHECKING:
 
 
 class Duplicates:
-    """Sources by their bytes; only those of a size that comes up twice are read, a piece at a time."""
+    """Sources by their bytes; only sources whose size occurs twice are read, a piece at a time."""
 
     def __init__(self) -> None:
         self._unread: dict[int, Source | None] = {}  # the only source of its size, if there is only one
         self._by_digest: dict[tuple[int, bytes], Source] = {}
 
     def first(self, source: Source) -> Source:
-        """The first source that was asked about and has the bytes of `source`; maybe this one."""
+        """The first of all given sources with the bytes of `source`; possibly this one."""
         alone = self._unread.setdefault(source.nbytes, source)
         if alone is source:
             return source
@@ -28,7 +28,7 @@ class Duplicates:
 
 def _key(source: Source) -> tuple[int, bytes]:
     """The size and the SHA-256 of a source."""
-    import hashlib  # as long to load as a small conversion to an archive takes
+    import hashlib  # its import takes as long as a small conversion to an archive
 
     digest = hashlib.sha256()
     for piece in source.chunks() if source.granule_bytes else (source.view(),):

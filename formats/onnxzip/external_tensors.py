@@ -1,4 +1,4 @@
-"""What an external tensor of an archive has to say: one judgement, of tensors in memory and of those in bytes.
+"""The rules for an external tensor of an archive: the same for tensors in memory and in bytes.
 
 Spec: docs/onnxz.md, section 7; onnx.proto, `TensorProto.external_data`.
 """
@@ -31,16 +31,16 @@ _NUMBERS = {name: number for number, name in OWN_DATA.items()} | {"segment": SEG
 
 
 class ExternalTensor(NamedTuple):
-    """What a tensor with `data_location` EXTERNAL says: its entries of external data, its elements, and other data."""
+    """An external tensor (`data_location` EXTERNAL): its entries of external data, its elements, and other data."""
 
     places: Sequence[tuple[str, str]]
     data_type: int
     dims: Sequence[int]
-    others: frozenset[int] = frozenset()  # the numbers of the fields that it may not have, and has
+    others: frozenset[int] = frozenset()  # the numbers of the forbidden fields that it has
 
 
 def external_tensor(tensor: Tensor) -> ExternalTensor:
-    """What a tensor says that was decoded."""
+    """The external data of a decoded tensor."""
     values = vars(tensor)
     places = [(str(entry.key or ""), entry.value or "") for entry in tensor.external_data]
     others = _others(tensor) if "unknown_fields" in values or not values.keys().isdisjoint(_NUMBERS) else frozenset()
@@ -51,7 +51,7 @@ def _others(tensor: Tensor) -> frozenset[int]:
     values = vars(tensor)
     found = {number for name, number in _NUMBERS.items() if values.get(name) not in (None, [])}
     unknown, position = tensor.unknown_fields, 0
-    while position < len(unknown):  # such a field with a wire type that is not its own
+    while position < len(unknown):  # a field with a wrong wire type
         tag, position = decode_varint(unknown, position)
         position = skip_field(unknown, position, tag)
         found.add(tag >> 3)
@@ -59,7 +59,7 @@ def _others(tensor: Tensor) -> frozenset[int]:
 
 
 def check(tensor: ExternalTensor, entry_nbytes: Mapping[str, int]) -> str:
-    """The entry that a tensor refers to, of those with these sizes in bytes, where all is as it must be.
+    """The entry that a tensor refers to, from entries with these sizes in bytes, if everything is right.
 
     Raises: ExternalDataError.
     """
@@ -94,9 +94,9 @@ def check(tensor: ExternalTensor, entry_nbytes: Mapping[str, int]) -> str:
 
 
 def _location(tensor: ExternalTensor, places: Mapping[str, str], entries: Mapping[str, int]) -> str:
-    """The entry that the tensor names.
+    """The name of the tensor's entry.
 
-    Raises: ExternalDataError if its keys are not those that they must be, or there is no such entry.
+    Raises: ExternalDataError if its keys are wrong, or there is no such entry.
     """
     if len(places) != len(tensor.places) or not places.keys() <= KEYS or "location" not in places:
         keys = ", ".join(repr(key) for key, _ in tensor.places[:9])

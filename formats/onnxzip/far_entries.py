@@ -1,7 +1,7 @@
-"""The entries of an archive that is read by requests: their local headers are checked when the payloads are read.
+"""The entries of an archive that is read with requests: their local headers are checked when the payloads are read.
 
-So directory and graph take as few requests as there can be. Each payload ends where the next entry begins, which tells
-its offset without a look at its header.
+So directory and graph need the fewest possible requests. Each payload ends where the next entry begins, so its offset
+is known without its header.
 
 Spec: docs/onnxz.md, Z-1.4 and Z-9.4.
 """
@@ -23,16 +23,16 @@ AT_ONCE_BYTES = 1 << 25  # a graph up to this size is read together with its hea
 
 
 class FarEntry(Entry):
-    """An entry whose local header nobody has seen; `listed` is what the directory says of it."""
+    """An entry whose local header has not been read; `listed` is its entry in the directory."""
 
     listed: Fields
     limit: int  # where the directory begins
 
 
 def read_far_entries(source: Source) -> list[Entry]:
-    """The entries of the archive in `source`, the graph's last; its local header is checked, and that of no other.
+    """The entries of the archive in `source`, the graph's last; only the graph's local header is checked.
 
-    Raises: DecodeError with the reason for which the archive is refused.
+    Raises: DecodeError with the reason why the archive is refused.
     """
     directory = read_end(source)
     data = source.read(directory.file_offset, directory.nbytes)
@@ -49,9 +49,7 @@ def read_far_entries(source: Source) -> list[Entry]:
     for fields, start, end in zip(listed, starts, (*starts[1:], directory.file_offset), strict=True):
         entries.append(_placed(fields, start, end, directory.file_offset))
     if 0 <= directory.file_offset - starts[-1] < AT_ONCE_BYTES:
-        source.read(
-            starts[-1], directory.file_offset - starts[-1]
-        )  # which is kept, so that header and graph are one read
+        source.read(starts[-1], directory.file_offset - starts[-1])  # it is kept, so that header and graph are one read
     entries[-1] = local_entry(source, listed[-1], starts[-1], directory.file_offset)
     if entries[-1].end != directory.file_offset:
         message = f"{directory.file_offset - entries[-1].end} bytes before the directory belong to no entry"
@@ -62,7 +60,7 @@ def read_far_entries(source: Source) -> list[Entry]:
 def _placed(fields: Fields, start: int, end: int, limit: int) -> FarEntry:
     """An entry between two offsets.
 
-    Raises: DecodeError where that is not its size.
+    Raises: DecodeError if they do not fit its size.
     """
     bare = Entry(fields.name, start, fields.full["size"])
     padding_nbytes = end - bare.end
@@ -75,7 +73,7 @@ def _placed(fields: Fields, start: int, end: int, limit: int) -> FarEntry:
 
 
 def payload_of(source: Source, entry: Entry) -> Source:
-    """The payload of an entry; that of one with an unseen header looks at it before it gives out a byte."""
+    """The payload of an entry; if its header is unread, this is checked before the first byte is returned."""
     payload = source.slice(entry.payload_offset, entry.nbytes)
     if not isinstance(entry, FarEntry) or not isinstance(payload, FileSpan) or not entry.nbytes:
         return payload
@@ -84,7 +82,7 @@ def payload_of(source: Source, entry: Entry) -> Source:
 
 
 class _Header:
-    """The local header of an entry, still to be checked; the archive begins at `base` of its file."""
+    """The local header of an entry, not checked yet; the archive begins at `base` of its file."""
 
     def __init__(self, entry: FarEntry, base: int) -> None:
         self.entry = entry
@@ -97,7 +95,7 @@ class _Header:
         return self.base + self.entry.file_offset
 
     def check(self, data: bytes | memoryview) -> None:
-        """Raises DecodeError where the header, which is `data`, is not as it must be."""
+        """Raises DecodeError if the header, which is `data`, is wrong."""
         entry = self.entry
         found = local_entry(_At(bytes(data), entry.file_offset), entry.listed, entry.file_offset, entry.limit)
         if found.payload_offset != entry.payload_offset:
@@ -107,7 +105,7 @@ class _Header:
 
 
 class _At(Source):
-    """Bytes of an archive, found by their offsets in it."""
+    """Bytes of an archive, by their offsets in it."""
 
     def __init__(self, data: bytes, start: int) -> None:
         self._data = data
@@ -131,7 +129,7 @@ class FarPayload(FileSpan):
             object.__setattr__(self, name, value)
 
     def readinto(self, offset: int, buffer: memoryview) -> None:
-        """Read a range; the header comes with it where it lies in front of that."""
+        """Read a range, together with the header if it is just before."""
         header = self._header
         if header.is_checked:
             FileSpan.readinto(self, offset, buffer)

@@ -1,7 +1,7 @@
-"""The graph of an archive as a reader of archives sees it: one pass over its bytes, in which nothing is decoded.
+"""The graph of an archive as a reader of archives sees it: one pass over its bytes, without decoding.
 
-What has no tensor in it is passed over, so whether a graph is a valid model of ONNX makes no difference here. The
-table of what is entered belongs to the format: it does not grow with ONNX.
+Messages without tensors are skipped, so it does not matter here whether a graph is a valid ONNX model. The table of
+messages to read belongs to the format: it does not grow with ONNX.
 
 Spec: docs/onnxz.md, section 6; Protocol Buffers, "Encoding".
 """
@@ -65,16 +65,16 @@ _PLAIN_NUMBERS = frozenset((_DIM_TAG, _TYPE_TAG))
 _PLAIN_TEXTS = frozenset(make_tag(number, WireType.LEN) for number in (1, 4, 5, 7, 8, 9))  # packed dims, data, name
 _KEY_TAG, _VALUE_TAG = _NAME_TAGS[:2]
 WHOLE_BYTES = 1 << 24  # a message up to this size is read in one piece
-WINDOW_BYTES = 1 << 16  # of a larger one, only fields up to this size are
+WINDOW_BYTES = 1 << 16  # for a larger one, only fields up to this size are
 _REFUSED = frozenset((SEGMENT, *OWN_DATA))
 _INT32, _INT64 = (32, True), (64, True)
-_NODE_BYTES = 1 << 9  # the rest of a node this small is looked up: in a large graph there was one like it
+_NODE_BYTES = 1 << 9  # the rest of a node this small is looked up: a large graph usually has an equal one
 _MAX_NODES = 1 << 14
-_LONG_BYTES = 1 << 12  # of a list in an attribute: a shorter one is passed over in the time that it takes to ask
+_LONG_BYTES = 1 << 12  # of a list in an attribute: a shorter one is skipped as fast as it is checked
 
 
 class _Message:
-    """What a message has for a reader of archives, by tag: messages to enter, and those of them that are merged."""
+    """The fields of a message for a reader of archives, by tag: messages to read, and those of them that are merged."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -92,9 +92,9 @@ _ATTRIBUTE = _MESSAGES["AttributeProto"]
 
 
 def scan(source: Source, judge: Callable[[ExternalTensor], object], max_depth: int = MAX_DEPTH) -> bool:
-    """Whether there is a graph in the ModelProto in `source`; `judge` has seen every external tensor in it.
+    """Whether there is a graph in the ModelProto in `source`; `judge` is called with every external tensor in it.
 
-    Raises: DecodeError with the file offset in `source`; what `judge` raises.
+    Raises: DecodeError with the file offset in `source`; the errors of `judge`.
     """
     scanner = _Scanner(source, judge, max_depth)
     scanner.message(_MODEL, 0, source.nbytes, 0, {})
@@ -102,21 +102,21 @@ def scan(source: Source, judge: Callable[[ExternalTensor], object], max_depth: i
 
 
 def check_undecoded(fields: Undecoded, max_depth: int = MAX_DEPTH) -> None:
-    """Elements that are left undecoded, in which no external tensor is, are fit to be in an archive.
+    """Check that undecoded elements, none of which is an external tensor, are allowed in an archive.
 
     Raises: DecodeError with the file offset in the source of the fields.
     """
-    if isinstance(fields, FieldsInSource):  # others are copies of what was decoded
+    if isinstance(fields, FieldsInSource):  # others are copies of decoded ones
         scanner = _Scanner(fields.source, lambda _: None, max_depth)
         for start, stop in fields.ranges:
-            if element := fields.known.get(start):  # decoded, but for what it has of such fields
+            if element := fields.known.get(start):  # decoded, except for its own such fields
                 deque(walk.visit(element, Tensor, enter=lambda left: check_undecoded(left, max_depth)), 0)
             else:
                 scanner.message(_MESSAGES[fields.message], start, stop, fields.depth, {})
 
 
 class _Tensor:
-    """What was seen of a tensor, whose fields may come in several parts."""
+    """The parts of a tensor that were read; its fields may come in several parts."""
 
     __slots__ = ("data_type", "dims", "external_data", "location", "others")
 
@@ -127,7 +127,7 @@ class _Tensor:
         self.others: set[int] = set()
 
     def add(self, data: bytes, position: int, tag: int) -> int:
-        """Take in the field whose tag ends at `position`; the position after it."""
+        """Add the field whose tag ends at `position`; return the position after it."""
         stop = skip_field(data, position, tag)
         if tag == _LOCATION_TAG:
             self.location, _ = decode_varint(data, position)
@@ -143,12 +143,12 @@ class _Tensor:
         return stop
 
 
-# What several fields of a message add to: a tensor under 0, and the same for messages in it under their tags.
+# What several fields of a message add to: a tensor with the key 0, and the same for inner messages with their tags.
 _Parts: TypeAlias = "dict[int, Any]"
 
 
 class _Scanner:
-    """A source in which external tensors are looked for."""
+    """Searches a source for external tensors."""
 
     def __init__(self, source: Source, judge: Callable[[ExternalTensor], object], max_depth: int) -> None:
         self.source = source
@@ -156,10 +156,10 @@ class _Scanner:
         self.max_depth = max_depth
         self.has_graph = False
         self.external_tensors = 0
-        self.nodes: dict[int, set[bytes]] = {}  # by depth, the ends of those in which no external tensor is
+        self.nodes: dict[int, set[bytes]] = {}  # by depth, the ends of nodes without external tensors
 
     def message(self, message: _Message, start: int, end: int, depth: int, parts: _Parts) -> None:
-        """Look at the fields in a range of the source."""
+        """Read the fields in a range of the source."""
         if isinstance(self.source, Literal) and isinstance(self.source.data, bytes):
             self.fields(message, self.source.data, start, end, 0, depth, parts)
         elif end - start <= WHOLE_BYTES:
@@ -170,7 +170,7 @@ class _Scanner:
     def fields(
         self, message: _Message, data: bytes, position: int, end: int, origin: int, depth: int, parts: _Parts
     ) -> None:
-        """Look at the fields in `data[position:end]`; `data` starts at `origin` of the source."""
+        """Read the fields in `data[position:end]`; `data` starts at `origin` of the source."""
         entered, tensor = message.entered, parts.get(0)
         start = position
         try:
@@ -205,10 +205,10 @@ class _Scanner:
             raise _told(error, origin + start) from None
 
     def run_of_nodes(self, data: bytes, place: tuple[int, int, int, int], origin: int, depth: int) -> int:
-        """Look at nodes that follow each other, and return where the last of them ends.
+        """Read adjacent nodes, and return the end of the last one.
 
-        `place` says what is their tag, where the first one begins and ends, and where all fields end. What is behind
-        the names of a node is looked at once, however many nodes have the same.
+        `place` has their tag, the start and the end of the first one, and the end of all fields. The rest after the
+        names of a node is read only once, however many nodes have the same rest.
         """
         self.check_depth(depth)
         tag, begin, stop, end = place
@@ -227,12 +227,12 @@ class _Scanner:
             size, begin = data[stop + 1], stop + 2
             if size >= 0x80:
                 size, begin = decode_varint(data, stop + 1)
-            if begin + size > end:  # which the caller will tell
+            if begin + size > end:  # the caller reports it
                 return stop
             stop = begin + size
 
     def large(self, message: _Message, start: int, end: int, depth: int, parts: _Parts) -> None:
-        """Look at the fields in a large range of the source, without reading what is passed over."""
+        """Read the fields in a large range of the source, without reading skipped parts."""
         position = start
         while position < end:
             window = self.source.read(position, min(WINDOW_BYTES, end - position))
@@ -252,9 +252,9 @@ class _Scanner:
                 raise _told(error, position) from None
 
     def large_field(self, message: _Message, window: bytes, position: int, end: int, depth: int, parts: _Parts) -> int:
-        """Look at the field at `position` of the source, of which `window` is the beginning; the position after it."""
+        """Read the field at `position` of the source, which begins with `window`; return the position after it."""
         tag, after = decode_varint(window, 0)
-        if tag & 7 != WireType.LEN:  # a group, or a field that is not whole
+        if tag & 7 != WireType.LEN:  # a group, or an incomplete field
             data = self.source.read(position, end - position)
             stop = skip_field(data, after, tag)
             self.fields(message, data, 0, min(stop, len(data)), position, depth, parts)
@@ -279,9 +279,9 @@ class _Scanner:
     def enter(
         self, outer: _Message, tag: int, data: bytes | None, place: tuple[int, int, int], depth: int, parts: _Parts
     ) -> None:
-        """Look at a message in a message, in `data` or in the source.
+        """Read an inner message, in `data` or in the source.
 
-        `place` says where it begins and ends, and where in the source `data` starts.
+        `place` has its start and its end, and the offset of `data` in the source.
         """
         self.check_depth(depth)
         message, (begin, end, origin) = outer.entered[tag], place
@@ -307,7 +307,7 @@ class _Scanner:
             raise LimitError(message, requirement="Z-6.4")
 
     def finish(self, parts: _Parts, depth: int) -> None:
-        """Judge the tensors of a message whose fields are all there."""
+        """Judge the tensors of a message after all its fields were read."""
         for tag, part in parts.items():
             if tag:
                 self.finish(part, depth + 1)
@@ -322,9 +322,9 @@ class _Scanner:
 
 
 def _is_plain_tensor(data: bytes, position: int, end: int) -> bool:
-    """Whether the tensor in `data[position:end]` is not external, and has only whole fields of those that most have.
+    """Whether the tensor in `data[position:end]` is not external, and has only complete fields of the usual kinds.
 
-    This takes a fifth of the time that looking at such a tensor field by field does.
+    This takes a fifth of the time of reading such a tensor field by field.
     """
     while position < end - 1:
         tag, size = data[position], data[position + 1]
@@ -369,7 +369,7 @@ def _dims(data: bytes) -> Iterator[int]:
 
 
 def _told(error: IndexError | FormatError, file_offset: int) -> FormatError:
-    """The error with the requirement that is broken and, if it is not known better, the place."""
+    """The error with the broken requirement and the place, if it has no more exact one."""
     if isinstance(error, IndexError):
         return TruncatedError("the data ends inside a field", file_offset=file_offset, requirement="Z-6.1")
     if error.requirement is None:

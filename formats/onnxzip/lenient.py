@@ -1,7 +1,8 @@
-"""Archives that a person made with any zip tool: read where their meaning is clear, with notes on what was off.
+"""Archives that a user made with any zip tool: read if their meaning is clear, with notes about deviations.
 
-Refused is still what programs understand differently: entries that are compressed, encrypted, links, or of one name;
-entries that overlap; sizes that do not fit the file; headers that contradict the directory; bytes behind the end.
+Archives that programs may read differently are still refused: with entries that are compressed, encrypted or links, or
+have one name; with entries that overlap; with sizes that do not fit the file; with headers that contradict the
+directory; with bytes after the end.
 
 Spec: APPNOTE.TXT 6.3; docs/onnxz.md, "Lenient reading".
 """
@@ -57,16 +58,16 @@ class LooseEntry(NamedTuple):
 
 
 class _Listed(NamedTuple):
-    """An entry as the directory has it, its sizes and its offset in full."""
+    """An entry in the directory, with its complete sizes and offset."""
 
     name: str
     fields: dict[str, int]
 
 
 def read_loose_entries(source: Source) -> tuple[list[LooseEntry], list[Loss]]:
-    """The entries of a zip file in the order of the file, without its directories, and what a strict reader refuses.
+    """The entries of a zip file in the order of the file, without folders, and the faults for a strict reader.
 
-    Raises: DecodeError if the archive is ambiguous, or not stored.
+    Raises: DecodeError if the archive is ambiguous or compressed.
     """
     start, count, end, comment_nbytes = _find_directory(source)
     listed = list(_listed(source.read(start, end - start), start))
@@ -117,7 +118,7 @@ def _is_model(name: str) -> bool:
 
 
 def _find_directory(source: Source) -> tuple[int, int, int, int]:
-    """Where the directory begins, its number of entries, where it ends, and the size of the archive's comment."""
+    """The start of the directory, its number of entries, its end, and the size of the archive's comment."""
     tail_offset = max(0, source.nbytes - END.nbytes - MAX_COMMENT_BYTES)
     tail = source.read(tail_offset, source.nbytes - tail_offset)
     found = []
@@ -148,7 +149,7 @@ def _find_directory(source: Source) -> tuple[int, int, int, int]:
 
 
 def _zip64_end(source: Source, end_offset: int, end: dict[str, int]) -> tuple[int, dict[str, int]]:
-    """Where the end records begin, and their values; those of zip64 records if there are any."""
+    """The start of the end records, and their values; those of zip64 records if there are any."""
     locator_offset = end_offset - ZIP64_LOCATOR.nbytes
     has_locator = locator_offset >= 0 and source.read(locator_offset, 4) == ZIP64_LOCATOR.signature
     if not has_locator:
@@ -195,7 +196,7 @@ def _listed(data: bytes, start: int) -> Iterator[_Listed]:
 
 
 def _check_listed(name: str, fields: dict[str, int], file_offset: int) -> None:
-    """Check that the bytes of the entry are those of a file as it is."""
+    """Check that the entry is a stored file."""
     wrong = ""
     if fields["flags"] & _ENCRYPTED:
         wrong = "is encrypted"
@@ -210,7 +211,7 @@ def _check_listed(name: str, fields: dict[str, int], file_offset: int) -> None:
 
 
 def _local_entry(source: Source, listed: _Listed, limit: int) -> LooseEntry:
-    """The entry of which the local header says what the directory does, or nothing; it ends before `limit`."""
+    """The entry, if its local header agrees with the directory, or `None`; it ends before `limit`."""
     name, fields, start = listed.name, listed.fields, listed.fields["header_offset"]
     if start > limit - LOCAL_HEADER.nbytes:
         raise LimitError(f"entry {name!r:.80} begins at byte {start}, but the directory at {limit}")
@@ -237,7 +238,7 @@ def _local_entry(source: Source, listed: _Listed, limit: int) -> LooseEntry:
 
 
 def _unused_bytes(entries: Sequence[LooseEntry], end: int) -> int:
-    """The number of bytes before `end` that no entry has.
+    """The number of bytes before `end` that belong to no entry.
 
     Raises: DecodeError if entries overlap.
     """
@@ -251,7 +252,7 @@ def _unused_bytes(entries: Sequence[LooseEntry], end: int) -> int:
 
 
 def _full(fields: dict[str, int], names: tuple[str, ...], extra: bytes, entry: str, file_offset: int) -> dict[str, int]:
-    """The fields, those that say so from the zip64 record; other extra records are passed over."""
+    """The fields, with values from the zip64 record where they refer to it; other extra records are ignored."""
     large = [name for name in names if fields[name] == SENTINEL_32]
     position, found = 0, b""
     while position <= len(extra) - EXTRA.nbytes:

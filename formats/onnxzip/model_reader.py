@@ -1,4 +1,4 @@
-"""The model of an archive: its graph, in which each tensor that refers to an entry gets that as its data.
+"""The model of an archive: its graph, in which each tensor that refers to an entry gets the entry as its data.
 
 Spec: docs/onnxz.md, sections 6, 7 and 9.
 """
@@ -37,16 +37,16 @@ MAX_DIGITS = 20
 
 
 def read_model(source: Source, max_depth: int = MAX_DEPTH) -> Model:
-    """The model of the archive in `source`; tensors stay there, and only small ones are read, along with headers.
+    """The model of the archive in `source`; tensors stay there, and only small ones are read, with the headers.
 
-    Raises: DecodeError with the reason for which the archive is refused; ExternalDataError if the graph and the
-    entries don't fit; either with the requirement that is broken. A DecodeError without one is about the graph: it is
-    no model, though the archive is one.
+    Raises: DecodeError with the reason why the archive is refused; ExternalDataError if the graph and the entries don't
+    match; both with the broken requirement. A DecodeError without a requirement is about the graph: it is not a model,
+    but the archive is valid.
     """
     *entries, graph = read_entries(source)
     message: Source = source.slice(graph.payload_offset, graph.nbytes)
     if not all(file.is_local for file in source.files()):
-        message = Literal(message.read())  # a few requests, and not one for each part of it
+        message = Literal(message.read())  # a few requests, not one for each part of it
     try:
         try:
             model = decode(message, Model, max_depth)
@@ -66,9 +66,9 @@ def read_model(source: Source, max_depth: int = MAX_DEPTH) -> Model:
 
 
 def advised(error: FormatError, source: Source, max_depth: int) -> FormatError:
-    """`error`, for which `read_model` refuses the archive in `source`, with what is broken and what a person can do."""
+    """`error`, for which `read_model` refuses the archive in `source`, with the broken requirement and advice."""
     if isinstance(error, TruncatedError) and not (error.requirement or "").startswith("Z-2"):
-        # The file is whole, for its end record is there.
+        # The file is complete, because it has its end record.
         requirement, where = error.requirement, error.where
         error = DecodeError(error.message, file_offset=error.file_offset, where=where, requirement=requirement)
     if error.requirement is None:
@@ -88,9 +88,9 @@ def advised(error: FormatError, source: Source, max_depth: int) -> FormatError:
 
 
 def check(source: Source, max_depth: int = MAX_DEPTH) -> None:
-    """Check that `source` is an archive, whatever the graph in it is besides.
+    """Check that `source` is an archive, even if the graph in it is not a valid model.
 
-    Raises: DecodeError or ExternalDataError with the requirement that is broken.
+    Raises: DecodeError or ExternalDataError with the broken requirement.
     """
     *entries, graph = read_entries(source)
     try:
@@ -103,7 +103,7 @@ def check(source: Source, max_depth: int = MAX_DEPTH) -> None:
 
 
 def _check_graph(message: Source, entries: Sequence[Entry], max_depth: int) -> list[str]:
-    """The names of the entries that no tensor has, of the ModelProto in `message`."""
+    """The names of the entries without a tensor, for the ModelProto in `message`."""
     sizes = {entry.name: entry.nbytes for entry in entries}
     unused = dict.fromkeys(sizes)
     if not scan(message, lambda tensor: unused.pop(check_external(tensor, sizes), None), max_depth):
@@ -123,7 +123,7 @@ def _check_unused(names: Sequence[str]) -> None:
 
 
 def _attach_entries(model: Model, entries: Sequence[Entry], source: Source, max_depth: int) -> list[str]:
-    """The names of the entries that no tensor has, after each tensor got the entry that it refers to."""
+    """The names of the entries without a tensor, after each tensor got its entry."""
     sizes = {entry.name: entry.nbytes for entry in entries}
     payloads = {entry.name: payload_of(source, entry) for entry in entries}
     unused = dict.fromkeys(payloads)
@@ -139,11 +139,11 @@ def _attach_entries(model: Model, entries: Sequence[Entry], source: Source, max_
 
 
 def read_loose_model(source: Source, max_depth: int = MAX_DEPTH) -> tuple[Model, tuple[Loss, ...]]:
-    """The model of an archive that a person made with any zip tool, and notes on what `read_model` refuses.
+    """The model of an archive that a user made with any zip tool, and notes on faults that `read_model` refuses.
 
     Tensors may be parts of entries, and entries may be in a directory together with the graph, and be unused.
 
-    Raises: as `read_model` does, if it is not clear what is meant.
+    Raises: as `read_model` does, if the meaning is not clear.
     """
     entries, notes = read_loose_entries(source)
     graph = model_entry(entries)
@@ -163,7 +163,7 @@ def read_loose_model(source: Source, max_depth: int = MAX_DEPTH) -> tuple[Model,
 
 
 def _decode_loose(source: Source, graph: LooseEntry, max_depth: int) -> Model:
-    """The model in the archive, its tensors not yet with their data."""
+    """The model in the archive, without the data of its tensors."""
     try:
         model = decode(source.slice(graph.payload_offset, graph.nbytes), Model, max_depth)
         if model.graph is None:
@@ -176,7 +176,7 @@ def _decode_loose(source: Source, graph: LooseEntry, max_depth: int) -> Model:
 
 
 def _attach_parts(model: Model, payloads: Mapping[str, Source]) -> list[str]:
-    """The names of the entries that no tensor has, after each tensor got the bytes that it refers to."""
+    """The names of the entries without a tensor, after each tensor got its bytes."""
     unused = dict.fromkeys(payloads)
     for where, tensor in walk.external_tensors(model):
         places = {str(entry.key): entry.value or "" for entry in tensor.external_data}
@@ -214,7 +214,7 @@ def _part_of_entry(places: Mapping[str, str], payloads: Mapping[str, Source]) ->
 
 
 def _restore(tensor: Tensor, source: Source) -> None:
-    """Make `source` the tensor's raw data, and `data_location` what it was: the order of the keys tells it.
+    """Make `source` the tensor's raw data, and restore `data_location`, which the order of the keys shows.
 
     Spec: docs/onnxz.md, Z-9.2.
     """

@@ -1,6 +1,7 @@
 """Names of archive entries: which ones are allowed, and which one a tensor gets.
 
-A name is a C identifier, so that it is a file name on every system, a variable in every language, and never a path.
+A name is a C identifier, so that it is a file name on every system and a variable in every language, and is never a
+path.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MODEL_NAME = "__MODEL_PROTO"
-MAX_NAME_BYTES = 255  # what file systems allow
-CUT_BYTES = 128  # where the writer cuts; the rest is for suffixes
+MAX_NAME_BYTES = 255  # the limit of file systems
+CUT_BYTES = 128  # the limit of the writer; the rest is for suffixes
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ALLOWED = re.compile(r"(?!__)" + _IDENTIFIER.pattern)
@@ -41,16 +42,16 @@ def broken_by_name(name: str) -> str | None:
 
 
 class EntryNames:
-    """Gives every tensor a name that no other has, also when case is ignored."""
+    """Gives every tensor a name that no other has, even if case is ignored."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = {*DEVICE_NAMES, *(name.lower() for name in taken)}
         self._next_suffix: dict[str, int] = {}
 
     def add(self, *wishes: str) -> str:
-        """A new name that reads like the first of `wishes` with a usable character, numbered where it is taken.
+        """A new name similar to the first of `wishes` with a usable character, with a number if it is taken.
 
-        It never ends in "_", so that a name made longer with "_" is still unlike all others.
+        It never ends in "_", so that a name with an additional "_" is still unique.
         """
         stem = name = next((stem for wish in wishes if (stem := _identifier(wish))), "tensor")
         while (key := name.lower()) in self._taken:
@@ -62,6 +63,6 @@ class EntryNames:
 
 
 def _identifier(wish: str) -> str:
-    """`wish` with every run of other characters as one "_", not too long; empty if nothing is left."""
+    """`wish` with every sequence of other characters as one "_", cut to the limit; empty if nothing is left."""
     text = _REPLACED.sub("_", wish[: 2 * CUT_BYTES]).strip("_")[:CUT_BYTES].rstrip("_")
     return f"_{text}" if text[:1].isdigit() else text

@@ -1,11 +1,11 @@
-"""Which archives are taken, and why the others are refused.
+"""Which archives are accepted, and why others are refused.
 
-An archive is taken only where every byte is accounted for and every fact that zip states twice is stated alike, so
-that no two programs can see different things in it: headers and payloads follow each other from the first byte on,
-then comes the directory, in the same order, then the end records, then nothing. Payloads are not looked at, and
-not even read where they have a page or more, so a damaged one goes unnoticed here.
+An archive is accepted only if the meaning of every byte is known, and if every fact that zip states twice is the same
+in both places. So no two programs can read different things in it: headers and payloads follow each other from the
+first byte on, then comes the directory, in the same order, then the end records, then nothing. Payloads are not
+checked, and are not even read if they have a page or more, so damage in them is not found here.
 
-What is byte for byte as `records` writes it needs no further look; all else is taken apart and judged field by field.
+Structures that are byte for byte as `records` writes them need no further check; all others are checked field by field.
 
 Spec: docs/onnxz.md.
 """
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from formats.tensordata.source import Source
 
-# The fields that can have one value only, what another would mean, and which requirement says so.
+# The fields that can have only one value, the meaning of another value, and the requirement.
 _DISKS = "multi-disk archives are not allowed"
 _COMMENTS = "comments are not allowed"
 _ENTRY_RULES = (
@@ -68,8 +68,8 @@ _ZIP64_LOCATOR_RULES = (
     ("disks", 1, _DISKS, "Z-5.11"),
 )
 _SPECIAL_FILE = 0x18  # FAT: a directory or a volume label
-_REGULAR_FILE = (0, 8)  # the file type in the top four bits: none told, or Unix's own word for a regular file
-_WINDOW_BYTES = 1 << 16  # what is read at once where payloads are smaller than a page: it comes with the headers anyway
+_REGULAR_FILE = (0, 8)  # the file type in the top four bits: unknown, or Unix's number of a regular file
+_WINDOW_BYTES = 1 << 16  # the size of one read if payloads are smaller than a page: they come with the headers anyway
 _PAGE_BYTES = 1 << 12
 _ESSENTIALS = itemgetter(*map(DIRECTORY_ENTRY.fields.index, ("name_length", "header_offset", "size", "crc32")))
 _EXTRA_LENGTH = LOCAL_HEADER.fields.index("extra_length")
@@ -77,7 +77,7 @@ _MAX_DIRECTORY_ENTRY_BYTES = DIRECTORY_ENTRY.nbytes + MAX_NAME_BYTES + EXTRA.nby
 
 
 class Directory(NamedTuple):
-    """Where the directory is, and how many entries it has."""
+    """The place of the directory, and its number of entries."""
 
     file_offset: int
     nbytes: int
@@ -90,7 +90,7 @@ class Directory(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """An entry of the directory, at `position` of its bytes, and what it says where it is as our writer writes it."""
+    """An entry of the directory, at `position` of its bytes, and its values if they are as our writer writes them."""
 
     name: str
     position: int
@@ -98,7 +98,7 @@ class Listed(NamedTuple):
 
 
 class Fields(NamedTuple):
-    """An entry as the directory has it: all fields, and the sizes and the offset in full."""
+    """An entry in the directory: all fields, and the complete sizes and offset."""
 
     name: str
     fields: dict[str, int]
@@ -107,7 +107,7 @@ class Fields(NamedTuple):
 
 
 class _Window:
-    """What was read last of a source up to `limit`, so that headers near each other are read at once."""
+    """The last read bytes of a source, up to `limit`, so that headers near each other are read at once."""
 
     def __init__(self, source: Source, limit: int) -> None:
         self._source = source
@@ -116,7 +116,7 @@ class _Window:
         self._data = b""
 
     def read(self, file_offset: int, nbytes: int, ahead_bytes: int) -> bytes:
-        """The bytes of a range, as far as the limit; where they have to be read, up to `ahead_bytes` are."""
+        """The bytes of a range, up to the limit; a read also reads up to `ahead_bytes`."""
         start = file_offset - self._file_offset
         if start < 0 or start + nbytes > len(self._data):
             self._data = self._source.read(file_offset, min(max(nbytes, ahead_bytes), self._limit - file_offset))
@@ -125,12 +125,12 @@ class _Window:
 
 
 def looks_like_zip(head: bytes) -> bool:
-    """Whether a file with these first bytes can be a zip file; one without entries begins with its end record."""
+    """Whether a file with these first bytes can be a zip file; a file without entries begins with its end record."""
     return head.startswith((LOCAL_HEADER.signature, END.signature))
 
 
 def looks_like_archive(head: bytes) -> bool:
-    """Whether a file with these first bytes begins with an entry such as only our writer makes."""
+    """Whether a file with these first bytes begins with an entry that only our writer makes."""
     try:
         fields = LOCAL_HEADER.unpack(head)
     except DecodeError:
@@ -143,7 +143,7 @@ def looks_like_archive(head: bytes) -> bool:
 def read_entries(source: Source) -> list[Entry]:
     """The entries of the archive in `source`, the graph's last.
 
-    Raises: DecodeError with the reason for which the archive is refused.
+    Raises: DecodeError with the reason why the archive is refused.
     """
     if not all(file.is_local for file in source.files()):
         from formats.onnxzip.far_entries import read_far_entries
@@ -172,7 +172,7 @@ def read_entries(source: Source) -> list[Entry]:
 
 
 def read_end(source: Source) -> Directory:
-    """What the end records, which must be the last bytes of the file, say of the directory."""
+    """The directory according to the end records, which must be the last bytes of the file."""
     end_offset = source.nbytes - END.nbytes
     end = _read(END, source, end_offset, "Z-2.1")
     _check_rules(END.title, end, _END_RULES, end_offset)
@@ -211,7 +211,7 @@ def read_end(source: Source) -> Directory:
 
 
 def listed_entries(data: bytes, directory: Directory) -> Iterator[Listed]:
-    """The directory's entries one after the other, each fit to be one of ours."""
+    """The directory's entries, one after another; each is allowed in an archive."""
     position = 0
     while position < len(data):
         entry = _entry_as_written(data, position)
@@ -225,7 +225,7 @@ def listed_entries(data: bytes, directory: Directory) -> Iterator[Listed]:
 
 
 def _entry_as_written(data: bytes, position: int) -> Entry | None:
-    """The entry at `position` of the directory, where it is as our writer writes it, without zip64."""
+    """The entry at `position` of the directory, if it is as our writer writes it, without zip64."""
     name_position = position + DIRECTORY_ENTRY.nbytes
     if name_position > len(data):
         return None
@@ -237,7 +237,7 @@ def _entry_as_written(data: bytes, position: int) -> Entry | None:
 
 
 def _with_header(entry: Entry, window: _Window, position: int, limit: int) -> Entry | None:
-    """The entry with the padding of its header, where that is at `position` and is as our writer writes it."""
+    """The entry with the padding of its header, if the header is at `position` and as our writer writes it."""
     ahead_bytes = _WINDOW_BYTES if entry.nbytes < _PAGE_BYTES else 0
     fixed = window.read(position, LOCAL_HEADER.nbytes, ahead_bytes)
     if len(fixed) < LOCAL_HEADER.nbytes or entry.file_offset != position:
@@ -253,7 +253,7 @@ def _with_header(entry: Entry, window: _Window, position: int, limit: int) -> En
 def fields_of(data: bytes, position: int, directory_offset: int) -> Fields:
     """The entry at `position` of the directory, which is at `directory_offset` of the file.
 
-    Raises: DecodeError where it cannot be one of ours.
+    Raises: DecodeError if it is not allowed in an archive.
     """
     file_offset = directory_offset + position
     fields = DIRECTORY_ENTRY.unpack(data, position, file_offset=directory_offset, requirement="Z-5.1")
@@ -280,7 +280,7 @@ def fields_of(data: bytes, position: int, directory_offset: int) -> Fields:
 
 
 def local_entry(source: Source, listed: Fields, position: int, limit: int) -> Entry:
-    """The entry whose local header is at `position`, where it says what the directory does and ends before `limit`."""
+    """The entry whose local header is at `position`, if it agrees with the directory and ends before `limit`."""
     name = listed.name
     if listed.full["header_offset"] != position:
         message = f"entry {name} begins at byte {listed.full['header_offset']}, not where the one before it ends"
@@ -322,7 +322,7 @@ def _beyond(name: str, limit: int, position: int) -> LimitError:
 
 
 def _read(structure: Structure, source: Source, file_offset: int, requirement: str) -> dict[str, int]:
-    """The fields of the structure that must be at `file_offset`, which can be before the file's first byte."""
+    """The fields of the structure that must be at `file_offset`, which may be before the file's first byte."""
     file_offset = max(0, file_offset)
     data = source.read(file_offset, min(structure.nbytes, source.nbytes - file_offset))
     return structure.unpack(data, file_offset=file_offset, requirement=requirement)
@@ -348,7 +348,7 @@ def _name(data: bytes, file_offset: int) -> str:
 
 
 def check_names(names: list[str]) -> None:
-    """Nothing, where the names differ when case is ignored and the last one is the graph's."""
+    """Check that the names differ even if case is ignored, and that the last one is the graph's."""
     seen: dict[str, str] = {}
     for name in names:
         other = seen.get(name.lower())
@@ -387,7 +387,7 @@ def _full(
     file_offset: int,
     requirement: str,
 ) -> dict[str, int]:
-    """The fields, those of `names` that 32 bits cannot hold from the zip64 record."""
+    """The fields, with those of `names` from the zip64 record if they do not fit in 32 bits."""
     large = [name for name in names if fields[name] == SENTINEL_32]
     data = extra.get(ZIP64_ID)
     if data is None and not large:

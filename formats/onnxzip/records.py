@@ -1,7 +1,7 @@
-"""The zip structures as rows, and the one way in which an `.onnxz` archive uses them.
+"""The zip structures as rows, and the only form in which an `.onnxz` archive uses them.
 
-One table per structure drives packing, unpacking and sizing. What is here writes; `reader.py` reads. Offsets and
-sizes are in bytes; file offsets count from the start of the archive.
+One table per structure drives packing, unpacking and sizing. This module writes; `reader.py` reads. Offsets and sizes
+are in bytes; file offsets count from the start of the archive.
 
 Spec: APPNOTE.TXT 6.3, sections 4.3 to 4.5; docs/onnxz.md.
 """
@@ -17,12 +17,12 @@ from formats.errors import DecodeError, TruncatedError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SENTINEL_16 = 0xFFFF  # the values that say: see the zip64 structures
+SENTINEL_16 = 0xFFFF  # the values that mean: see the zip64 structures
 SENTINEL_32 = 0xFFFF_FFFF
 MAX_EXTRA_BYTES = 0xFFFF
 STORED = 0
 VERSION_STORED = 10  # the "version needed" of a stored file
-VERSION_ZIP64 = 45  # and of one with zip64 structures
+VERSION_ZIP64 = 45  # the same for a file with zip64 structures
 DATE_1980 = 1 << 5 | 1  # 1 January 1980, the first day that zip knows
 ZIP64_ID = 0x0001
 PADDING_ID = 0x5A4F  # "OZ", a private id; the data are zeros
@@ -39,15 +39,15 @@ class Structure:
         self._codes = [code for _, code in rows]
         self._struct = struct.Struct("<" + "".join(self._codes))
         self.nbytes = len(signature) + self._struct.size
-        # `pack_row(*values)` gives the bytes of the structure with all fields in their order.
+        # `pack_row(*values)` returns the bytes of the structure, from all fields in their order.
         self.pack_row = partial(struct.Struct(f"<{len(signature)}s" + "".join(self._codes)).pack, signature)
 
     def pack(self, **values: int) -> bytes:
-        """The bytes of the structure; fields that are not given are zero."""
+        """The bytes of the structure; fields without a value are zero."""
         return self.pack_row(*(self._zeros | values).values())
 
     def offset_of(self, field: str) -> int:
-        """Where a field is, in bytes from the start of the structure."""
+        """The offset of a field, in bytes from the start of the structure."""
         return len(self.signature) + struct.calcsize("<" + "".join(self._codes[: self.fields.index(field)]))
 
     def unpack(
@@ -55,7 +55,7 @@ class Structure:
     ) -> dict[str, int]:
         """The fields of the structure at `offset` of `data`, which starts at `file_offset` of the file.
 
-        Raises: TruncatedError if it is truncated; DecodeError if the signature is another; with `requirement`.
+        Raises: TruncatedError if it is truncated; DecodeError for another signature; with `requirement`.
         """
         left = len(data) - offset
         if left < self.nbytes:
@@ -68,11 +68,11 @@ class Structure:
         return dict(zip(self.fields, self.unpack_row(data, offset), strict=True))
 
     def unpack_row(self, data: bytes, offset: int) -> tuple[int, ...]:
-        """The values of all fields in their order; the signature is not looked at, nor whether there is enough."""
+        """The values of all fields in their order; neither the signature nor the size is checked."""
         return self._struct.unpack_from(data, offset + len(self.signature))
 
 
-SHARED_ROWS = (  # what a local header and its directory entry both say
+SHARED_ROWS = (  # common fields of a local header and its directory entry
     ("version_needed", "H"),
     ("flags", "H"),
     ("method", "H"),
@@ -124,11 +124,11 @@ END = Structure(
 EXTRA = Structure("extra record", b"", ("id", "H"), ("data_length", "H"))
 
 SIZES_NBYTES = EXTRA.nbytes + 2 * 8  # of the zip64 record in a local header, which always has both sizes
-ZIP64_RECORD_SIZE = ZIP64_END.nbytes - 12  # it does not count its signature and itself
+ZIP64_RECORD_SIZE = ZIP64_END.nbytes - 12  # it does not count its signature and this field
 
 
 def sentinel(field: str) -> int:
-    """The value of an end record's field that says: see the zip64 end record."""
+    """The value of an end record's field that means: see the zip64 end record."""
     return SENTINEL_16 if field.startswith("entries") else SENTINEL_32
 
 
@@ -163,7 +163,7 @@ class Entry(NamedTuple):
         return file_offset + _header_nbytes(name, nbytes, padding_nbytes) + nbytes
 
     def with_checksum(self, crc32: int) -> Entry:
-        """The same entry with that checksum."""
+        """The same entry with this checksum."""
         return Entry(self.name, self.file_offset, self.nbytes, self.padding_nbytes, crc32)
 
 
@@ -175,9 +175,9 @@ def _header_nbytes(name: str, nbytes: int, padding_nbytes: int) -> int:
 def place(name: str, nbytes: int, file_offset: int, alignment: int) -> Entry:
     """The entry at `file_offset` whose payload is at a multiple of `alignment`, at most 65,536.
 
-    The padding record comes first in the extra field and is always there, if only of four bytes, and so marks the
-    file as an archive of ours. Where the extra field cannot hold it (alignment 65,536, some positions), the name
-    grows by "_" until it can.
+    The padding record comes first in the extra field and is always present, with at least four bytes, so it marks the
+    file as one of our archives. If it does not fit in the extra field (alignment 65,536, some positions), the name gets
+    "_" at its end until it fits.
     """
     payload_offset = file_offset + _header_nbytes(name, nbytes, EXTRA.nbytes)  # without padding
     padding_nbytes = EXTRA.nbytes + -payload_offset % alignment
@@ -195,24 +195,24 @@ def local_header(entry: Entry) -> bytes:
 
 
 def directory_entry(entry: Entry) -> bytes:
-    """What the directory has of an entry."""
+    """The directory's record of an entry."""
     file_offset, extra = entry.file_offset, b""
     if entry.nbytes >= SENTINEL_32 or file_offset >= SENTINEL_32:
         extra = _zip64_record(entry.nbytes, entry.nbytes, file_offset)
         file_offset = min(file_offset, SENTINEL_32)
-    # Made by version 4.5 on FAT, the system number 0: unpacked files get the user's default mode.
+    # Made by version 4.5 on FAT, system number 0: unpacked files get the user's default mode.
     fixed = DIRECTORY_ENTRY.pack_row(VERSION_ZIP64, *_shared_row(entry), len(extra), 0, 0, 0, 0, file_offset)
     return fixed + entry.name.encode() + extra
 
 
 def directory(entries: Sequence[Entry]) -> bytes:
-    """What follows the payload of the last entry: the directory and the end records."""
+    """The bytes after the payload of the last entry: the directory and the end records."""
     records = b"".join(map(directory_entry, entries))
     return records + _end_records(len(entries), len(records), entries[-1].end)
 
 
 def directory_nbytes(entries: Sequence[Entry]) -> int:
-    """The size of what `directory` gives."""
+    """The size of the result of `directory`."""
     fixed = len(entries) * DIRECTORY_ENTRY.nbytes
     names = sum(len(entry.name) for entry in entries)
     large = entries if entries[-1].end >= SENTINEL_32 else ()
@@ -221,7 +221,7 @@ def directory_nbytes(entries: Sequence[Entry]) -> int:
 
 
 def _end_records(count: int, nbytes: int, file_offset: int) -> bytes:
-    """What follows a directory of `count` entries in `nbytes` bytes."""
+    """The bytes after a directory of `count` entries in `nbytes` bytes."""
     counts = {
         "entries_on_disk": count,
         "entries": count,
@@ -240,13 +240,13 @@ def _end_records(count: int, nbytes: int, file_offset: int) -> bytes:
 def _shared_row(entry: Entry) -> tuple[int, ...]:
     """The values of `SHARED_ROWS`."""
     name, file_offset, nbytes, _, crc32 = entry
-    # What only the directory needs zip64 for counts for the header, too.
+    # If only the directory needs zip64, this counts for the header, too.
     version = VERSION_STORED if nbytes < SENTINEL_32 > file_offset else VERSION_ZIP64
     size = nbytes if nbytes < SENTINEL_32 else SENTINEL_32
     return version, 0, STORED, 0, DATE_1980, crc32, size, size, len(name)
 
 
-@lru_cache(maxsize=256)  # of which there are few, unless they are large
+@lru_cache(maxsize=256)  # there are few different ones, except for large files
 def _padding_record(nbytes: int) -> bytes:
     return _extra_record(PADDING_ID, bytes(nbytes - EXTRA.nbytes)) if nbytes else b""
 
@@ -256,7 +256,7 @@ def _extra_record(record_id: int, data: bytes) -> bytes:
 
 
 def _zip64_record(*values: int) -> bytes:
-    """The zip64 record with those of `values` that 32 bits cannot hold; nothing where they all fit."""
+    """The zip64 record with those of `values` that do not fit in 32 bits; empty if they all fit."""
     if max(values) < SENTINEL_32:
         return b""
     large = [value for value in values if value >= SENTINEL_32]

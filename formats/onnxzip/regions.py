@@ -1,4 +1,4 @@
-"""What an archive says of its own bytes: where everything is, and the checksums.
+"""The facts of an archive about its own bytes: its regions, and the checksums.
 
 Spec: docs/onnxz.md.
 """

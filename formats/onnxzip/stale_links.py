@@ -1,6 +1,6 @@
-"""Graphs in the folder of an archive that are linked to it, which another archive under its name makes useless.
+"""Graphs in the folder of an archive that are linked to it, and that another archive with its name would break.
 
-Our readers refuse such a graph then. Others know nothing of it, and would read weights if there are none any more.
+Our readers then refuse such a graph. Other readers do not notice, and would read other bytes as weights.
 
 Spec: docs/links.md.
 """
@@ -25,7 +25,7 @@ KIND = "stale_link"
 
 
 def links_to(archive: Path) -> Iterator[tuple[Path, ArchiveLink]]:
-    """The graphs in the folder that are linked to an archive of that name, whatever became of it since."""
+    """The graphs in the folder that are linked to an archive with this name, whatever its state is now."""
     for path in sorted(archive.parent.iterdir()) if archive.parent.is_dir() else ():
         if path.suffix.lower() == GRAPHS and path.name != archive.name:
             try:
@@ -37,14 +37,14 @@ def links_to(archive: Path) -> Iterator[tuple[Path, ArchiveLink]]:
 
 
 def stale(archive: Path, directory_sha256: str) -> Iterator[Loss]:
-    """A loss for each graph that is linked to the archive that was there, which had this digest of its directory."""
+    """A loss for each graph that is linked to the old archive, which had this digest of its directory."""
     for path, link in links_to(archive):
         if link.directory_sha256 == directory_sha256:
             yield _loss(path, f"is linked to the old version of {archive.name}")
 
 
 def perhaps_stale(archive: Path) -> Iterator[Loss]:
-    """A loss for each graph that is linked to the archive that is about to be replaced."""
+    """A loss for each graph that is linked to the archive that will be replaced."""
     for path, _ in links_to(archive):
         yield _loss(path, f"is linked to the replaced archive {archive.name}")
 

@@ -1,4 +1,4 @@
-"""Checksums of bytes that may arrive in any order.
+"""Checksums of bytes that may come in any order.
 
 The CRC-32 of a file follows from the CRC-32s of its parts, so several threads can compute the parts. A SHA-256 needs
 the bytes in their order.

@@ -35,9 +35,9 @@ MANY_FILES = 64  # for more files, one call that syncs everything is faster
 
 @contextmanager
 def made_folders(folder: Path) -> Iterator[None]:
-    """Make the folder and its parents for the context; if the context fails, remove those that were made.
+    """Create the folder and its parents for the context; if the context fails, remove the created ones.
 
-    Raises: OSError if one cannot be made.
+    Raises: OSError if one cannot be created.
     """
     missing = [folder]
     while not missing[-1].exists():

@@ -30,7 +30,7 @@ def check_further_name(renamed: Renamed, *, overwrite: bool, capabilities: Capab
 
 
 class FurtherName:
-    """A file that takes the place of its destination as an `OutputFile` does, and keeps its old name.
+    """A file that replaces its destination like an `OutputFile`, and keeps its old name.
 
     From the start, it has a hidden name next to the destination.
     """
@@ -110,7 +110,7 @@ class FurtherName:
 
 
 def _link(path: Path, name: Path, capabilities: Capabilities) -> None:
-    """Give the file that name, too. Raises: OneNameError if it cannot."""
+    """Give the file this name, too. Raises: OneNameError if this is impossible."""
     try:
         done = link(path, name, capabilities)
     except OSError as error:

@@ -1,8 +1,8 @@
 """The hidden files next to a model while it is written: their names, and which model they belong to.
 
 `.NAME.lock` exists while a process writes the model NAME, `.NAME.journal` while several files take their places,
-`.NAME.undo` while an archive is changed in place. A file `.NAME.RANDOM.tmp` will take its place, or has lost it. So
-the next process that writes the model NAME knows which files were left behind.
+`.NAME.undo` while an archive is changed in place. A file `.NAME.RANDOM.tmp` will take its place, or has lost it. So the
+next process that writes the model NAME finds the files that were left behind.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def temporary_path(path: Path) -> Path:
 
 
 def is_temporary(name: str, path: Path) -> bool:
-    """Whether `name` is one that `temporary_path` gives."""
+    """Whether `name` is one that `temporary_path` returns."""
     return _is_temporary(name, _stem(path.name))
 
 

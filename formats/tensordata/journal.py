@@ -229,7 +229,7 @@ def open_model(path: Path) -> File:
         try:
             if file := _open_new(where, owner):
                 return file
-        except FileNotFoundError:  # it was moved meanwhile
+        except FileNotFoundError:  # it was moved in between
             continue
         break
     return File.open(path)

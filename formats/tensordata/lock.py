@@ -72,10 +72,10 @@ class ModelLock:
             self.was_left = True
             try:
                 descriptor = _open_existing(self.path)
-            except FileNotFoundError:  # it has just gone
+            except FileNotFoundError:  # it has just been removed
                 return False
         except PermissionError:
-            if os.name == "nt":  # it is about to go
+            if os.name == "nt":  # it will be removed soon
                 return False
             raise
         self._descriptor = descriptor

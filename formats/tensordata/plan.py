@@ -39,14 +39,14 @@ class Loss(NamedTuple):
 
 
 class Digest(NamedTuple):
-    """A checksum that is wanted of some bytes; `key` names it in the results."""
+    """The checksum of some bytes; `key` names it in the results."""
 
     key: str
     algorithm: str | Callable[[], Digester]  # "crc32", "sha256", or a function that makes another digester
 
 
 class PlacedWrite(NamedTuple):
-    """A source that goes to `file_offset` (bytes from the start of the output file)."""
+    """A source for `file_offset` (bytes from the start of the output file)."""
 
     file_offset: int
     source: Source
@@ -62,8 +62,8 @@ class PlacedWrite(NamedTuple):
 class LateWrite(NamedTuple):
     """Bytes of a known size and place, whose value depends on digests of the bytes that were written before.
 
-    `render` gets the digests by key, each in its usual byte form (a CRC-32 as 4 bytes, big-endian, as its
-    hexadecimal form reads), and gives exactly `nbytes` bytes.
+    `render` gets the digests by key, each in its usual byte form (a CRC-32 as 4 bytes, big-endian, in the order of its
+    hexadecimal form), and returns exactly `nbytes` bytes.
     """
 
     file_offset: int
@@ -106,7 +106,7 @@ class Permissions(NamedTuple):
 class WritePlan(NamedTuple):
     """All output files of one model, companions first and the model last; or of `models` that share companions.
 
-    `digests` are computed of sources that are not written themselves, such as the hash of a source file. `settings`
+    `digests` are computed over sources that are not written themselves, such as the hash of a source file. `settings`
     are JSON values that a program needs to load the files.
     """
 
@@ -131,7 +131,7 @@ def lay_out(
     Neighbouring literal bytes, and sources of less than `small_bytes`, become one write. Empty segments need no write.
     """
     writes: list[PlacedWrite] = []
-    parts: list[Source] = []  # of the write from `start` on
+    parts: list[Source] = []  # of the write that begins at `start`
     pending: list[bytes] = []  # the part after them
     start = position = file_offset
 

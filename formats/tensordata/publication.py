@@ -79,7 +79,7 @@ def publish(
             replaced.check_in_place()
         if len(outputs) == 1:
             outputs[0].publish(fsync=syncs)
-            for kind in ("journal", "undo"):  # of what is replaced
+            for kind in ("journal", "undo"):  # of the replaced files
                 unlink(hidden_path(model, kind), capabilities)
         else:
             unlink(journal_path(model), capabilities)
@@ -237,7 +237,7 @@ class _Steps:
         """Give the new file its name."""
         new, place = self.at(moved.new), self.at(moved.name)
         if not os.path.lexists(new):
-            return  # it has it already
+            return  # the file already has it
         is_kept = moved.old is None or os.path.lexists(self.at(moved.old.name)) or not os.path.lexists(place)
         if not is_kept and moved.old and not link(place, self.at(moved.old.name), self.capabilities):
             self._put_aside(moved)
@@ -270,7 +270,7 @@ def _put_on_disk(outputs: Sequence[OutputFile | FurtherName]) -> list[str | None
 def _digest_of(path: Path) -> str | None:
     try:
         return sha256_of(path)
-    except PermissionError:  # it replaces a file that nobody may read
+    except PermissionError:  # it replaces a file that the user may not read
         return None
 
 
@@ -377,7 +377,7 @@ def _can_be_completed(steps: _Steps, journal: Journal) -> bool:
     Raises: DecodeError if neither is true, or something was changed by a program that knows no journals.
     """
     path = steps.model
-    is_new = cache(journal.is_new)  # which may read all of a file
+    is_new = cache(journal.is_new)  # it may read all of a file
     for moved in journal.moves:
         place = steps.at(moved.name)
         if os.path.lexists(place) and not journal.is_old(moved, place) and not is_new(moved, place):

@@ -62,7 +62,7 @@ class RemoteFile(File):
         self.path = self._address = address
         self._store: Store | None = None
         self._lock = RLock()
-        self._windows: OrderedDict[int, bytes] = OrderedDict()  # by start offset; the last used range is the last
+        self._windows: OrderedDict[int, bytes] = OrderedDict()  # by start offset; the last used range is at the end
         self._copy: _Copy | None = None
         self._next = 0  # the end of the last range
         self._ahead = AHEAD_BYTES
@@ -165,11 +165,11 @@ class RemoteFile(File):
             return 0, self.nbytes
         if offset >= self.nbytes - FIRST_BYTES:
             return self.nbytes - FIRST_BYTES, self.nbytes
-        if not self._windows:  # the beginning, where the store was only asked what is there
+        if not self._windows:  # the first bytes, if the store was only asked about the object
             return offset, min(offset + max(nbytes, FIRST_BYTES), self.nbytes)
         goes_on = 0 <= offset - self._next <= GAP_BYTES
         last = next(reversed(self._windows.items()))
-        if last[0] <= offset < self._next:  # in part in the last one
+        if last[0] <= offset < self._next:  # partly in the last range
             goes_on = True
         self._ahead = min(2 * self._ahead, MAX_AHEAD_BYTES) if goes_on else AHEAD_BYTES
         return offset, min(offset + max(nbytes, self._ahead), self.nbytes)
@@ -192,7 +192,7 @@ class RemoteFile(File):
             self._windows.popitem(last=False)
 
     def _large(self, offset: int, nbytes: int, put: Callable[[int, bytes], object]) -> None:
-        """Give `put` all parts of a range as they arrive, with their places in the range."""
+        """Call `put` with all parts of a range as they arrive, and with their places in the range."""
 
         def one(start: int) -> None:
             stop = min(start + PART_BYTES, nbytes)

@@ -69,16 +69,16 @@ class Store:
         self.path = path
 
     def open(self, first_bytes: int) -> tuple[Identity, bytes]:
-        """What is there now, and its first bytes, up to `first_bytes`, if they come with the same request."""
+        """The current state of the object, and its first bytes, up to `first_bytes`, if one request gives both."""
         return self.look(), b""
 
     def look(self) -> Identity:
-        """What is there now."""
+        """The current state of the object."""
         self.fs.invalidate_cache(self.path)
         return self._identity(self.fs.info(self.path))
 
     def read(self, start: int, stop: int, identity: Identity) -> bytes:
-        """The bytes from `start` to `stop` of the object with that identity, fewer if no more are sent."""
+        """The bytes from `start` to `stop` of the object with this identity; fewer if no more are sent."""
         data: bytes
         if _takes_ranges(self.fs):
             data = self.fs.cat_file(self.path, start=start, end=stop)
@@ -114,7 +114,7 @@ class BufferedStore(Store):
         self.verifies = address.scheme in ("s3", "s3a")
 
     def open(self, first_bytes: int) -> tuple[Identity, bytes]:
-        """What is there now; the request that opens the file also shows this."""
+        """The current state of the object; the request that opens the file also shows this."""
         self.fs.invalidate_cache(self.path)
         self._file = self.fs.open(self.path, "rb", cache_type="none")
         return self._identity(self._file.details), b""
@@ -164,12 +164,12 @@ class WebStore(Store):
         self._whole: bytes | None = None  # of a server that sends no ranges
 
     def open(self, first_bytes: int) -> tuple[Identity, bytes]:
-        """What is there now, and its first bytes: one request gives both."""
+        """The current state of the file, and its first bytes: one request gives both."""
         self._whole = None
         return self._get(0, max(first_bytes, 1))
 
     def look(self) -> Identity:
-        """What is there now."""
+        """The current state of the file."""
         return self._get(0, 1)[0]
 
     def read(self, start: int, stop: int, identity: Identity) -> bytes:

@@ -1,8 +1,8 @@
-"""Streams: a model that comes from a pipe, or from any object with `read`, and one that goes to a pipe.
+"""Streams: models that are read from or written to a pipe, or an object with `read` or `write`.
 
-Nobody can jump in a stream. So the bytes of a model are first copied to a temporary file, and a written model is
-complete in a temporary file before its first byte is sent. These files have no name, so even a killed process leaves
-nothing. A regular file that is read from its start, such as stdin after `<`, is not copied.
+A stream allows no jumps. So the bytes of a model are first copied to a temporary file, and a written model is complete
+in a temporary file before its first byte is sent. These files have no name, so even a killed process leaves nothing. A
+regular file that is read from its start, such as stdin after `<`, is not copied.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ PIECE_BYTES = 1 << 20
 class Stream(_Path):
     """A stream of bytes that is read or written once, from its start to its end.
 
-    It is a path whose text is the name of the stream, but no system call can open it. `is_terminal`: people see what is
-    written.
+    It is a path whose text is the name of the stream, but no system call can open it. `is_terminal`: the written bytes
+    are shown to people.
     """
 
     is_stream = True
@@ -60,7 +60,7 @@ class Stream(_Path):
         self._lock = Lock()
 
     def file(self) -> File:
-        """What comes from the stream, as a file; the first call reads all of it.
+        """The content of the stream as a file; the first call reads all of it.
 
         Raises: OSError if it cannot be read, or the temporary file cannot be written; TypeError for a stream of text.
         """
@@ -82,7 +82,8 @@ class Stream(_Path):
     def send(self, content: LocalFile) -> None:
         """Write the bytes of a file to the stream.
 
-        Raises: OSError if they cannot be written; FormatError if nobody reads on, or people would see them.
+        Raises: OSError if they cannot be written; FormatError if the reader has stopped, or if a terminal would show
+        them.
         """
         if self._is_terminal and not all(_is_text(piece) for _, piece in _pieces(content)):
             raise UnsupportedError("a terminal cannot show these bytes; send them to a pipe or a file", path=self)
@@ -104,7 +105,7 @@ class Stream(_Path):
             done = offset + len(piece) - len(rest)
             raise FormatError(f"the reader stopped after {done} of {nbytes} bytes", path=self) from None
         except OSError as error:
-            if error.errno == errno.EINVAL and os.name == "nt":  # as Windows says it
+            if error.errno == errno.EINVAL and os.name == "nt":  # Windows reports it so
                 raise FormatError("the reader stopped", path=self) from None
             error.filename = error.filename or str(self)
             raise
@@ -117,7 +118,7 @@ class Stream(_Path):
         return Path()
 
     def with_name(self, name: str) -> Any:
-        """The file of that name, which is no stream."""
+        """The file of this name, which is not a stream."""
         return Path(name)
 
     def __truediv__(self, other: Any) -> Any:
@@ -163,7 +164,7 @@ class Stream(_Path):
 
 
 class StreamedFile(LocalFile):
-    """What came from a stream: a file without a name, which stays open."""
+    """The content of a stream: a file without a name, which stays open."""
 
     __slots__ = ()
 
@@ -240,7 +241,7 @@ def _regular(stream: Any, path: Stream) -> File | None:
 
 
 def _copied(stream: Any, path: Stream) -> File:
-    """A temporary file with what comes from a file object, up to its end."""
+    """A temporary file with the content of a file object, up to its end."""
     with _temporary() as copy:
         while True:
             with Located(path):
@@ -269,7 +270,7 @@ def _pieces(content: LocalFile) -> Iterator[tuple[int, bytes]]:
 
 
 def _is_text(piece: bytes) -> bool:
-    """Whether a terminal shows the bytes, and does not obey them."""
+    """Whether the bytes are text that a terminal shows and does not execute."""
     try:
         text = piece.decode()
     except UnicodeDecodeError as error:

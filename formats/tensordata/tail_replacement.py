@@ -1,7 +1,7 @@
 """Replaces the end of a file in place; the change can be undone until it is complete.
 
-What will be overwritten is first copied to an undo file next to it. Then the file is cut, its new end written, and the
-undo file removed: so a file without an undo file is complete, and one with it can be put back as it was.
+The bytes that will be overwritten are first copied to an undo file next to it. Then the file is cut, its new end is
+written, and the undo file is removed. So a file without an undo file is complete, and a file with one can be restored.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = "an update was interrupted; `formats repair` must come first"
 MAGIC = b"UNDOTAIL"
-_HEADER = struct.Struct("<8sQ32s")  # magic, where the tail begins, SHA-256 of the tail, which follows
+_HEADER = struct.Struct("<8sQ32s")  # magic, start of the tail, SHA-256 of the tail, which follows
 
 
 class Undo(NamedTuple):

@@ -1,7 +1,7 @@
-"""Splits a plan into pieces of at most a chunk, joins small neighbours into runs, and carries each run out.
+"""Splits a plan into pieces of at most a chunk, joins small neighbours into runs, and executes each run.
 
-A run is read into one buffer, digested and written with one call, or passes from file to file inside the kernel.
-The result does not depend on which worker does which task, and when.
+A run is read into one buffer, digested and written with one call, or copied from file to file inside the kernel. The
+result does not depend on which worker does which task, and when.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WHOLE_COPIES = 3  # the copies in memory for a transform of a whole source: inpu
 
 
 class Target(Protocol):
-    """Where bytes go; offsets are in bytes from its start."""
+    """Where bytes are written; offsets are in bytes from its start."""
 
     def pwrite(self, offset: int, data: memoryview, /) -> None:
         """Put `data` at `offset`; any thread may call this."""
@@ -34,7 +34,7 @@ class Target(Protocol):
 
 
 class Piece(NamedTuple):
-    """A range of a source on its way to a place in a target, or only to a digest."""
+    """A range of a source for a place in a target, or only for a digest."""
 
     target: Target | None
     file_offset: int
@@ -42,7 +42,7 @@ class Piece(NamedTuple):
     source: Source
     source_offset: int
     digester: Digester | None
-    is_whole: bool  # of a source that cannot be cut
+    is_whole: bool  # of a source that cannot be split
     label: str
 
     @property
@@ -61,7 +61,7 @@ class Task(NamedTuple):
 def tasks_of(
     plan: WritePlan, targets: Sequence[Target], digesters: Mapping[str, Digester], chunk_bytes: int
 ) -> Iterator[Task]:
-    """Everything to do: one task for each run, or for each write that a digest forces to be done in order.
+    """Everything to do: one task for each run, or for each write whose digest must be computed in order.
 
     Sources that are only digested come first, because one thread is busy with them for a long time.
     """
@@ -109,7 +109,7 @@ def _cut(
 
 
 def _parts(source: Source) -> Iterator[Source]:
-    """What a source consists of, down to what is read at once."""
+    """The parts of a source, down to those that are read at once."""
     if type(source) is not Concat or source.nbytes <= READ_BYTES:
         yield source
         return
@@ -121,7 +121,7 @@ def _runs(pieces: Iterable[Piece], chunk_bytes: int) -> Iterator[list[Piece]]:
     """The pieces in runs: small sources that are neighbours in one target, up to a chunk, and all others alone."""
     run: list[Piece] = []
     start = end = 0
-    open_target: Target | None = None  # that of the run, while it takes more
+    open_target: Target | None = None  # of the run, while it accepts more pieces
     for piece in pieces:
         small_target = piece.target if piece.nbytes == piece.source.nbytes < JOIN_BYTES else None
         offset = piece.file_offset
