@@ -128,7 +128,7 @@ class SafetensorsFile(DataFile):
         return self._start(more_shared=_shared_nbytes(name, shared_with)) + self.nbytes
 
     def add_name(self, name: str, shared_with: str) -> None:
-        """Give the tensor `shared_with` another name, which is in the metadata, as `safetensors.torch.save_model` does."""
+        """Give the tensor `shared_with` another name, in the metadata, as `safetensors.torch.save_model` does."""
         self._shared[name] = shared_with
         self._shared_nbytes += _shared_nbytes(name, shared_with)
 

@@ -274,7 +274,7 @@ class _Parser:
         return b"".join(parts)
 
     def closing_quote(self) -> int:
-        """The position of the quote that ends the string at the token: the first before which backslashes are even."""
+        """The quote that ends the string at the token, as a position: the first after an even number of backslashes."""
         text, end = self.text, self.position - 1
         while True:
             end = text.find(self.token, end + 1)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from formats.rten.convert.scope import Scope
     from formats.rten.convert.value_types import Dims, ValueType
 
-# RTen cuts off bits only for types of eight bits; `rewriting/bits.py` cuts them off before, and truth values are
+# RTen cuts off bits only for types of eight bits; `bits.py` cuts them off before, and truth values are
 # comparisons. Casts to floats of eight bits or fewer are written as the rounding to their numbers.
 CAST_TYPES: Final = {
     number: name for number, name in VALUE_TYPES.items() if number in FLOATS | INTS | BYTES and number != BOOL
