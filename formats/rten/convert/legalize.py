@@ -21,6 +21,7 @@ from formats.rten.convert.functions import expand, expanded_size, functions_of, 
 from formats.rten.convert.kept import Applied, Kept
 from formats.rten.convert.loss_report import Losses, add_outputs
 from formats.rten.convert.onnx_reading import is_readable_constant
+from formats.rten.convert.plan_depth import add_deep_plans
 from formats.rten.convert.precedents import Precedents
 from formats.rten.convert.refusal import Refusal, Refused
 from formats.rten.convert.scope import MALFORMED, Scope
@@ -88,6 +89,7 @@ def legalize(model: Model, exact: bool = False, target: Target = ALL_RELEASES) -
         graph = replace(graph, input=[value for value in graph.input if value.name not in constants])
     legal = legalizer.graph(graph, versions, None, "graph", ())
     legalizer.note_precision()
+    add_deep_plans(legalizer.losses, legal)
     imports = [OperatorSetId(domain="", version=target.version or max(version, NEWEST))]
     imports += [entry for entry in model.opset_import if entry.domain not in STANDARD_DOMAINS]
     version = max(model.ir_version or 0, FIRST_IR_WITH_DEFAULTS if target.is_onnx else IR_VERSION)

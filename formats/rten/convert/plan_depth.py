@@ -1,0 +1,62 @@
+"""How deep RTen's planner calls itself for a graph, since it uses the stack of the thread that loads or runs a model.
+
+Spec: RTen, graph/planner.rs, `PlanBuilder`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from formats.rten.graph.ordering import graphs, mentioned, subgraphs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from formats.ir.model import Graph
+    from formats.rten.convert.loss_report import Losses
+
+# Measured with RTen 0.25 and 0.27 on x86-64: a call takes about 400 bytes of the stack.
+MAX_IN_THREAD: Final = 5_000  # with the 2 MiB that a thread of Rust has by default
+MAX_IN_MAIN_THREAD: Final = 20_000  # with the 8 MiB that the main thread of a process usually has
+
+
+def add_deep_plans(losses: Losses, graph: Graph) -> None:
+    """Report the graphs for which the stack of a thread may be too small."""
+    for where, found in graphs(graph, "graph"):
+        if len(found.node) <= MAX_IN_THREAD:  # as most graphs, so that they cost nothing
+            continue
+        depth = plan_depth(found)
+        if depth > MAX_IN_MAIN_THREAD:
+            detail = (
+                f"RTen's planner overflows a stack of 8 MiB: {depth} nodes, each of which needs another one's output"
+            )
+            losses.add("depth", detail, where)
+        elif depth > MAX_IN_THREAD:
+            detail = (
+                f"RTen's planner overflows a stack of 2 MiB: {depth} nodes, each of which needs another one's output"
+            )
+            losses.add("depth", detail, where, matters=False)
+
+
+def plan_depth(graph: Graph) -> int:
+    """The most nodes that the planner has begun and not yet finished, from the outputs of a graph to its inputs."""
+    makers = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
+    with_graphs = {index for index, _, _ in subgraphs(graph.node)}
+
+    def needed(index: int) -> Iterator[str]:
+        node = graph.node[index]
+        return iter(mentioned(node) if index in with_graphs else node.input)
+
+    known: set[str] = set()
+    depth = 0
+    for value in graph.output:
+        begun = [iter((value.name or "",))]
+        while begun:
+            name = next((name for name in begun[-1] if name in makers and name not in known), None)
+            if name is None:
+                begun.pop()
+                continue
+            known.update(graph.node[makers[name]].output)  # at once, since a graph with a cycle must end, too
+            depth = max(depth, len(begun))
+            begun.append(needed(makers[name]))
+    return depth
