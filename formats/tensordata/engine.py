@@ -303,9 +303,10 @@ class Crew:
             Thread(target=self._work, args=(scratch_bytes,), name=f"engine-{n}", daemon=True) for n in range(threads)
         ]
         try:
-            started = self._start(crew)
+            # To start a thread and wait for it takes as long as to write a small file.
+            started = [] if threads == 1 and total <= self._options.chunk_bytes else self._start(crew)
             if not started:
-                self._work(scratch_bytes)  # this thread has to do them
+                self._work(scratch_bytes)
             for thread in started:
                 while thread.is_alive():
                     thread.join(REPORT_SECONDS)
