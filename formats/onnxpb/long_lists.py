@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from formats.errors import WireError
 from formats.onnxpb.schema import MESSAGES
-from formats.onnxpb.wire import WireType, decode_varint, make_tag
+from formats.onnxpb.wire import WireType, decode_varint, make_tag, unpack
 
 if TYPE_CHECKING:
     from formats.ir.model import Undecoded
@@ -28,6 +28,7 @@ MATCHED_BYTES = 1 << 16  # with a call: a pattern takes memory for each element
 LONGEST_BYTES = 1 << 8  # no element that is matched is longer, nor are the tag and the size of a packed field
 NUMPY_BYTES = 1 << 18  # of integers: a few such lists take as long to decode as numpy to import
 WITH_NUMPY_BYTES = 1 << 10  # of integers are decoded faster with numpy if it is imported already
+_INT64 = (64, True)
 # The former never goes back, and takes two thirds as long; Python 3.11.0 to 3.11.4 lose their way in it.
 _ANY_NUMBER = b"*+" if sys.version_info >= (3, 11, 5) else b"*"
 _FLOATS = struct.Struct("<" + "xf" * 1024)  # as many as are decoded with a call, each behind its tag
@@ -176,7 +177,7 @@ def _integers(data: bytes, *, behind_tags: bool) -> list[Any]:
     if data.isascii():  # each varint has one byte
         return list(data[1::2] if behind_tags else data)
     if len(data) < (WITH_NUMPY_BYTES if "numpy" in sys.modules else NUMPY_BYTES):
-        values = _varints(data)
+        values = unpack(data, _INT64)
         return values[1::2] if behind_tags else values
     import numpy
 
@@ -186,17 +187,3 @@ def _integers(data: bytes, *, behind_tags: bool) -> list[Any]:
     if behind_tags:
         array = numpy.delete(array, numpy.flatnonzero(array < 0x80)[::2])  # of the last bytes of all varints
     return varints("int64").apply(array.data).view("<i8").tolist()  # type: ignore[no-any-return]
-
-
-def _varints(data: bytes) -> list[int]:
-    """The values of varints of 64 bits at most, as two's complement."""
-    values, value, shift = [], 0, 0
-    for byte in data:
-        if byte > 0x7F:
-            value |= (byte & 0x7F) << shift
-            shift += 7
-        else:
-            value |= byte << shift
-            values.append(value - (1 << 64) if value >> 63 else value)
-            value = shift = 0
-    return values

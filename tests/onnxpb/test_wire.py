@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from formats.errors import DecodeError, LimitError, TruncatedError, WireError
-from formats.onnxpb.wire import decode_varint, encode_varint, skip_field
+from formats.onnxpb.wire import decode_varint, encode_varint, signed, skip_field, unpack
 
 VARINTS = [
     (0, b"\x00"),
@@ -53,6 +53,34 @@ def test_long_varint_is_refused(data: bytes) -> None:
 def test_varint_round_trip(value: int) -> None:
     """Every 64-bit value is the same after encoding and decoding."""
     assert value == decode_varint(encode_varint(value), 0)[0]
+
+
+_PIECES = st.sampled_from([encode_varint(value) for value in (0, 1, 127, 128, 1 << 31, 1 << 63, -1)])
+
+
+@given(
+    st.lists(_PIECES | st.binary(max_size=12)).map(b"".join),
+    st.sampled_from([(32, True), (64, True), (64, False)]),
+)
+def test_unpacked_varints_are_those_decoded_alone(data: bytes, width: tuple[int, bool]) -> None:
+    """The elements of a packed field are the same as if each were decoded alone, and so is the error."""
+
+    def one_by_one() -> list[int]:
+        values, position = [], 0
+        while position < len(data):
+            value, position = decode_varint(data, position)
+            values.append(signed(value, width))
+        return values
+
+    try:
+        wanted = one_by_one()
+    except (WireError, IndexError) as error:
+        with pytest.raises(type(error)) as caught:
+            unpack(data, width)
+        if isinstance(error, WireError):
+            assert str(caught.value) == str(error)
+    else:
+        assert wanted == unpack(data, width)
 
 
 @pytest.mark.parametrize(
