@@ -4,7 +4,7 @@ A class of options is a frozen dataclass whose fields are made by `option`, and 
 
     @dataclass(frozen=True, slots=True)
     class MyOptions:
-        level: int = option(3, count(1, 9), "Press that hard, from 1 to 9.")
+        level: int = option(3, count(1, 9), "The level, from 1 to 9.")
         index: bool = option(False, SWITCH, "Add an index.")
 
         def __post_init__(self) -> None:
