@@ -32,6 +32,7 @@ T = TypeVar("T")
 
 MAX_DEPTH = 1000  # of nested messages, far more than any file may have
 MAX_NAME, MAX_PLACE = 80, 500  # characters of a name in a place, and of a place
+SHORT_PLACE = MAX_PLACE - 20  # with any index behind it, it is not too long
 
 # The messages that can contain nodes, graphs or tensors, and therefore must be searched.
 _CONTAINERS = (Model, Graph, Node, Attribute, Function, TrainingInfo, SparseTensor)
@@ -74,6 +75,9 @@ def visit(
         if item is None:
             stack.pop()
             continue
+        if type(item) is list:
+            yield from _tensors_in(place, item, only)
+            continue
         if isinstance(item, wanted) and only(item):
             yield _dotted(place), item
         if not isinstance(item, Tensor):
@@ -89,7 +93,10 @@ def _inner(
     enter: Callable[[Undecoded], object] | None,
     only: Callable[[T], bool],
 ) -> Iterator[tuple[Any, Any]]:
-    """The wanted messages directly in a message, and those that may contain one, each with its place for `_dotted`."""
+    """The wanted messages directly in a message, and those that may contain one, each with its place for `_dotted`.
+
+    Wanted tensors come as a list, with the place of the message and the name of the field: there may be very many.
+    """
     all_of_nodes = enter is None  # then attributes may be wanted themselves
     for name in _INNER_FIELDS.get(type(message), ()):
         value = vars(message).get(name)
@@ -97,7 +104,7 @@ def _inner(
             value = getattr(message, name)
         if isinstance(value, list):
             if wanted is Tensor and value and type(value[0]) is Tensor:
-                yield from _tensors_in(outer, name, value, only)
+                yield (outer, name), value
                 continue
             for index, entry in enumerate(value):
                 if (isinstance(entry, wanted) and only(entry)) or _has_way_in(entry, all_of_nodes):
@@ -106,13 +113,19 @@ def _inner(
             yield [outer, name, None, value, None], value
 
 
-def _tensors_in(outer: Any, name: str, tensors: list[Any], only: Callable[[Any], bool]) -> Iterator[tuple[str, Any]]:
-    """The wanted tensors of a list, each with the text of its place: there may be very many."""
-    where = None
+def _tensors_in(field: Any, tensors: list[Any], only: Callable[[Any], bool]) -> Iterator[tuple[str, Any]]:
+    """The wanted tensors of a list, each with the text of its place.
+
+    `field` is the place of the message that has the list, and the name of the field.
+    """
+    outer, name = field
+    where = place = ""
     for index, tensor in enumerate(tensors):
         if only(tensor):
-            where = _dotted(outer) if where is None else where
-            yield inner_place(where, name, index), tensor
+            if not place:
+                where = _dotted(outer)
+                place = inner_place(where, name)
+            yield f"{place}[{index}]" if len(place) < SHORT_PLACE else inner_place(where, name, index), tensor
 
 
 def _has_way_in(message: Any, all_of_nodes: bool) -> bool:

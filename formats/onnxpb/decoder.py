@@ -23,7 +23,7 @@ from formats.ir.model import EXTERNAL, Differing, Node, Tensor, set_fields
 from formats.onnxpb.equal_ends import equal_ends
 from formats.onnxpb.long_lists import LongList, end_of_list, end_of_list_in_source
 from formats.onnxpb.templates import names_in_front, template_of
-from formats.onnxpb.usual_tensors import UsualTensors
+from formats.onnxpb.usual_tensors import RAW_DATA, shape_of, usual_tensor
 from formats.onnxpb.wire import (
     MAX_VARINT_BYTES,
     WireType,
@@ -205,7 +205,6 @@ class _Decoder:
         self.at_once = at_once
         self.messages = 0
         self.templates: dict[bytes, Template] = {}
-        self.tensors = UsualTensors()
         self.parts: dict[tuple[int, str], tuple[dict[str, Any], list[Any]]] = {}
 
     def excess(self, depth: int) -> LimitError:
@@ -446,11 +445,6 @@ class _Decoder:
         self.messages += 1
         if depth > self.max_depth or self.messages > MAX_MESSAGES:
             raise self.excess(depth)
-        if table.message_class is Tensor and not values and (begin := self.tensors.decode(values, data, position, end)):
-            nbytes = end - begin
-            inline = nbytes <= INLINE_BYTES
-            values["raw_data"] = Literal(data[begin:end]) if inline else self.source.slice(origin + begin, nbytes)
-            return end
         by_tag = table.by_tag
         if table.lists and (end - position >= BULK_BYTES or "undecoded" in values):
             by_tag = by_tag | table.lists
@@ -498,6 +492,12 @@ class _Decoder:
                             nodes = values.setdefault(name, [])
                             position = self.nodes(nodes, inner, data, (tag, begin, position, end), origin, depth + 1)
                             continue
+                        if inner.message_class is Tensor and repeated:
+                            elements = values.setdefault(name, [])
+                            stop = self.tensors(elements, data, start, end, origin, depth + 1)
+                            if stop > start:
+                                position = stop
+                                continue
                         value = _new(inner.message_class)
                         fields: dict[str, Any] = {}
                         set_fields(value, fields)
@@ -563,6 +563,36 @@ class _Decoder:
             _locate(error, values, row, origin + start)
             raise
         return end
+
+    def tensors(self, tensors: list[Tensor], data: bytes, start: int, end: int, origin: int, depth: int) -> int:
+        """Append the usual tensors of a run of fields that begins at `start` to `tensors` and return their end.
+
+        The run ends before `end`. If anything about a tensor is not usual, or wrong, the caller decodes it.
+        """
+        match = usual_tensor(data[start]).match
+        while depth <= self.max_depth and self.messages < MAX_MESSAGES and (found := match(data, start, end)):
+            size, shape, name_length = found.groups()
+            begin = found.end()
+            middle = begin + name_length[0]
+            try:
+                stop = found.start(2) + decode_varint(size, 0)[0]
+                nbytes, after = decode_varint(data, middle + 1)
+                if data[middle] != RAW_DATA or after + nbytes != stop or stop > end:
+                    break
+                dims, data_type = shape_of(shape)
+                values = {"dims": dims[:], "data_type": data_type, "name": data[begin:middle].decode()}
+            except (IndexError, FormatError, UnicodeDecodeError):
+                break
+            if not dims:
+                del values["dims"]
+            inline = nbytes <= INLINE_BYTES
+            values["raw_data"] = Literal(data[after:stop]) if inline else self.source.slice(origin + after, nbytes)
+            tensor = _new(Tensor)
+            set_fields(tensor, values)
+            tensors.append(tensor)
+            self.messages += 1
+            start = stop
+        return start
 
     def nodes(
         self,

@@ -353,10 +353,9 @@ class Outside:
 def _referring(tensor: Tensor, location: str, file_offset: int, nbytes: int, checksum: str) -> Tensor | bytes:
     """The tensor as a reference to its place in a data file; entries that say something else are kept."""
     places = {"location": location, "offset": str(file_offset), "length": str(nbytes)}
-    others = [
-        entry
-        for entry in vars(tensor).get("external_data", ())
-        if entry.key not in places and not (entry.key or "").startswith(OF_OLD_FILE)
+    held = vars(tensor).get("external_data")
+    others = held and [
+        entry for entry in held if entry.key not in places and not (entry.key or "").startswith(OF_OLD_FILE)
     ]
     if checksum:
         places["checksum"] = checksum

@@ -71,9 +71,11 @@ def decode_varint(data: Buffer, position: int) -> tuple[int, int]:
     Raises: WireError if it is longer than 10 bytes or exceeds 64 bits; IndexError if the buffer ends in it.
     """
     first = data[position]
-    second = data[position + 1] if first >= 0x80 else 0
-    if second < 0x80:  # as nearly all are
-        return (first & 0x7F | second << 7, position + 2) if first >= 0x80 else (first, position + 1)
+    if first < 0x80:  # as most are
+        return first, position + 1
+    second = data[position + 1]
+    if second < 0x80:
+        return first & 0x7F | second << 7, position + 2
     value = shift = 0
     for index in range(position, position + MAX_VARINT_BYTES):
         byte = data[index]

@@ -79,15 +79,15 @@ class Packing:
         """Add the tensors of the model that get an entry, and the model itself."""
         looked_at = partial(check_undecoded, max_depth=DEEPEST)  # what is deeper than readers take, `max_depth` allowed
         tensors = walk.movable_tensors(model, self.options.size_threshold, looked_at)
-        places = {id(tensor): self.store(tensor, where) for where, tensor in tensors}
-
-        def stored(tensor: Tensor) -> Tensor | bytes:
-            place = places.get(id(tensor))
+        stored: dict[int, Tensor | bytes] = {}  # by the `id` of the tensor that is stored otherwise
+        for where, tensor in tensors:
+            place = self.store(tensor, where)
             if isinstance(place, records.Entry):
-                return _referring(tensor, place)
-            return tensor if place is None else with_raw_data(tensor, place)
-
-        writes, _ = lay_out(encode(model, stored), small_bytes=SMALL_BYTES)
+                stored[id(tensor)] = _referring(tensor, place)
+            elif place is not None:
+                stored[id(tensor)] = with_raw_data(tensor, place)
+        segments = encode(model, lambda tensor: stored.get(id(tensor), tensor))
+        writes, _ = lay_out(segments, small_bytes=SMALL_BYTES)
         graph = Concat.of(*(write.source for write in writes))
         self.add(MODEL_NAME, graph, min(self.options.alignment, MODEL_ALIGNMENT))
 

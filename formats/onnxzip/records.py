@@ -144,12 +144,12 @@ class Entry(NamedTuple):
     @property
     def header_nbytes(self) -> int:
         """The size of the local header with name and extra field."""
-        return _header_nbytes(self.name, self.nbytes, self.padding_nbytes)
+        return LOCAL_HEADER.nbytes + len(self.name) + self.extra_nbytes
 
     @property
     def extra_nbytes(self) -> int:
         """The size of the local header's extra field."""
-        return self.header_nbytes - LOCAL_HEADER.nbytes - len(self.name)
+        return self.padding_nbytes + (SIZES_NBYTES if self.nbytes >= SENTINEL_32 else 0)
 
     @property
     def payload_offset(self) -> int:
@@ -160,16 +160,12 @@ class Entry(NamedTuple):
     def end(self) -> int:
         """The file offset of the first byte after the payload."""
         name, file_offset, nbytes, padding_nbytes, _ = self
-        return file_offset + _header_nbytes(name, nbytes, padding_nbytes) + nbytes
+        end = file_offset + LOCAL_HEADER.nbytes + len(name) + padding_nbytes + nbytes
+        return end if nbytes < SENTINEL_32 else end + SIZES_NBYTES
 
     def with_checksum(self, crc32: int) -> Entry:
         """The same entry with this checksum."""
         return Entry(self.name, self.file_offset, self.nbytes, self.padding_nbytes, crc32)
-
-
-def _header_nbytes(name: str, nbytes: int, padding_nbytes: int) -> int:
-    """The size of a local header with this name, this size of the payload and this padding record."""
-    return LOCAL_HEADER.nbytes + len(name) + padding_nbytes + (SIZES_NBYTES if nbytes >= SENTINEL_32 else 0)
 
 
 def place(name: str, nbytes: int, file_offset: int, alignment: int) -> Entry:
@@ -179,9 +175,10 @@ def place(name: str, nbytes: int, file_offset: int, alignment: int) -> Entry:
     file as one of our archives. If it does not fit in the extra field (alignment 65,536, some positions), the name gets
     "_" at its end until it fits.
     """
-    payload_offset = file_offset + _header_nbytes(name, nbytes, EXTRA.nbytes)  # without padding
+    sizes_nbytes = SIZES_NBYTES if nbytes >= SENTINEL_32 else 0
+    payload_offset = file_offset + LOCAL_HEADER.nbytes + len(name) + EXTRA.nbytes + sizes_nbytes  # without padding
     padding_nbytes = EXTRA.nbytes + -payload_offset % alignment
-    if _header_nbytes("", nbytes, padding_nbytes) > LOCAL_HEADER.nbytes + MAX_EXTRA_BYTES:
+    if padding_nbytes + sizes_nbytes > MAX_EXTRA_BYTES:
         return place(name + "_", nbytes, file_offset, alignment)
     return Entry(name, file_offset, nbytes, padding_nbytes)
 
@@ -240,10 +237,11 @@ def _end_records(count: int, nbytes: int, file_offset: int) -> bytes:
 def _shared_row(entry: Entry) -> tuple[int, ...]:
     """The values of `SHARED_ROWS`."""
     name, file_offset, nbytes, _, crc32 = entry
+    if nbytes < SENTINEL_32 > file_offset:
+        return VERSION_STORED, 0, STORED, 0, DATE_1980, crc32, nbytes, nbytes, len(name)
+    size = min(nbytes, SENTINEL_32)
     # If only the directory needs zip64, this counts for the header, too.
-    version = VERSION_STORED if nbytes < SENTINEL_32 > file_offset else VERSION_ZIP64
-    size = nbytes if nbytes < SENTINEL_32 else SENTINEL_32
-    return version, 0, STORED, 0, DATE_1980, crc32, size, size, len(name)
+    return VERSION_ZIP64, 0, STORED, 0, DATE_1980, crc32, size, size, len(name)
 
 
 @lru_cache(maxsize=256)  # there are few different ones, except for large files
