@@ -10,10 +10,12 @@ from formats.errors import EncodeError, TensorDataError
 from formats.ir.dtypes import DATA_TYPES
 from formats.ir.model import SparseTensor, Tensor
 from formats.ir.storage import from_numpy
+from formats.onnxpb.wire import encode_varint
 from formats.rten.graph import constants
 from formats.rten.graph.attributes import make_node
 from formats.rten.graph.constants import TensorSection, constant_tensor, convert, densify
 from formats.rten.types import HOLDERS, RTEN_FLOAT, RTEN_INT8, RTEN_INT32, RTEN_UINT8
+from formats.tensordata import transform
 from formats.tensordata.source import Literal
 from formats.tensordata.transform import cast
 
@@ -145,6 +147,24 @@ def test_the_limit_of_sparse_tensors_is_of_bytes(monkeypatch):
         assert (most,) == densify(SparseTensor(values=values, indices=places, dims=[most])).numpy().shape
         with pytest.raises(TensorDataError, match=f"has {most + 1} elements, too many"):
             densify(SparseTensor(values=values, indices=places, dims=[most + 1]))
+
+
+@pytest.mark.parametrize(
+    ("last", "change", "decodes"),
+    [(3, "", False), ((1 << 28) - 1, "", False), ((1 << 31) - 1, "", True), (-1, "", True), (1 << 31, "clamped", True)],
+)
+def test_many_small_integers_are_not_decoded_twice(last, change, decodes, monkeypatch):
+    """Whether INT64 elements of a typed field fit is known without decoding them if all have four bytes at most."""
+    calls = []
+    real = transform.range_of
+    monkeypatch.setattr(transform, "range_of", lambda *given: calls.append(given) or real(*given))
+    numbers = [3] * (1 << 20) + [last]
+    typed = Literal(b"\x03" * (1 << 20) + encode_varint(last))
+    converted = convert(Tensor(dims=[len(numbers)], data_type=7, int64_data=typed))
+    assert change == converted.change
+    assert decodes == bool(calls)
+    expected = np.clip(np.array(numbers[-9:]), -(1 << 31), (1 << 31) - 1).astype("<i4").tobytes()
+    assert converted.source.read(converted.source.nbytes - 36, 36) == expected
 
 
 def test_sections_align_and_share():

@@ -22,7 +22,9 @@ from formats.tensordata.source import Literal, Source, Transformed
 values = st.one_of(st.integers(0, 200), st.integers(0, 1 << 30), st.integers(-(1 << 63), (1 << 63) - 1))
 
 
-def long_source(patch: pytest.MonkeyPatch, data: bytes, count: int, block_bytes: int, dtype: str = "int64") -> Source:
+def long_source(
+    patch: pytest.MonkeyPatch, data: bytes, count: int, block_bytes: int, dtype: str = "int64"
+) -> varints.Varints:
     """Return the elements in blocks of this size."""
     patch.setattr(varints, "BLOCK_BYTES", block_bytes)
     patch.setattr(transform, "BLOCK_BYTES", 0)
@@ -50,6 +52,20 @@ def test_any_range(numbers: list[int], block_bytes: int, dtype: str, data: st.Da
         assert expected[start:stop] == source.read(start, stop - start)
         assert expected == pickle.loads(pickle.dumps(source)).read()
         assert expected == b"".join(transform.cast(dtype, dtype).of(source).chunks(7 * np.dtype(dtype).itemsize))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.integers(0, 63).map(lambda bits: (1 << bits) - 1 or 1), min_size=1, max_size=60),
+    st.integers(10, 60),
+    st.integers(1, 10),
+)
+def test_the_longest(numbers: list[int], block_bytes: int, nbytes: int) -> None:
+    """Whether no varint has more than a number of bytes is known wherever the blocks end."""
+    packed = [encode_varint(number) for number in numbers]
+    with pytest.MonkeyPatch.context() as patch:
+        source = long_source(patch, b"".join(packed), len(numbers), block_bytes)
+        assert (max(map(len, packed)) <= nbytes) == source.have_at_most(nbytes)
 
 
 @pytest.mark.parametrize("block_bytes", [10, 30, 1000])
