@@ -94,16 +94,15 @@ class Varints(Transformed):
         Raises: as `readinto` does.
         """
         self._counted()
-        lead = b""
+        data = b""
         for block in self.source.chunks(BLOCK_BYTES):
-            array = np.frombuffer(lead + block, np.uint8)
-            goes_on = array >= 0x80  # the varint, with the next byte
-            run = goes_on[: len(array) - nbytes + 1].copy()
-            for byte in range(1, nbytes):
+            data = data[max(len(data) - nbytes + 1, 0) :] + block
+            goes_on = np.frombuffer(data, np.uint8) >= 0x80  # the varint, with the next byte
+            run = goes_on[nbytes - 1 :].copy()
+            for byte in range(nbytes - 1):
                 run &= goes_on[byte : byte + len(run)]
             if run.any():
                 return False
-            lead = block[1 - nbytes :] if nbytes > 1 else b""
         return True
 
     def _counted(self) -> tuple[int, ...]:
