@@ -1,8 +1,8 @@
 """Long lists of numbers and of short texts in attributes, such as the trees of an ensemble.
 
-One call checks many of their elements. The elements stay in the source until somebody reads them. An unusual or wrong
-element ends such a list: the decoder accepts or refuses it, as in a short list. So no error can appear later in the
-elements that stayed.
+One call checks many of their elements. The elements stay in the source until they are read. An unusual or wrong element
+ends such a list: the decoder accepts or refuses it, as in a short list. So no error can appear later in the elements
+that stayed.
 
 Spec: Protocol Buffers, "Encoding"; onnx.proto, `AttributeProto`.
 """
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from formats.tensordata.source import Source
 
 READ_BYTES = 1 << 18  # of a source at a time
-MATCHED_BYTES = 1 << 16  # with a call: a pattern takes memory for each element
-LONGEST_BYTES = 1 << 8  # no element that is matched is longer, nor are the tag and the size of a packed field
+MATCHED_BYTES = 1 << 16  # per call: a pattern needs memory for each element
+LONGEST_BYTES = 1 << 8  # no matched element is longer, nor are the tag and the size of a packed field
 NUMPY_BYTES = 1 << 18  # of integers: a few such lists take as long to decode as numpy to import
 WITH_NUMPY_BYTES = 1 << 10  # of integers are decoded faster with numpy if it is imported already
 _INT64 = (64, True)
-# The former never goes back, and takes two thirds as long; Python 3.11.0 to 3.11.4 lose their way in it.
+# The possessive form never backtracks, and takes two thirds of the time; Python 3.11.0 to 3.11.4 have errors in it.
 _ANY_NUMBER = b"*+" if sys.version_info >= (3, 11, 5) else b"*"
-_FLOATS = struct.Struct("<" + "xf" * 1024)  # as many as are decoded with a call, each behind its tag
+_FLOATS = struct.Struct("<" + "xf" * 1024)  # decoded in one call, each after its tag
 
 _NUMBERS = {field.name: field.number for field in MESSAGES["AttributeProto"]}
 FLOAT = make_tag(_NUMBERS["floats"], WireType.I32)
@@ -43,7 +43,7 @@ LIST_TAGS = frozenset((FLOAT, INT, STRING, PACKED_FLOATS, PACKED_INTS))
 
 @cache
 def _elements(tag: int) -> re.Pattern[bytes]:
-    """Any number of elements with that tag; of a packed field, what is in it."""
+    """A pattern for any number of elements with this tag; for a packed field, for its content."""
     varint = rb"(?:[\x80-\xff]{0,8}[\x00-\x7f]|[\x80-\xff]{9}[\x00\x01])"  # of 64 bits at most
     texts = b"|".join(b"%b.{%d}" % (re.escape(bytes((size,))), size) for size in range(0x80))
     values = {FLOAT: b".{4}", INT: varint, STRING: b"(?:%b)" % texts, PACKED_FLOATS: b".{4}", PACKED_INTS: varint}
@@ -56,13 +56,13 @@ def _is_packed(tag: int) -> bool:
 
 
 def _payload(data: bytes, position: int) -> tuple[int, int]:
-    """Where the payload of the packed field at `position` begins and ends, which may be behind the data."""
+    """The start and the end of the payload of the packed field at `position`; the end may be after the data."""
     size, begin = decode_varint(data, position + 1)
     return begin, begin + size
 
 
 def _end_of_elements(data: bytes, position: int, end: int, tag: int) -> int:
-    """The end of the elements of one kind that follow each other."""
+    """The end of the adjacent elements of one kind."""
     match: Any = _elements(tag).match
     before = -1
     while position > before:
@@ -71,9 +71,9 @@ def _end_of_elements(data: bytes, position: int, end: int, tag: int) -> int:
 
 
 def end_of_list(data: bytes, position: int, end: int) -> int:
-    """The end of the elements from `position` on, whose tag, one of LIST_TAGS, is there; of packed ones, of the field.
+    """The end of the elements from `position` on, where a tag of LIST_TAGS is; for packed ones, the end of the field.
 
-    That is `position` where the first of them is unusual: not whole, wrong, or a text of 128 bytes or more.
+    This is `position` if the first element is unusual: incomplete, wrong, or a text of 128 bytes or more.
     """
     tag = data[position]
     if not _is_packed(tag):
@@ -86,7 +86,7 @@ def end_of_list(data: bytes, position: int, end: int) -> int:
 
 
 def end_of_list_in_source(source: Source, position: int, end: int) -> int:
-    """The same of a source, of which a window is read at a time."""
+    """The same for a source, of which a window is read at a time."""
     head = source.read(position, min(LONGEST_BYTES, end - position))
     tag = head[0]
     if not _is_packed(tag):
@@ -108,7 +108,7 @@ def _end_in_source(source: Source, position: int, end: int, tag: int) -> int:
 
 
 class LongList:
-    """Elements that are left in the source: ranges of whole fields, and the tag in each."""
+    """Elements that stay in the source: ranges of whole fields, and the tag in each."""
 
     has_references = False
     is_flat = True
@@ -146,11 +146,11 @@ class LongList:
         return elements
 
     def differing(self, other: Undecoded) -> None:
-        """Nothing: these elements have no names to compare them by."""
+        """Nothing: these elements have no names for a comparison."""
 
 
 def _decoded(data: bytes, tag: int) -> list[Any]:
-    """The elements in whole fields of that tag."""
+    """The elements in whole fields with this tag."""
     if tag == INT:
         return _integers(data, behind_tags=True)
     if tag == PACKED_INTS:
@@ -173,7 +173,7 @@ def _decoded(data: bytes, tag: int) -> list[Any]:
 
 
 def _integers(data: bytes, *, behind_tags: bool) -> list[Any]:
-    """The values of varints, or of every other one where each is behind a tag, which is a varint of one byte."""
+    """The values of varints, or of every second one if each is after a tag, which is a varint of one byte."""
     if data.isascii():  # each varint has one byte
         return list(data[1::2] if behind_tags else data)
     if len(data) < (WITH_NUMPY_BYTES if "numpy" in sys.modules else NUMPY_BYTES):
@@ -185,5 +185,5 @@ def _integers(data: bytes, *, behind_tags: bool) -> list[Any]:
 
     array = numpy.frombuffer(data, numpy.uint8)
     if behind_tags:
-        array = numpy.delete(array, numpy.flatnonzero(array < 0x80)[::2])  # of the last bytes of all varints
+        array = numpy.delete(array, numpy.flatnonzero(array < 0x80)[::2])  # the last bytes of all varints
     return varints("int64").apply(array.data).view("<i8").tolist()  # type: ignore[no-any-return]

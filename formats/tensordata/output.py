@@ -237,7 +237,7 @@ class OutputFile(_Writable):
             return path, path.stat()
 
     def close(self) -> None:
-        """The file is closed."""
+        """Close the file."""
         self._close_descriptor()
 
     def discard(self) -> None:
@@ -308,7 +308,7 @@ class OpenedFile(_Writable):
             os.ftruncate(descriptor, nbytes)
 
     def close(self) -> None:
-        """The descriptor is closed."""
+        """Close the descriptor."""
         self._close_descriptor()
 
 
@@ -332,5 +332,5 @@ class ExistingFile(_Writable):
             sync_file(self.descriptor)
 
     def close(self) -> None:
-        """The file is closed."""
+        """Close the file."""
         self._close_descriptor()

@@ -1,5 +1,5 @@
-/* Preloaded into a process: the n-th call that touches a file below BOX fails, is cut short, is interrupted, or kills
- * the process; and all that changes files there is logged, so that power cuts can be imagined afterwards. */
+/* Preloaded into a process. The n-th call that touches a file below BOX fails, is cut short, is interrupted, or kills
+ * the process. A log has all changes of files there, so that a test can simulate power cuts afterwards. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

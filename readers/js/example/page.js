@@ -1,4 +1,4 @@
-/** Shows what is in an `.onnxz` that is dropped on the page, chosen or fetched, and runs it with onnxruntime-web. */
+/** Shows the content of an `.onnxz` that a user drops, chooses or fetches, and runs it with onnxruntime-web. */
 
 import { open } from "onnxz";
 import * as ort from "onnxruntime-web";
@@ -8,7 +8,7 @@ const DATA_TYPES =
   "undefined float32 uint8 int8 uint16 int16 int32 int64 string bool float16 float64 uint32 uint64 complex64 complex128 bfloat16 float8e4m3fn float8e4m3fnuz float8e5m2 float8e5m2fnuz uint4 int4 float4e2m1 float8e8m0 uint2 int2 float6e2m3 float6e3m2".split(
     " ",
   );
-/** What holds the numbers of an input. float16 is given as bits where the browser has no array for it. */
+/** The array for the numbers of an input. If the browser has no array for float16, this gives the bits. */
 const ARRAYS = {
   float32: Float32Array,
   float64: Float64Array,
@@ -45,7 +45,7 @@ function row(cells, numbers = 0) {
   return tr;
 }
 
-/** A field for each dim of an input: those that the model leaves open can be changed. */
+/** A field for each dim of an input. A user can change the dims that the model leaves open. */
 function shapeFields({ name, shape }) {
   const span = document.createElement("span");
   for (const dim of shape) {
@@ -61,7 +61,7 @@ function shapeFields({ name, shape }) {
 }
 
 /**
- * Opens an archive and shows it. Of an address this takes only the directory and the graph.
+ * Opens an archive and shows it. From an address, this fetches only the directory and the graph.
  * @param {File | string} source
  * @param {string} name
  */
@@ -98,7 +98,7 @@ async function show(source, name) {
   if (typeof source !== "string") await load();
 }
 
-/** Reads the weights, and asks for inputs. */
+/** Reads the weights, and shows the fields for the inputs. */
 async function load() {
   element("error").textContent = "";
   const { model, externalData } = await archive.model();
@@ -111,7 +111,7 @@ async function load() {
   element("run").hidden = false;
 }
 
-/** An input of the model, filled as asked for. */
+/** An input of the model, filled as the user chose. */
 function fill({ name, type }, dims) {
   const Data = ARRAYS[type];
   if (Data === undefined) throw new Error(`this page cannot fill the input ${name}, of type ${type}`);
@@ -128,7 +128,7 @@ function fill({ name, type }, dims) {
   return new ort.Tensor(type, data, dims);
 }
 
-/** Runs the model, and shows what comes out. */
+/** Runs the model, and shows its outputs. */
 async function run() {
   element("error").textContent = "";
   const feeds = {};
@@ -156,7 +156,7 @@ async function run() {
   element("time").textContent = `${took.toFixed(1)} ms`;
 }
 
-/** Does something, unless something is being done, and says on the page what went wrong. */
+/** Runs an action, unless one is running already, and shows its error on the page. */
 async function attempt(action) {
   if (document.body.ariaBusy === "true") return;
   document.body.ariaBusy = "true";

@@ -1,4 +1,4 @@
-/** Serves the example page to this machine: `node example/serve.js [port]`, and the address that it prints in a browser. */
+/** Serves the example page to this machine: run `node example/serve.js [port]` and open the address that it prints. */
 
 import { createReadStream, statSync } from "node:fs";
 import { createServer } from "node:http";
@@ -16,9 +16,9 @@ const TYPES = {
 };
 
 /**
- * Starts to serve the files of this package, by ranges where a browser asks for them.
- * @param {number} port 0 for any that is free
- * @param {string[]} folders in which files are looked for, in this order
+ * Starts to serve the files of this package, and their ranges if a browser asks for ranges.
+ * @param {number} port 0 for any free port
+ * @param {string[]} folders where this looks for files, in this order
  * @returns {Promise<import("node:http").Server>}
  */
 export async function serve(port = 0, folders = [FOLDER]) {
@@ -28,7 +28,7 @@ export async function serve(port = 0, folders = [FOLDER]) {
     const file = names.find((name) => statSync(name, { throwIfNoEntry: false })?.isFile());
     if (file === undefined) return void response.writeHead(404).end();
     const { size, mtimeMs } = statSync(file);
-    // With these two a page may use threads, so that onnxruntime-web does.
+    // With these two headers a page may use threads, and then onnxruntime-web uses them.
     response.setHeader("Cross-Origin-Opener-Policy", "same-origin");
     response.setHeader("Cross-Origin-Embedder-Policy", "require-corp");
     response.setHeader("Content-Type", TYPES[extname(file)] ?? "application/octet-stream");

@@ -1,4 +1,4 @@
-/** Archives to test with, made byte by byte, and files with holes for what is large. */
+/** Archives for tests, made byte by byte. Large ones are files with holes. */
 
 import { open } from "node:fs/promises";
 
@@ -6,11 +6,11 @@ import { open } from "node:fs/promises";
  * @typedef {object} File
  * @property {string} name
  * @property {number} size of the payload
- * @property {Uint8Array} [bytes] of the payload, which is all zeros without
+ * @property {Uint8Array} [bytes] of the payload; without them it is all zeros
  */
 
 /**
- * Numbers of so many bytes.
+ * Numbers, each in this many bytes.
  * @param {number} bytes
  * @param {number[]} parts
  */
@@ -52,7 +52,7 @@ export function varint(value) {
 }
 
 /**
- * A field of a message: a number, or what has a length.
+ * A field of a message: a number, or a value with a length.
  * @param {number} number
  * @param {number | bigint | string | Uint8Array} value
  */
@@ -63,7 +63,7 @@ export function field(number, value) {
 }
 
 /**
- * A TensorProto of bytes (UINT8), which are an entry.
+ * A TensorProto of bytes (UINT8), whose data are an entry.
  * @param {string} location
  * @param {number} size
  */
@@ -89,8 +89,8 @@ export function model(initializers, textBytes = 0) {
 }
 
 /**
- * The pieces of an archive and the offsets at which they are; between them are zeros.
- * @param {File[]} files with the graph
+ * The pieces of an archive and their offsets. Between the pieces are zeros.
+ * @param {File[]} files including the graph
  * @param {number} alignment
  */
 function pieces(files, alignment) {
@@ -146,7 +146,7 @@ export function archive(weights, options = {}) {
 }
 
 /**
- * The same as a file, with holes where payloads are zeros. Gives its size.
+ * Writes the same archive to a file, with holes where payloads are zeros. Gives its size.
  * @param {string} path
  * @param {File[]} weights
  * @param {{ textBytes?: number, alignment?: number, graph?: Uint8Array }} [options]

@@ -1,4 +1,4 @@
-/** The example page in headless Chromium: a file that is dropped, one that is fetched, and models computed by onnxruntime-web. */
+/** The example page in headless Chromium: a dropped file, a fetched file, and models that onnxruntime-web runs. */
 
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
@@ -35,7 +35,7 @@ let folder;
 let origin;
 /** @type {string[]} origins of other servers of this machine */
 const others = [];
-/** @type {string[]} requests for what is not on this machine, of which there must be none */
+/** @type {string[]} requests to other machines: there must be none */
 const elsewhere = [];
 
 before(async () => {
@@ -64,7 +64,7 @@ after(async () => {
 });
 
 /**
- * Drops a file of the disk on the page, as a person does.
+ * Drops a file from the disk on the page, as a person does.
  * @param {string} path
  */
 async function drop(path) {
@@ -87,7 +87,7 @@ const texts = (selector) => page.locator(selector).allTextContents();
 /** @param {string} name */
 const modelOf = (name) => converted.models.find((model) => model.name === name);
 
-/** What onnxruntime-node computes of ones, as the page shows it. */
+/** The outputs of onnxruntime-node for inputs of ones, as the page shows them. */
 async function expectedOutputs() {
   const opened = await open(modelOf("digits")?.onnxz ?? "");
   const { model, externalData } = await opened.model();

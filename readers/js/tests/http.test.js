@@ -1,4 +1,4 @@
-/** An archive at an HTTP address: what is fetched of it, and what servers do wrong. */
+/** An archive at an HTTP address: what the reader fetches, and faults of servers. */
 
 import assert from "node:assert/strict";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -31,7 +31,7 @@ const weight = (size, name = "w") => ({
 });
 
 /**
- * Runs a test with a server, and closes it.
+ * Runs a test with a server, and then closes the server.
  * @param {string} path
  * @param {Parameters<typeof serve>[1]} habits
  * @param {(server: Awaited<ReturnType<typeof serve>>) => Promise<void>} run

@@ -1,4 +1,4 @@
-/** Models to run: the example of the repository and, where they are, those of `../shared/models`, as `.onnx` and as `.onnxz`. */
+/** Models to run, as `.onnx` and `.onnxz`: the example of the repository and, if present, `../shared/models`. */
 
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync, readdirSync } from "node:fs";
@@ -16,7 +16,7 @@ const SHARED = join(ROOT, "..", "shared", "models");
  * @property {string} name
  * @property {string} onnx path
  * @property {string} onnxz path
- * @property {string} [npz] path of inputs and of the outputs that a reference gave
+ * @property {string} [npz] path of the inputs and the outputs of a reference
  */
 
 /**
@@ -28,7 +28,7 @@ const SHARED = join(ROOT, "..", "shared", "models");
  */
 
 /**
- * The models, or those of these names, converted with the package of this repository into a folder that `remove` removes.
+ * All models, or those with these names, converted with this repository into a folder that `remove` deletes.
  * @param {string[]} [names]
  * @returns {Promise<{ models: TestModel[], remove: () => Promise<void> }>}
  */
@@ -46,14 +46,14 @@ export async function convertModels(names) {
     const npz = onnx.replace(/onnx$/, "npz");
     return { name, onnx, onnxz: join(folder, `${name}.onnxz`), ...(existsSync(npz) ? { npz } : {}) };
   });
-  // One process for all, since most of the time would be its start.
+  // One process for all models, since starting a process takes most of the time.
   const code = "import sys, formats\nfor a, b in zip(sys.argv[1::2], sys.argv[2::2]): formats.convert(a, b)";
   const conversions = models.flatMap(({ onnx, onnxz }) => [onnx, onnxz]);
   execFileSync("python3", ["-c", code, ...conversions], { cwd: ROOT, stdio: ["ignore", "ignore", "inherit"] });
   return { models, remove: () => rm(folder, { recursive: true }) };
 }
 
-/** Why models cannot be converted, or undefined. In CI nothing may be missing. */
+/** The reason why models cannot be converted, or undefined. In CI nothing may be missing. */
 export function missingFormats() {
   try {
     execFileSync("python3", ["-c", "import formats"], { cwd: ROOT, stdio: "ignore" });
@@ -137,7 +137,7 @@ export const TYPES = new Map([
 ]);
 
 /**
- * The largest difference, as a part of the largest number that is expected.
+ * The largest difference, divided by the largest expected number.
  * @param {number[]} expected
  * @param {number[]} found
  */

@@ -1,4 +1,4 @@
-/** Models computed by onnxruntime-node from the `.onnxz`: bit for bit as from the `.onnx`, and as the references say. */
+/** onnxruntime-node gives the same bits for an `.onnxz` as for the `.onnx`, and the outputs of the references. */
 
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
@@ -8,11 +8,11 @@ import { open } from "../onnxz.js";
 import { TYPES, convertModels, difference, missingFormats, numbers, readNpz } from "./models.js";
 
 const skip = missingFormats() ?? false;
-// onnxruntime-node 1.30 does not read a Float16Array, which Node 24 has. Where there is none it takes the bits.
+// onnxruntime-node 1.30 does not read a Float16Array, which Node 24 has. Without that class it takes the bits.
 delete (/** @type {any} */ (globalThis).Float16Array);
 
 /**
- * What a model is given: the inputs of its reference, or else ones.
+ * The inputs for a model: those of its reference, or else ones.
  * @param {import("onnxruntime-node")} ort
  * @param {import("onnxruntime-node").InferenceSession} session
  * @param {ReturnType<typeof readNpz> | undefined} reference

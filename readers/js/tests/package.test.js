@@ -1,4 +1,4 @@
-/** The package as it is published: what is in it, that it needs nothing else, and that its types fit both runtimes. */
+/** The published package: its files, that it needs nothing else, and that its types fit both runtimes. */
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -13,7 +13,7 @@ import { ROOT, convertModels, missingFormats } from "./models.js";
 
 const PACKAGE = fileURLToPath(new URL("..", import.meta.url));
 const skip = missingFormats() ?? false;
-/** What a user writes, in TypeScript. */
+/** A program of a user, in TypeScript. */
 const PROGRAM = `
 import { ArchiveError, open, type Archive, type Entry, type Model, type Source, type Tensor } from "onnxz";
 import { InferenceSession as Node } from "onnxruntime-node";
@@ -105,7 +105,7 @@ test("The examples of the READMEs run.", { skip }, async () => {
   const blocks = texts.flatMap((text) =>
     [...text.matchAll(/^```javascript\n(.*?)^```$/gms)].map(([, block]) => block ?? ""),
   );
-  // What begins with an import stands alone; the others show a part.
+  // An example that begins with an import is a whole program. The others are parts.
   const programs = blocks.filter((block) => block.startsWith("import "));
   assert.ok(programs.length >= 3);
   const { models, remove } = await convertModels(["digits"]);

@@ -1,4 +1,4 @@
-/** A server of one file by ranges, which counts requests and bytes, and can do wrong what servers do wrong. */
+/** A server of ranges of one file. It counts requests and bytes, and can show the faults of real servers. */
 
 import { createServer } from "node:http";
 import { open } from "node:fs/promises";
@@ -6,15 +6,15 @@ import { open } from "node:fs/promises";
 /**
  * @typedef {object} Habits
  * @property {boolean} [ignoresRanges] answers with the whole file
- * @property {boolean} [hidesSize] as to pages of other origins, which may not see Content-Range and ETag
- * @property {boolean} [otherOrigins] lets pages of other origins read, and no more
+ * @property {boolean} [hidesSize] as for pages of other origins, which may not see Content-Range and ETag
+ * @property {boolean} [otherOrigins] lets pages of other origins read the file, and allows no more
  * @property {boolean} [lacksSize] says `*` for the size
- * @property {number} [shorter] sends so many bytes less than it should, and says so
- * @property {number} [cut] closes the connection so many bytes before the end of an answer
- * @property {number} [more] sends so many bytes more than asked for
- * @property {number} [status] answers with it
- * @property {string} [encoding] says that it encodes
- * @property {boolean} [shifted] answers another range than was asked for
+ * @property {number} [shorter] sends this many bytes too few, with a Content-Length that says so
+ * @property {number} [cut] closes the connection this many bytes before the end of an answer
+ * @property {number} [more] sends this many bytes more than asked for
+ * @property {number} [status] answers with this status
+ * @property {string} [encoding] says that the answer has this encoding
+ * @property {boolean} [shifted] answers with another range than asked for
  */
 
 /**

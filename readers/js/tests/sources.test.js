@@ -1,4 +1,4 @@
-/** What an archive is opened from, and what is read of it. */
+/** The kinds of sources of an archive, and what the reader reads from them. */
 
 import assert from "node:assert/strict";
 import { openAsBlob } from "node:fs";
@@ -78,7 +78,7 @@ test("Every source gives the same entries, tensors, graph and payloads.", async 
     await found.verify();
     await found.close();
   }
-  assert.equal((await handle.stat()).size, BYTES.length); // a handle that was given stays open
+  assert.equal((await handle.stat()).size, BYTES.length); // the reader does not close a handle that it was given
   await handle.close();
 });
 
@@ -136,7 +136,7 @@ test("Sizes beyond 2^53 are refused.", async () => {
   const size = await archiveFile(path, [{ name: "w", size: 2 ** 32 }]);
   const bytes = await readTail(path, size);
   for (const value of [2n ** 53n, 2n ** 63n, 2n ** 64n - 1n]) {
-    // The directory's size of w, the place of the directory, and the number of entries.
+    // The size of w in the directory, the offset of the directory, and the number of entries.
     for (const [at, requirement] of [
       [46 + 1 + 4, "Z-2.5"],
       [bytes.length - 22 - 20 - 8, "Z-2.3"],
@@ -153,7 +153,7 @@ test("Sizes beyond 2^53 are refused.", async () => {
 });
 
 /**
- * The directory and what follows it.
+ * The bytes from the directory to the end of the archive.
  * @param {string} path
  * @param {number} size
  */

@@ -1,6 +1,6 @@
 /**
- * The verdicts on the test vectors of the specification, which are the same from every kind of source. Those of more than
- * 4 GiB, archives of models and mutants are compared with other readers in `tests/onnxzip/test_readers.py`.
+ * The verdicts on the test vectors of the specification, which are the same for every kind of source.
+ * `tests/onnxzip/test_readers.py` compares vectors of more than 4 GiB, archives of models and mutants with other readers.
  */
 
 import assert from "node:assert/strict";
@@ -39,7 +39,7 @@ test("Each vector is refused or taken, from bytes, from a Blob, from a file and 
       [refused, false],
       [taken, true],
     ]) {
-      if (hex === undefined) continue; // what is free has no archive that is refused
+      if (hex === undefined) continue; // a free choice has no archive that a reader must refuse
       const bytes = Buffer.from(hex, "hex");
       const path = join(folder, "vector.onnxz");
       await writeFile(path, bytes);
@@ -48,11 +48,11 @@ test("Each vector is refused or taken, from bytes, from a Blob, from a file and 
       if (verdict !== undefined) assert.ok(specification.includes(`- **${verdict}** `), `${verdict} is no requirement`);
       assert.equal(await broken(new Blob([bytes])), verdict, name);
       assert.equal(await broken(path), verdict, name);
-      if (bytes.length === 0) continue; // no server has a range of it
+      if (bytes.length === 0) continue; // a server has no range of an empty file
       const server = await serve(path);
       const remote = await broken(server.address);
       await server.close();
-      assert.equal(remote === undefined, isTaken, name); // which of several requirements is free
+      assert.equal(remote === undefined, isTaken, name); // the reader may name any of several broken requirements
     }
   }
 });

@@ -1,8 +1,8 @@
 /**
- * Prints what the reader says of archives: for each path, one a line on stdin, a line of JSON.
+ * Prints the verdict of the reader on archives. Each line of stdin is a path, and the answer is a line of JSON.
  *
  * Either `{"ok":true,"graph":SHA-256 of its bytes,"entries":[[name,file_offset,nbytes],...],"tensors":[[location,file_offset,nbytes],...]}`
- * or `{"ok":false,"requirement":number in docs/onnxz.md,"message":text}`; what the system refuses has an empty requirement.
+ * or `{"ok":false,"requirement":number in docs/onnxz.md,"message":text}`; if the system refuses a file, the requirement is empty.
  */
 
 import { createHash } from "node:crypto";
@@ -32,7 +32,7 @@ async function verdict(path) {
 }
 
 /**
- * JSON in ASCII, so that a line ends where everyone thinks it does.
+ * JSON in ASCII, so that every reader finds the same line ends.
  * @param {unknown} value
  */
 const asciiJson = (value) =>

@@ -1,10 +1,10 @@
-//! Runs a model in RTen from an archive, with every element of every input 0 or, of floats, 1:
+//! Runs a model in RTen from an archive. Every element of a float input is 1, and of other inputs 0:
 //!
 //! ```text
 //! cargo run --release --features rten --example run -- model.onnxz [DIMENSION=SIZE ...]
 //! ```
 //!
-//! The sizes are those of dimensions that the model has a name for; the others are 1.
+//! The sizes are for dimensions with a name in the model. Other open dimensions are 1.
 
 use std::error::Error;
 use std::time::Instant;

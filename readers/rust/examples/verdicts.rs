@@ -1,10 +1,10 @@
-//! Reads the paths of files from standard input, one a line, and prints for each a line of JSON: what is in the
+//! Reads paths of files from standard input, one per line. For each it prints a line of JSON: the content of the
 //! archive, or the requirement that it breaks.
 //!
 //! ```text
 //! {"ok": true, "graph": SHA-256 of the graph, "entries": [[name, file offset, size], ...] with the graph,
 //!  "tensors": [[location, file offset, size], ...]}
-//! {"ok": false, "requirement": NUMBER, or "" where the system refused, "message": TEXT}
+//! {"ok": false, "requirement": NUMBER, or "" if the system refused the file, "message": TEXT}
 //! ```
 
 use std::io::{self, BufRead, Write};
@@ -17,7 +17,7 @@ fn main() -> io::Result<()> {
     let mut out = io::stdout().lock();
     for path in io::stdin().lock().lines() {
         writeln!(out, "{}", verdict(&path?))?;
-        out.flush()?; // who asks may wait for the answer before the next path
+        out.flush()?; // the caller may wait for this answer before it sends the next path
     }
     Ok(())
 }

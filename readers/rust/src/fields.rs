@@ -1,4 +1,4 @@
-//! Little-endian fields, one after the other.
+//! Little-endian fields, one after another.
 
 /// The fields of a part of the file that were not read yet. Beyond the end of the part, the result is `None`.
 pub struct Fields<'a>(&'a [u8]);

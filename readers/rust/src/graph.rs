@@ -56,7 +56,7 @@ pub enum Content<'p, 'a> {
 }
 
 /// Calls `visit` with each item of a message. If a file has a field more than once that is not repeated in ONNX, the
-/// message in this field has several parts. Its fields are the fields of all parts, one after the other.
+/// message in this field has several parts. Its fields are the fields of all parts, one after another.
 pub fn contents<'a>(
     message: Message,
     parts: &[&'a [u8]],

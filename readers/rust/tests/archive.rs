@@ -1,4 +1,4 @@
-//! Archives of the specification, put together here, and what the crate says of them.
+//! Archives after the specification, built here, and the verdicts of the crate on them.
 
 use onnxz::{Archive, Error};
 
@@ -27,7 +27,7 @@ fn model(tensors: &[Vec<u8>]) -> Vec<u8> {
     [varint(1, 8), nested(7, &graph)].concat()
 }
 
-/// What a local header and the directory have in common, from "version needed" to "length of the name".
+/// The fields that a local header and the directory share, from "version needed" to "length of the name".
 fn said(name: &str, payload: &[u8]) -> Vec<u8> {
     let nbytes = u32::try_from(payload.len()).expect("the entries of these tests are short").to_le_bytes();
     let name_nbytes = u16::try_from(name.len()).expect("so are the names").to_le_bytes();

@@ -2,7 +2,7 @@
  * Loads the model in a folder with transformers.js, over HTTP, as it loads one from the Hub: in Node, or in Chromium.
  *
  * node load.js node|browser FOLDER OPTIONS INPUTS: OPTIONS are those of from_pretrained, INPUTS are arrays of numbers by
- * name, all in JSON. It prints what was asked of the server, and the outputs, or the error.
+ * name, all in JSON. It prints the requests to the server, and the outputs or the error.
  */
 
 import { existsSync } from "node:fs";
@@ -34,7 +34,7 @@ const server = createServer(async (request, response) => {
   }
 });
 
-/** What runs in Node and in the browser: the library's own way from the name of a model to its outputs. */
+/** Runs in Node and in the browser: the library's own way from the name of a model to its outputs. */
 async function outputsOf({ module, origin, cacheDir, options, inputs }) {
   const { AutoModel, Tensor, env } = await import(module);
   Object.assign(env, { allowLocalModels: false, remoteHost: `${origin}/`, cacheDir, useBrowserCache: false });

@@ -1,4 +1,4 @@
-//! Any bytes are an archive or an error, and what an archive gives out lies in it.
+//! Any bytes give an archive or an error, and every range that an archive gives is inside the file.
 //!
 //! `cargo +nightly fuzz run read CORPUS`, where the corpus is a folder with the archives of the test vectors.
 
