@@ -9,6 +9,7 @@ import onnx
 import pytest
 from graphs import Graph, difference, held, run_in_onnxruntime
 from onnx.reference import ReferenceEvaluator
+from runtime.runner import RunnerError
 
 import formats
 from formats.rten.convert.refusal import RefusalError
@@ -588,3 +589,17 @@ def test_integers_that_may_leave_32_bits_are_told(name, tmp_path):
     losses = [loss for loss in formats.convert(path, tmp_path / "m.rten").losses if loss.kind == "range"]
     assert [loss.detail.partition(":")[0] for loss in losses] == told
     assert all(loss.matters for loss in losses)
+
+
+@pytest.mark.parametrize(("batch", "is_told"), [("N", True), ("2", False)])
+def test_normalizing_instances_of_no_samples_is_told(batch, is_told, runtime, tmp_path):
+    """RTen panics for a batch without samples; this is reported if the batch may be empty."""
+    text = f"""g (float[{batch},3,4] x) => (float[A,3,4] y) <float[3] s = {{1, 1, 1}}>
+        {{ y = InstanceNormalization(x, s, s) }}"""
+    onnx.save(_model(text, 17), tmp_path / "m.onnx")
+    losses = formats.convert(tmp_path / "m.onnx", tmp_path / "m.rten").losses
+    assert is_told == any("RTen fails if there are no samples" in loss.detail for loss in losses)
+    assert (2, 3, 4) == runtime.run(tmp_path / "m.rten", {"x": np.ones((2, 3, 4), F)})[0].shape
+    if is_told:
+        with pytest.raises(RunnerError, match="panicked"):
+            runtime.run(tmp_path / "m.rten", {"x": np.ones((0, 3, 4), F)})

@@ -120,12 +120,21 @@ BatchNormalization = OperatorSpec(
     unspecified=_INFINITE_SUMS,
     onnx=OnnxForm(takes={"momentum": ANY, "training_mode": (0,), "spatial": (1,)}),
 )
+
+
+def _empty_batch_told(node: Node, context: Context) -> str:
+    """The report if the batch may be empty when the model runs."""
+    dims = context.dims(node.input[0])
+    return "" if dims and isinstance(dims[0], int) else "RTen fails if there are no samples"
+
+
 InstanceNormalization = OperatorSpec(
     "InstanceNormalization",
     Row(3, 1, "BatchNormalizationAttrs", (_EPSILON,)),
     dims=same,
     older=(dropped("consumed_inputs"),),
     rewritings=(of_nothing,),
+    told=_empty_batch_told,
     unspecified=_INFINITE_SUMS,
 )
 
