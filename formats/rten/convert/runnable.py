@@ -17,7 +17,7 @@ from formats.rten.convert.captures import with_reached_names
 from formats.rten.convert.legalize import legalize
 from formats.rten.convert.read_types import READ_AS, element_type, has_unknown_dims, in_read_types
 from formats.rten.convert.refusal import Refusal, RefusalError
-from formats.rten.graph.constants import NEAREST, convert
+from formats.rten.graph.constants import clamped_text, convert
 from formats.rten.graph.encoder import constants_of
 from formats.rten.graph.names import without_hiding
 from formats.rten.graph.uses import find_uses
@@ -83,8 +83,7 @@ def _note_clamped(graph: Graph, losses: Losses) -> None:
         bounds = find_uses(inner).bounds
         for name, (tensor, place) in constants_of(inner, where).items():
             if tensor.data_type in PARTLY_HELD and name not in bounds and convert(tensor).change == "clamped":
-                detail = f"{type_name(tensor.data_type)} constants become INT32; {NEAREST}"
-                losses.add("clamped", detail, place, name)
+                losses.add("clamped", clamped_text(tensor), place, name)
 
 
 def _with_plain_references(graph: Graph) -> Graph:

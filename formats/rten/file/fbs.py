@@ -240,12 +240,14 @@ class _Reader:
         """The layout of the table at a position, after a check that the table is inside the buffer."""
         if position % 4:
             raise self._error(WireError, position, f"a {name} must start at a multiple of 4 bytes")
-        self._need(position, 4, name)
+        if position + 4 > self._nbytes:
+            self._need(position, 4, name)
         vtable = position - _SOFFSET.unpack_from(self._data, position)[0]
         layout = self._layouts.get((name, vtable))
         if layout is None:
             layout = self._layouts[name, vtable] = self._read_vtable(name, vtable)
-        self._need(position, layout.nbytes, name)
+        if position + layout.nbytes > self._nbytes:
+            self._need(position, layout.nbytes, name)
         self._visits_left -= layout.nbytes
         return layout
 
@@ -353,7 +355,9 @@ class _Reader:
         size = scalar_struct(element).size
         if position % 4 or (position + 4) % size:
             raise self._error(WireError, position, f"a vector of {size}-byte elements cannot start there")
-        self._need(position, 4, "the size of a vector")
+        if position + 4 > self._nbytes:
+            self._need(position, 4, "the size of a vector")
         nbytes = UOFFSET.unpack_from(self._data, position)[0] * size
-        self._need(position + 4, nbytes, "the elements of a vector")
+        if position + 4 + nbytes > self._nbytes:
+            self._need(position + 4, nbytes, "the elements of a vector")
         return position + 4, nbytes

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 INLINE_ELEMENTS = 16  # constants up to this size are in the model section, where RTen reads shapes
 ALIGNMENT = 64
-NEAREST = "a value that does not fit becomes the nearest one that does"  # for integers that are clamped
 MAX_DENSE_BYTES = 1 << 30  # limit for a sparse tensor, which is made dense in memory
 
 
@@ -82,6 +81,13 @@ def _few_integers(element: Element, dims: tuple[int, ...], source: Source) -> Co
     held = Literal(struct.pack(f"<{count}i", *map(clamp_int32, numbers)))
     is_clamped = needs_clamping(min(numbers, default=0), max(numbers, default=0))
     return Constant(element, dims, held, "clamped" if is_clamped else "")
+
+
+def clamped_text(tensor: Tensor) -> str:
+    """The report on a tensor whose integers are clamped."""
+    held = dtypes.type_name(HOLDERS[tensor.data_type or 0].number)
+    kinds = f"{dtypes.type_name(tensor.data_type)} constants become {held}"
+    return f"{kinds}; a value that does not fit becomes the nearest one that does"
 
 
 def needs_clamping(least: int, greatest: int) -> bool:

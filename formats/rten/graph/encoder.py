@@ -20,7 +20,7 @@ from formats.rten.convert.refusal import Refusal
 from formats.rten.file.forms import NAME, Filled, Form, Gap
 from formats.rten.graph.attribute_tables import Problem, encode_attributes
 from formats.rten.graph.attributes import shared_attributes
-from formats.rten.graph.constants import INLINE_ELEMENTS, NEAREST, TensorSection, constant_tensor, convert, densify
+from formats.rten.graph.constants import INLINE_ELEMENTS, TensorSection, clamped_text, constant_tensor, convert, densify
 from formats.rten.graph.names import Names
 from formats.rten.graph.ordering import defined, graphs, mentioned, subgraphs
 from formats.rten.graph.uses import find_uses
@@ -178,7 +178,7 @@ class Encoder:
             elif constant.change == "rounded":
                 self.losses.add("rounded", f"{kinds}, rounded", where, name)
             elif exact:
-                self.losses.add("clamped", f"{kinds}; {NEAREST}", where, name)
+                self.losses.add("clamped", clamped_text(tensor), where, name)
         small = source.nbytes <= INLINE_ELEMENTS * element.nbytes
         table: Table = {"shape": constant.dims, "dtype": element.constant_type}
         if self._inline and not small:

@@ -7,7 +7,6 @@ from math import frexp, isfinite
 from typing import TYPE_CHECKING, Final
 
 from formats.ir.dtypes import FLOAT, INT16, INT32, UINT16
-from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Interval
 from formats.rten.graph.attributes import find, get_float, get_int
 from formats.rten.operators import comparison, ranges
@@ -162,7 +161,7 @@ def of_one_element(node: Node, context: Context) -> list[Node] | None:
     return context.changed([with_axes(left, right, context), right])
 
 
-def quotient(context: Context, left: str, right: str) -> str:
+def _quotient(context: Context, left: str, dividend: Dims, right: str, dims: Dims) -> str:
     """The quotient of floats, rounded once.
 
     RTen multiplies by the reciprocal of a divisor with one element, and so rounds twice: 41 / 41 is below 1. So the
@@ -170,9 +169,6 @@ def quotient(context: Context, left: str, right: str) -> str:
     """
     from formats.rten.operators import indexing, shape  # they also need this module
 
-    dims, dividend = context.dims(right), context.dims(left)
-    if dims is None or dividend is None:
-        raise Refused("divides by a value of unknown rank")
     width = dividend[-1] if dividend else None
     if isinstance(width, int) and width > 1 and len(dims) <= len(dividend) and all(dim == 1 for dim in dims):
         return context.op(Div, left, context.op(shape.Expand, right, context.int64([width])))
@@ -190,12 +186,12 @@ def of_one_number(node: Node, context: Context) -> list[Node] | None:
     left, right = context.input(0), context.input(1)
     if not context.is_float(left) or not (context.exact or node.output[0] in context.names.decisive):
         return None
-    dims, numbers = context.dims(right), context.scope.numbers(right)
-    if dims is None or context.dims(left) is None or any(isinstance(dim, int) and dim != 1 for dim in dims):
+    dims, dividend, numbers = context.dims(right), context.dims(left), context.scope.numbers(right)
+    if dims is None or dividend is None or any(isinstance(dim, int) and dim != 1 for dim in dims):
         return None
     if numbers and all(map(_is_power_of_two, numbers)):
         return None
-    return context.replace(quotient(context, left, right))
+    return context.replace(_quotient(context, left, dividend, right, dims))
 
 
 Div = OperatorSpec(

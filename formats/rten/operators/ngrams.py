@@ -71,25 +71,18 @@ def tf_idf_vectorizer(node: Node, context: Context) -> list[Node] | None:
                 total = context.op(elementwise.Add, total, found) if total else found
             counts.append(total)
         number += len(grams)
-    return context.replace(_weighted(node, context, data, counts, column_of, places, is_vector))
+    columns = [column_of.get(place, len(column_of)) for place in range(max(places) + 1)]
+    result = _weighted(node, context, data, counts, columns)
+    return context.replace(context.op(shape.Squeeze, result, context.int64([0])) if is_vector else result)
 
 
-def _weighted(
-    node: Node,
-    context: Context,
-    data: str,
-    counts: Sequence[str],
-    column_of: dict[int, int],
-    places: Sequence[int],
-    is_vector: bool,
-) -> str:
-    """The counts in the order of the output, with the weights that the mode asks for."""
+def _weighted(node: Node, context: Context, data: str, counts: Sequence[str], columns: Sequence[int]) -> str:
+    """The counts with the weights of the mode. `columns` has the column of `counts` for each place in the output."""
     mode = get_string(node, "mode")
     if mode not in MODES:
         raise Refused(f"has the unknown mode {mode!r}")
     rows = shape.joined(context, shape.sizes_of(context, data, 0, 1), context.int64([1]))
     none = context.op(shape.Expand, context.array([[0]], INT32), rows)  # for places without an n-gram
-    columns = [column_of.get(place, len(column_of)) for place in range(max(places) + 1)]
     every = context.op(slicing.Concat, *counts, none, axis=1)
     found = context.op(indexing.Gather, every, context.int64(columns), axis=1)
     if mode == "IDF":
@@ -97,12 +90,13 @@ def _weighted(
     result = context.cast(found, FLOAT)
     weights = find(node, "weights")
     if mode != "TF" and weights is not None:
+        places = get_ints(node, "ngram_indexes") or []
         if len(weights.floats) != len(places):
             raise Refused(f"has {len(weights.floats)} weights for {len(places)} n-grams")
         by_place = dict(zip(places, weights.floats, strict=True))
         factors = [by_place.get(place, 0.0) for place in range(len(columns))]
         result = context.op(elementwise.Mul, result, context.array(factors))
-    return context.op(shape.Squeeze, result, context.int64([0])) if is_vector else result
+    return result
 
 
 def tf_idf_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
