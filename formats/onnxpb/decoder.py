@@ -23,7 +23,7 @@ from formats.ir.model import EXTERNAL, Differing, Node, Tensor, set_fields
 from formats.onnxpb.equal_ends import equal_ends
 from formats.onnxpb.long_lists import LongList, end_of_list, end_of_list_in_source
 from formats.onnxpb.templates import names_in_front, template_of
-from formats.onnxpb.usual_tensors import RAW_DATA, shape_of, usual_tensor
+from formats.onnxpb.usual_tensors import RAW_DATA, reference_in, shape_of, usual_tensor
 from formats.onnxpb.wire import (
     MAX_VARINT_BYTES,
     WireType,
@@ -576,17 +576,28 @@ class _Decoder:
             middle = begin + name_length[0]
             try:
                 stop = found.start(2) + decode_varint(size, 0)[0]
-                nbytes, after = decode_varint(data, middle + 1)
-                if data[middle] != RAW_DATA or after + nbytes != stop or stop > end:
+                if stop > end:
                     break
                 dims, data_type = shape_of(shape)
                 values = {"dims": dims[:], "data_type": data_type, "name": data[begin:middle].decode()}
+                if data[middle] == RAW_DATA:
+                    nbytes, begin = decode_varint(data, middle + 1)
+                    if begin + nbytes != stop:
+                        break
+                    small = nbytes <= INLINE_BYTES
+                    values["raw_data"] = (
+                        Literal(data[begin:stop]) if small else self.source.slice(origin + begin, nbytes)
+                    )
+                elif depth < self.max_depth and (entries := reference_in(data, middle, stop)):
+                    values["external_data"] = entries
+                    values["data_location"] = EXTERNAL
+                    self.messages += len(entries)
+                else:
+                    break
             except (IndexError, FormatError, UnicodeDecodeError):
                 break
             if not dims:
                 del values["dims"]
-            inline = nbytes <= INLINE_BYTES
-            values["raw_data"] = Literal(data[after:stop]) if inline else self.source.slice(origin + after, nbytes)
             tensor = _new(Tensor)
             set_fields(tensor, values)
             tensors.append(tensor)

@@ -7,7 +7,7 @@ import pickle
 import re
 import time
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from typing import Any
@@ -595,6 +595,13 @@ TENSOR_PARTS = [
     onnx.TensorProto(raw_data=b"\x08\x01" * 4).SerializeToString(),
     onnx.TensorProto(raw_data=bytes(2000)).SerializeToString(),
     onnx.TensorProto(doc_string="d", data_location=1).SerializeToString(),
+    b"\x6a\x0d\x0a\x08location\x12\x01f",
+    b"\x6a\x09\x0a\x03key\x12\x02\xc3\xa9",
+    b"\x6a\x05\x12\x01v\x0a\x00",  # the value first
+    b"\x6a\x00",
+    b"\x6a\x85\x01\x0a\x00\x12\x80\x01" + bytes(0x80 - 1) + b"v",
+    b"\x70\x01",
+    b"\x70\x00",
     b"\x98\x06\x01",  # an unknown field
 ]
 
@@ -605,14 +612,24 @@ def no_tensor(_: int) -> re.Pattern[bytes]:
 
 
 USUAL_TENSOR = [TENSOR_PARTS[index] for index in (0, 1, 4, 6, 10)]
+USUAL_REFERENCE = [TENSOR_PARTS[index] for index in (0, 4, 6, 13, 14, 18)]
 
 
-@given(st.lists(st.permutations(USUAL_TENSOR) | st.lists(st.sampled_from(TENSOR_PARTS), max_size=6), max_size=6))
+@given(
+    st.lists(
+        st.permutations(USUAL_TENSOR)
+        | st.permutations(USUAL_REFERENCE)
+        | st.lists(st.sampled_from(TENSOR_PARTS), max_size=6).map(lambda parts: USUAL_REFERENCE[:3] + parts)
+        | st.lists(st.sampled_from(TENSOR_PARTS), max_size=6),
+        max_size=6,
+    )
+)
 def test_tensors_with_fields_in_any_order(tensors: list[list[bytes]]) -> None:
     """Tensors are read as `onnx` reads them, whatever fields they have, in whatever order, and however often."""
     data = b""
     for parts in tensors:
-        for content in (b"".join(USUAL_TENSOR), b"".join(parts), b"".join([*USUAL_TENSOR, *parts])):
+        contents = (USUAL_TENSOR, USUAL_REFERENCE, parts, [*USUAL_TENSOR, *parts], [*USUAL_REFERENCE, *parts])
+        for content in map(b"".join, contents):
             data += b"\x2a" + encode_varint(len(content)) + content
     graph = decode(Literal(data), ir.Graph)
     assert onnx.GraphProto.FromString(data).SerializeToString() == encoded(graph)
@@ -622,20 +639,33 @@ def test_tensors_with_fields_in_any_order(tensors: list[list[bytes]]) -> None:
     assert [vars(tensor) for tensor in graph.initializer] == [vars(tensor) for tensor in others.initializer]
 
 
-@pytest.mark.parametrize("nbytes", range(len(b"".join(USUAL_TENSOR))))
-def test_a_usual_tensor_that_is_cut(nbytes: int) -> None:
+@pytest.mark.parametrize("nbytes", range(50))
+@pytest.mark.parametrize("parts", [USUAL_TENSOR, USUAL_REFERENCE], ids=["raw", "external"])
+def test_a_usual_tensor_that_is_cut(parts: list[bytes], nbytes: int) -> None:
     """A tensor that ends anywhere is read, or refused with the same error, as without the quick way."""
-    tensor = b"".join(USUAL_TENSOR)[:nbytes]
+    tensor = b"".join(parts)[:nbytes]
     data = b"\x2a" + encode_varint(len(tensor)) + tensor + b"\x12\x04name"
-    found = []
-    for quick in (usual_tensor, no_tensor):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(decoder, "usual_tensor", quick)
-            try:
-                found.append(repr(decode(Literal(data), ir.Graph).initializer))
-            except DecodeError as error:
-                found.append(repr((str(error), error.file_offset, error.where)))
-    assert found[0] == found[1]
+    assert outcome(data, usual_tensor) == outcome(data, no_tensor)
+
+
+@pytest.mark.parametrize("value", [0x00, 0x01, 0x08, 0x4A, 0x6A, 0x7F, 0x80, 0xFF])
+def test_a_usual_tensor_with_a_wrong_byte(value: int) -> None:
+    """Wherever a byte of a tensor is wrong, it is read, or refused with the same error, as without the quick way."""
+    fields = [b"".join(parts) for parts in (USUAL_TENSOR, USUAL_REFERENCE)]
+    data = b"".join(b"\x2a" + encode_varint(len(field)) + field for field in fields)
+    for position in range(len(data)):
+        wrong = data[:position] + bytes([value]) + data[position + 1 :]
+        assert outcome(wrong, usual_tensor) == outcome(wrong, no_tensor), position
+
+
+def outcome(data: bytes, quick: Callable[[int], re.Pattern[bytes]]) -> list[dict[str, Any]] | tuple[Any, ...]:
+    """Return the fields of each tensor in a graph, or the error, with what `quick` matches decoded in the quick way."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decoder, "usual_tensor", quick)
+        try:
+            return [vars(tensor) for tensor in decode(Literal(data), ir.Graph).initializer]
+        except DecodeError as error:
+            return str(error), error.file_offset, error.where
 
 
 def test_tensors_share_no_dims() -> None:
