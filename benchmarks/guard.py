@@ -5,7 +5,8 @@
 
 Three things are counted: calls of functions (`sys.setprofile`), instructions (valgrind's cachegrind), and system calls
 (strace). A program that is missing, or may not trace here, is named, and the other counts are compared. The exit code
-is 1 if a count is above its figure by more than the tolerance. benchmarks/README.md tells what to do then.
+is 1 if a count is above its figure by more than the tolerance, or if there are no figures for this version of Python.
+benchmarks/README.md tells what to do then.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from pathlib import Path
+from queue import SimpleQueue
 from types import FrameType
 from typing import NamedTuple, TypeAlias
 
@@ -54,10 +56,10 @@ class Guard(NamedTuple):
 
     @property
     def fewer(self) -> str:
-        """The name of a model of the same kind, with one in a hundred of its nodes or weights."""
+        """The name of a model of the same kind, with one in a hundred of its nodes or weights, at least one."""
         kind, _, rest = self.model.partition("-")
         count, _, form = rest.partition(".")
-        return f"{kind}-{int(count) // 100}.{form}" if rest else self.model
+        return f"{kind}-{max(1, int(count) // 100)}.{form}" if rest else self.model
 
 
 def work(name: str, model: str, function: str, **options: object) -> Guard:
@@ -66,7 +68,13 @@ def work(name: str, model: str, function: str, **options: object) -> Guard:
     return Guard(name, command, model, tuple("{fewer}" if word == "{model}" else word for word in command))
 
 
-NODES, TENSORS = "nodes-2000.onnx", "tensors-2000.onnx"
+def repeated(name: str, model: str, function: str, times: int) -> Guard:
+    """A function of work.py that repeats its work in one process, less what doing it once takes."""
+    many, once = (work(name, model, function, times=number) for number in (times + 1, 1))
+    return many._replace(start_up=once.command)
+
+
+NODES, TENSORS, UNPACKED, WEIGHTS = "nodes-2000.onnx", "tensors-2000.onnx", "unpacked-200000.onnx", "float32-4.onnx"
 GUARDS = (
     Guard("import", ("python", "-c", "import formats")),
     Guard("start-up", ("convert", "{model}", "{out}/m.rten")),
@@ -85,6 +93,11 @@ GUARDS = (
     work("tensors-to-external", TENSORS, "resave", external_data=True),
     work("tensors-to-onnxz", TENSORS, "convert", path="m.onnxz"),
     work("tensors-to-rten", TENSORS, "convert", path="m.rten"),
+    work("tensors-diff", TENSORS, "diff", changed=True),
+    work("weights-diff", WEIGHTS, "diff_weights", changed=True),
+    work("unpacked-to-external", UNPACKED, "convert", path="m.onnx", external_data=True),
+    work("forest-read", "forest-50000.onnx", "read_lists"),
+    repeated("dynamo-read", "dynamo-2.onnx", "read_graph", 10),
 )
 
 # Waiting for a lock, another thread or memory depends on who comes first, and on the allocator of the system.
@@ -145,7 +158,7 @@ def traced(command: list[str]) -> None:
 
 
 KINDS = {
-    "calls": Kind(calls, 0.05, 20),
+    "calls": Kind(calls, 0.05, 100),
     "instructions": Kind(instructions, 0.10, 1_000_000),
     "system_calls": Kind(system_calls, 0.05, 5),
 }
@@ -205,11 +218,25 @@ def places_of(guard: Guard, directory: Path) -> dict[str, Path | str]:
     return {"{model}": model, "{fewer}": files_of(guard.fewer, directory, 1).model, "{small}": small}
 
 
+def processors() -> list[int]:
+    """The processors that this process may use."""
+    return sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else [*range(os.cpu_count() or 1)]
+
+
+def use_one_of(free: SimpleQueue[int]) -> None:
+    """Programs that this thread starts use one processor; with more, threads of `formats` share work by chance."""
+    if sys.platform == "linux":
+        os.sched_setaffinity(0, {free.get()})
+
+
 def counts_of(guards: list[Guard], kinds: list[str], directory: Path) -> Iterator[tuple[str, str, int | str]]:
     """Case, kind, and the count or why there is none; as many at once as there are processors."""
     for guard in guards:  # made one after the other
         places_of(guard, directory)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    free: SimpleQueue[int] = SimpleQueue()
+    for processor in processors():
+        free.put(processor)
+    with ThreadPoolExecutor(free.qsize(), initializer=use_one_of, initargs=[free]) as pool:
         jobs = [(guard.name, kind, pool.submit(cost, guard, kind, directory)) for guard in guards for kind in kinds]
         for name, kind, job in jobs:
             error = job.exception()
@@ -258,7 +285,7 @@ def merged(known: Figures, found: Figures) -> Figures:
         old = versions.get(version, {})
         new = {name: {**old.get(name, {}), **counts} for name, counts in cases.items()}
         versions[version] = {guard.name: counts for guard in GUARDS if (counts := {**old, **new}.get(guard.name))}
-    return dict(sorted(versions.items()))
+    return dict(sorted(versions.items(), key=lambda item: [int(part) for part in item[0].split(".")]))
 
 
 def arguments() -> argparse.Namespace:
@@ -277,6 +304,12 @@ def main() -> None:
     if not guards:
         raise SystemExit(f"there is no such case; there are {', '.join(guard.name for guard in GUARDS)}")
     known = figures()
+    if not options.update and PYTHON not in known:
+        versions = ", ".join(known)
+        raise SystemExit(
+            f"{FIGURES.name} has figures for Python {versions}, not for {PYTHON}, so there is nothing to compare with; "
+            "use one of these, or write the figures with --update"
+        )
     with tempfile.TemporaryDirectory() as directory:
         found, fine = report(guards, options.count or [*KINDS], known, Path(directory))
     if options.update:

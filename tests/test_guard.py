@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 
 import guard
@@ -45,11 +46,36 @@ def test_calls_are_those_of_all_threads(tmp_path: Path) -> None:
     assert next(guard.counts_of([Guard("threads", many, start_up=few)], ["calls"], tmp_path))[2] == 1000
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a thread choose its processors")
+def test_programs_use_one_processor(tmp_path: Path) -> None:
+    """A counted program finds one processor, however many there are; this process keeps all of them."""
+    before = guard.processors()
+    program = ("python", "-c", "import os; [abs(1) for _ in range(1000 * len(os.sched_getaffinity(0)))]")
+    start_up = ("python", "-c", "import os; [abs(1) for _ in range(len(os.sched_getaffinity(0)))]")
+    assert next(guard.counts_of([Guard("processors", program, start_up=start_up)], ["calls"], tmp_path))[2] == 999
+    assert guard.processors() == before
+
+
 def test_a_missing_program_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A count that is impossible has the reason, and does not fail the other counts."""
     monkeypatch.setitem(guard.FIXED, "PATH", str(tmp_path))
     assert counts(100, "instructions", tmp_path) == "valgrind is not installed"
     assert guard.report([Guard("loop", loop(100))], ["system_calls"], {}, tmp_path)[1]
+
+
+def test_a_python_without_figures_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is nothing to compare with, the guard names the versions that have figures, and fails."""
+    monkeypatch.setattr(guard, "PYTHON", "3.99")
+    monkeypatch.setattr(guard, "report", None)
+    monkeypatch.setattr("sys.argv", ["guard.py", "import"])
+    with pytest.raises(SystemExit, match=r"has figures for Python .*3\.11.*, not for 3\.99, .* write .* with --update"):
+        guard.main()
+
+
+def test_versions_are_in_the_order_of_their_numbers() -> None:
+    """Python 3.9 comes before 3.10 in the file of figures."""
+    cases = {"import": {"calls": 1}}
+    assert [*guard.merged({"3.10": cases, "3.9": cases}, {"3.11": cases})] == ["3.9", "3.10", "3.11"]
 
 
 def test_an_update_replaces_what_was_counted() -> None:
