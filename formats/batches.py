@@ -8,7 +8,6 @@ from collections import deque
 from concurrent.futures import BrokenExecutor, CancelledError
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, nullcontext
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -19,6 +18,7 @@ from formats import registry
 from formats.choices import ConversionOptions, choose
 from formats.errors import FormatError, OptionError, UnknownFormatError
 from formats.jobs import FAILED, SKIPPED, Job, JobResult, Task, failed, job_of, run, run_elsewhere, seen_from_here
+from formats.late_dataclasses import replace
 from formats.manifest import Manifest
 from formats.options import names_of
 from formats.registry import ReadOptions

@@ -16,7 +16,6 @@ or that are stored in another form than onnxruntime's, use the second way.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,7 @@ from formats.ir import dtypes, walk
 from formats.ir.archive_link import without_link
 from formats.ir.model import Model, Tensor
 from formats.ir.storage import with_raw_data, with_reference, without_data
+from formats.late_dataclasses import dataclass, field, replace
 from formats.onnxpb.encoder import encode
 from formats.onnxpb.external import PROTOBUF_LIMIT_BYTES
 from formats.onnxpb.schema import MESSAGES

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats import registry
 from formats.errors import OptionError
 from formats.ir import dtypes
+from formats.late_dataclasses import dataclass
 from formats.options import SWITCH, made, names_of, option, pairs, rows_of, settle, unknown_options
 from formats.registry import FORMAT, READING, RUNTIME, ReadOptions
 from formats.tensordata.engine import EngineOptions

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,6 +12,7 @@ from formats.arguments import local_path_of
 from formats.conversion import read_model
 from formats.errors import FormatError
 from formats.ir import walk
+from formats.late_dataclasses import dataclass
 from formats.options import made
 from formats.registry import ReadOptions
 

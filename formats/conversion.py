@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,6 +24,7 @@ from formats.errors import (
 from formats.ir import walk
 from formats.ir.archive_link import without_link
 from formats.ir.storage import check_is_alone
+from formats.late_dataclasses import replace
 from formats.options import made
 from formats.registry import READ_DEFAULTS, ReadOptions
 from formats.reports import ConversionReport, WrittenFile, listed

@@ -7,7 +7,6 @@ present ONNX model.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -34,6 +33,7 @@ from formats.ir.model import (
     set_names,
 )
 from formats.ir.sameness import differing, is_left_alike, is_plainly_equal
+from formats.late_dataclasses import dataclass, replace
 from formats.options import made
 from formats.registry import ReadOptions
 from formats.tensordata.plan import Loss

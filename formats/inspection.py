@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,6 +15,7 @@ from formats.conversion import raise_model, read_model
 from formats.ir import dtypes, walk
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.summary import type_text
+from formats.late_dataclasses import dataclass
 from formats.options import made
 from formats.registry import ReadOptions
 from formats.tensordata.source import FileSpan

@@ -9,7 +9,6 @@ import os
 import pickle
 import platform
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from formats import conversion, manifest
 from formats.arguments import path_of
 from formats.errors import FormatError, OptionError
+from formats.late_dataclasses import dataclass, field, replace
 from formats.tensordata.file import is_address, is_stream
 
 if TYPE_CHECKING:

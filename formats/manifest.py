@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from formats import __version__
 from formats.arguments import path_of
 from formats.errors import DecodeError, FormatError, TensorDataError
+from formats.late_dataclasses import dataclass
 from formats.tensordata.engine import EngineOptions, execute
 from formats.tensordata.file import File, is_address, with_storage
 from formats.tensordata.journal import sha256_of, stamp

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from formats.errors import OptionError
+from formats.late_dataclasses import field, fields_of
 from formats.units import parse_size
 
 if TYPE_CHECKING:
@@ -95,8 +95,7 @@ class Row(NamedTuple):
     required: bool = False
 
 
-@dataclass(frozen=True)
-class _Settings:
+class _Settings(NamedTuple):
     """The arguments of `option`, before the name of the field is known."""
 
     kind: Kind
@@ -144,7 +143,7 @@ def rows_of(options: type) -> tuple[Row, ...]:
             settings.implies,
             settings.required,
         )
-        for each in fields(options)
+        for each in fields_of(options)
         if (settings := each.metadata.get(ROW)) is not None
     )
 
@@ -167,7 +166,7 @@ def _flags(name: str, default: Any, settings: _Settings) -> tuple[Flag, ...]:
 
 def names_of(options: type) -> set[str]:
     """The names of all fields of a class of options."""
-    return {each.name for each in fields(options)}
+    return {each.name for each in fields_of(options)}
 
 
 def settle(options: Any) -> None:

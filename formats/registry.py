@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from formats.errors import CryptError, OptionError, UnknownFormatError
+from formats.late_dataclasses import dataclass
 from formats.options import (
     ASKED,
     REMOTE,

@@ -12,7 +12,6 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from formats.arguments import local_path_of
 from formats.companions import IS_A_MODEL, is_named_after, open_files
 from formats.errors import FormatError, UnsupportedError
 from formats.ir import walk
+from formats.late_dataclasses import dataclass, replace
 from formats.onnxpb.encoder import encode
 from formats.registry import READ_DEFAULTS
 from formats.reports import WrittenFile

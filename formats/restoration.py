@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from formats.arguments import local_path_of
+from formats.late_dataclasses import dataclass
 from formats.tensordata import publication
 from formats.tensordata.journal import owner_of
 from formats.tensordata.tail_replacement import undo_path

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from time import perf_counter
@@ -21,6 +20,7 @@ from formats.collector import collector_paused
 from formats.conversion import open_model, raise_model
 from formats.errors import OptionError
 from formats.ir.archive_link import without_link
+from formats.late_dataclasses import dataclass, replace
 from formats.onnxpb import CODEC, SAFETENSORS, OnnxOptions
 from formats.onnxpb.external import Outside, PlacedModel, plan_files, weights_of
 from formats.onnxpb.shared_data import check_shared_data, referred

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,6 +15,7 @@ from formats.inspection import span_of
 from formats.ir import dtypes, walk
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.model import Function, Graph, entries
+from formats.late_dataclasses import dataclass
 from formats.options import made
 from formats.registry import ReadOptions
 from formats.tensordata.engine import EngineOptions, execute

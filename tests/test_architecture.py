@@ -42,15 +42,17 @@ MANY_PARAMETERS = {"formats.options.option": "all that a row can say"}
 # The modules of the package that each layer may import; the layers are the longest prefixes that fit. CONTRIBUTING.md
 # shows this in short form: cli -> conversion -> registry -> codecs -> { tensordata, ir } -> errors.
 FOUNDATION = (
-    *("formats.collector", "formats.errors", "formats.ir", "formats.options", "formats.tensordata", "formats.units"),
+    *("formats.collector", "formats.errors", "formats.ir", "formats.late_dataclasses", "formats.options"),
+    *("formats.tensordata", "formats.units"),
 )
 ALLOWED = {
     "formats.collector": (),
     "formats.errors": (),
     "formats.foreign": (),
     "formats.extras": ("formats.errors",),
-    "formats.tensordata": ("formats.errors", "formats.options", "formats.tensordata"),
-    "formats.ir": ("formats.errors", "formats.ir"),
+    "formats.late_dataclasses": (),
+    "formats.tensordata": ("formats.errors", "formats.late_dataclasses", "formats.options", "formats.tensordata"),
+    "formats.ir": ("formats.errors", "formats.ir", "formats.late_dataclasses"),
     "formats.ir.alike": FOUNDATION,
     "formats.ir.sameness": FOUNDATION,
     "formats.ir.storage": FOUNDATION,
@@ -119,7 +121,7 @@ ALLOWED = {
     "formats.arguments": ("formats.adoption", "formats.errors", "formats.ir", "formats.tensordata"),
     "formats.bridge": (*FOUNDATION, "formats.onnxpb", "formats.conversion", "formats.extras"),
     "formats.units": (),
-    "formats.options": ("formats.errors", "formats.units"),
+    "formats.options": ("formats.errors", "formats.late_dataclasses", "formats.units"),
     "formats.keywords": (),
     "formats.choices": (*FOUNDATION, "formats.registry"),
     "formats.cli": (
@@ -153,6 +155,7 @@ LIGHT = {
     "formats",
     "formats.collector",
     "formats.errors",
+    "formats.late_dataclasses",
     "formats.registry",
     "formats.units",
     "formats.keywords",
@@ -309,6 +312,14 @@ def test_light_modules_import_nothing_heavy_by_themselves() -> None:
             inner = {imported_module(entry) for entry in eager if entry.module.split(".")[0] == "formats"}
             wrong += [f"{path}: {name}" for name in (roots & HEAVY) | (inner - LIGHT)]
     assert not wrong
+
+
+def test_dataclasses_are_made_late() -> None:
+    """No module imports `dataclasses` by itself, except for two that commands do not use."""
+    eager = {
+        dotted(path) for path in MODULES for entry in imports(path) if not entry.lazy and entry.module == "dataclasses"
+    }
+    assert eager == {"formats.onnxpb.merging", "formats.testing.checks"}
 
 
 def test_only_the_commands_print_and_exit() -> None:

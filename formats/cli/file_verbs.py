@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ from formats.cli.command_line import Group, Verb
 from formats.cli.several import FOLDER
 from formats.cli.shared_options import FileOptions, OutputOptions, groups, how_to_tell, tell
 from formats.errors import OptionError
+from formats.late_dataclasses import dataclass
 from formats.options import SWITCH, option
 from formats.registry import ReadOptions
 

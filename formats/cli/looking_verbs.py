@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from formats.cli.progress_bar import Progress
 from formats.cli.shared_options import FileOptions, OutputOptions, groups, how_to_tell, tell
 from formats.cli.streams import STREAM, check_single, source_of
 from formats.errors import FormatError, OptionError
+from formats.late_dataclasses import dataclass, replace
 from formats.options import SWITCH, Flag, Kind, count, option, settle
 from formats.registry import RUNTIME, ReadOptions
 

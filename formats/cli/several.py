@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import closing, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from formats.cli.error_text import describe, error_to_json, in_flags, traceback_
 from formats.cli.printing import json_text, printable, say, show
 from formats.cli.progress_bar import JobProgress
 from formats.errors import OptionError
+from formats.late_dataclasses import dataclass
 from formats.options import SWITCH, Kind, count, option, settle, text
 
 if TYPE_CHECKING:

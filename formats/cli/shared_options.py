@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from formats.cli.command_line import Group
 from formats.cli.printing import show
 from formats.errors import OptionError
+from formats.late_dataclasses import dataclass
 from formats.options import SWITCH, option
 from formats.registry import FORMAT
 

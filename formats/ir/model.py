@@ -10,12 +10,12 @@ Spec: onnx.proto (IR version 14).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
 from reprlib import recursive_repr
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from formats.errors import FormatError
+from formats.late_dataclasses import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -76,6 +76,10 @@ class Message:
     message: ClassVar[str]
     __match_args__: ClassVar[tuple[str, ...]]  # the names of all fields
     undecoded: ClassVar[Mapping[str, Undecoded]] = MappingProxyType({})  # an instance may have its own mapping
+    _repeated: ClassVar[frozenset[str]]  # the names of the repeated fields
+
+    def __init_subclass__(cls) -> None:
+        cls._repeated = frozenset(name for name, kind in cls.__annotations__.items() if kind.startswith("list["))
 
     # As `dataclass` would generate them, but once: for 31 classes, generating takes as long as converting a small
     # model.
@@ -101,14 +105,13 @@ class Message:
             left = self.undecoded.get(name)
             if left:
                 return self.__dict__.setdefault(name, left.decode())
-            row = type(self).__dataclass_fields__.get(name)
-            if row is None or row.default_factory is not list:
+            if name not in self._repeated:
                 raise _NoFieldError(self, name)
             return self.__dict__.setdefault(name, [])
 
         def __setattr__(self, name: str, value: Any) -> None:
             """Set a field; a decoder uses `set_fields` instead."""
-            if name in self.__dataclass_fields__:
+            if name in self.__match_args__:
                 self.__dict__[name] = value
             elif hasattr(type(self), name):
                 object.__setattr__(self, name, value)
@@ -646,6 +649,8 @@ MESSAGE_CLASSES: tuple[type[Any], ...] = tuple(Message.__subclasses__())
 
 # The fields of a message that are sources, by its name: their bytes can be weights, and stay in the file.
 SOURCE_FIELDS: dict[str, frozenset[str]] = {
-    message_class.message: frozenset(row.name for row in fields(message_class) if row.type == "Source | None")
+    message_class.message: frozenset(
+        name for name, kind in message_class.__annotations__.items() if kind == "Source | None"
+    )
     for message_class in MESSAGE_CLASSES
 }

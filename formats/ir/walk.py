@@ -6,7 +6,6 @@ the message's fields.
 
 from __future__ import annotations
 
-from dataclasses import fields
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -42,9 +41,9 @@ def _inner_fields(message_class: type[Any]) -> tuple[str, ...]:
     """The fields of a message that can lead to a container or a tensor."""
     names = tuple(c.__name__ for c in (*_CONTAINERS, Tensor))
     return tuple(
-        field.name
-        for field in fields(message_class)
-        if any(field.type in (f"{name} | None", f"list[{name}]") for name in names)
+        field
+        for field, kind in message_class.__annotations__.items()
+        if any(kind in (f"{name} | None", f"list[{name}]") for name in names)
     )
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import OptionError
+from formats.late_dataclasses import dataclass
 from formats.options import SWITCH, Flag, Kind, choice, option, rows_of, settle, size
 from formats.registry import ENCRYPTED, KEY, READ_DEFAULTS, Codec, Match
 

@@ -15,13 +15,13 @@ Spec: the `onnx` package (1.23), `onnx.load`, `onnx.save` and their like; onnx-l
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from formats import registry
 from formats.errors import DecodeError, TruncatedError, UnknownFormatError
 from formats.ir.model import Model, Tensor
+from formats.late_dataclasses import replace
 from formats.onnxpb import CODEC, JSON_CODEC, TEXT_CODEC, serialization
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.loading import ParseOptions, name_of, parse_part, read_model

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,6 +33,7 @@ from formats.errors import CryptError, DecodeError
 from formats.extras import needed
 from formats.ir import walk
 from formats.ir.model import Model
+from formats.late_dataclasses import replace
 from formats.onnxpb.ciphertext import (
     CBC_BLOCK_BYTES,
     ChainedCiphertext,

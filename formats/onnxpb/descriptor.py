@@ -8,12 +8,12 @@ use; google.protobuf's descriptor.proto for the numbers of types.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from operator import index
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from formats.ir.model import MESSAGE_CLASSES, SOURCE_FIELDS
+from formats.late_dataclasses import dataclass
 from formats.onnxpb.fields import INTEGER_RANGES, to_float
 from formats.onnxpb.schema import ENUMS, MESSAGES
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from formats.errors import CryptError
+from formats.late_dataclasses import dataclass, field
 
 MAX_KEY_BYTES = 1 << 16  # a key file of this size was not meant
 

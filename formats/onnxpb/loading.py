@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
@@ -15,6 +14,7 @@ from formats.errors import ExternalDataError, LimitError
 from formats.ir import walk
 from formats.ir.archive_link import ArchiveLink, without_link
 from formats.ir.model import DEFAULT, EXTERNAL, SOURCE_FIELDS, Model, StringStringEntry, Tensor
+from formats.late_dataclasses import dataclass
 from formats.onnxpb import CODEC, JSON_CODEC, TEXT_CODEC, jsontext, text
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.locations import DataFiles

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,6 +18,7 @@ from formats.errors import ExternalDataError
 from formats.ir import walk
 from formats.ir.model import EXTERNAL, Model
 from formats.ir.storage import places_of, raw_source, with_raw_data
+from formats.late_dataclasses import dataclass
 from formats.onnxpb import CODEC, JSON_CODEC, TEXT_CODEC, OnnxOptions, external, jsontext, text
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.encoder import encode

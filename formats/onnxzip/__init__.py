@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from formats.errors import FormatError
+from formats.late_dataclasses import dataclass
 from formats.options import SWITCH, option, settle, size
 from formats.registry import READ_DEFAULTS, Codec, Match
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError, OptionError
 from formats.ir import walk
 from formats.ir.model import EXTERNAL
+from formats.late_dataclasses import replace
 from formats.onnxzip import records, stale_links
 from formats.onnxzip.archive import Packing, plan_model
 from formats.onnxzip.model_reader import read_model

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from formats.errors import FormatError
+from formats.late_dataclasses import dataclass
 from formats.onnxzip.records import LOCAL_HEADER, Entry, local_header
 from formats.tensordata.digest import Digester, crc32_function
 from formats.tensordata.plan import SMALL_BYTES

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import OptionError
+from formats.late_dataclasses import dataclass
 from formats.options import ANY, SWITCH, Kind, choice, option, settle, texts_in_file
 from formats.registry import READ_DEFAULTS, Codec, Match, Runtime
 

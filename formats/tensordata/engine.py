@@ -6,11 +6,11 @@ It knows nothing about formats: it gets a plan and writes files. `tasks.py` spli
 from __future__ import annotations
 
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Condition, Lock, Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from formats.late_dataclasses import dataclass, replace
 from formats.options import ANY, REMOTE, RETRIES, STORAGE, STORAGE_FLAG, SWITCH, count, option, settle, size
 from formats.tensordata.digest import new_digester
 from formats.tensordata.directory import made_folders

@@ -11,13 +11,13 @@ import errno
 import os
 import tempfile
 from contextlib import suppress
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from formats.errors import FormatError, UnsupportedError
+from formats.late_dataclasses import replace
 from formats.tensordata.address import WEB, Address
 from formats.tensordata.attempts import attempt
 from formats.tensordata.engine import Result, execute

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from formats.late_dataclasses import replace
 from formats.rten.graph.attributes import make_node
 from formats.rten.graph.names import Names
 from formats.rten.graph.ordering import defined, graphs, mentioned, subgraphs

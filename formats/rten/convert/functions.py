@@ -5,10 +5,10 @@ Spec: onnx.proto, FunctionProto; IR.md, Model local functions.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
+from formats.late_dataclasses import replace
 from formats.rten.graph.attributes import AttributeType
 
 if TYPE_CHECKING:

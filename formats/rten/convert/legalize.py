@@ -7,13 +7,13 @@ node, this is recorded with the place of the node in the given model, and the ot
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import isinf
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import EncodeError
 from formats.ir.dtypes import FLOAT, type_name
 from formats.ir.model import Graph, Model, Node, OperatorSetId
+from formats.late_dataclasses import replace
 from formats.rten.convert.context import NEWEST, Constants, Context, ValueNames
 from formats.rten.convert.decisive import add_decisive
 from formats.rten.convert.distinct_outputs import KEEPING_APART, fed, with_distinct_outputs

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,11 +26,11 @@ _PLAIN = frozenset(("op_type", "domain", "overload", "name", "input", "output", 
 _PLAIN_ATTRIBUTE = frozenset(("name", "type", "f", "i", "s", "floats", "ints", "strings"))
 
 
-@dataclasses.dataclass(slots=True)
 class Losses:
     """Losses of the same kind and text, as one loss: their number, the first places, and some names."""
 
-    _groups: dict[tuple[str, str, bool], list[tuple[str, str]]] = dataclasses.field(default_factory=dict)
+    def __init__(self) -> None:
+        self._groups: dict[tuple[str, str, bool], list[tuple[str, str]]] = {}
 
     def add(self, kind: str, detail: str, where: str, name: str | None = None, *, matters: bool = True) -> None:
         """Record that something at `where`, called `name`, is lost."""

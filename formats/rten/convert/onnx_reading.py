@@ -136,6 +136,6 @@ def _trimmed(names: list[str]) -> list[Any]:
 
 
 def _with_attributes(node: Node, attributes: list[Attribute]) -> Node:
-    from dataclasses import replace
+    from formats.late_dataclasses import replace
 
     return replace(node, attribute=attributes)

@@ -6,12 +6,12 @@ rewritten as for a .rten file.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from formats.ir.dtypes import type_name
 from formats.ir.model import Graph, Model
 from formats.ir.walk import graphs
+from formats.late_dataclasses import replace
 from formats.registry import Change, Runnable
 from formats.rten.convert.captures import with_reached_names
 from formats.rten.convert.legalize import legalize

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from formats.errors import DecodeError
 from formats.ir.model import Attribute, Tensor
+from formats.late_dataclasses import replace
 from formats.rten.graph.attributes import AttributeType, message_of
 from formats.rten.operators.spec import ANY, ONES, FieldKind
 from formats.rten.target import ALL_RELEASES

@@ -5,12 +5,12 @@ Spec: ONNX, Operators.md, ai.onnx.preview and ai.onnx.preview.training.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import sqrt
 from typing import TYPE_CHECKING
 
 from formats.ir.dtypes import DOUBLE, FLOAT, INT64
 from formats.ir.model import Function, Node
+from formats.late_dataclasses import replace
 from formats.rten.convert.functions import expand
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import ValueType

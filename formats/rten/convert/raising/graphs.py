@@ -7,12 +7,12 @@ Constants are stored in the types in which they are used.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import EncodeError
 from formats.ir.dtypes import BOOL, FLOAT, INT32, INT64, count, type_name
 from formats.ir.model import Graph, Node, ValueInfo
+from formats.late_dataclasses import replace
 from formats.rten.convert.context import Constants, Context, ValueNames
 from formats.rten.convert.precedents import Precedents
 from formats.rten.convert.raising.integers import converted, has_limits, is_truth

@@ -6,10 +6,10 @@ computes something else than ONNX, this is the loss "deviation".
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.ir.model import Graph, Model, OperatorSetId
+from formats.late_dataclasses import replace
 from formats.rten.convert.captures import with_reached_names
 from formats.rten.convert.context import ValueNames
 from formats.rten.convert.loss_report import Losses
