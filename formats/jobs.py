@@ -190,7 +190,7 @@ def _was_done(task: Task) -> bool:
 
 
 def _done(task: Task, started: float) -> JobResult:
-    """The result of doing a task; it raises what stops it."""
+    """Do a task and return its result; an error in the task is raised."""
     if task.fingerprint is not None:
         return _recorded(task, task.fingerprint, started)
     report = conversion.convert(task.job.source, task.job.destination, **task.keywords)

@@ -31,12 +31,12 @@ class ConversionReport:
     destination: Path
     source_format: str | None
     target_format: str
-    files: tuple[WrittenFile, ...]  # the model last
+    files: tuple[WrittenFile, ...]  # the model is the last one
     seconds: float
     losses: tuple[Loss, ...] = ()
     notes: tuple[Loss, ...] = ()  # the faults that a lenient reader accepted
     changes: tuple[Change, ...] = ()  # what was rewritten for a runtime
-    source_files: tuple[Path, ...] = ()  # the model first
+    source_files: tuple[Path, ...] = ()  # the model is the first one
     dry_run: bool = False  # the files would be written, but were not
     settings: Mapping[str, Any] | None = None  # the settings that a program needs to load the files
 

@@ -117,7 +117,7 @@ class Sharing:
         return sum(file.nbytes for file in self.data_files if len(file.models) > 1)
 
     def to_json(self) -> dict[str, Any]:
-        """What was written in strings, numbers, lists and dictionaries."""
+        """The report as strings, numbers, lists and dictionaries."""
         return {
             "models": [
                 {"source": str(source), "destination": str(model), "data_files": self._names_of(model)}

@@ -1066,7 +1066,7 @@ def normalization(b: Builder) -> None:
     else:
         op_type = b.rng.choice(("LpNormalization", "MeanVarianceNormalization", "LRN"))
         if op_type == "MeanVarianceNormalization" and value.array.ndim != 4:
-            raise Discarded  # the axes are those of images
+            raise Discarded  # the axes of images
         b.emit(op_type, [value], **({"size": 3} if op_type == "LRN" else {}))
 
 

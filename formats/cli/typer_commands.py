@@ -37,7 +37,7 @@ def run(
     try:
         app(list(texts) or ["--help"] * (len(verbs) > 1), prog_name=program, standalone_mode=False)
     except Exception as error:
-        words = getattr(error, "format_message", None)  # errors of click have it, in each version that typer uses
+        words = getattr(error, "format_message", None)  # click's errors have it, in all versions that typer uses
         if words is None:
             raise
         message = str(words()).strip().removesuffix(".")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Undecoded
     from formats.tensordata.source import Source
 
-READ_BYTES = 1 << 18  # of a source at a time
+READ_BYTES = 1 << 18  # a source is read in pieces of this size
 MATCHED_BYTES = 1 << 16  # per call: a pattern needs memory for each element
 LONGEST_BYTES = 1 << 8  # no matched element is longer, nor are the tag and the size of a packed field
 NUMPY_BYTES = 1 << 18  # of integers: a few such lists take as long to decode as numpy to import

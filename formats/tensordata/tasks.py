@@ -169,7 +169,7 @@ def carry_out(run: list[Piece], scratch: memoryview) -> None:
 
 
 def _deliver(run: list[Piece], data: memoryview) -> None:
-    """Digest and write `data`, which is all of a run."""
+    """Digest and write `data`, the bytes of a whole run."""
     first = run[0]
     for piece in run:
         if piece.digester is not None:

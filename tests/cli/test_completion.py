@@ -18,7 +18,7 @@ from formats.cli.verbs import VERBS
 
 SHELLS = ("bash", "zsh", "fish")
 SECONDS = 30.0
-# What is typed before Tab, and the completed line, where there is only one possibility.
+# The text typed before Tab, and the completed line, if there is only one possibility.
 COMPLETED = [
     ("formats conv", "formats convert"),
     ("formats ver", "formats verify"),

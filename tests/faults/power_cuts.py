@@ -26,7 +26,7 @@ STATES = int(os.environ.get("FORMATS_STATES", "12"))  # for each moment, besides
 
 
 class Disk:
-    """What is certainly on the disk, and what may be."""
+    """The changes that are certainly on the disk, and those that may be there."""
 
     def __init__(self, folder: Path) -> None:
         self.names: dict[str, int] = {}  # the names on the disk, and the file of each

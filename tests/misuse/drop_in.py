@@ -36,7 +36,7 @@ def late() -> None:
     decode(b"")
 
 
-# And what is right is no error.
+# Correct uses are not errors.
 model.producer_name = "me"
 model.graph.node.add(op_type="Relu").input.append("x")
 model.graph.initializer.append(TensorProto(name="w", dims=[3], data_type=TensorProto.FLOAT, raw_data=bytes(12)))

@@ -45,7 +45,7 @@ comparison.largest.hex()  # error: attribute
 formats.compare(model, model)  # error: argument
 FormatError("wrong", "model.onnx")  # error: call
 
-# And what is right is no error.
+# Correct uses are not errors.
 report = formats.save(formats.load("model.onnx", max_depth=50), "model.onnxz", overwrite=True, threads=2)
 print(report.nbytes, [loss.kind for loss in report.losses])
 with formats.load("model.onnx") as opened:

@@ -90,7 +90,7 @@ def outcome(data: bytes, patch: pytest.MonkeyPatch, bulk: int, window: int | Non
         patch.setattr(long_lists, "READ_BYTES", max(window, long_lists.LONGEST_BYTES))
     try:
         attribute = decode(source, Attribute)
-        deque(visit(attribute, Tensor), 0)  # damage may look like messages, which stay in the file, too
+        deque(visit(attribute, Tensor), 0)  # damaged bytes may look like messages, which also stay undecoded
         return attribute
     except DecodeError as error:
         return str(error)

@@ -578,7 +578,7 @@ class Zeros(Source):
         return Zeros(nbytes)
 
     def view(self) -> memoryview:
-        """Refuse to create all of them."""
+        """Refuse to create any of them."""
         raise AssertionError("nobody may look at all the zeros")
 
 

@@ -34,7 +34,7 @@ def same(outputs, expected):
 
 @pytest.mark.parametrize("fault", FAULTS, ids=IDS)
 def test_faults_show(fault, runtime, tmp_path):
-    """RTen computes what the page says, which is not the correct result."""
+    """RTen computes the wrong result that the page names."""
     path = tmp_path / "m.onnx"
     path.write_bytes(fault.proto().SerializeToString())
     inputs = {name: held(array) for name, array in fault.inputs.items()}

@@ -96,7 +96,7 @@ def test_deep_plans_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", ["m.rten", "m.onnx"])
 def test_the_planner_overflows_the_stack(runtime: Any, name: str, tmp_path: Path) -> None:
-    """RTen dies of a deep plan, which is reported, and runs one that is less deep."""
+    """A deep plan kills RTen, and the report says so; RTen runs a plan that is less deep."""
     options = {"runtime": "rten"} if name.endswith(".onnx") else {}
     for count, is_too_deep in ((15_000, False), (30_000, True)):
         onnx.save(model_of(chain(count), f"x{count}"), tmp_path / "given.onnx")

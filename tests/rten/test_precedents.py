@@ -58,7 +58,7 @@ def test_nodes_alike_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None
     assert found is not None
     first, second = found.node
     assert "attribute" in vars(first)
-    assert "attribute" not in vars(second)  # it has those of the first, for everyone to copy
+    assert "attribute" not in vars(second)  # it has the attributes of the first; a reader makes a copy
     assert (["y", "w"], ["y1"]) == (second.input, second.output)
     assert first.attribute == second.attribute
     assert without_precedents(model, monkeypatch).model.graph == found
@@ -125,7 +125,7 @@ DIFFERENT = [
 def test_nodes_that_differ_are_no_precedents(
     nodes: list[Any], wanted: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If nodes differ in anything that a rewriting or a rule may read, they share no result."""
+    """If nodes differ in anything that a rewriting or a rule may read, they do not share results."""
     model = chain(*nodes, wanted=wanted)
     assert without_precedents(model, monkeypatch) == legalize(model)
 

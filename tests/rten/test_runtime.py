@@ -259,7 +259,7 @@ def test_rows_agree_with_the_loader(spec, stage, runtime):
 
 
 EXPECTED = Path(__file__).parent / "backend_outcomes.json"
-RANDOM = "test_bernoulli"  # few bits, which may by chance be those of the reference
+RANDOM = "test_bernoulli"  # few bits, which may equal those of the reference by chance
 
 
 def outcomes_of(cases, runtimes, path, **options):

@@ -34,7 +34,7 @@ def model(number: int) -> Model:
 
 
 def number_of(path: Path, load: Callable[..., Any] = formats.load) -> int | None:
-    """Return the number of the model at a path, which is its name and in all its weights; `None` if there is none."""
+    """Return the number that the model at a path has as its name and in all its weights; `None` without a model."""
     try:
         found = load(path)
     except FileNotFoundError:

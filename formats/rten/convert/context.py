@@ -82,7 +82,7 @@ class Constants:
         return self.add_tensor(with_fields(tensor, name=scalar, dims=[]))
 
     def is_scalar_of(self, scalar: str, name: str) -> bool:
-        """Whether a constant is the scalar that was made of another one."""
+        """Whether a constant is a scalar that was made from another constant."""
         return self._scalars.get(scalar) == name
 
 

@@ -25,7 +25,7 @@ KEEPING_APART: Final = (
     comparison.Or.name,
     comparison.Where.name,
     elementwise.Max.name,
-)  # what is added after such outputs
+)  # the nodes added after such outputs
 
 
 def fed(graph: Graph) -> str:

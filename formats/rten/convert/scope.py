@@ -310,7 +310,7 @@ class Scope:
         length = found.dims[0] if found.dims else 1
         if held is not None and len(held) == length and len(held) <= MAX_CONTENTS:
             low, high = limits(found.elem_type)
-            self._contents[name] = tuple(  # integers wrap, so that folding stays as fast as computing
+            self._contents[name] = tuple(  # they overflow as in their type: larger numbers would slow folding down
                 (item - low) % (high - low + 1) + low if isinstance(item, int) else item for item in held
             )
 

@@ -60,7 +60,7 @@ class Slot(NamedTuple):
     kind: str  # scalar, enum, string, scalars, weights, table, tables, tag or union
     element: str  # the name of the enum, union or table, or of the elements; for scalars, their format
     format: str  # of the value in the table itself: a scalar, or else an offset
-    default: Any  # of a scalar that is not optional, as it is in the buffer
+    default: Any  # as in the buffer; only for a scalar that is not optional
     required: bool
 
 
@@ -137,8 +137,8 @@ class _Layout(NamedTuple):
 class _Known:
     """Attribute tables that were read, by all their bytes after the vtable's distance.
 
-    Most nodes of a large graph have the attributes of another node, and those writers that put what is in a table
-    behind it, at the same distances, make the same bytes of them. So there is one object for all these tables, which
+    Most nodes of a large graph have the attributes of another node. Writers that put the content of a table behind it,
+    at the same distances, write the same bytes for such nodes. So there is one object for all these tables, which
     nobody may change. Without this, it takes 1.4 times as long to convert 40,000 nodes to ONNX.
     """
 

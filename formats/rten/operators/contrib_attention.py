@@ -45,7 +45,7 @@ def _numbers(context: Context, count: str) -> str:
 
 
 def _penalty(node: Node, context: Context, mask: str, batch: str, length: str) -> str:
-    """What is added for keys that a mask leaves out. A mask has a number for each key (and query), or a length."""
+    """The addend for keys that a mask leaves out. A mask has a number for each key (and query), or a length."""
     rank = context.rank(mask)
     if rank == 1 and context.dims(mask) == (context.dims(batch) or ("",))[:1]:
         places = context.op(shape.Unsqueeze, _numbers(context, length), context.int64([0]))
@@ -154,7 +154,7 @@ def _with_joined_heads(context: Context, value: str) -> str:
 
 
 def _unpacked(context: Context, packed: str, count: int) -> list[str]:
-    """Of five axes, the fourth of which tells the projections apart, each of them with all heads next to each other."""
+    """The projections in a tensor of five axes: the fourth axis selects one. Each result has its heads joined."""
     values = []
     for place in range(count):
         value = context.op(indexing.Gather, packed, context.int64_scalar(place), axis=3)

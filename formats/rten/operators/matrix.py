@@ -34,7 +34,7 @@ _LONE_COLUMN = Fault("keeps an axis of size one when it multiplies several matri
 
 
 def _by_anything(context: Context, a: str, b: str) -> list[Node]:
-    """The product with what may be a vector: then the last of the dims that RTen makes is none."""
+    """The product with a value that may be a vector: RTen then makes a last dim that the result must not have."""
     same = context.scope.add_safe(_LONE_COLUMN, context.op(shape.Identity, b))
     product = context.copy([a, same, *context.node.input[2:]])
     all_dims = [context.op(shape.Shape, name) for name in (a, b, product)]

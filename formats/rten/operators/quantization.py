@@ -232,7 +232,7 @@ def _dequantized_type(node: Node, types: list[ValueType], output: int) -> int | 
 
 
 def _multiplied_out(node: Node, context: Context) -> list[Node]:
-    """(x - zero point) * scale, both spread over what they are for."""
+    """(x - zero point) * scale. Both are broadcast to the elements that they are for."""
     spread, zero = _spreading(node, context), context.optional(2)
     float_type = context.elem_type(context.input(1)) or FLOAT
     numbers = context.cast(context.input(0), float_type)

@@ -215,7 +215,7 @@ class Direction:
         return result[self.number * count : (self.number + 1) * count] or result[:count]
 
     def of_gates(self, value: str, axis: int, context: Context | None = None) -> list[str]:
-        """The parts of a value that belong to each gate, none where there is no value."""
+        """The parts of a value that belong to each gate, none if there is no value."""
         return _parts(context or self.context, value, [self.hidden] * self.cell.gates, axis) if value else []
 
     def own(self, place: int) -> str:

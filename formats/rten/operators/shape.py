@@ -361,7 +361,7 @@ def quotient(context: Context, sizes: str, divisor: int) -> str:
 
 
 def joined(context: Context, *parts: str) -> str:
-    """Vectors of sizes, one after the other. The result is constant if all of them are."""
+    """Vectors of sizes, one after another. The result is constant if all of them are."""
     held = [context.scope.ints(part) if context.scope.constant(part) is not None else None for part in parts]
     if all(numbers is not None for numbers in held):
         return context.int64(number for numbers in held for number in numbers or ())

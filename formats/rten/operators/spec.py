@@ -100,7 +100,7 @@ class Row(NamedTuple):
     attrs: str = ""  # the attribute table
     fields: tuple[Field, ...] = ()
     neutral: Mapping[str, tuple[Any, ...]] = {}  # attributes without a field, and their values without effect
-    optional: bool = False  # the attribute table may be missing, and then has its defaults
+    optional: bool = False  # the attribute table may be missing; then its defaults apply
     since: Release = RELEASES[0]  # the first release that has the operator
 
 
