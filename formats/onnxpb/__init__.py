@@ -130,14 +130,13 @@ class OnnxOptions:
     weights into the model file; `None` leaves each tensor inside or outside, unless another option of this class is
     given, which moves them out. `size_threshold`: the size in bytes from which a tensor moves out.
     `alignment`: of each tensor in that file, in bytes from its start; `None` is 64, or 256 in a `.safetensors` file.
-    `max_external_file_size`: the size in bytes at which a further file is begun, between tensors, so that a larger
-    tensor has a larger file to itself; 0 is no limit. `checksum`: whether each reference tells the SHA-1 of its whole
-    file, which takes a second for some hundred MB. `layout`: "transformers.js" names data files as that library looks
-    for them, each of less than 2 GB by default, and the report has its setting. `link`: the weights stay in the
-    `.onnxz` archive that they are in, which must be in the same folder, and the graph refers to them there; what has no
-    entry in it is in the graph.
+    `max_external_file_size`: the maximum size of a data file in bytes; a tensor that is larger gets its own, larger
+    file; 0 means no limit. `checksum`: whether each reference contains the SHA-1 of its whole file, which takes a
+    second for some hundred MB. `layout`: "transformers.js" names data files as that library looks for them, each of
+    less than 2 GB by default, and the report has its setting. `link`: the weights stay in their `.onnxz` archive, which
+    must be in the same folder, and the graph refers to them there; tensors without an entry are in the graph.
 
-    Raises: OptionError for a value that is not possible, and for options that exclude each other.
+    Raises: OptionError for an invalid value, and for options that contradict each other.
     """
 
     external_data: str | bool | None = option(
@@ -206,25 +205,25 @@ class OnnxOptions:
 
     @property
     def most_nbytes(self) -> int:
-        """The limit for the size of a data file, in bytes, unless one tensor alone is larger; 0 is no limit."""
+        """The limit for the size of a data file, in bytes, except if a single tensor is larger; 0 means no limit."""
         return self.max_external_file_size or (0 if self.layout is None else BROWSER_FILE_BYTES)
 
     @property
     def aligned_to(self) -> int:
-        """The number of bytes of which the offset of each tensor in a data file is a multiple."""
+        """The alignment, in bytes, of each tensor in a data file."""
         return self.alignment or (SAFETENSORS_ALIGNMENT if self.is_safetensors else ALIGNMENT)
 
 
-# The fields of ModelProto by tag, as far as a file's first bytes need them: every one is a varint or has a length.
+# The fields of ModelProto by tag, as far as a file's first bytes need them: all are varints or have a length.
 _IR_VERSION = 0x08
 _VARINT_TAGS = frozenset({0x08, 0x28})
 _LENGTH_TAGS = frozenset({0x12, 0x1A, 0x22, 0x32, 0x3A, 0x42, 0x72})
 
 
 def sniff(head: bytes, nbytes: int) -> Match:
-    """How much the first bytes of a file look like a ModelProto: there is no magic number to go by.
+    """How much the first bytes of a file look like a ModelProto, which has no magic number.
 
-    Strong when it starts with a plausible `ir_version` and goes on with known fields that fit the file.
+    Strong if it starts with a plausible `ir_version`, followed by known fields that fit the file.
     """
     if len(head) < 2 or (head[0] not in _VARINT_TAGS and head[0] not in _LENGTH_TAGS):
         return Match.NONE
@@ -291,8 +290,8 @@ CODEC = Codec(
 class CryptOptions:
     """Options for writing an `.onnxc` file, which contains all weights.
 
-    `key`: what encrypts it; there is none by default, so one must be given. `encryption`: 3 is AES-256-GCM, 2 is
-    ChaCha20-Poly1305, and 1 is AES-256-CBC, which cannot tell when a file was tampered with.
+    `key`: the key that encrypts it; there is no default. `encryption`: 3 is AES-256-GCM, 2 is ChaCha20-Poly1305, and 1
+    is AES-256-CBC, which does not detect changes of a file.
 
     Raises: OptionError for an invalid value.
     """
@@ -311,7 +310,7 @@ class CryptOptions:
 
 
 def sniff_encrypted(head: bytes, nbytes: int) -> Match:
-    """How much the first bytes of a file look like an encrypted model: they say so."""
+    """How much the first bytes of a file look like an encrypted model: they have a magic number."""
     return Match.STRONG if head.startswith(b"ONNXCRY") else Match.NONE
 
 
@@ -380,7 +379,7 @@ class TextOptions:
 
     @property
     def keeps_references(self) -> bool:
-        """Whether references to other files stay as they are, together with what the model says of these files."""
+        """Whether references to other files stay unchanged, with the model's facts about these files."""
         return self.external_data is None
 
 
@@ -397,7 +396,7 @@ def sniff_json(head: bytes, nbytes: int) -> Match:
 
 
 def _is_field(name: bytes) -> bool:
-    """Whether a ModelProto has a field of that name, in either spelling."""
+    """Whether a ModelProto has a field with this name, in either notation."""
     from formats.onnxpb.schema import MESSAGES
 
     spelling = name.decode().replace("_", "").lower()
@@ -527,10 +526,10 @@ _MODULES = ("api", "encrypted", "external_data_helper", "loading", "proto", "sav
 _SUBMODULES = ("external_data_helper", "serialization", "unknown_fields")
 
 
-if not TYPE_CHECKING:  # so that a type checker sees only the names that exist
+if not TYPE_CHECKING:  # so that a type checker sees only existing names
 
     def __getattr__(name: str) -> Any:
-        """A name of the drop-in API, imported now and found at once afterwards."""
+        """A name of the drop-in API, imported now and stored in the module."""
         from importlib import import_module
 
         if name in _SUBMODULES:

@@ -1,4 +1,4 @@
-"""Functions with the names and habits of `onnx.load`, `onnx.save` and their relatives, for files of any size.
+"""Functions with the names and behaviour of `onnx.load`, `onnx.save` and similar ones, for files of any size.
 
     import formats.onnxpb as onnx
 
@@ -8,9 +8,9 @@
 They accept and return the message classes of `formats.onnxpb`. A function that accepts a message also accepts the
 object of the IR under it. No function changes a message that it is given.
 
-Spec: the `onnx` package (1.23), `onnx.load`, `onnx.save` and their like; onnx-light for what that lacks.
+Spec: the `onnx` package (1.23), `onnx.load`, `onnx.save` and similar functions; onnx-light for what that package lacks.
 """
-# ruff: noqa: A002 - `format` is the word that users know from every other `load` and `save`
+# ruff: noqa: A002 - `format` is the word that users know from other `load` and `save` functions
 
 from __future__ import annotations
 
@@ -67,8 +67,9 @@ FORMATS = {"protobuf": "onnx"}  # the names that only `onnx` has
 def load(f: Readable, format: str | None = None, load_external_data: bool = True, **options: Any) -> ModelProto:
     """The ModelProto in a file, by its path or opened for reading, or in bytes; `options` are those of ParseOptions.
 
-    `format` is "protobuf", "textproto", "json" or any other that `formats` reads, or a serializer's
-    (`serialization.registry`); by default that of the content or the extension, and protobuf where these tell nothing.
+    `format` is "protobuf", "textproto", "json" or any other that `formats` reads, or the name of a serializer
+    (`serialization.registry`). By default, the content or the extension determines the format, otherwise it is
+    protobuf.
 
     Raises: FormatError if it cannot be read; OSError if the file cannot.
     """
@@ -79,7 +80,7 @@ load_model = load
 
 
 def load_model_from_string(s: Text, format: str | None = None, **options: Any) -> ModelProto:
-    """The ModelProto in bytes, or in a `str` where the format is text, as `load` reads it."""
+    """The ModelProto in bytes, or in a `str` if the format is text, as `load` reads it."""
     return load(_bytes(s), format, **options)
 
 
@@ -98,7 +99,7 @@ def load_tensor(f: Readable, format: str | None = None) -> TensorProto:
 
 
 def load_tensor_from_string(s: Text, format: str | None = None) -> TensorProto:
-    """The TensorProto in bytes, or in a `str` where the format is text, as `load_tensor` reads it."""
+    """The TensorProto in bytes, or in a `str` if the format is text, as `load_tensor` reads it."""
     return load_tensor(_bytes(s), format)
 
 
@@ -130,7 +131,7 @@ def _parse_source(source: Source, path: Path | None, format: str | None, options
         try:
             return read_model(source, path, form, options)
         except DecodeError as error:
-            if error.path in (None, path):  # not of a data file
+            if error.path in (None, path):  # if it is not about a data file
                 from formats import foreign
 
                 cut = isinstance(error, TruncatedError)
@@ -139,14 +140,14 @@ def _parse_source(source: Source, path: Path | None, format: str | None, options
 
 
 def _source(f: Readable, options: ParseOptions) -> tuple[Source, Path | None]:
-    """The source that holds the message, and its path if it is a file."""
+    """The source of the message, and its path if it is a file."""
     if isinstance(f, (bytes, bytearray, memoryview)):
         in_place = options.no_copy and not isinstance(f, bytes)
         return Literal(memoryview(f).cast("B").toreadonly() if in_place else bytes(f)), None
     if isinstance(f, (str, os.PathLike)):
         return File.open(f).span(), Path(f)
     name, data = getattr(f, "name", None), f.read()
-    if isinstance(data, str):  # of a file that was opened as text, where a model as text may be
+    if isinstance(data, str):  # from a file that was opened as text, which may contain a model as text
         data = data.encode()
     return Literal(data), Path(name) if isinstance(name, str) else None
 
@@ -174,13 +175,14 @@ def _form_to_read(source: Source, path: Path | None, format: str | None) -> Code
 
 
 def save(proto: Any, f: Writable, format: str | None = None, **options: Any) -> None:
-    """A model is in a file, given by its path or opened for writing; `options` are those of SerializeOptions.
+    """Write a model to a file, given by its path or opened for writing; `options` are those of SerializeOptions.
 
     `proto` is a message of ours or of `onnx`, or the bytes of one. `format` is "protobuf", "textproto", "json" or any
-    other that `formats` writes, or a serializer's (`serialization.registry`); by default that of the extension, and
-    protobuf where it tells nothing. Unless the options ask for external data, all weights are in the file, except those
-    that are external in `proto`. If such a tensor has raw data, they go to the file that it names, and replace that
-    file. A reference stays as it is if it is also right at the destination; otherwise its data are copied there.
+    other that `formats` writes, or the name of a serializer (`serialization.registry`). By default, the extension
+    determines the format, otherwise it is protobuf. Unless the options ask for external data, all weights are in the
+    file, except those that are external in `proto`. If such a tensor has raw data, they go to the file that it names,
+    and replace that file. A reference stays unchanged if it is also right at the destination; otherwise its data are
+    copied there.
 
     Raises: FormatError if it cannot be written, TypeError for options that the format does not have; OSError if
     the file cannot be written. Then nothing was written, and earlier files are unchanged.
@@ -192,7 +194,7 @@ save_model = save
 
 
 def save_tensor(proto: Any, f: Writable, format: str | None = None) -> None:
-    """A TensorProto is in a file, in the format "protobuf" (by default), "textproto" or "json".
+    """Write a TensorProto to a file, in the format "protobuf" (by default), "textproto" or "json".
 
     Raises: as `save` does.
     """
@@ -205,7 +207,7 @@ def serialize_file(
     options: SerializeOptions | None = None,
     location: str | None = None,
 ) -> None:
-    """A message of any class is in a file as protobuf; a model's large weights are in `location`, if that is given.
+    """Write a message of any class to a file as protobuf; a model's large weights go to `location`, if it is given.
 
     Raises: as `save` does.
     """
@@ -240,13 +242,13 @@ def _serialize(message: Any, f: Writable, format: str | None, options: Serialize
             return
         if len(plan.files) > 1 and path is None:
             raise TypeError("external data needs a path to be written next to, and there is none")
-        for file in plan.files[:-1]:  # each by itself: the model is being written by somebody else
+        for file in plan.files[:-1]:  # each file separately, because the caller writes the model itself
             execute(WritePlan((file,)), engine)
         f.write(to_bytes(WritePlan(plan.files[-1:])))
 
 
 def _write(plan: WritePlan, engine: EngineOptions) -> None:
-    """The files are written. New files in folders below the model's come first; they are removed if the rest fails."""
+    """Write the files. New files in subfolders come first; they are removed if the rest fails."""
     folder = plan.files[-1].path.parent
     below = [file for file in plan.files if file.path.parent != folder]
     written: list[Path] = []
@@ -262,7 +264,7 @@ def _write(plan: WritePlan, engine: EngineOptions) -> None:
 
 
 def _form_to_write(path: Path | None, format: str | None) -> Codec | ProtoSerializer:
-    """The writer of a format, or of the format with that extension; protobuf if the extension is unknown."""
+    """The writer of a format, or of the format with this extension; protobuf if the extension is unknown."""
     if format is not None:
         return _form(format)
     extension = path.suffix.lower() if path else ""
@@ -275,7 +277,7 @@ def _form_to_write(path: Path | None, format: str | None) -> Codec | ProtoSerial
 
 
 def _form(format: str) -> Codec | ProtoSerializer:
-    """What reads and writes a format, by its name here or in `onnx`.
+    """The functions that read and write a format, by its name here or in `onnx`.
 
     Raises: OptionError.
     """

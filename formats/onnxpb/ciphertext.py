@@ -24,23 +24,23 @@ PIECE_BYTES = 1 << 16  # decrypted at a time, even for the smallest read
 
 
 class Computed(Source):
-    """Bytes that are made from other bytes whenever they are asked for."""
+    """Bytes that are computed from other bytes each time they are read."""
 
     __slots__ = ()
 
     def slice(self, offset: int, nbytes: int) -> Source:
-        """A range; nothing is made for it yet."""
+        """A range, which is not computed yet."""
         self._check_range(offset, nbytes)
         return Range(self, offset, nbytes)
 
     def view(self) -> memoryview:
-        """All the bytes, made now."""
+        """All the bytes, computed now."""
         buffer = memoryview(bytearray(self.nbytes))
         self.readinto(0, buffer)
         return buffer.toreadonly()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The bytes, made now: no key is in a pickle."""
+        """The bytes, computed now: a pickle must not contain a key."""
         return Literal, (self.read(),)
 
 
@@ -53,15 +53,15 @@ class Range(Computed):
     nbytes: int
 
     def files(self) -> Iterator[File]:
-        """The files of the whole."""
+        """The files of the whole source."""
         return self.whole.files()
 
     def doubtful(self) -> Iterator[Source]:
-        """That of the whole."""
+        """The doubtful sources of the whole."""
         return self.whole.doubtful()
 
     def readinto(self, offset: int, buffer: memoryview) -> None:
-        """Make this part of the whole."""
+        """Compute this part of the whole."""
         self._check_range(offset, len(buffer))
         self.whole.readinto(self.offset + offset, buffer)
 
@@ -76,7 +76,7 @@ class Range(Computed):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StreamCiphertext(Computed):
-    """A text combined with a stream of key bytes, any range by itself; `combine` gets an offset and the bytes there."""
+    """A text combined with a stream of key bytes, any range separately; `combine` gets an offset and its bytes."""
 
     plaintext: Source
     combine: Callable[[int, memoryview], bytes]
@@ -91,7 +91,7 @@ class StreamCiphertext(Computed):
         return self.plaintext.files()
 
     def doubtful(self) -> Iterator[Source]:
-        """That of the text."""
+        """The doubtful sources of the text."""
         return self.plaintext.doubtful()
 
     def readinto(self, offset: int, buffer: memoryview) -> None:
@@ -103,8 +103,8 @@ class StreamCiphertext(Computed):
 class ChainedCiphertext(Computed):
     """A padded text in a mode where each block needs the one before it; `encrypt` gets that block, and whole blocks.
 
-    It should be read from the start. The last block of every piece is remembered, so that reading can go on there
-    or start again. Only one thread at a time may read.
+    It should be read from the start. The last block of every piece is stored, so that reading can continue there or
+    start again. Only one thread at a time may read.
 
     Spec: RFC 5652, 6.3 (padding).
     """
@@ -115,7 +115,7 @@ class ChainedCiphertext(Computed):
         padding_nbytes = CBC_BLOCK_BYTES - plaintext.nbytes % CBC_BLOCK_BYTES
         self._padded = Concat.of(plaintext, Literal(bytes([padding_nbytes]) * padding_nbytes))
         self._encrypt = encrypt
-        self._previous = [iv]  # the block before each piece, of as many pieces as it is known
+        self._previous = [iv]  # the block before each piece, as far as it is known
         self._lock = Lock()
         self.nbytes = self._padded.nbytes
 
@@ -124,7 +124,7 @@ class ChainedCiphertext(Computed):
         return self._padded.files()
 
     def doubtful(self) -> Iterator[Source]:
-        """That of the text."""
+        """The doubtful sources of the text."""
         return self._padded.doubtful()
 
     def readinto(self, offset: int, buffer: memoryview) -> None:
@@ -150,7 +150,7 @@ class ChainedCiphertext(Computed):
 class Pieces:
     """A ciphertext in pieces, which must be the same at every reading.
 
-    It starts at `file_offset` of `source`; `lead_nbytes` of what precedes a piece in `source` come with it. `check`
+    It starts at `file_offset` of `source`; each piece comes with the `lead_nbytes` bytes before it in `source`. `check`
     gives a checksum of `CHECK_BYTES` of a piece and its number.
     """
 
@@ -167,7 +167,7 @@ class Pieces:
         self._checks = bytearray()
 
     def first_pass(self) -> Iterator[bytes]:
-        """All pieces in order. From then on, they must stay as they are now."""
+        """All pieces in order. From then on, they must not change."""
         for number in range(-(-self.nbytes // PIECE_BYTES)):
             piece = self._read(number)
             self._checks += self._check(number, piece)
@@ -191,7 +191,7 @@ class Pieces:
 
 
 def read_ciphertext(source: Source, offset: int, nbytes: int) -> bytes:
-    """A range of a file, which was in the file when it was opened.
+    """A range of a file that had this range when it was opened.
 
     Raises: CryptError if the range cannot be read any more.
     """
@@ -210,7 +210,7 @@ class Plaintext(Computed):
 
     @property
     def nbytes(self) -> int:  # type: ignore[override]
-        """The size of the text, padding included."""
+        """The size of the text, including padding."""
         return self.pieces.nbytes
 
     def files(self) -> Iterator[File]:
@@ -225,7 +225,7 @@ class Plaintext(Computed):
 
 
 def _copy_overlap(piece: bytes, start: int, buffer: memoryview, offset: int) -> None:
-    """Copy what `piece`, at `start`, and `buffer`, at `offset` of the same bytes, have in common."""
+    """Copy the common bytes of `piece`, which is at `start`, and `buffer`, which is at `offset`."""
     low, high = max(start, offset), min(start + len(piece), offset + len(buffer))
     if low < high:
         buffer[low - offset : high - offset] = memoryview(piece)[low - start : high - start]

@@ -1,4 +1,4 @@
-"""Encrypted models, `.onnxc`: how the parts lie in the file, and which of them can be trusted when.
+"""Encrypted models, `.onnxc`: the layout of the file, and which parts can be trusted when.
 
 | magic, 8   | salt | then      | then    | then                        | also under the tag |
 |------------|------|-----------|---------|-----------------------------|--------------------|
@@ -8,16 +8,15 @@
 
 The key comes from a password and the salt; the text is a serialised ModelProto.
 
-Reading takes a pass over the file that checks the tag, in bounded memory, and remembers a checksum of every piece.
-From then on ranges are decrypted when somebody reads them, after the pieces that they touch were checked again.
-So a reader gets only data that the tag covers, even if the file changes meanwhile. The whole text of a large model is
-neither on disk nor in memory.
+Reading takes a pass over the file that checks the tag, in bounded memory, and remembers a checksum of every piece. From
+then on, ranges are decrypted when they are read, after their pieces were checked again. So a reader gets only data that
+the tag covers, even if the file changes meanwhile. The whole text of a large model is neither on disk nor in memory.
 
 `ONNXCRY1` has no tag. With a wrong key, the padding is wrong or the text is not a ModelProto. But nothing shows a
-change in the middle of a weight. Worse, all variants derive the same key from a password and a salt. So whoever has an
-`ONNXCRY3` file and guesses 16 bytes of its text knows one block of AES under that key, which is enough to write an
-`ONNXCRY1` file for it with a text of their own. Therefore such a file is opened only if the caller asks for it by name.
-Write it only for readers that know nothing else. `docs/security.md` lists all ways from one variant to another.
+change in the middle of a weight. Worse, all variants derive the same key from a password and a salt. So an attacker who
+has an `ONNXCRY3` file and guesses 16 bytes of its text knows one block of AES with that key. This is enough to write an
+`ONNXCRY1` file for this key with another text. Therefore such a file is opened only if the caller names the variant.
+Write it only for readers that support nothing else. `docs/security.md` lists all ways from one variant to another.
 
 Spec: onnx-light, "Encrypted model I/O"; RFC 8018 (PBKDF2).
 """
@@ -62,7 +61,7 @@ SALT_BYTES = 16
 TAG_BYTES = 16
 KEY_BYTES = 32
 KEY_ITERATIONS = 100_000
-PEER_LIMIT_BYTES = (1 << 31) - 1  # onnx-light counts in int
+PEER_LIMIT_BYTES = (1 << 31) - 1  # onnx-light counts with an int
 UNVOUCHED = "nobody can detect whether such a file was changed or forged"
 WRONG = "the key is wrong, or the encrypted model was changed or truncated"
 
@@ -83,7 +82,7 @@ class Variant(NamedTuple):
 
     @property
     def header_nbytes(self) -> int:
-        """The size of what precedes the tag: magic, salt and nonce."""
+        """The size of what comes before the tag: magic, salt and nonce."""
         return len(self.magic) + SALT_BYTES + self.nonce_nbytes
 
     @property
@@ -102,7 +101,7 @@ BY_TITLE = {variant.title: variant for variant in VARIANTS.values()}
 def read_model(source: Source, path: Path | None, options: ReadOptions) -> Model:
     """The model in the encrypted file `source`; its weights are decrypted when they are read.
 
-    Raises: CryptError as `decrypt` does, and where there is no key; DecodeError if the text is not a model.
+    Raises: CryptError as `decrypt` does, and without a key; DecodeError if the text is not a model.
     """
     from formats.onnxpb import external
 
@@ -158,9 +157,9 @@ def encrypt(
 ) -> FilePlan:
     """How to write `text`, encrypted, to `path`: in one pass, in bounded memory.
 
-    Salt and nonce are random. Only tests give them.
+    Salt and nonce are random; only tests pass them.
 
-    Raises: CryptError if there is no such variant, or it cannot encrypt that much.
+    Raises: CryptError if the variant does not exist, or cannot encrypt so much.
     """
     form = VARIANTS.get(variant)
     if form is None:
@@ -220,7 +219,7 @@ def decrypt(source: Source, password: bytes, *, allow_encryption: int | None = N
 def sniff_variant(head: bytes) -> Variant:
     """The variant of the encrypted model that starts with `head`.
 
-    Raises: CryptError if it is none, or one that this version does not know.
+    Raises: CryptError if it is not encrypted, or with an unknown variant.
     """
     for variant in VARIANTS.values():
         if head.startswith(variant.magic):
@@ -231,7 +230,7 @@ def sniff_variant(head: bytes) -> Variant:
 
 
 def by_title(title: str) -> Variant:
-    """The variant with a cipher of that name.
+    """The variant with the cipher of this name.
 
     Raises: ValueError if there is none.
     """
@@ -243,7 +242,7 @@ def by_title(title: str) -> Variant:
 def check_variant(source: Source, wanted: Variant) -> None:
     """Return nothing if the encrypted model `source` has the variant that the caller wants.
 
-    Raises: CryptError if it is of another one, or none.
+    Raises: CryptError if it has another one, or none.
     """
     found = sniff_variant(read_ciphertext(source, 0, min(source.nbytes, len(CBC.magic))))
     if found is not wanted:
@@ -251,7 +250,7 @@ def check_variant(source: Source, wanted: Variant) -> None:
 
 
 def _decrypt_cbc(pieces: Pieces, decrypt_cbc: Any) -> Source:
-    """The text of what AES-256-CBC encrypted, where its end is padding and it is a model."""
+    """The text of an AES-256-CBC ciphertext, if its end is padding and it is a model."""
 
     def decrypt_piece(offset: int, piece: bytes) -> bytes:
         plain: bytes = decrypt_cbc(piece[:CBC_BLOCK_BYTES], piece[CBC_BLOCK_BYTES:])

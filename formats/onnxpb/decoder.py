@@ -1,9 +1,9 @@
 """Decodes any ONNX message by the rows of its table.
 
-Bytes that can be weights are never read: a field that the IR declares as a `Source` becomes a slice of the source
-being decoded. Long lists of nodes, of value infos and of small tensors stay where they are as well, until somebody
-reads them. A repeated scalar may arrive packed or not, a message that arrives in parts is merged, the last of a oneof
-wins, and what the rows don't know is kept in `unknown_fields`.
+Bytes that can be weights are never read: a field that the IR declares as a `Source` becomes a slice of the source being
+decoded. Long lists of nodes, of value infos and of small tensors also stay there until they are read. A repeated scalar
+may be packed or not, a message in parts is merged, the last member of a oneof wins, and unknown fields are kept in
+`unknown_fields`.
 
 Spec: Protocol Buffers, "Encoding"; onnx.proto.
 """
@@ -63,19 +63,19 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MAX_MESSAGES = 1 << 24  # two bytes can ask for an object of 200, so their number is bounded
+MAX_MESSAGES = 1 << 24  # two bytes can create an object of 200 bytes, so their number is limited
 WHOLE_BYTES = 1 << 24  # a source up to this size is read in one piece
-WINDOW_BYTES = 1 << 16  # of a larger one, only fields up to this size are
-HEAD_BYTES = 1 << 9  # as much as a tensor has in front of its weights
+WINDOW_BYTES = 1 << 16  # for a larger one, only fields up to this size are
+HEAD_BYTES = 1 << 9  # the usual size of a tensor before its weights
 FIELD_BYTES = 1 << 31  # other data than messages and weights must fit into memory, and into any protobuf message
 INLINE_BYTES = 1 << 10  # data this small is kept in memory: cheaper than a place in a file
-BULK_BYTES = 1 << 12  # a list this long is left undecoded; to decode a shorter one costs no more than the check
-MOVED_BYTES = 1 << 10  # a tensor this large is decoded: readers of a list look for it, and would decode the whole list
+BULK_BYTES = 1 << 12  # a list this long is left undecoded; decoding a shorter one costs no more than the check
+MOVED_BYTES = 1 << 10  # a tensor this large is decoded: readers search a list for it, and would decode the whole list
 TEMPLATE_BYTES = 1 << 9  # the rest of a node this small is looked up: in a large graph there was one like it
 MAX_TEMPLATES = 1 << 12
 
-# How the field data_location with the value EXTERNAL can begin: in as few bytes as possible, or with a tag or value
-# that is longer than necessary. Every reference to another file has this field.
+# The possible first bytes of the field data_location with the value EXTERNAL: as short as possible, or with a tag or
+# value that is longer than necessary. Every reference to another file has this field.
 _TAG = next(tag for tag, row in tables()["TensorProto"].by_tag.items() if row.name == "data_location")
 _EXTERNAL = [bytes(pair) for pair in ((_TAG, EXTERNAL), (_TAG, EXTERNAL | 0x80), (_TAG | 0x80, 0), (_TAG | 0x80, 0x80))]
 _ANY_EXTERNAL = re.compile(b"|".join(map(re.escape, _EXTERNAL)))
@@ -83,7 +83,7 @@ _new = object.__new__
 
 
 def decode(source: Source, message_class: type[T], max_depth: int = MAX_DEPTH, *, at_once: bool = False) -> T:
-    """The message that `source` holds, its weights as slices of `source`.
+    """The message in `source`, with its weights as slices of `source`.
 
     Messages may be nested up to `max_depth`. A long list of nodes, value infos or small tensors is decoded when it is
     first read, or `at_once`.
@@ -105,13 +105,13 @@ class FieldsInSource:
     They are those of the field `name` of a message `message` at `depth`.
     """
 
-    is_flat = False  # for all that is known
+    is_flat = False  # for everything known
 
     def __init__(self, decoder: _Decoder, table: MessageTable, name: str, depth: int) -> None:
         self.source, self.max_depth = decoder.source, decoder.max_depth
-        self.message, self.name, self.depth = table.message_class.message, name, depth  # what can be copied
+        self.message, self.name, self.depth = table.message_class.message, name, depth  # for copies
         self.ranges: list[tuple[int, int]] = []
-        self.known: dict[int, Any] = {}  # elements that were decoded already, by the start of their ranges
+        self.known: dict[int, Any] = {}  # elements that are already decoded, by the start of their ranges
         self.largest_nbytes = 0
         self.has_references = False
 
@@ -124,7 +124,7 @@ class FieldsInSource:
         self.has_references |= has_references
 
     def add_known(self, start: int, stop: int, element: Any) -> None:
-        """Append an element that is so large that it was decoded, to know what is in it."""
+        """Append an element that was decoded, because it is large, to find out what it contains."""
         for _, tensor in walk.visit(element, Tensor, enter=self._note):
             sizes = (source.nbytes for source in vars(tensor).values() if isinstance(source, Source))
             self.largest_nbytes = max(self.largest_nbytes, *sizes, 0)
@@ -133,7 +133,7 @@ class FieldsInSource:
         self.ranges.append((start, stop))
 
     def _note(self, left: Undecoded) -> bool:
-        """Take in what is known of a list that is left undecoded in an element, which need not be entered."""
+        """Use what is known about a list that is undecoded in an element, which need not be searched."""
         self.largest_nbytes = max(self.largest_nbytes, left.largest_nbytes)
         self.has_references |= left.has_references
         return False
@@ -146,7 +146,7 @@ class FieldsInSource:
     def decode(self) -> list[Any]:
         """The elements.
 
-        Raises: DecodeError; TensorDataError if the file was changed since it was opened.
+        Raises: DecodeError; TensorDataError if the file has changed since it was opened.
         """
         for file in self.source.files():
             file.check_unchanged()
@@ -155,7 +155,7 @@ class FieldsInSource:
         try:
             with collector_paused():
                 for start, stop in self.ranges:
-                    if element := self.known.pop(start, None):  # for whoever comes first: each gets elements of its own
+                    if element := self.known.pop(start, None):  # for the first reader: each gets its own elements
                         values.setdefault(self.name, []).append(element)
                     else:
                         decoder.merge(values, table, start, stop, self.depth)
@@ -167,13 +167,13 @@ class FieldsInSource:
         return elements
 
     def differing(self, other: Undecoded) -> Differing | None:
-        """The elements between those that are equal at both ends of the lists."""
+        """The elements between the equal ends of the lists."""
         if not isinstance(other, FieldsInSource) or not self._is_one_run or not other._is_one_run:
             return None
         ends = equal_ends(self._run(), other._run())
         try:
             between = self._between(ends), other._between(ends)
-        except FormatError:  # decoding all of them will tell where
+        except FormatError:  # decoding all of them will find the place
             return None
         return Differing(ends.first_count, *between, ends.last_count)
 
@@ -196,7 +196,7 @@ class FieldsInSource:
 class _Decoder:
     """The source that is decoded, and what was read of it so far. `at_once` leaves nothing undecoded.
 
-    A message is the dict of its fields while it is decoded.
+    While a message is decoded, it is the dict of its fields.
     """
 
     def __init__(self, source: Source, max_depth: int, at_once: bool = False) -> None:
@@ -225,7 +225,7 @@ class _Decoder:
             self.large(values, table, start, end, depth)
 
     def add(self, values: dict[str, Any], name: str, parts: list[Any]) -> None:
-        """Add to the bytes of a field that are there already; `join` joins all parts, once however many there are."""
+        """Add to the existing bytes of a field; `join` joins all parts, once, however many there are."""
         _, present = self.parts.setdefault((id(values), name), (values, [values[name]]))
         present += parts
 
@@ -235,7 +235,7 @@ class _Decoder:
             values[name] = joined(parts) if isinstance(parts[0], Source) else b"".join(parts)
 
     def place(self, values: dict[str, Any], row: FieldRow, parts: list[Source]) -> None:
-        """Set a field that stays where it is, or append to a repeated one, which may come in parts.
+        """Set a field whose bytes stay in the source, or append to a repeated one, which may come in parts.
 
         Raises: WireError.
         """
@@ -266,11 +266,11 @@ class _Decoder:
                 if stop > position:
                     position, window = stop, window[stop - position :]
                     continue
-                lists = {}  # this one is to be decoded
+                lists = {}  # this one must be decoded
             if stop := end_of_whole_fields(window, lists):
                 self.fields(values, table, window, 0, stop, position, depth)
                 position, window = position + stop, window[stop:]
-                ahead = min(2 * ahead, WINDOW_BYTES)  # behind small fields, more of them are likely
+                ahead = min(2 * ahead, WINDOW_BYTES)  # after small fields, more of them are likely
             if window and (_is_large(window) or len(window) == min(WINDOW_BYTES, end - position)):
                 position, window = self.large_field(values, table, window, position, end, depth), b""
                 ahead = min(HEAD_BYTES, WINDOW_BYTES)
@@ -281,9 +281,9 @@ class _Decoder:
     def large_field(
         self, values: dict[str, Any], table: MessageTable, window: bytes, position: int, end: int, depth: int
     ) -> int:
-        """Merge the field that begins with `window` at `position` of the source; the position after it.
+        """Merge the field that begins with `window` at `position` of the source; return the position after it.
 
-        A message is entered, weights stay where they are, and anything else is read.
+        A message is decoded, weights stay where they are, and all other fields are read.
         """
         row = None
         try:
@@ -311,7 +311,7 @@ class _Decoder:
                 self.place(values, row, [self.source.slice(begin, size)])
             else:
                 data = self.read(position, stop - position)
-                row = None  # here, too
+                row = None  # likewise
                 self.fields(values, table, data, 0, stop - position, position, depth)
         except IndexError:
             raise TruncatedError("the data ends inside a field", file_offset=position) from None
@@ -349,7 +349,7 @@ class _Decoder:
     def undecoded(
         self, values: dict[str, Any], table: MessageTable, row: FieldRow, sizes: tuple[int, int], depth: int
     ) -> FieldsInSource | None:
-        """The list in which elements of a field are left for later; `None` if they are not left.
+        """The list for elements of a field that stay undecoded; `None` if they do not.
 
         `sizes` are the size of all elements and that of the largest one, in bytes.
         """
@@ -371,7 +371,7 @@ class _Decoder:
         end: int,
         place: tuple[int, int],
     ) -> tuple[int, bool]:
-        """The end of the elements in a row that begin at `start` of `data`, and whether they are left for later.
+        """The end of the adjacent elements that begin at `start` of `data`, and whether they stay undecoded.
 
         `place` is the place of `data` in the source and its depth.
         """
@@ -384,9 +384,9 @@ class _Decoder:
         return stop, bool(undecoded)
 
     def leave_list(self, values: dict[str, Any], row: FieldRow, start: int, stop: int, origin: int = 0) -> bool:
-        """Whether the elements of a list are left for later: from `start` to `stop` in data, at `origin` of the source.
+        """Whether the elements of a list stay undecoded: from `start` to `stop` in data, at `origin` of the source.
 
-        If they are not, those lists of the message that were left before are decoded now: the rest of it will be.
+        If they do not, the undecoded lists of the message are decoded now, because the rest of it will be.
         """
         left: dict[str, Any] = values.get("undecoded", {})
         if start < stop and (row.name in left or (row.name not in values and stop - start >= BULK_BYTES)):
@@ -411,7 +411,7 @@ class _Decoder:
     def has_references(self, table: MessageTable, row: FieldRow, data: bytes, start: int, stop: int) -> bool:
         """Whether there may be a tensor with external data in the elements in `data[start:stop]`.
 
-        In the elements of tensors the bytes to look for are common, so such a tensor is decoded to know for certain.
+        In the elements of tensors, these bytes are common, so such a tensor is decoded to be certain.
         """
         if all(data.find(text, start, stop) < 0 for text in _EXTERNAL):  # a third of the time that the pattern takes
             return False
@@ -429,7 +429,7 @@ class _Decoder:
             begin = ends[index - 1] if index else 0
             try:
                 _Decoder(Literal(elements), self.max_depth, at_once=True).merge(element, table, begin, ends[index], 0)
-            except FormatError:  # decoding all of them will tell where
+            except FormatError:  # decoding all of them will find the place
                 return True
             if element[row.name][0].data_location == EXTERNAL:
                 return True
@@ -638,7 +638,7 @@ class _Decoder:
             size, begin = data[stop + 1], stop + 2
             if size >= 0x80:
                 size, begin = decode_varint(data, stop + 1)
-            if begin + size > end:  # which the caller will tell
+            if begin + size > end:  # the caller reports it
                 return stop
             stop = begin + size
 

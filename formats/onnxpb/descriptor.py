@@ -1,6 +1,7 @@
-"""What the messages of ONNX consist of, said as protobuf's descriptors say it: made from the schema's rows.
+"""The parts of ONNX's messages in the form of protobuf's descriptors: made from the schema's rows.
 
-Also what a scalar field accepts: the type and range checks of the Python protobuf runtime, with its exceptions.
+Also the values that a scalar field accepts: the type and range checks of the Python protobuf runtime, with its
+exceptions.
 
 Spec: google.protobuf.descriptor and google.protobuf.internal.enum_type_wrapper (protobuf 7), the parts that programs
 use; google.protobuf's descriptor.proto for the numbers of types.
@@ -26,7 +27,7 @@ PACKAGE = "onnx"
 
 
 class _Kind(NamedTuple):
-    """A scalar type: its numbers in descriptors, its value when unset, and the value to store for one that is given."""
+    """A scalar type: its numbers in descriptors, its value when unset, and a function to the stored value."""
 
     type: int
     cpp_type: int
@@ -115,7 +116,7 @@ class EnumDescriptor:
         self.values_by_number = {value.number: value for value in self.values}
 
     def check(self, value: Any) -> int:
-        """The number of `value`, which is one or a name.
+        """The number of `value`, which is a number or a name.
 
         Raises: ValueError for a number or name that the enum does not have; TypeError for anything else.
         """
@@ -130,7 +131,7 @@ class EnumDescriptor:
 
 
 class Enum:
-    """An enum as programs use it; its names are also attributes that hold their numbers."""
+    """An enum as programs use it; its names are also attributes with their numbers."""
 
     def __init__(self, descriptor: EnumDescriptor) -> None:
         self.DESCRIPTOR = descriptor
@@ -138,7 +139,7 @@ class Enum:
     def Name(self, number: int) -> str:  # noqa: N802 - protobuf's name
         """The name of a number.
 
-        Raises: ValueError if there is none; TypeError if `number` is no integer.
+        Raises: ValueError if there is none; TypeError if `number` is not an integer.
         """
         if not isinstance(number, int):
             raise TypeError(f"Enum value for {self.DESCRIPTOR.name} must be an int, but got {type(number)} {number!r}.")
@@ -179,7 +180,7 @@ class Enum:
 class FieldDescriptor:
     """One field of a message.
 
-    `siblings` are the names of the other fields of its oneof. `in_place` says that the IR holds a source there, not
+    `siblings` are the names of the other fields of its oneof. `in_place` says that the IR has a source there, not
     values: bytes, or the packed payload of a repeated number.
     """
 
@@ -249,9 +250,9 @@ class OneofDescriptor:
 
 
 class Descriptor:
-    """One message: its fields in the order of their numbers, its oneofs, and what is defined inside it.
+    """One message: its fields in the order of their numbers, its oneofs, and the types that are defined inside it.
 
-    `ir_class` is the dataclass of the IR that holds its values, and `_concrete_class` the class of its messages.
+    `ir_class` is the dataclass of the IR for its values, and `_concrete_class` the class of its messages.
     """
 
     file: ClassVar[FileDescriptor] = FILE
@@ -318,7 +319,7 @@ DESCRIPTORS = {cls.message: Descriptor(cls) for cls in MESSAGE_CLASSES}
 
 
 def _connect() -> None:
-    """Every descriptor knows those that it refers to."""
+    """Set the references of every descriptor to others."""
     for name, enum in ENUM_DESCRIPTORS.items():
         outer = name.rpartition(".")[0]
         if outer:

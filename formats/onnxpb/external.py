@@ -1,4 +1,4 @@
-"""External data: models read with it, and laid out with it or without.
+"""External data: reading models with it, and its layout for writing.
 
 Spec: onnx.proto, `TensorProto.external_data`; ONNX docs, "External Data".
 """
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from formats.tensordata.source import Source
 
 PROTOBUF_LIMIT_BYTES = (1 << 31) - 1
-MOST_PACKED = 8  # an int64 of 8 bytes can be a varint of one in a typed field
+MOST_PACKED = 8  # in a typed field, an int64 of 8 bytes can be a varint of one byte
 STRING = dtypes.BY_NAME["STRING"].number
 SHA1_BYTES = 20
 INDEX_DIGITS = 8  # of the number of a data file, in hexadecimal
@@ -52,9 +52,9 @@ OF_OLD_FILE = ("checksum", "basepath", "prepacked_")  # entries, and beginnings 
 
 
 def read_model(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
-    """The model in `source`, with the place of each external tensor's bytes found and checked.
+    """The model in `source`, with the checked place of each external tensor's bytes.
 
-    External data of a model that came from memory (`path` is `None`) cannot be looked for; such tensors have none.
+    External data of a model from memory (`path` is `None`) cannot be found; such tensors have none.
     """
     model = decode(source, Model, options.max_depth)
     return locate_data(model, path, next(source.files(), None), hard_links=options.hard_links)
@@ -65,7 +65,7 @@ def locate_data(model: Model, path: Path | None, file: File | None = None, *, ha
 
     `file` is the file that was opened at `path`, if any.
 
-    Raises: DecodeError if there is no graph; ExternalDataError if a place cannot be or may not be read.
+    Raises: DecodeError if there is no graph; ExternalDataError if a place is impossible or not allowed.
     """
     if model.graph is None:
         raise DecodeError("the message has no graph, so it is not an ONNX model")
@@ -79,7 +79,7 @@ def locate_data(model: Model, path: Path | None, file: File | None = None, *, ha
 def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePlan:
     """How to write `model` to `destination`, and its external data next to it.
 
-    Raises: EncodeError or ExternalDataError if the data file cannot have the name that is asked for.
+    Raises: EncodeError or ExternalDataError if the data file cannot have the requested name.
     """
     if options.link:
         from formats.onnxpb import archive_links
@@ -109,7 +109,7 @@ def laid_out(moving: list[Moving], options: OnnxOptions) -> Outside:
 
 
 class Moving(NamedTuple):
-    """A tensor whose bytes go to a data file; `where` is its place in the model."""
+    """A tensor whose bytes are written to a data file; `where` is its place in the model."""
 
     where: str
     tensor: Tensor
@@ -119,7 +119,7 @@ class Moving(NamedTuple):
 class Weights(NamedTuple):
     """The tensors of a model that go to data files, and, by `id`, the bytes of tensors that leave them.
 
-    Any other tensor is written as it is.
+    All other tensors are written unchanged.
     """
 
     outside: list[Moving]
@@ -128,15 +128,15 @@ class Weights(NamedTuple):
 
 
 def weights_of(model: Model, options: OnnxOptions) -> Weights:
-    """Which tensors of a model have to move.
+    """The tensors of a model that must move.
 
-    Raises: ExternalDataError if the bytes of one cannot be reached.
+    Raises: ExternalDataError if the bytes of one cannot be read.
     """
     is_safetensors = options.is_safetensors
     if is_safetensors:
         from formats.onnxpb import safetensors
     weights = Weights([], {}, [])
-    staying: list[Tensor] = []  # since the data file cannot hold them
+    staying: list[Tensor] = []  # because a data file cannot contain them
     least_nbytes = options.size_threshold / MOST_PACKED if options.external_data else inf
     for where, tensor in walk.movable_tensors(model, least_nbytes):
         source = _source_to_place(tensor, where, options)
@@ -188,7 +188,7 @@ def plan_files(models: Sequence[PlacedModel], data_files: Outside, losses: Seque
             return tensor if source is None else with_raw_data(tensor, source)
 
         segments = encode(model, stored if inside or names else None)
-        writes, nbytes = lay_out(segments, small_bytes=0 if nonce else SMALL_BYTES)  # checksums are found in bytes
+        writes, nbytes = lay_out(segments, small_bytes=0 if nonce else SMALL_BYTES)  # checksums are computed over bytes
         if nbytes > PROTOBUF_LIMIT_BYTES:
             detail = (
                 f"the file has {nbytes} bytes, but onnx and onnxruntime read at most 2 GiB; `external_data=True` puts "
@@ -205,7 +205,7 @@ def plan_files(models: Sequence[PlacedModel], data_files: Outside, losses: Seque
 
 
 def _source_to_place(tensor: Tensor, where: str, options: OnnxOptions) -> Source | None:
-    """The bytes of a tensor that may have to move, or `None` if it is written as it is."""
+    """The bytes of a tensor that may have to move, or `None` if it is written unchanged."""
     external = tensor.data_location == EXTERNAL
     if not (external or (options.external_data and tensor.data_type != STRING)) or vars(tensor).get("string_data"):
         return None
@@ -223,7 +223,7 @@ def _goes_outside(tensor: Tensor, source: Source, options: OnnxOptions) -> bool:
 
 
 def _left_behind(tensor: Tensor, where: str, new_checksum: bool) -> Iterator[Loss]:
-    """The entries in the reference of a tensor that are only true of the old data file."""
+    """The entries in the reference of a tensor that are only true for the old data file."""
     keys = [entry.key or "" for entry in tensor.external_data]
     if "checksum" in keys and not new_checksum:
         detail = "the checksum of the old data file does not apply to the new one"
@@ -234,7 +234,7 @@ def _left_behind(tensor: Tensor, where: str, new_checksum: bool) -> Iterator[Los
 
 
 class Place(NamedTuple):
-    """Where the bytes of a tensor go: into the data file of that number, `offset` bytes from the `start` of that."""
+    """The place of a tensor's bytes: the data file with this number, `offset` bytes from the `start` of its data."""
 
     file: int
     offset: int
@@ -242,7 +242,7 @@ class Place(NamedTuple):
 
 
 class DataFile:
-    """A data file that is being laid out; `label` is the name of its first tensor, `location` its own if given.
+    """The layout of a data file; `label` is the name of its first tensor, `location` its own, if given.
 
     Places in it are counted in bytes from its `start`.
     """
@@ -255,31 +255,31 @@ class DataFile:
 
     @property
     def start(self) -> int:
-        """Where the data begin, in bytes from the start of the file: with the first byte."""
+        """The start of the data, in bytes from the start of the file: its first byte."""
         return 0
 
     def add(self, offset: int, source: Source) -> None:
-        """Append a source at that offset, which is at the end or soon after it."""
+        """Append a source at this offset, which is at the end or a little after it."""
         if offset > self.nbytes:
             self.segments.append(_zeros(offset - self.nbytes))
         self.segments.append(source)
         self.nbytes = offset + source.nbytes
 
     def head(self, path: Path) -> bytes:
-        """What stands in front of the data: nothing."""
+        """The bytes before the data: none."""
         return b""
 
     def plan(self, path: Path, checksum: str) -> FilePlan:
-        """How to write the file; `checksum` is the key of its digest, if one is wanted."""
+        """How to write the file; `checksum` is the key of its digest, if one is needed."""
         writes, nbytes = lay_out([self.head(path), *self.segments], small_bytes=SMALL_BYTES)
-        if checksum:  # of the whole file, padding included
+        if checksum:  # of the whole file, including padding
             writes = [PlacedWrite(0, Concat.of(*(write.source for write in writes)), Digest(checksum, "sha1"))]
         return FilePlan(path, nbytes, tuple(writes))
 
 
 @lru_cache(maxsize=32)  # many tensors of a few shapes have the same
 def _zeros(nbytes: int) -> Segment:
-    """Padding; of much, a part is in memory, which is written again and again."""
+    """Padding; for much of it, a part is in memory, and is written again and again."""
     if nbytes < SMALL_BYTES:
         return bytes(nbytes)
     block = Literal(bytes(SMALL_BYTES))
@@ -287,17 +287,17 @@ def _zeros(nbytes: int) -> Segment:
 
 
 class Outside:
-    """The data files of a model that is being laid out, and the `places` of its tensors in them, by their `id`."""
+    """The layout of a model's data files, and the `places` of its tensors in them, by their `id`."""
 
     def __init__(self, options: OnnxOptions) -> None:
         self.options = options
         self.files: list[DataFile] = []
         self.places: dict[int, Place] = {}
         self._place_of: dict[tuple[object, ...], Place] = {}
-        self._last: dict[str | None, int] = {}  # of the files with a location, and without, the last one
+        self._last: dict[str | None, int] = {}  # for each location, and without one, the last file
 
     def add(self, tensor: Tensor, source: Source, location: str | None = None) -> None:
-        """Find a place for a tensor, in the file with that location if it is given; the same bytes are stored once."""
+        """Find a place for a tensor, in the file with this location if it is given; equal ranges are stored once."""
         key = location, *place_of(source)
         place = self._place_of.get(key)
         if place is None:
@@ -306,7 +306,7 @@ class Outside:
         self.places[id(tensor)] = place
 
     def _new_place(self, label: str, nbytes: int, location: str | None) -> Place:
-        """A place at the end of the last file, or at the beginning of a new one."""
+        """A place at the end of the last file, or at the start of a new one."""
         index = self._last.get(location)
         if index is not None and (location is not None or not self.options.one_file_per_tensor):
             size = self.files[index].nbytes
@@ -318,7 +318,7 @@ class Outside:
         return Place(len(self.files) - 1, 0, nbytes)
 
     def names(self, destination: Path) -> list[str]:
-        """The names of the data files: their locations, or names that RTen's own loader accepts too.
+        """The names of the data files: their locations, or names that RTen's own loader accepts, too.
 
         The extension of those begins with "data".
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from formats.errors import CryptError
 from formats.late_dataclasses import dataclass, field
 
-MAX_KEY_BYTES = 1 << 16  # a key file of this size was not meant
+MAX_KEY_BYTES = 1 << 16  # a file of this size is not a key file
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,8 @@ class Key:
     def of(cls, password: Key | str | bytes) -> Key:
         """Make a key from a password: bytes directly, and text as UTF-8.
 
-        onnx-light takes bytes for Latin-1 text and encodes that as UTF-8. To open what it encrypted with bytes above
-        0x7f, give it as that text: `password.decode("latin-1")`.
+        onnx-light reads bytes as Latin-1 text and encodes this as UTF-8. To open a file that it encrypted with bytes
+        above 0x7f, pass this text: `password.decode("latin-1")`.
 
         Raises: TypeError for a value of another type; CryptError if it is empty.
         """
@@ -40,7 +40,7 @@ class Key:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Key:
-        """The content of a file, without the line end that editors put behind it.
+        """The content of a file, without the line end that editors add.
 
         Raises: OSError if it cannot be read; CryptError if it is empty or too long to be a key.
         """
@@ -56,7 +56,7 @@ class Key:
     def from_environment(cls, name: str) -> Key:
         """The value of an environment variable.
 
-        Raises: CryptError if it is not set or empty.
+        Raises: CryptError if it is not set or is empty.
         """
         if not (value := os.environ.get(name)):
             raise CryptError(f"the environment variable {name}, which should hold the key, is not set")

@@ -1,4 +1,4 @@
-"""How `load` and its like read a message: where its external data are, and which weights stay in their file.
+"""How `load` and similar functions read a message: where its external data are, and which weights stay in their file.
 
 Spec: the `onnx` package (1.23), `onnx.load`; onnx-light for what that lacks.
 """
@@ -42,21 +42,21 @@ PAGE_BYTES = 4096
 class ParseOptions:
     """How a message is read.
 
-    `load_external_data`: external data become raw data of their tensors, as with `onnx.load`; otherwise references
-    stay references, and their files need not be there. `location`: the file that has the external data, whatever the
-    model says; a relative path counts from the model's directory.
+    `load_external_data`: external data become raw data of their tensors, as with `onnx.load`; otherwise references stay
+    references, and their files may be missing. `location`: the file with the external data, instead of the model's
+    locations; a relative path starts at the model's directory.
 
-    Weights stay in the file until they are asked for, unless `num_threads` is given: then that many threads (0 or
-    less: as many as are useful) read them into memory now. `no_copy` uses a buffer that was passed in and may change
-    as it is, rather than a copy of it; a `bytes` object is never copied. The weights keep file or buffer alive.
+    Weights stay in the file until they are needed, except if `num_threads` is given: then this many threads (0 or
+    less: a suitable number) read them into memory now. `no_copy` uses a given buffer directly, although it may change,
+    and not a copy of it; a `bytes` object is never copied. The weights keep the file or the buffer alive.
 
     `skip_raw_data` leaves out the weights of tensors with at least `raw_data_threshold` bytes of them. `max_depth` and
     `hard_links` are those of `formats.load`.
 
     Of onnx-light: `max_recursion_depth` is another name of `max_depth`; a tensor of more than `max_tensor_size_bytes`
     is refused, unless that is 0; `file_load_mode` "MMAP" (and "AUTO") leaves weights in the file, "IFSTREAM" reads them
-    into memory now, as `num_threads` does; `touch_raw_data_pages` reads every page of what is mapped, so that it is in
-    the page cache; `min_block_size` is taken and changes nothing: how much is read at once follows from the file.
+    into memory now, as `num_threads` does; `touch_raw_data_pages` reads every page of a mapping, so that it is in the
+    page cache; `min_block_size` is accepted without effect: the file determines how much is read at once.
     """
 
     load_external_data: bool = True
@@ -81,12 +81,12 @@ class ParseOptions:
 
     @property
     def threads(self) -> int | None:
-        """How many threads read all weights now, or `None` if these stay in the file."""
+        """The number of threads that read all weights now, or `None` if the weights stay in the file."""
         return 1 if self.num_threads is None and self.file_load_mode == "IFSTREAM" else self.num_threads
 
 
 def parse_part(message_class: type[T], source: Source, form: Codec | ProtoSerializer) -> T:
-    """The message of any class that a source holds."""
+    """The message of any class in a source."""
     if form is CODEC:
         return decode(source, message_class)
     if form is TEXT_CODEC:
@@ -100,7 +100,7 @@ def parse_part(message_class: type[T], source: Source, form: Codec | ProtoSerial
 
 
 def read_model(source: Source, path: Path | None, form: Codec | ProtoSerializer, options: ParseOptions) -> Model:
-    """The model that a source holds, with its external data as the options say."""
+    """The model in a source, with its external data as the options say."""
     beside = form in BESIDE or not isinstance(form, Codec)
     if isinstance(form, Codec):
         if path is not None and form.settled is not None:
@@ -133,7 +133,7 @@ def read_model(source: Source, path: Path | None, form: Codec | ProtoSerializer,
 
 
 def _locate(model: Model, tensors: Tensors, path: Path | None, file: File | None, options: ParseOptions) -> None:
-    """Every external tensor knows where its bytes are; where they are not to be loaded, if they are there."""
+    """Find the bytes of every external tensor; if they are not to be loaded, only of those that exist."""
     outside = [(where, tensor) for where, tensor in tensors if tensor.data_location == EXTERNAL]
     base = path
     if options.location is not None:
@@ -151,7 +151,7 @@ def _locate(model: Model, tensors: Tensors, path: Path | None, file: File | None
 
 
 def _inline(tensor: Tensor) -> None:
-    """The external data of a tensor are its raw data, as `onnx` leaves it after loading them."""
+    """Make the external data of a tensor its raw data, as `onnx` does when it loads them."""
     if tensor.external_source is not None:
         tensor.raw_data, tensor.external_source = tensor.external_source, None
         tensor.external_data, tensor.data_location = [], DEFAULT
@@ -178,7 +178,7 @@ def _limit(tensors: Tensors, limit: int) -> None:
 
 
 def _materialise(tensors: Tensors, threads: int) -> None:
-    """All weights are in memory."""
+    """Read all weights into memory."""
     places = [
         (tensor, name, source)
         for _, tensor in tensors

@@ -1,7 +1,7 @@
-"""How `save` and its like lay a message out: which weights move where, by the rules of `onnx.save`.
+"""The rules of `save` and similar functions, which are those of `onnx.save`: which weights move to which file.
 
-Only raw data move: typed fields stay where they are, as in `onnx`. What a caller marked as external goes to the file
-that the mark names.
+Only raw data move: typed fields stay in the model, as in `onnx`. Tensors that a caller marked as external go to the
+file that the mark names.
 
 Spec: the `onnx` package (1.23), `onnx.save` and `onnx.external_data_helper`.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from formats.onnxpb.serialization import ProtoSerializer
     from formats.tensordata.source import Source
 
-BESIDE = (CODEC, TEXT_CODEC, JSON_CODEC)  # the formats whose external data are files beside the model
+BESIDE = (CODEC, TEXT_CODEC, JSON_CODEC)  # the formats whose external data are files next to the model
 _INITIALISER = re.compile(r"(^|\.)initializer\[\d+\]$")
 
 
@@ -41,11 +41,11 @@ class SerializeOptions:
     """How a model is written.
 
     `save_as_external_data`: raw data of at least `size_threshold` bytes go to the file `location` next to the model
-    (`<model file name>.data` by default), each at a multiple of `alignment` bytes, and to further ones where that
-    file would exceed `max_external_file_size` bytes; or each to a file of its own, not `all_tensors_to_one_file`. Only
-    those of initialisers do, unless `convert_attribute`. `num_threads` write (0 or less: as many as are useful);
-    a model of more than `max_serialized_size_bytes` is refused, unless that is 0. `min_block_size` is that of
-    onnx-light; here the size of what a thread takes follows from the file.
+    (`<model file name>.data` by default), each at a multiple of `alignment` bytes, and to other files if this one would
+    exceed `max_external_file_size` bytes. Without `all_tensors_to_one_file`, each goes to its own file. Only data of
+    initialisers move, except with `convert_attribute`. `num_threads` threads write (0 or less: a suitable number); a
+    model of more than `max_serialized_size_bytes` is refused, unless that is 0. `min_block_size` is that of onnx-light,
+    and has no effect: the file determines how much a thread writes at once.
     """
 
     save_as_external_data: bool = False
@@ -63,7 +63,7 @@ class SerializeOptions:
 def plan_message(message: Any, path: Path, form: Codec | ProtoSerializer, options: SerializeOptions) -> WritePlan:
     """How to write a message of any class to `path`, and the data of a model next to it.
 
-    Raises: TypeError for options that the format does not have; FormatError if it cannot hold the message.
+    Raises: TypeError for options that the format does not have; FormatError if it does not support the message.
     """
     plan = _plan(message, path, form, options)
     nbytes = plan.files[-1].nbytes
@@ -91,7 +91,7 @@ def _plan(message: Any, path: Path, form: Codec | ProtoSerializer, options: Seri
 
 
 def _plan_part(message: Any, path: Path, form: Codec | ProtoSerializer) -> FilePlan:
-    """How to write a message of any class to one file, with whatever references it has."""
+    """How to write a message of any class to one file, with its references unchanged."""
     if form is CODEC:
         writes, nbytes = lay_out(encode(message))
         return FilePlan(path, nbytes, tuple(writes))
@@ -108,7 +108,7 @@ def _plan_part(message: Any, path: Path, form: Codec | ProtoSerializer) -> FileP
 
 
 class Move(NamedTuple):
-    """A tensor whose bytes go to the data file at `location`; without one to one of several files."""
+    """A tensor whose bytes go to the data file at `location`; without a location, to one of several files."""
 
     tensor: Tensor
     source: Source
@@ -116,7 +116,7 @@ class Move(NamedTuple):
 
 
 def _plan_binary(model: Model, path: Path, options: SerializeOptions) -> WritePlan | None:
-    """How to write a model and the data that leave it, or `None` if it is written as it is."""
+    """How to write a model and its data files, or `None` if it is written unchanged."""
     moves = moves_of(model, path, options)
     if not moves:
         return None
@@ -157,7 +157,7 @@ def moves_of(model: Model, path: Path, options: SerializeOptions) -> list[Move]:
             moves.append(Move(tensor, _bytes_of(tensor, where), chosen if moves_out else usual))
         else:
             staying.append((where, tensor, location))
-    written = {move.location for move in moves}  # whatever else refers to these moves along
+    written = {move.location for move in moves}  # other references to these files are moved, too
     along = [(where, tensor, location) for where, tensor, location in staying if location in written]
     return moves + [Move(tensor, _bytes_of(tensor, where), location) for where, tensor, location in along]
 
@@ -175,7 +175,7 @@ def is_initialiser(where: str) -> bool:
 
 
 def _bytes_of(tensor: Tensor, where: str) -> Source:
-    """What is written of a tensor: the data that it has, or those that it refers to."""
+    """The bytes of a tensor to write: its own data, or those to which it refers."""
     try:
         return raw_source(tensor if tensor.raw_data is None else with_raw_data(tensor, tensor.raw_data))
     except ExternalDataError as error:
@@ -193,10 +193,10 @@ def _holds(tensor: Tensor, location: str, path: Path) -> bool:
 
 
 def check_place(location: str, path: Path, *, with_model: bool = True) -> None:
-    """Return nothing if the file `location` may be written next to the model `path`: in its folder, or a new one below.
+    """Return nothing if the file `location` may be next to the model `path`: in its folder, or new in a subfolder.
 
     Raises: ExternalDataError for a location that leads elsewhere, by a link too, or is the model itself; and for a file
-    in a folder below that exists, if it is written together with the model, since it cannot be replaced together.
+    in a folder below that exists, if it is written together with the model, because it cannot be replaced together.
     """
     check_location(location)
     place = path.parent / location

@@ -27,7 +27,7 @@ INPUT, OUTPUT, NAME = (_TAGS[name] for name in ("input", "output", "name"))
 
 
 def names_in_front(values: dict[str, Any], data: bytes, position: int, end: int) -> int:
-    """The position behind the names with which the node in `data[position:end]` begins; they are in `values`.
+    """The position after the names at the start of the node in `data[position:end]`; the names are in `values`.
 
     If anything about a name is unusual, the caller decodes it with the rest.
     """
@@ -59,14 +59,14 @@ def names_in_front(values: dict[str, Any], data: bytes, position: int, end: int)
 
 
 class Template(NamedTuple):
-    """Fields that many nodes have: values that never change, and what is undecoded."""
+    """Fields that many nodes have: values that never change, and undecoded lists."""
 
     fields: dict[str, Any]
     message_count: int
 
 
 def template_of(fields: dict[str, Any], data: bytes, table: MessageTable) -> Template | None:
-    """The template of nodes with such `fields`, which were decoded from `data`, or `None` if there can be none."""
+    """The template of nodes with such `fields`, which were decoded from `data`, or `None` if this is impossible."""
     made: dict[str, Any] = {}
     lists: dict[str, list[Element]] = {}
     for name, value in fields.items():
@@ -85,7 +85,7 @@ def template_of(fields: dict[str, Any], data: bytes, table: MessageTable) -> Tem
 
 
 def _field(data: bytes, name: str, table: MessageTable) -> bytes:
-    """All that `data` has of a field, tags included."""
+    """All parts of a field in `data`, including tags."""
     found = b""
     position = 0
     while position < len(data):

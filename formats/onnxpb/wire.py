@@ -1,4 +1,4 @@
-"""The protobuf wire format: varints, tags, wire types, and how long a field is.
+"""The protobuf wire format: varints, tags, wire types, and the lengths of fields.
 
 Nothing here knows a message. Positions are indexes into the buffer that is passed in.
 
@@ -96,9 +96,10 @@ def make_tag(number: int, wire_type: int) -> int:
 def skip_field(data: Buffer, position: int, tag: int) -> int:
     """The position after a field of unknown meaning whose tag, already read, ends at `position`.
 
-    Groups are skipped whole. The result can lie beyond the buffer where the field is cut short.
+    Groups are skipped completely. The result can be after the end of the buffer if the field is truncated.
 
-    Raises: WireError for what is no field; LimitError for groups nested too deep; IndexError as `decode_varint`.
+    Raises: WireError for bytes that are not a field; LimitError for groups nested too deeply; IndexError as
+    `decode_varint`.
     """
     groups: list[int] = []
     while True:
@@ -135,7 +136,7 @@ def skip_field(data: Buffer, position: int, tag: int) -> int:
 def end_of_run(data: Buffer, position: int, end: int) -> tuple[int, int]:
     """The end of the fields with the same tag from `position` on, and the size in bytes of the largest.
 
-    The first of them is whole; the tags of the others are one byte.
+    The first of them is complete; the tags of the others are one byte.
     """
     tag, after = decode_varint(data, position)
     largest, after = decode_varint(data, after)
@@ -154,7 +155,7 @@ def end_of_run(data: Buffer, position: int, end: int) -> tuple[int, int]:
 
 
 def ends_of_fields(data: Buffer, position: int) -> list[int]:
-    """Where each of the fields from `position` on ends; all have a length, and the last one ends with the data."""
+    """The ends of all fields from `position` on; all have a length, and the last one ends with the data."""
     ends = []
     while position < len(data):
         size, after = data[position + 1], position + 2
@@ -167,7 +168,7 @@ def ends_of_fields(data: Buffer, position: int) -> list[int]:
 
 
 def end_of_whole_fields(data: Buffer, ending: Container[int] = ()) -> int:
-    """The end of the last field that lies in `data` whole, in front of any that begins with a byte of `ending`."""
+    """The end of the last complete field in `data` before one that begins with a byte of `ending`."""
     stop = 0
     try:
         while stop < len(data) and data[stop] not in ending:
@@ -176,7 +177,7 @@ def end_of_whole_fields(data: Buffer, ending: Container[int] = ()) -> int:
             if after > len(data):
                 break
             stop = after
-    except (IndexError, FormatError):  # cut short by the window, or wrong: the decoder will tell which
+    except (IndexError, FormatError):  # cut by the window, or damaged: the decoder finds out which
         pass
     return stop
 
@@ -212,7 +213,7 @@ def unpack(data: bytes, inner: Any) -> list[Any]:
 
 
 def signed(value: int, width: tuple[int, bool]) -> int:
-    """A varint's value as the integer type that the field has: its low bits, as two's complement."""
+    """A varint's value as the integer type of the field: its low bits, as two's complement."""
     bits, signed = width
     value &= (1 << bits) - 1
     return value - (1 << bits) if signed and value >> (bits - 1) else value

@@ -1,4 +1,4 @@
-"""The rows of `schema.py` made ready: what to do with each tag, and in what order fields are written."""
+"""The rows of `schema.py` prepared for use: what to do with each tag, and in which order fields are written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from formats.onnxpb.wire import WireType, encode_varint, make_tag
 if TYPE_CHECKING:
     from formats.onnxpb.schema import MessageField
 
-# What to do with a field. Text comes first, then messages, then what else comes with a length.
+# What to do with a field. Text comes first, then messages, then other fields with a length.
 TEXT, MESSAGE, BULK = range(3)
 BYTES, PACKED, PLACE, PLACES = range(3, 7)
 INTEGER, FIXED_WIDTH, PLACE_ONE, PLACE_RUN, LONG_LIST = range(7, 12)
@@ -32,7 +32,7 @@ class FieldRow(NamedTuple):
     action: int
     name: str
     repeated: bool
-    inner: Any = None  # what the action needs: the table of a message, the width of an integer, a struct
+    inner: Any = None  # the argument of the action: the table of a message, the width of an integer, a struct
     siblings: tuple[str, ...] = ()  # the other members of the oneof
 
 
@@ -41,7 +41,7 @@ class FieldToWrite(NamedTuple):
 
     name: str
     tag: bytes
-    short: list[bytes]  # the tag and a varint of one byte, by the value of that: a size, or the payload
+    short: list[bytes]  # the tag and a varint of one byte, by the varint's value: a size, or the payload
     row: FieldRow
 
 
@@ -62,7 +62,7 @@ class MessageTable:
         self._layouts: dict[tuple[str, ...], list[FieldToWrite]] = {}
 
     def layout(self, names: tuple[str, ...]) -> list[FieldToWrite]:
-        """How to write the fields with these names, in the order in which they are written; others are left out."""
+        """How to write the fields with these names, in the order in which they are written; others are omitted."""
         found = self._layouts.get(names)
         if found is None:
             fields = sorted({name for name in names if name in self.order}, key=self.order.__getitem__)

@@ -29,10 +29,10 @@ class ArchiveOptions:
     """Options for writing an `.onnxz` file.
 
     `alignment`: of every tensor in the file, in bytes; a power of two up to 65,536. `size_threshold`: the size in bytes
-    from which a tensor gets its own entry. An entry costs about 200 bytes, and tools that look at the unpacked
-    graph only, such as shape inference, need the small tensors in it: hence the usual 1,024 of ONNX. `dedup`: tensors
-    with equal bytes share an entry. Planning then reads those tensors that have the size of another; without it, only
-    tensors that are one range of one file share.
+    from which a tensor gets its own entry. An entry costs about 200 bytes, and tools that read only the unpacked graph,
+    such as shape inference, need the small tensors in it. Therefore the default is 1,024, as in ONNX. `dedup`: tensors
+    with equal bytes share an entry. Planning then reads tensors whose size another tensor has; without it, only tensors
+    that are one range of one file share an entry.
 
     Raises: OptionError for an invalid value.
     """
@@ -48,7 +48,7 @@ class ArchiveOptions:
 
 
 def sniff(head: bytes, nbytes: int) -> Match:
-    """How much the first bytes of a file look like an archive: any zip file could be one, ours carry a mark."""
+    """How much the first bytes of a file look like an archive: any zip file might be one, ours have a mark."""
     from formats.onnxzip.reader import looks_like_archive, looks_like_zip
 
     if not looks_like_zip(head):
@@ -57,7 +57,7 @@ def sniff(head: bytes, nbytes: int) -> Match:
 
 
 def read(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:
-    """The model in `source`, every tensor's bytes being the range of `source` that holds them."""
+    """The model in `source`; the bytes of every tensor are a range of `source`."""
     from formats.onnxzip.model_reader import advised, read_model
 
     try:
@@ -69,7 +69,7 @@ def read(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS
 def check(source: Source) -> None:
     """Check that `source` is an `.onnxz` archive; whether its graph is a valid ONNX model makes no difference.
 
-    Raises: DecodeError or ExternalDataError; `requirement` is the number in docs/onnxz.md of what the file breaks.
+    Raises: DecodeError or ExternalDataError; `requirement` is the number of the broken requirement in docs/onnxz.md.
     """
     from formats.onnxzip.model_reader import check
 
@@ -79,7 +79,7 @@ def check(source: Source) -> None:
 def read_lenient(
     source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS
 ) -> tuple[Model, tuple[Loss, ...]]:
-    """The model in `source`, which any zip tool may have made, and notes on what `read` refuses."""
+    """The model in `source`, which any zip tool may have made, and notes on faults for which `read` refuses it."""
     from formats.onnxzip.model_reader import read_loose_model
 
     return read_loose_model(source, options.max_depth)
@@ -98,13 +98,13 @@ def update(
     options: ArchiveOptions | None = None,
     engine: EngineOptions | None = None,
 ) -> Update:
-    """The archive at `path` holds `model`, which was read from it and changed; weights that stay are not written again.
+    """Write back `model`, read from the archive at `path` and changed; unchanged weights are not rewritten.
 
-    Models that were read from the archive before cannot reach their weights any more: read it again. A process that
-    is killed meanwhile leaves the old archive, the new one, or one that every reader refuses until `repair`.
+    Models that were read from the archive earlier cannot read their weights any more: read it again. A process that is
+    killed meanwhile leaves the old archive, the new one, or one that every reader refuses until `repair`.
 
-    Raises: DecodeError if there is no archive at `path`; FileExistsError if an earlier update was interrupted;
-    other FormatErrors and OSErrors as in writing. The archive is as it was then.
+    Raises: DecodeError if there is no archive at `path`; FileExistsError if an earlier update was interrupted; other
+    FormatErrors and OSErrors as in writing. Then the archive is unchanged.
     """
     from formats.onnxzip import editing
     from formats.tensordata.engine import EngineOptions
@@ -113,9 +113,9 @@ def update(
 
 
 def repair(path: str | os.PathLike[str]) -> bool:
-    """The archive at `path` is complete, whatever was interrupted; whether it was restored to its old state before.
+    """Complete the archive at `path` after an interrupted update; return whether its old state was restored.
 
-    Raises: DecodeError if it is damaged otherwise.
+    Raises: DecodeError if it is damaged in another way.
     """
     from formats.onnxzip import editing
 
@@ -123,7 +123,7 @@ def repair(path: str | os.PathLike[str]) -> bool:
 
 
 def settled(source: Source, path: Path) -> Source:
-    """The archive in `source`, the file at `path`, or what it was before an update of it that was interrupted."""
+    """The archive in `source`, the file at `path`, or its state before an interrupted update."""
     from formats.tensordata.tail_replacement import undo_path
 
     if not undo_path(path).exists():

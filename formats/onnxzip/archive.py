@@ -1,4 +1,4 @@
-"""How a model becomes an archive: which tensors have their own entry, and how the graph refers to it.
+"""How a model becomes an archive: which tensors have their own entry, and how the graph refers to them.
 
 The last entry is the graph, a valid ModelProto. A tensor with an entry is stored as ONNX external data whose
 `location` is the entry's name, so that unpacking an archive gives a model with external data.
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from formats.onnxzip.records import Entry
     from formats.tensordata.source import Source
 
-MODEL_ALIGNMENT = 64  # at most: nobody maps the graph
+MODEL_ALIGNMENT = 64  # at most: no program maps the graph
 _TYPED_FIELDS = frozenset(TYPED_FIELDS)
 
 
@@ -55,9 +55,9 @@ def plan_model(model: Model, destination: Path, options: ArchiveOptions) -> Writ
 
 
 class Packing:
-    """The entries of an archive that is being laid out: those that are there already, then new ones with payloads.
+    """The layout of an archive: existing entries, followed by new ones with payloads.
 
-    `kept` are the former; `places` says which sources are the payloads of which of them.
+    `kept` are the existing ones; `places` maps sources to those of them that contain these sources.
     """
 
     def __init__(
@@ -92,10 +92,10 @@ class Packing:
         self.add(MODEL_NAME, graph, min(self.options.alignment, MODEL_ALIGNMENT))
 
     def store(self, tensor: Tensor, where: str) -> Entry | Source | None:
-        """Where the elements of `tensor` go: into an entry, raw into the graph, or into the graph as they are.
+        """Where the elements of `tensor` go: into an entry, into the graph as raw data, or into the graph unchanged.
 
-        Typed fields stay unchanged, so that they come back as they were. So does what could not be checked against
-        the tensor's type and shape when it is read.
+        Typed fields stay unchanged, so that they are restored exactly. So do data that a reader could not check against
+        the tensor's type and shape.
         """
         external = tensor.data_location == EXTERNAL
         if not external and not _is_plain_raw(tensor):
@@ -115,14 +115,14 @@ class Packing:
         return self._entry_of(tensor, where, source)
 
     def add(self, name: str, source: Source, alignment: int) -> Entry:
-        """A new entry behind those there are."""
+        """A new entry after the existing ones."""
         entry = records.place(name, source.nbytes, self._end, alignment)
         self._end = entry.end
         self.members.append((entry, source))
         return entry
 
     def file_plan(self, destination: Path) -> FilePlan:
-        """New payloads as they are; their headers and the directory when the checksums of the payloads are known."""
+        """The new payloads unchanged; their headers and the directory when the checksums of the payloads are known."""
         writes, headers, groups = [], [], []
         for group in grouped(self.members):
             entries, sources = zip(*group, strict=True)
@@ -154,7 +154,7 @@ class Packing:
         return entry
 
     def _report(self, tensor: Tensor, where: str) -> None:
-        """Note what the references of external data said beyond the place."""
+        """Report the entries in references to external data that are not about the place."""
         keys = {entry.key for entry in tensor.external_data}.difference(KEYS)
         if "checksum" in keys:
             detail = "the checksum of the external data file does not apply to an archive"
@@ -165,15 +165,15 @@ class Packing:
 
 
 def _is_plain_raw(tensor: Tensor) -> bool:
-    """Whether raw data are all that the tensor says of its elements, so that a reference can stand for them."""
+    """Whether raw data are all that the tensor contains as elements, so that a reference can replace them."""
     plain = tensor.data_location in (None, DEFAULT) and not vars(tensor).get("external_data")
     return plain and tensor.raw_data is not None and not has_typed_data(tensor)
 
 
 def has_typed_data(tensor: Tensor) -> bool:
-    """Whether there is something in a typed field."""
+    """Whether a typed field is not empty."""
     values = vars(tensor)
-    if _TYPED_FIELDS.isdisjoint(values):  # as nearly always
+    if _TYPED_FIELDS.isdisjoint(values):  # like nearly all
         return False
     return any(values[field] for field in _TYPED_FIELDS.intersection(values))
 
@@ -181,8 +181,8 @@ def has_typed_data(tensor: Tensor) -> bool:
 def _referring(tensor: Tensor, entry: Entry) -> Tensor | bytes:
     """The tensor with its elements in an entry.
 
-    The order keeps a distinction that ONNX files make: `length` comes before `offset` where the `data_location` was
-    DEFAULT, and behind it if there was none. Both are always there, since RTen requires both.
+    The order keeps a distinction of ONNX files: `length` comes before `offset` if the `data_location` was DEFAULT, and
+    after it if there was none. Both are always present, because RTen requires both.
 
     Spec: docs/onnxz.md, Z-8.4.
     """
@@ -193,7 +193,7 @@ def _referring(tensor: Tensor, entry: Entry) -> Tensor | bytes:
 
 
 def _with_checksums(entries: Sequence[Entry], digests: Mapping[str, bytes]) -> Iterator[Entry]:
-    """The entries of a group with their checksums, whose key is the name of the first."""
+    """The entries of a group with their checksums, whose key is the name of the first entry."""
     checksums = struct.unpack(f">{len(entries)}I", digests[entries[0].name])
     return map(records.Entry.with_checksum, entries, checksums)
 

@@ -1,7 +1,7 @@
-"""Archives that are changed where they are: weights that stay are not written again.
+"""Archives that are changed in place: weights that stay are not written again.
 
-Entries that the model still uses stay as long as no entry before them goes; behind them, new entries, the graph and the
-directory are written again. Where that would leave a hole, the archive is written as a whole, next to the old one.
+Entries that the model still uses stay if no entry before them is removed; after them, new entries, the graph and the
+directory are written again. If an entry before others is removed, the whole archive is written, next to the old one.
 
 Spec: docs/onnxz.md, "Editing".
 """
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     from formats.tensordata.engine import EngineOptions
     from formats.tensordata.source import Source
 
-MAX_MOVED_BYTES = 64 << 20  # of what is in the part that is overwritten and still needed, and so passes through memory
+MAX_MOVED_BYTES = 64 << 20  # of data in the overwritten part that are still needed, and therefore are read into memory
 
 
 class Update(NamedTuple):
-    """What an update did: the bytes that it wrote, whether in place, and what was lost, links to it included."""
+    """The result of an update: the number of written bytes, whether in place, and the losses, including links to it."""
 
     written_bytes: int
     in_place: bool
@@ -54,15 +54,15 @@ class Update(NamedTuple):
 
 
 def update(model: Model, path: Path, options: ArchiveOptions, engine: EngineOptions) -> Update:
-    """The archive at `path` holds `model`, which was read from it and changed.
+    """Write `model`, which was read from the archive at `path` and changed, back to it.
 
-    Models that were read from the archive before lose their weights then; read them again. The new content is on the
-    disk. A process that is killed leaves the old archive, the new one, or one that every reader refuses and `repair`
-    puts back.
+    Models that were read from the archive earlier lose their weights; read them again. The new content is on the disk.
+    A process that is killed leaves the old archive, the new one, or one that every reader refuses and `repair`
+    restores.
 
     Raises: DecodeError if there is no archive at `path`; FileExistsError if an earlier update was interrupted;
-    TensorDataError if another process changed or replaced the archive meanwhile, BlockingIOError if one is about
-    to; EncodeError and others as in writing. The archive is as it was then, or as the other process wrote it.
+    TensorDataError if another process changed or replaced the archive meanwhile, BlockingIOError if one is about to;
+    EncodeError and others as in writing. Then the archive is unchanged, or as the other process wrote it.
     """
     if engine.dry_run:
         raise OptionError("`dry_run` has no effect on an update, which changes the archive in place")
@@ -71,7 +71,7 @@ def update(model: Model, path: Path, options: ArchiveOptions, engine: EngineOpti
         raise FileExistsError(errno.EEXIST, INTERRUPTED, str(undo))
     file = File.open(os.path.realpath(path))
     entries = read_entries(file.span())
-    end = file.span().read(entries[-1].end)  # the directory, in which every checksum is
+    end = file.span().read(entries[-1].end)  # the directory, which contains every checksum
     kept, places = _kept(model, file, entries[:-1])
     packing = Packing(options, kept, places)
     packing.pack(model)
@@ -86,14 +86,14 @@ def update(model: Model, path: Path, options: ArchiveOptions, engine: EngineOpti
 
 
 def _stale_links(path: Path, directory: bytes) -> Iterator[Loss]:
-    """A loss for each graph that is linked to the archive that was at `path`, where that had another directory."""
+    """A loss for each graph that is linked to the old archive at `path`, if that had another directory."""
     now = File.open(path).span()
     if now.read(read_entries(now)[-1].end) != directory:
         yield from stale_links.stale(path, hashlib.sha256(directory).hexdigest())
 
 
 def repair(path: Path) -> bool:
-    """The archive at `path` is complete, and no undo file is left; whether it was restored to its old state.
+    """Complete the archive at `path` and remove its undo file; return whether its old state was restored.
 
     Raises: DecodeError if it is damaged and there is no undo file, or a damaged one.
     """
@@ -111,7 +111,7 @@ def repair(path: Path) -> bool:
 
 
 def _kept(model: Model, file: File, entries: list[Entry]) -> tuple[list[Entry], dict[tuple[object, ...], Entry]]:
-    """The entries that can stay where they are, and the places in the model's own view of the file that are theirs."""
+    """The entries that can stay in place, and the ranges of the model's view of the file that belong to them."""
     source = file.span()
     by_range = {(entry.payload_offset, entry.nbytes): entry for entry in entries}
     used: set[str] = set()
@@ -124,7 +124,7 @@ def _kept(model: Model, file: File, entries: list[Entry]) -> tuple[list[Entry], 
     kept: list[Entry] = []
     for entry in by_range.values():
         header = source.read(entry.file_offset, entry.header_nbytes)
-        if entry.name not in used or header != records.local_header(entry):  # such as another tool writes it
+        if entry.name not in used or header != records.local_header(entry):  # for example, written by another tool
             break
         kept.append(entry)
     names = {entry.name for entry in kept}
@@ -139,7 +139,7 @@ def _spans(model: Model) -> Iterator[FileSpan]:
 
 
 def _moved_to_memory(members: list[tuple[Entry, Source]], file: File) -> bool:
-    """Whether all new payloads that the file has itself are in memory now; else that would be too much."""
+    """Read the new payloads that are in the file itself into memory; return whether they are not too many."""
     moved_bytes = 0
     for index, (entry, source) in enumerate(members):
         if any(other.is_same(file) for other in source.files()):
@@ -151,12 +151,12 @@ def _moved_to_memory(members: list[tuple[Entry, Source]], file: File) -> bool:
 
 
 def settled(source: Source, path: Path) -> Source:
-    """The archive in `source`, the file at `path`, or what it was before an update of it that was interrupted."""
+    """The archive in `source`, the file at `path`, or its state before an interrupted update."""
     if not isinstance(source, FileSpan):
         return source
     try:
         before = before_update(source, path)
-    except DecodeError:  # an update begins when the undo file is whole
+    except DecodeError:  # an update begins when the undo file is complete
         return source
     if before is None or is_complete(source, before.parts[0].nbytes):
         return source
@@ -164,7 +164,7 @@ def settled(source: Source, path: Path) -> Source:
 
 
 def is_complete(source: Source, file_offset: int = 0) -> bool:
-    """Whether a strict reader takes the archive, and all checksums of what is from `file_offset` on hold."""
+    """Whether a strict reader accepts the archive, and all checksums of the bytes from `file_offset` on are right."""
     try:
         read_model(source, DEEPEST)
         checksums = [

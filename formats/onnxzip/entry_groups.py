@@ -1,4 +1,4 @@
-"""Entries with small payloads, written many at a time: a write of its own costs more than the bytes of such a one."""
+"""Entries with small payloads, written many at a time: a separate write costs more than the bytes of such an entry."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CHECKSUM_OFFSET = LOCAL_HEADER.offset_of("crc32")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntryGroup(Source):
-    """Entries that follow each other, headers and payloads; the checksums in the headers are those of what is read."""
+    """Adjacent entries, headers and payloads; the checksums in headers are computed from the bytes that are read."""
 
     entries: tuple[Entry, ...]
     payloads: tuple[Source, ...]
@@ -44,7 +44,7 @@ class EntryGroup(Source):
             yield from payload.files()
 
     def doubtful(self) -> Iterator[Source]:
-        """This, where a payload is."""
+        """This source, if a payload is doubtful."""
         return iter((self,) if any(any(True for _ in payload.doubtful()) for payload in self.payloads) else ())
 
     def readinto(self, offset: int, buffer: memoryview) -> None:
@@ -71,7 +71,7 @@ class EntryGroup(Source):
 
 
 class Checksums(Digester):
-    """The CRC-32 of each payload, as they are in the headers that pass; 4 bytes each, big-endian."""
+    """The CRC-32 of each payload, from the headers that are written; 4 bytes each, big-endian."""
 
     __slots__ = ("_digest", "_entries")
     in_order = False
@@ -81,7 +81,7 @@ class Checksums(Digester):
         self._digest = b""
 
     def update(self, offset: int, data: memoryview) -> None:
-        """Take in all of `EntryGroup`, which come whole."""
+        """Add all of an `EntryGroup`, which always comes complete."""
         begin = self._entries[0].file_offset - _CHECKSUM_OFFSET
         found = [_CHECKSUM.unpack_from(data, entry.file_offset - begin)[0] for entry in self._entries]
         self._digest = struct.pack(f">{len(found)}I", *found)
@@ -92,7 +92,7 @@ class Checksums(Digester):
 
 
 def grouped(members: Iterable[tuple[Entry, Source]]) -> Iterator[list[tuple[Entry, Source]]]:
-    """The members in groups: small neighbours together, up to what is read at once, and all others alone."""
+    """The members in groups: small neighbours together, up to the size of one read, and all others alone."""
     group: list[tuple[Entry, Source]] = []
     for member in members:
         entry = member[0]

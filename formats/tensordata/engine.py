@@ -1,4 +1,4 @@
-"""Carries out a plan: the only code that writes, and the only code with threads.
+"""Executes a plan: the only code that writes, and the only code with threads.
 
 It knows nothing about formats: it gets a plan and writes files. `tasks.py` splits a plan into tasks.
 """
@@ -112,7 +112,7 @@ class Memory:
         self._view[offset : offset + len(data)] = data
 
     def copy_range(self, file: File, source_offset: int, offset: int, nbytes: int) -> int:
-        """Read straight to where it belongs."""
+        """Read directly to the destination."""
         file.pread_into(source_offset, self._view[offset : offset + nbytes])
         return nbytes
 
@@ -286,15 +286,15 @@ class Crew:
     def __init__(self, tasks: Iterator[Task], options: EngineOptions) -> None:
         self._tasks = tasks
         self._options = options
-        self._turn = Lock()  # for the thread that takes the next task, so that a large task does not wait for ever
-        self._changed = Condition()  # for everything below
+        self._turn = Lock()  # held by the thread that takes the next task, so that a large task does not wait forever
+        self._changed = Condition()  # guards everything below
         self._in_flight_bytes = 0
         self._done_bytes = 0
         self._stopped = False
         self._error: BaseException | None = None
 
     def work(self, threads: int, total: int) -> None:
-        """Do everything with that many threads, while this one reports progress out of `total` bytes.
+        """Do everything with this many threads, while this one reports progress out of `total` bytes.
 
         Raises: the first error of any task.
         """

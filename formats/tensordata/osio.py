@@ -141,7 +141,7 @@ class LocalFile(File):
         self._know()
 
     def _know(self) -> None:
-        """Register this object, so that `let_go` finds it."""
+        """Register this object for `let_go`."""
         if self._capabilities.locks_open_files:
             with LocalFile._all_lock:
                 LocalFile._all.add(self)
@@ -170,7 +170,7 @@ class LocalFile(File):
         if self._capabilities.positional and nbytes <= STEP_BYTES:
             with self.descriptor() as descriptor:
                 data = os.pread(descriptor, nbytes, offset)
-            if len(data) == nbytes:  # as it nearly always is
+            if len(data) == nbytes:  # like nearly always
                 return data
         buffer = bytearray(nbytes)
         self.pread_into(offset, buffer)
@@ -286,7 +286,7 @@ class LocalFile(File):
 
     @contextmanager
     def _held(self) -> Iterator[int]:
-        """A context with the descriptor; `let_go` does not close it meanwhile."""
+        """The descriptor in a context; `let_go` does not close it meanwhile."""
         with self._lock:
             context = self._reopened() if self._descriptor is None else Located(self.path, self._descriptor)
             with context as descriptor:
@@ -397,7 +397,7 @@ def _open_regular(path: Path, capabilities: Capabilities) -> int:
     try:
         descriptor = os.open(system_path(path, capabilities), FILE_FLAGS)
     except OSError as error:
-        if isinstance(error, PermissionError) and path.is_dir():  # which Windows does not open at all
+        if isinstance(error, PermissionError) and path.is_dir():  # Windows cannot open a folder
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path)) from None
         error.filename = str(path)  # as the user wrote it
         raise

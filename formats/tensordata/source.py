@@ -1,4 +1,4 @@
-"""Sources of bytes: a `Source` knows its size and can give any range of itself, and nothing else.
+"""Sources of bytes: a `Source` knows its size and returns any range of its bytes, and nothing else.
 
 A source never knows a data type or a name. It is immutable, safe to read from several threads, and equal to every
 other source with the same bytes.
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from formats.tensordata.transform import Transform
 
 CHUNK_BYTES = 1 << 20
-COMPARE_BYTES = 1 << 18  # of each of two sources at a time: both stay in a second-level cache
-SMALL_COMPARE_BYTES = 1 << 14  # two buffers for less would take longer than the comparison
+COMPARE_BYTES = 1 << 18  # compared at a time for each source: both stay in a second-level cache
+SMALL_COMPARE_BYTES = 1 << 14  # two buffers for fewer bytes would take longer than the comparison
 GAP_BYTES = 4096  # the largest gap between two ranges of a file that are read in one step
 READ_BYTES = 1 << 20  # the largest read for several small sources
 FAR_GAP_BYTES, FAR_READ_BYTES = 1 << 16, 8 << 20  # the same, if each request takes long
-STEP_BYTES = 1 << 20  # the input at a time of a transform with units, which makes several arrays of this size
+STEP_BYTES = 1 << 20  # the input of one step for a transform with units, which makes several arrays of this size
 SHOWN_BYTES = 32  # the bytes in the text of a source
 
 
@@ -63,7 +63,7 @@ class Source:
         raise NotImplementedError
 
     def slice(self, offset: int, nbytes: int) -> Source:
-        """The `nbytes` bytes from `offset` on, as a source of their own; copies nothing."""
+        """The `nbytes` bytes from `offset` on, as a separate source; copies nothing."""
         raise NotImplementedError
 
     def view(self) -> memoryview:
@@ -81,7 +81,7 @@ class Source:
         return bytes(buffer)
 
     def chunks(self, chunk_bytes: int = CHUNK_BYTES) -> Iterator[bytes]:
-        """All the bytes in order, a piece at a time."""
+        """All the bytes in order, piece by piece."""
         for offset in range(0, self.nbytes, chunk_bytes):
             yield self.read(offset, min(chunk_bytes, self.nbytes - offset))
 
@@ -224,7 +224,7 @@ class Transformed(Source):
 
     @property
     def granule_bytes(self) -> int:
-        """The output unit of the transform, unless something below is only cheap as a whole."""
+        """The output unit of the transform, except if a source below is only cheap as a whole."""
         return self.transform.output_unit if self.source.granule_bytes else 0
 
     def files(self) -> Iterator[File]:
@@ -232,11 +232,11 @@ class Transformed(Source):
         return self.source.files()
 
     def doubtful(self) -> Iterator[Source]:
-        """This source if its transform has no units, as its real size may differ; else those of the source below."""
+        """This source if its transform has no units (its real size may differ); else those of the source below."""
         return self.source.doubtful() if self.transform.output_unit else iter((self,))
 
     def readinto(self, offset: int, buffer: memoryview) -> None:
-        """Transform what the range needs: whole units of the transform, or everything if it has no unit.
+        """Transform the input for the range: whole units of the transform, or everything if it has no unit.
 
         The source below is read, not mapped: so a file that shrinks meanwhile causes an error, not a signal.
         """
@@ -263,7 +263,7 @@ class Transformed(Source):
             done, skip = done + size, 0
 
     def slice(self, offset: int, nbytes: int) -> Source:
-        """The source itself for the whole range, else the range as a literal: a transform has no finer address."""
+        """The source itself for the whole range, else the range as a literal: parts of a transform have no address."""
         self._check_range(offset, nbytes)
         return self if nbytes == self.nbytes else Literal(self.read(offset, nbytes))
 
@@ -309,7 +309,7 @@ class Concat(Source):
             yield from part.doubtful()
 
     def readinto(self, offset: int, buffer: memoryview) -> None:
-        """Read from every part that the range touches."""
+        """Read from every part that overlaps the range."""
         if not offset and len(buffer) == self.nbytes <= READ_BYTES:
             buffer[:] = b"".join(contents(self.parts))
             return
@@ -323,7 +323,7 @@ class Concat(Source):
         return Concat.of(*(part.slice(start, size) for part, start, size in self._touched(offset, nbytes)))
 
     def _touched(self, offset: int, nbytes: int) -> Iterator[tuple[Source, int, int]]:
-        """The parts that a range touches, each with the offset in the part and the number of bytes."""
+        """The parts that overlap a range, each with the offset in the part and the number of bytes."""
         self._check_range(offset, nbytes)
         first = max(bisect_right(self.starts, offset) - 1, 0)
         for index in range(first, bisect_left(self.starts, offset + nbytes)):
@@ -340,7 +340,7 @@ class Concat(Source):
 def place_of(source: Source) -> tuple[object, ...]:
     """A key that is equal for sources that are certainly the same bytes; it reads nothing.
 
-    The key is valid as long as the sources live. Bytes with equal keys need to be stored only once.
+    The key is valid while the sources exist. Bytes with equal keys need to be stored only once.
     """
     if isinstance(source, FileSpan):
         return id(source.file), source.file_offset, source.nbytes
@@ -381,7 +381,7 @@ def contents(sources: Sequence[Source]) -> Iterator[memoryview | bytes]:
 
 
 def _end_of_near(spans: list[FileSpan], index: int) -> int:
-    """The end of the range for one read, from the span at `index` on: this span and those that follow it closely."""
+    """The end of one read, from the span at `index` on: this span and those that closely follow it."""
     first = spans[index]
     gap, most = (GAP_BYTES, READ_BYTES) if first.file.is_local else (FAR_GAP_BYTES, FAR_READ_BYTES)
     end = first.file_offset + first.nbytes

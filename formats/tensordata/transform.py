@@ -25,11 +25,11 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 BLOCK_BYTES = 1 << 20  # the input per step, if a transform would otherwise need many times its input as scratch memory
-STEP_ELEMENTS = 1 << 17  # that are converted at a time: what they become stays in a second-level cache
+STEP_ELEMENTS = 1 << 17  # converted at a time: their results stay in a second-level cache
 STORAGE_NAMES = {"bfloat16": "uint16", "bool": "uint8"}  # numpy has no such type, or one that hides the bits
 
 
-# For float16s whose fields were moved to where those of float32s are.
+# For float16s whose fields were moved to the positions of those of float32s.
 _FIELDS = np.uint32(0x8FFFE000)
 _REBIAS = np.float32(2.0**112)  # their exponents count from a number that is greater by 112
 _LEAST = np.array([1 << 13], "<u4").view("<f4")  # the least one above zero, without this factor
@@ -39,8 +39,8 @@ _LEAST = np.array([1 << 13], "<u4").view("<f4")  # the least one above zero, wit
 class Transform:
     """A named function of bytes.
 
-    Every `input_unit` bytes of input become `output_unit` bytes of output, independent of other bytes, so that
-    ranges can be transformed separately. Both are 0 if only the whole can be transformed. Several threads call `apply`;
+    Every `input_unit` bytes of input become `output_unit` bytes of output, independent of other bytes, so that ranges
+    can be transformed separately. Both are 0 if only the whole can be transformed. Several threads may call `apply`;
     its result supports the buffer protocol and is contiguous. It is a function of a module, or a `partial` of one, so
     that sources can be pickled.
     """
@@ -60,12 +60,12 @@ class Transform:
 
 @dataclass(frozen=True, slots=True)
 class _Varints(Transform):
-    """The transform of varints, whose units are unknown; `width` is that of an element, in bytes."""
+    """The transform of varints, whose units are unknown; `width` is the width of an element, in bytes."""
 
     width: int
 
     def of(self, source: Source, nbytes: int | None = None) -> Transformed:
-        """The elements of `source`, `nbytes` in all; of a long one, any range can be read."""
+        """The elements of `source`, `nbytes` in total; any range of a long one can be read."""
         if nbytes is None or source.nbytes < BLOCK_BYTES:
             return Transform.of(self, source, nbytes)
         return Varints.of(source, self, nbytes, self.width)
@@ -87,7 +87,7 @@ class _Elementwise(Transform):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Converted(Transformed):
-    """The elements of a source, each converted to another type. Whole elements are put straight into a buffer."""
+    """The elements of a source, each converted to another type. Whole elements are written directly into a buffer."""
 
     transform: _Elementwise
 
@@ -117,7 +117,7 @@ def cast(from_dtype: str, to_dtype: str) -> Transform:
 
 @cache
 def clamp(from_dtype: str, to_dtype: str) -> Transform:
-    """Integers converted to a narrower type; what does not fit becomes the nearest value that does."""
+    """Integers converted to a narrower type; a value that does not fit becomes the nearest one that does."""
     return _elementwise("clamp", from_dtype, to_dtype, _clamp)
 
 
@@ -165,9 +165,9 @@ def unpack(data: Buffer, bits: int, count: int) -> Array:
 
 
 def range_of(source: Source, dtype: str) -> tuple[Any, Any]:
-    """The least and the greatest element, as Python numbers; not-a-number is ignored, and no elements give (0, 0).
+    """The least and the greatest element, as Python numbers; NaN is ignored, and the result for no elements is (0, 0).
 
-    Reads a block at a time.
+    It reads a block at a time.
     """
     width = _storage(dtype).itemsize
     usable = source.nbytes // width * width
@@ -197,7 +197,7 @@ def _decode(data: Buffer, dtype: str) -> Array:
 
 
 def _numbers(array: Array, dtype: str) -> Array:
-    """The numbers of an array that holds a type as it is stored."""
+    """The numbers of an array in the storage form of a type."""
     if dtype == "bfloat16":  # the upper half of a float32
         return (array.astype("<u4") << 16).view("<f4")
     return array != 0 if dtype == "bool" else array
@@ -240,11 +240,11 @@ def _halves() -> Array:
 
 
 def _widen_halves(bits: Array, output: Array) -> None:
-    """Put float16s, given by their bits, into an array of float32s; numpy's conversion takes four times as long.
+    """Write float16s, given by their bits, into an array of float32s; numpy's conversion takes four times as long.
 
-    All fields move to their places, and a product corrects the exponent. It is exact for subnormal numbers, too, unless
-    a library made this thread take subnormal float32s for zeros. Then, and for infinities and not-a-numbers, there is a
-    table, which takes twice as long.
+    All fields move to their places, and a product corrects the exponent. It is exact for subnormal numbers, too, except
+    if a library made this thread treat subnormal float32s as zeros. Then, and for infinities and NaN, a table is used,
+    which takes twice as long.
     """
     is_finite = bits.max() < 0xFC00 and bits.view("<i2").max() < 0x7C00
     if not is_finite or not (_LEAST * _REBIAS).all():
@@ -263,7 +263,7 @@ def _clamp(array: Array, output: Array, from_dtype: str) -> None:
 
 
 def _group(bits: int) -> tuple[int, int]:
-    """How many elements fill how many bytes without a rest."""
+    """The number of elements that fill a whole number of bytes, and this number."""
     assert bits in (2, 4, 6), f"elements have 2, 4 or 6 bits, not {bits}"
     return (4, 3) if bits == 6 else (8 // bits, 1)
 

@@ -1,6 +1,6 @@
-"""The numbers of typed fields (`float_data`, `int64_data`, ...) that are written one by one, each behind its tag.
+"""The numbers of typed fields (`float_data`, `int64_data`, ...) that are written one by one, each after its tag.
 
-They stay in the source like packed ones. One call checks many of them, and one takes the tags away.
+They stay in the source like packed ones. One call checks many of them, and one call removes the tags.
 
 Spec: Protocol Buffers, "Encoding", "Repeated Elements"; onnx.proto, `TensorProto`.
 """
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from formats.tensordata.file import File
 
 MAX_VARINT_BYTES = 10
-BLOCK_BYTES = 1 << 15  # of fields that are checked, or whose tags are taken away, with a call
-LEAST_BYTES = 1 << 12  # fewer fields are decoded one by one, so that few of these lists cannot cost many reads
-LEAST_VARINT_BYTES = 1 << 16  # to decode fewer one by one takes no longer than to import numpy
+BLOCK_BYTES = 1 << 15  # of fields that one call checks, or from which one call removes the tags
+LEAST_BYTES = 1 << 12  # fewer fields are decoded one by one, so that a few such lists cannot cost many reads
+LEAST_VARINT_BYTES = 1 << 16  # decoding fewer one by one takes no longer than importing numpy
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,8 +30,8 @@ class Unpacked(Source):
     """The payload that a packed field with the same elements would have.
 
     `source` has whole fields, each with a tag of one byte. `width` is that of an element, in bytes; 0 for varints. The
-    fields are in blocks that begin at `starts` in the source; what is made of them begins at `offsets`. The last of
-    both are the ends.
+    fields are in blocks that begin at `starts` in the source; their payloads begin at `offsets`. The last element of
+    each is the end.
     """
 
     source: Source
@@ -78,14 +78,14 @@ class Unpacked(Source):
         return self if nbytes == self.nbytes else Literal(self.read(offset, nbytes))
 
     def view(self) -> memoryview:
-        """The bytes, made now."""
+        """The bytes, computed now."""
         return memoryview(self.read())
 
 
 def unpacked(source: Source, position: int, end: int, tag: int, width: int) -> Unpacked | None:
-    """The fields with that tag of one byte that follow each other from `position` of the source on.
+    """The adjacent fields with this tag of one byte from `position` of the source on.
 
-    `None` if they are few. An element that is not whole, or wrong, ends them.
+    `None` if they are few. An incomplete or wrong element ends them.
     """
     if end - position < (LEAST_BYTES if width else LEAST_VARINT_BYTES):
         return None
@@ -102,7 +102,7 @@ def unpacked(source: Source, position: int, end: int, tag: int, width: int) -> U
 
 
 def _checked(data: bytes, tag: int, width: int) -> tuple[int, int]:
-    """The size of the whole fields with that tag at the start of the data, and their number."""
+    """The size of the whole fields with this tag at the start of the data, and their number."""
     if width:
         step = width + 1
         tags = data[: len(data) // step * step : step]

@@ -1,4 +1,4 @@
-"""Carries out a plan with addresses: files are written here and uploaded; the store shows them when they are complete.
+"""Executes a plan with addresses: files are written here and uploaded; the store shows them when they are complete.
 
 The data files of a model are uploaded before the model. If the model replaces another one, all files are first uploaded
 under other names. Then only copies within the store remain: the old model is removed, the data take their places, and
@@ -69,12 +69,12 @@ class _Upload(NamedTuple):
             raise self.in_the_way()
 
     def put(self, path: str, *, creates: bool = False) -> bool:
-        """Put the complete file at `path` of the store; return whether it is certainly this upload that did it.
+        """Upload the complete file to `path` of the store; return whether it is certain that this upload succeeded.
 
-        If the answer to a request is lost, a repeated request fails: the file is there already, or its parts are no
-        longer there. So after such an error, the bytes at `path` decide.
+        If the answer to a request is lost, a repeated request fails, because the file already exists or its parts no
+        longer exist. So after such an error, the bytes at `path` decide.
 
-        Raises: FileExistsError if something else is there that must not be replaced.
+        Raises: FileExistsError if something else exists there that must not be replaced.
         """
         mode = CREATES.get(self.address.scheme, {}) if creates else {}
         try:
@@ -88,7 +88,7 @@ class _Upload(NamedTuple):
         return True
 
     def is_at(self, path: str) -> bool:
-        """Whether `path` of the store has the bytes of the file; not if it cannot be read."""
+        """Whether `path` of the store has the bytes of the file; false if it cannot be read."""
         address = self.address if path == self.path else self.address.with_name(path.rpartition("/")[2])
         try:
             mine, there = File.open(self.local), RemoteFile(address)
@@ -100,7 +100,7 @@ class _Upload(NamedTuple):
             return False
 
     def take(self, path: str) -> None:
-        """Put the object at `path` of the store in its place; a store that can only copy also keeps it at `path`."""
+        """Move the object at `path` to its final path; a store that can only copy also keeps it at `path`."""
         is_copied = self.address.protocols[0] in WHOLE_AT_ONCE
         attempt(self.address, lambda: (self.fs.cp_file if is_copied else self.fs.mv)(path, self.path))
 
@@ -143,7 +143,7 @@ def upload(plan: WritePlan, options: EngineOptions) -> Result:
 def _upload_of(folder: Path, path: Path, options: EngineOptions) -> _Upload:
     """The upload of a file of a plan, through a file in a folder of this machine.
 
-    Raises: UnsupportedError if files cannot be written to.
+    Raises: UnsupportedError if nothing can be written to the address.
     """
     assert isinstance(path, Address), "all files of a model are in one place"
     address = path.with_options(options.storage_options, options.retries)
@@ -155,20 +155,20 @@ def _upload_of(folder: Path, path: Path, options: EngineOptions) -> _Upload:
 
 
 def _create(uploads: Sequence[_Upload], *, creates: bool, removes: bool) -> None:
-    """Put the files in their places, the model last. If one fails, `removes` says to remove those before it.
+    """Upload the files to their paths, the model last. If one fails, `removes` says to remove those before it.
 
-    Raises: what the store raises, with what could not be removed.
+    Raises: the errors of the store, with the files that could not be removed.
     """
     done: list[_Upload] = []
     doubtful: list[_Upload] = []
     try:
         for upload in uploads:
-            done.append(upload)  # a part of it may be there whatever becomes of it
+            done.append(upload)  # part of it may exist, whatever happens to it
             if not _put_whole(upload, creates=creates):
                 doubtful.append(done.pop())
     except BaseException as error:
         if isinstance(error, FileExistsError):
-            done.pop()  # somebody else's
+            done.pop()  # it belongs to another program
         if removes:
             _take_back(done, error)
         if doubtful:
@@ -178,9 +178,9 @@ def _create(uploads: Sequence[_Upload], *, creates: bool, removes: bool) -> None
 
 
 def _put_whole(upload: _Upload, *, creates: bool) -> bool:
-    """Put the file in its place, and return whether it is certainly this upload that did it.
+    """Upload the file to its path, and return whether it is certain that this upload succeeded.
 
-    If the store can do that, nobody sees the file before it is complete.
+    If the store supports this, the file is not visible before it is complete.
     """
     if upload.address.protocols[0] in WHOLE_AT_ONCE:
         return upload.put(upload.path, creates=creates)
@@ -198,10 +198,10 @@ def _put_whole(upload: _Upload, *, creates: bool) -> bool:
 
 
 def _replace(uploads: Sequence[_Upload], there: Sequence[_Upload]) -> None:
-    """Put the new files in their places, some of which have files: remove the old model first, put the new one last.
+    """Move the new files to their paths, some of which have files: remove the old model first, add the new one last.
 
-    Raises: what the store raises. As long as nothing was replaced, all is as it was; after that the error says under
-    which names the new files are.
+    Raises: what the store raises. If nothing was replaced yet, everything is unchanged; after that, the error says
+    where the new files are.
     """
     hidden = {upload: _hidden(upload) for upload in uploads}
     model = uploads[-1]
@@ -225,14 +225,14 @@ def _replace(uploads: Sequence[_Upload], there: Sequence[_Upload]) -> None:
 
 
 def _forget(hidden: Mapping[_Upload, str]) -> None:
-    """Remove the hidden files; a failure does not matter, since nothing depends on them."""
+    """Remove the hidden files; a failure does not matter, because nothing depends on them."""
     for upload, name in hidden.items():
         with suppress(OSError, FormatError):
             upload.remove(name)
 
 
 def _hidden(upload: _Upload) -> str:
-    """The path next to a file under which nobody looks for it."""
+    """A hidden path next to a file."""
     folder, slash, name = upload.path.rpartition("/")
     return f"{folder}{slash}.{name}.{uuid4().hex}.tmp"
 

@@ -1,7 +1,7 @@
 """Packed protobuf varints as elements of fixed width, of which any range can be read.
 
-The position of a varint is not fixed. So a long source is counted once, block by block; then it is known which blocks
-hold the elements of a range. Reading in order needs memory for only one block.
+The position of a varint is not fixed. So the varints of a long source are counted once, block by block; then it is
+known which blocks contain the elements of a range. Reading in order needs memory for only one block.
 
 Spec: protobuf, "Encoding", Base 128 Varints.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
-BLOCK_BYTES = 1 << 16  # of input at a time: what is made of it stays in a second-level cache
+BLOCK_BYTES = 1 << 16  # of input at a time: its results stay in a second-level cache
 _WORD_BYTES = 8
 _WHOLE_WORD = 0x7F7F7F7F7F7F7F7F
 # The bits of a little-endian word that belong to a varint, by the number of its bytes.
@@ -36,16 +36,16 @@ _MASKS = np.array([_WHOLE_WORD & ((1 << 8 * size) - 1) for size in range(MAX_VAR
 class Varints(Transformed):
     """The elements of a source of varints; `width` is that of an element, in bytes.
 
-    Only each `step`-th varint is an element. With 2, each of them is behind a tag of one byte.
+    Only each `step`-th varint is an element. With 2, each of them is after a tag of one byte.
     """
 
     width: int
     step: int
-    _counts: list[tuple[int, ...]]  # once they are known: how many varints end in front of each block, and at the end
+    _counts: list[tuple[int, ...]]  # once known: the number of varints that end before each block, and before the end
 
     @classmethod
     def of(cls, source: Source, transform: Transform, nbytes: int, width: int) -> Varints:
-        """The elements, `nbytes` in all."""
+        """The elements, `nbytes` in total."""
         if isinstance(source, Unpacked):
             return cls(source.source, transform, nbytes, width, 2, [])
         return cls(source, transform, nbytes, width, 1, [])
@@ -58,7 +58,7 @@ class Varints(Transformed):
     def readinto(self, offset: int, buffer: memoryview) -> None:
         """Decode the elements that the range needs.
 
-        Raises: WireError; TensorDataError if there are more or fewer than the size says.
+        Raises: WireError; TensorDataError if there are more or fewer elements than the size requires.
         """
         self._check_range(offset, len(buffer))
         if not len(buffer):
@@ -67,7 +67,7 @@ class Varints(Transformed):
         first, last = offset // self.width, -(-(offset + len(buffer)) // self.width)
         skipped = first * self.step
         block, stop = bisect_right(counts, skipped) - 1, bisect_left(counts, last * self.step)
-        lead = min(block * BLOCK_BYTES, MAX_VARINT_BYTES)  # in which the first one may begin
+        lead = min(block * BLOCK_BYTES, MAX_VARINT_BYTES)  # the first one may begin in it
         data = self.source.read(
             block * BLOCK_BYTES - lead, min(stop * BLOCK_BYTES, self.source.nbytes) - block * BLOCK_BYTES + lead
         )
@@ -106,7 +106,7 @@ class Varints(Transformed):
         return True
 
     def _counted(self) -> tuple[int, ...]:
-        """How many varints end in front of each block, and how many there are."""
+        """The number of varints that end before each block, and their total number."""
         if not self._counts:
             last = b"\0"
             sizes = []
@@ -155,7 +155,7 @@ def _decode_into(output: Array, array: Array, skipped: int = 0, step: int = 1) -
 def decoded(array: Array, ends: Array, step: int = 1) -> Array:
     """The values of each `step`-th whole varint as unsigned 64-bit integers; `ends` are the places of all last bytes.
 
-    Each is read as a word, whose groups of seven bits then move together.
+    Each is read as a word, whose groups of seven bits are then moved together.
 
     Raises: WireError if one has more than 10 bytes.
     """
