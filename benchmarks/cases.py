@@ -560,6 +560,7 @@ ROOFLINE = (
         CP,
         Way("dd bs=64K", ("dd", "if={model}", "of={out}/copy", "bs=64K", "status=none")),
         Way("dd bs=1M", ("dd", "if={model}", "of={out}/copy", "bs=1M", "status=none")),
+        Way("dd bs=16M", ("dd", "if={model}", "of={out}/copy", "bs=16M", "status=none")),
         copying("kernel", piece="16M"),
         copying("kernel", threads=2),
         *(copying("buffer", threads, piece) for piece in ("64K", "1M", "16M") for threads in (1, 2)),

@@ -1,4 +1,4 @@
-"""Write the figures of `results.json` into the documents: the tables of README.md and docs/benchmarks.md, and the plot.
+"""Write the figures of `results.json` into the documents: the tables of three pages, and the plot.
 
 `python benchmarks/documents.py` writes them, and so does `python benchmarks/run.py --publish` after measuring.
 """
@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from cases import KINDS_OF_WORK, MIB
+from cases import KINDS_OF_WORK, MIB, ROOFLINE, Case
 from plot import draw
 from report import Row, seconds
 
@@ -29,10 +29,10 @@ CHOSEN = (
 )
 
 
-def results() -> list[Row]:
-    """The rows of `results.json`, in the order of the kinds of work."""
+def results(*cases: Case) -> list[Row]:
+    """The rows of `results.json` for these cases, by default all that have a kind of work, in their order."""
     rows = [Row.from_json(record) for record in json.loads(RESULTS.read_text(encoding="utf-8"))["rows"]]
-    order = [case.name for cases in KINDS_OF_WORK.values() for case in cases]
+    order = [case.name for case in cases or [case for group in KINDS_OF_WORK.values() for case in group]]
     return sorted((row for row in rows if row.case in order), key=lambda row: order.index(row.case))
 
 
@@ -60,7 +60,23 @@ def full_table(rows: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-TABLES = {ROOT / "README.md": short_table, ROOT / "docs" / "benchmarks.md": full_table}
+def roofline_table(_: Sequence[Row]) -> str:
+    """The table of benchmarks/README.md: how fast the machine copies, and how fast `formats` converts."""
+    rows = results(*ROOFLINE)
+    if not rows:
+        return "Not measured yet.\n"
+    lines = ["| 1 GiB | time | least | ratio to `cp` |", "|---|--:|--:|--:|"]
+    for row in rows:
+        ratio = "" if row.ratio is None else figure(row.ratio)
+        lines.append(f"| {row.tool} | {seconds(row.work_seconds)} | {seconds(row.least_work_seconds)} | {ratio} |")
+    return "\n".join(lines) + "\n"
+
+
+TABLES = {
+    ROOT / "README.md": short_table,
+    ROOT / "docs" / "benchmarks.md": full_table,
+    ROOT / "benchmarks" / "README.md": roofline_table,
+}
 
 
 def cost(row: Row) -> str:

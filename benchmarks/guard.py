@@ -158,7 +158,7 @@ def traced(command: list[str]) -> None:
 
 
 KINDS = {
-    "calls": Kind(calls, 0.05, 100),
+    "calls": Kind(calls, 0.05, 300),
     "instructions": Kind(instructions, 0.10, 1_000_000),
     "system_calls": Kind(system_calls, 0.05, 5),
 }

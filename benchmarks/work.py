@@ -141,12 +141,15 @@ def copy_pieces(task: Task, how: str, threads: int = 1, piece_bytes: int = PIECE
             buffer = memoryview(bytearray(piece_bytes))
             for start in range(first * piece_bytes, nbytes, threads * piece_bytes):
                 piece = (view or buffer)[start if view else 0 :][: min(piece_bytes, nbytes - start)]
+                done = []
                 if how == "kernel":
-                    os.copy_file_range(of, to, len(piece), start, start)
+                    done.append(os.copy_file_range(of, to, len(piece), start, start))
                 if how in ("buffer", "read", "mapped copy"):
-                    os.preadv(of, [piece], start)
+                    done.append(os.preadv(of, [piece], start))
                 if how in ("buffer", "write", "mapped source"):
-                    os.pwrite(to, piece, start)
+                    done.append(os.pwrite(to, piece, start))
+                if any(nbytes_done != len(piece) for nbytes_done in done):
+                    raise OSError(f"{how}: {done} of {len(piece)} bytes at {start}")
 
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(work, range(threads)))
