@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Final
 from formats.rten.graph.ordering import graphs, mentioned, subgraphs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from formats.ir.model import Graph
     from formats.rten.convert.loss_report import Losses
 
@@ -40,23 +38,20 @@ def add_deep_plans(losses: Losses, graph: Graph) -> None:
 
 def plan_depth(graph: Graph) -> int:
     """The most nodes that the planner has begun and not yet finished, from the outputs of a graph to its inputs."""
-    makers = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
-    with_graphs = {index for index, _, _ in subgraphs(graph.node)}
-
-    def needed(index: int) -> Iterator[str]:
-        node = graph.node[index]
-        return iter(mentioned(node) if index in with_graphs else node.input)
-
-    known: set[str] = set()
+    makers = {name: node for node in graph.node for name in node.output if name}  # of values that are not yet planned
+    with_graphs = {id(graph.node[index]) for index, _, _ in subgraphs(graph.node)}
     depth = 0
     for value in graph.output:
-        begun = [iter((value.name or "",))]
+        begun = [iter([value.name or ""])]
         while begun:
-            name = next((name for name in begun[-1] if name in makers and name not in known), None)
-            if name is None:
+            for name in begun[-1]:
+                if name in makers:
+                    node = makers[name]
+                    for output in node.output:
+                        makers.pop(output, None)  # at once, so that a graph with a cycle ends, too
+                    depth = max(depth, len(begun))
+                    begun.append(iter(mentioned(node) if id(node) in with_graphs else node.input))
+                    break
+            else:
                 begun.pop()
-                continue
-            known.update(graph.node[makers[name]].output)  # at once, since a graph with a cycle must end, too
-            depth = max(depth, len(begun))
-            begun.append(needed(makers[name]))
     return depth
