@@ -48,7 +48,7 @@ MOST_PACKED = 8  # in a typed field, an int64 of 8 bytes can be a varint of one 
 STRING = dtypes.BY_NAME["STRING"].number
 SHA1_BYTES = 20
 INDEX_DIGITS = 8  # of the number of a data file, in hexadecimal
-OF_OLD_FILE = ("checksum", "basepath", "prepacked_")  # entries, and beginnings of such, that no other file makes true
+OF_OLD_FILE = ("checksum", "basepath", "prepacked_")  # keys, and starts of keys, whose values are for the old file only
 
 
 def read_model(source: Source, path: Path | None, options: ReadOptions = READ_DEFAULTS) -> Model:

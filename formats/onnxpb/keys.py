@@ -33,7 +33,7 @@ class Key:
         if isinstance(password, Key):
             return password
         if isinstance(password, str):
-            return cls(password.encode("utf-8", "surrogateescape"))  # as the system passes bytes that are not UTF-8
+            return cls(password.encode("utf-8", "surrogateescape"))  # the form of bytes that are not UTF-8
         if isinstance(password, bytes):
             return cls(password)
         raise TypeError(f"a key is a Key, text or bytes, not {type(password).__name__}")

@@ -27,7 +27,7 @@ READ_BYTES = 1 << 18  # a source is read in pieces of this size
 MATCHED_BYTES = 1 << 16  # per call: a pattern needs memory for each element
 LONGEST_BYTES = 1 << 8  # no matched element is longer, nor are the tag and the size of a packed field
 NUMPY_BYTES = 1 << 18  # of integers: a few such lists take as long to decode as numpy to import
-WITH_NUMPY_BYTES = 1 << 10  # of integers are decoded faster with numpy if it is imported already
+WITH_NUMPY_BYTES = 1 << 10  # longer lists of integers are decoded faster with numpy if it is imported already
 _INT64 = (64, True)
 # The possessive form never backtracks, and takes two thirds of the time; Python 3.11.0 to 3.11.4 have errors in it.
 _ANY_NUMBER = b"*+" if sys.version_info >= (3, 11, 5) else b"*"

@@ -1,4 +1,4 @@
-"""Tensors as nearly every program writes them, which are decoded in few steps: a model can have very many.
+"""Tensors as nearly every program writes them, decoded in few steps: a model can have very many.
 
 Such a tensor has dims, each with its tag, a data type, a short name, and then raw data or a reference to external data,
 in this order, and nothing else. With 100,000 of them, a model loads in half the time.
@@ -29,7 +29,7 @@ _new = object.__new__
 
 @cache
 def usual_tensor(tag: int) -> re.Pattern[bytes]:
-    """What matches a field with that tag, in one byte, that can be a usual tensor, up to the length of the name.
+    """A pattern for a field with this tag, in one byte, that can be a usual tensor, up to the length of the name.
 
     Its groups are the size of the tensor in bytes, as a varint; dims and data type with their tags; that length.
     """
@@ -37,9 +37,9 @@ def usual_tensor(tag: int) -> re.Pattern[bytes]:
     return re.compile(rb"\x%02x([\x80-\xff]{0,9}[\x00-\x7f])(%b)\x%02x([\x00-\x7f])" % (tag, shape, _NAME))
 
 
-@lru_cache(maxsize=1 << 12)  # many tensors of a model have the same
+@lru_cache(maxsize=1 << 12)  # many tensors of a model have equal ones
 def shape_of(fields: bytes) -> tuple[list[int], int]:
-    """The dims and the data type in the fields that `usual_tensor` finds; the list is not for changing.
+    """The dims and the data type in the fields that `usual_tensor` finds; callers must not change the list.
 
     Raises: WireError.
     """
@@ -51,11 +51,11 @@ def shape_of(fields: bytes) -> tuple[list[int], int]:
 
 
 def reference_in(data: bytes, position: int, end: int) -> list[StringStringEntry] | None:
-    """The entries of external data in `data[position:end]`, where a tensor ends that is external; `None` if unusual.
+    """The entries of external data in `data[position:end]`, where a tensor ends; `None` if they are unusual.
 
     Usual entries have a key, then a value, and less than 128 bytes.
 
-    Raises: IndexError or UnicodeDecodeError for what is not usual, either.
+    Raises: IndexError or UnicodeDecodeError, also for unusual entries.
     """
     entries = []
     while data[position] == _EXTERNAL_DATA:

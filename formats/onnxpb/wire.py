@@ -1,6 +1,6 @@
 """The protobuf wire format: varints, tags, wire types, and the lengths of fields.
 
-Nothing here knows a message. Positions are indexes into the buffer that is passed in.
+This module does not know any message. Positions are indexes into the given buffer.
 
 Spec: Protocol Buffers, "Encoding".
 """
@@ -71,7 +71,7 @@ def decode_varint(data: Buffer, position: int) -> tuple[int, int]:
     Raises: WireError if it is longer than 10 bytes or exceeds 64 bits; IndexError if the buffer ends in it.
     """
     first = data[position]
-    if first < 0x80:  # as most are
+    if first < 0x80:  # most varints are one byte
         return first, position + 1
     second = data[position + 1]
     if second < 0x80:
@@ -177,7 +177,7 @@ def end_of_whole_fields(data: Buffer, ending: Container[int] = ()) -> int:
             if after > len(data):
                 break
             stop = after
-    except (IndexError, FormatError):  # cut by the window, or damaged: the decoder finds out which
+    except (IndexError, FormatError):  # cut by the window, or damaged: the decoder decides
         pass
     return stop
 
@@ -191,7 +191,7 @@ def unpack(data: bytes, inner: Any) -> list[Any]:
     values: list[int] = []
     append = values.append
     value = shift = 0
-    for byte in data:  # as `decode_varint` and `signed` do it, without a call for each element: 4 to 8 times as fast
+    for byte in data:  # like `decode_varint` and `signed`, without a call for each element: 4 to 8 times as fast
         if byte >= 0x80:
             value |= (byte & 0x7F) << shift
             shift += 7

@@ -77,7 +77,7 @@ class Packing:
 
     def pack(self, model: Model) -> None:
         """Add the tensors of the model that get an entry, and the model itself."""
-        looked_at = partial(check_undecoded, max_depth=DEEPEST)  # what is deeper than readers take, `max_depth` allowed
+        looked_at = partial(check_undecoded, max_depth=DEEPEST)  # `max_depth` may allow more depth than readers accept
         tensors = walk.movable_tensors(model, self.options.size_threshold, looked_at)
         stored: dict[int, Tensor | bytes] = {}  # by the `id` of the tensor that is stored otherwise
         for where, tensor in tensors:
