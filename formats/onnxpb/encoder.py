@@ -47,11 +47,12 @@ def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tenso
     left = message.undecoded
     segments: list[Any] = []
     sources = False
+    behind = 0  # the index behind the last segment that may be a source
     for name, tag, short, (action, _, _, inner, _) in table.layout((*values, *left)):
         if name not in values:
             parts = left[name].segments
             segments += parts
-            sources |= any(isinstance(part, Source) for part in parts)
+            sources, behind = sources or any(isinstance(part, Source) for part in parts), len(segments)
             continue
         value = values[name]
         if value is None:
@@ -81,12 +82,14 @@ def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tenso
                         segments.append(parts[0])
                     else:
                         segments += (tag, encode_varint(sum(map(_nbytes, parts))), *parts)
-                        sources = True
+                        sources, behind = True, len(segments)
                 elif action == FIXED_WIDTH:
                     segments += (tag, inner.pack(item))
                 elif isinstance(item, Source) and not (isinstance(item, Literal) and item.nbytes <= JOINED_BYTES):
-                    segments += (tag, encode_varint(item.nbytes), item)
-                    sources = True
+                    # With what is in front of it in one piece, a tensor has few segments, which all around it count.
+                    before = b"".join((*segments[behind:], tag, encode_varint(item.nbytes)))
+                    segments[behind:] = (before, item)
+                    sources, behind = True, len(segments)
                 else:
                     payload = bytes(item.data if isinstance(item, Literal) else item)
                     segments += (tag, encode_varint(len(payload)), payload)
