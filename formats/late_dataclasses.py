@@ -163,7 +163,7 @@ def _late_dataclass(kind: Any = None, /, **arguments: Any) -> Any:
 def _field(**arguments: Any) -> Any:
     """A field of a class.
 
-    Who makes a class of the standard library has imported that; then the field is one that it understands.
+    A program that makes a standard dataclass has imported `dataclasses`; then this returns a field of that module.
     """
     if (library := sys.modules.get("dataclasses")) is not None:
         return library.field(**arguments)

@@ -57,7 +57,7 @@ def test_programs_use_one_processor(tmp_path: Path) -> None:
 
 
 def test_a_missing_program_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A count that is impossible has the reason, and does not fail the other counts."""
+    """A count that cannot be made has a reason instead; the other counts are still made."""
     monkeypatch.setitem(guard.FIXED, "PATH", str(tmp_path))
     assert counts(100, "instructions", tmp_path) == "valgrind is not installed"
     assert guard.report([Guard("loop", loop(100))], ["system_calls"], {}, tmp_path)[1]

@@ -103,7 +103,7 @@ class Fields(NamedTuple):
     name: str
     fields: dict[str, int]
     full: dict[str, int]
-    end: int  # of it in the directory
+    end: int  # of the entry in the directory
 
 
 class _Window:

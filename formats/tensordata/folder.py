@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 # With O_PATH, which Linux has, a folder need not be readable.
 _FOLDER_FLAGS = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_PATH", os.O_RDONLY)
-# The errors of systems for O_NOFOLLOW and a link, and of Linux if a folder is wanted and there is a link.
+# The errors of systems for a link with O_NOFOLLOW. ENOTDIR is Linux's error if the flags also have O_DIRECTORY.
 _LINK_ERRORS = frozenset((errno.ELOOP, errno.EMLINK, errno.ENOTDIR, getattr(errno, "EFTYPE", errno.ELOOP)))
 
 

@@ -232,7 +232,7 @@ def _with_heads(node: Node, context: Context, others: list[str]) -> list[Node]:
 
 
 def _mask_of_rows(context: Context) -> str:
-    """The mask, with a row for each query, since onnxruntime repeats none."""
+    """The mask with a row for each query, because onnxruntime does not repeat rows."""
     query, mask = context.input(0), context.optional(3)
     rank = context.rank(mask)
     if not mask or rank is None or rank < 2:

@@ -182,7 +182,7 @@ def rounding_pads(context: Context, geometry: Window, data: str, pads: tuple[int
     rank, ends = len(geometry.kernel), []
     for axis, stride in enumerate(geometry.strides):
         begin, end, extent = pads[axis], pads[rank + axis], geometry.extent(axis)
-        if end <= extent - stride:  # then no window is only in the padding, whatever the size
+        if end <= extent - stride:  # then no window covers only padding, whatever the size
             ends.append(end + stride - 1)
             continue
         size = context.static_dims(data, 2)[axis]
