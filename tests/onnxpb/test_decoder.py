@@ -615,6 +615,7 @@ USUAL_TENSOR = [TENSOR_PARTS[index] for index in (0, 1, 4, 6, 10)]
 USUAL_REFERENCE = [TENSOR_PARTS[index] for index in (0, 4, 6, 13, 14, 18)]
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.permutations(USUAL_TENSOR)
