@@ -12,7 +12,8 @@ import onnx
 import pytest
 
 LIMITS = {
-    "RLIMIT_AS": [size << 18 for size in (1, 2, 4, 8, 16, 64)],
+    # Python 3.11 itself crashes where it has no memory for another frame, here between 450 and 600 KiB.
+    "RLIMIT_AS": [size << 18 for size in (1, 3, 4, 8, 16, 64)],
     "RLIMIT_NOFILE": (4, 5, 6, 8, 12, 16),
     "RLIMIT_FSIZE": (0, 1 << 10),
     "RLIMIT_NPROC": (0,),
