@@ -83,7 +83,7 @@ def load(
 
     Raises: FormatError if the model cannot be read; OSError if the file cannot be read.
     """
-    reading = made(ReadOptions, options)
+    reading = made(ReadOptions, options) if options else READ_DEFAULTS
     return open_model(path_of(path), format, reading, lenient=lenient).model
 
 

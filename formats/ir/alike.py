@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Undecoded
 
 _new = object.__new__
-MOST_COPIES = 1 << 10  # that are made at once
+MOST_COPIES = 1 << 5  # that are made at once; of more, those read together would not be near each other in memory
 
 
 class Alike:
@@ -53,6 +53,9 @@ class Alike:
 
     def decode(self) -> list[Any]:
         """The elements, new, and their lists too."""
+        if self._more == 1:  # as in most small models
+            self._more = 2
+            return self._copy()
         try:
             return self._copies.pop()
         except IndexError:  # none is left, and another thread may have taken the last

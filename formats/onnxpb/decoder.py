@@ -19,10 +19,23 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from formats.collector import collector_paused
 from formats.errors import FormatError, LimitError, TruncatedError, WireError
 from formats.ir import walk
-from formats.ir.model import EXTERNAL, Differing, Node, Tensor, set_fields
+from formats.ir.alike import Alike, Element
+from formats.ir.model import EXTERNAL, Differing, Node, Tensor, ValueInfo, set_fields
 from formats.onnxpb.equal_ends import equal_ends
 from formats.onnxpb.long_lists import LongList, end_of_list, end_of_list_in_source
-from formats.onnxpb.templates import names_in_front, template_of
+from formats.onnxpb.metadata import Metadata, end_of_entries
+from formats.onnxpb.templates import (
+    ATTRIBUTE,
+    KNOWN_BYTES,
+    MAX_KNOWN,
+    METADATA,
+    TEXTS,
+    Rest,
+    Template,
+    Unmade,
+    may_be_flat,
+    names_in_front,
+)
 from formats.onnxpb.usual_tensors import RAW_DATA, reference_in, shape_of, usual_tensor
 from formats.onnxpb.wire import (
     MAX_VARINT_BYTES,
@@ -38,6 +51,7 @@ from formats.onnxpb.wire import (
 from formats.onnxpb.wire_tables import (
     BULK,
     BYTES,
+    ENTRIES,
     FIXED_WIDTH,
     INTEGER,
     LAST_MESSAGE,
@@ -58,7 +72,6 @@ from formats.tensordata.unpacked import unpacked
 if TYPE_CHECKING:
     from formats.ir.model import Undecoded
     from formats.onnxpb.equal_ends import EqualEnds
-    from formats.onnxpb.templates import Template
     from formats.onnxpb.wire_tables import FieldRow, MessageTable
 
 T = TypeVar("T")
@@ -71,8 +84,8 @@ FIELD_BYTES = 1 << 31  # other data than messages and weights must fit into memo
 INLINE_BYTES = 1 << 10  # data this small is kept in memory: cheaper than a place in a file
 BULK_BYTES = 1 << 12  # a list this long is left undecoded; decoding a shorter one costs no more than the check
 MOVED_BYTES = 1 << 10  # a tensor this large is decoded: readers search a list for it, and would decode the whole list
-TEMPLATE_BYTES = 1 << 9  # the rest of a node this small is looked up: in a large graph there was one like it
-MAX_TEMPLATES = 1 << 12
+REST_BYTES = 1 << 9  # the rest of a node this small is looked up: in a large graph there was one like it
+MAX_RESTS = 1 << 12
 
 # The possible first bytes of the field data_location with the value EXTERNAL: as short as possible, or with a tag or
 # value that is longer than necessary. Every reference to another file has this field.
@@ -90,13 +103,27 @@ def decode(source: Source, message_class: type[T], max_depth: int = MAX_DEPTH, *
 
     Raises: DecodeError with the file offset and the dotted place where the bytes are wrong, here or at that first use.
     """
+    message, _ = _decoded(source, message_class, max_depth, at_once)
+    return message
+
+
+def decode_and_look(source: Source, message_class: type[T], max_depth: int = MAX_DEPTH) -> tuple[T, bool]:
+    """The message as `decode` returns it, and whether some tensor in it may have external data."""
+    message, decoder = _decoded(source, message_class, max_depth)
+    return message, decoder.has_references or any(fields.has_references for fields in decoder.left)
+
+
+def _decoded(
+    source: Source, message_class: type[T], max_depth: int = MAX_DEPTH, at_once: bool = False
+) -> tuple[T, _Decoder]:
+    """The message, and what decoded it."""
     message = _new(message_class)
     table = tables()[message_class.message]  # type: ignore[attr-defined]
     with collector_paused():
         decoder = _Decoder(source, max_depth, at_once)
         decoder.merge(message.__dict__, table, 0, source.nbytes, 0)
         decoder.join()
-    return message
+    return message, decoder
 
 
 class FieldsInSource:
@@ -113,29 +140,44 @@ class FieldsInSource:
         self.ranges: list[tuple[int, int]] = []
         self.known: dict[int, Any] = {}  # elements that are already decoded, by the start of their ranges
         self.largest_nbytes = 0
-        self.has_references = False
+        self._has_references = self._is_doubtful = False
+        self._decoded: list[list[Any]] = []  # all elements, if they were decoded to know whether they have references
 
-    def add(self, start: int, stop: int, largest_nbytes: int, has_references: bool) -> None:
-        """Append the fields from `start` to `stop` of the source."""
+    @property
+    def has_references(self) -> bool:
+        """Whether some element may hold a tensor with external data; if weights look as if, all are decoded to know."""
+        if self._is_doubtful and not self._has_references and not self.known:
+            self._is_doubtful = False
+            try:
+                elements, self._has_references = self._decode()
+            except FormatError:  # who reads the elements gets the error
+                self._has_references = True
+            else:
+                self._decoded.append(elements)
+        return self._has_references or self._is_doubtful
+
+    def add(self, start: int, stop: int, largest_nbytes: int, has_references: bool | None) -> None:
+        """Append the fields from `start` to `stop` of the source; `None` if only decoding all tells of references."""
         if self.ranges and self.ranges[-1][1] == start and self.ranges[-1][0] not in self.known:
             start, _ = self.ranges.pop()
         self.ranges.append((start, stop))
         self.largest_nbytes = max(self.largest_nbytes, largest_nbytes)
-        self.has_references |= has_references
+        self._has_references |= has_references is True
+        self._is_doubtful |= has_references is None
 
     def add_known(self, start: int, stop: int, element: Any) -> None:
         """Append an element that was decoded, because it is large, to find out what it contains."""
         for _, tensor in walk.visit(element, Tensor, enter=self._note):
             sizes = (source.nbytes for source in vars(tensor).values() if isinstance(source, Source))
             self.largest_nbytes = max(self.largest_nbytes, *sizes, 0)
-            self.has_references |= tensor.data_location == EXTERNAL
+            self._has_references |= tensor.data_location == EXTERNAL
         self.known[start] = element
         self.ranges.append((start, stop))
 
     def _note(self, left: Undecoded) -> bool:
         """Use what is known about a list that is undecoded in an element, which need not be searched."""
         self.largest_nbytes = max(self.largest_nbytes, left.largest_nbytes)
-        self.has_references |= left.has_references
+        self._has_references |= left.has_references
         return False
 
     @property
@@ -148,6 +190,13 @@ class FieldsInSource:
 
         Raises: DecodeError; TensorDataError if the file has changed since it was opened.
         """
+        try:
+            return self._decoded.pop()
+        except IndexError:
+            return self._decode()[0]
+
+    def _decode(self) -> tuple[list[Any], bool]:
+        """The elements, and whether some of them hold a tensor with external data."""
         for file in self.source.files():
             file.check_unchanged()
         values: dict[str, Any] = {}
@@ -163,8 +212,7 @@ class FieldsInSource:
         except FormatError as error:
             error.path = error.path or next((file.path for file in self.source.files()), None)
             raise
-        elements: list[Any] = values[self.name]
-        return elements
+        return values[self.name], decoder.has_references
 
     def differing(self, other: Undecoded) -> Differing | None:
         """The elements between the equal ends of the lists."""
@@ -189,7 +237,7 @@ class FieldsInSource:
         """The elements of a list in one range that are not at its ends."""
         ((start, stop),) = self.ranges
         between = copy(self)
-        between.ranges = [(start + ends.first_nbytes, stop - ends.last_nbytes)]
+        between.ranges, between._decoded = [(start + ends.first_nbytes, stop - ends.last_nbytes)], []
         return between.decode() if stop - start > ends.first_nbytes + ends.last_nbytes else []
 
 
@@ -204,7 +252,10 @@ class _Decoder:
         self.max_depth = max_depth
         self.at_once = at_once
         self.messages = 0
-        self.templates: dict[bytes, Template] = {}
+        self.has_references = False  # of what was decoded
+        self.left: list[FieldsInSource] = []  # what was not
+        self.tensor, self.attribute = tables()["TensorProto"], tables()["AttributeProto"]
+        self.rests: dict[bytes, Rest] = {}  # of nodes
         self.parts: dict[tuple[int, str], tuple[dict[str, Any], list[Any]]] = {}
 
     def excess(self, depth: int) -> LimitError:
@@ -245,7 +296,7 @@ class _Decoder:
         if row.repeated and row.name in values:
             self.add(values, row.name, parts)
         else:
-            values[row.name] = joined(parts)
+            values[row.name] = joined(parts) if parts[1:] else parts[0]
 
     def large(
         self, values: dict[str, Any], table: MessageTable, start: int, end: int, depth: int, window: bytes = b""
@@ -299,7 +350,7 @@ class _Decoder:
                 raise TruncatedError(f"needed {size} bytes, {end - begin} left")
             if row and row.action in (MESSAGE, BULK):
                 if row.name in values and not row.repeated:
-                    self.large(values[row.name].__dict__, row.inner, begin, stop, depth + 1, window[after:])
+                    self.large(_to_merge(values[row.name]), row.inner, begin, stop, depth + 1, window[after:])
                 else:
                     inner = _new(row.inner.message_class)
                     self.large(inner.__dict__, row.inner, begin, stop, depth + 1, window[after:])
@@ -358,7 +409,9 @@ class _Decoder:
         left: dict[str, FieldsInSource] = values.get("undecoded", {})
         moved = row.inner.message_class is Tensor and sizes[1] >= MOVED_BYTES
         if row.name not in left and row.name not in values and sizes[0] >= BULK_BYTES and not moved:
-            left = values["undecoded"] = {**left, row.name: FieldsInSource(self, table, row.name, depth)}
+            fields = FieldsInSource(self, table, row.name, depth)
+            left = values["undecoded"] = {**left, row.name: fields}
+            self.left.append(fields)
         return left.get(row.name)
 
     def leave(
@@ -379,7 +432,7 @@ class _Decoder:
         origin, depth = place
         undecoded = self.undecoded(values, table, row, (stop - start, largest), depth)
         if undecoded:
-            has_references = self.has_references(table, row, data, start, stop)
+            has_references = self.look_for_references(table, row, data, start, stop)
             undecoded.add(origin + start, origin + stop, largest, has_references)
         return stop, bool(undecoded)
 
@@ -398,6 +451,20 @@ class _Decoder:
             values[name] = left.pop(name).decode()
         return False
 
+    def leave_entries(self, values: dict[str, Any], name: str, data: bytes, start: int, end: int) -> int:
+        """The end of the metadata from `start` on if they are left for later; else `start`.
+
+        If they are not, those of the message that were left before are decoded now.
+        """
+        left: dict[str, Any] = values.get("undecoded", {})
+        stop, count = end_of_entries(data, start, end)
+        if name in left or name in values or not count or self.messages + count > MAX_MESSAGES:
+            decode_left(values, name)
+            return start
+        self.messages += count
+        values["undecoded"] = {**left, name: Metadata(data[start:stop])}
+        return stop
+
     def list_in_source(self, values: dict[str, Any], row: FieldRow, tag: int, position: int, end: int) -> int:
         """The end of the list that begins at `position` of the source if it is left there; else `position`."""
         if row.action == PLACE_RUN:
@@ -408,15 +475,19 @@ class _Decoder:
         stop = end_of_list_in_source(self.source, position, end)
         return stop if self.leave_list(values, row, position, stop) else position
 
-    def has_references(self, table: MessageTable, row: FieldRow, data: bytes, start: int, stop: int) -> bool:
-        """Whether there may be a tensor with external data in the elements in `data[start:stop]`.
+    def look_for_references(
+        self, table: MessageTable, row: FieldRow, data: bytes, start: int, stop: int
+    ) -> bool | None:
+        """Whether there is a tensor with external data in the elements in `data[start:stop]`; `None` if it seems so.
 
         In the elements of tensors, these bytes are common, so such a tensor is decoded to be certain.
         """
+        if row.inner.message_class is ValueInfo:  # in which there are no tensors
+            return False
         if all(data.find(text, start, stop) < 0 for text in _EXTERNAL):  # a third of the time that the pattern takes
             return False
         if row.inner.message_class is not Tensor:
-            return _ANY_EXTERNAL.search(data, start, stop) is not None
+            return None if _ANY_EXTERNAL.search(data, start, stop) else False
         elements = data[start:stop]
         ends = ends_of_fields(elements, 0)
         last = -1
@@ -445,11 +516,11 @@ class _Decoder:
         self.messages += 1
         if depth > self.max_depth or self.messages > MAX_MESSAGES:
             raise self.excess(depth)
-        by_tag = table.by_tag
+        by_tag = table.quick
         if table.lists and (end - position >= BULK_BYTES or "undecoded" in values):
             by_tag = by_tag | table.lists
-        unknown: list[bytes] = []
-        places: dict[str, tuple[FieldRow, list[Source]]] = {}
+        unknown: list[bytes] | None = None
+        places: dict[str, tuple[FieldRow, list[Source]]] | None = None
         run_end = 0  # the elements of a bulk field up to here are decoded one by one
         start, row = position, None
         value: Any
@@ -463,6 +534,7 @@ class _Decoder:
                 row = by_tag.get(tag)
                 if row is None:
                     position = skip_field(data, position, tag)
+                    unknown = unknown or []
                     unknown.append(data[start:position])
                     continue
                 action, name, repeated, inner, siblings = row
@@ -486,7 +558,8 @@ class _Decoder:
                                 position = run_end
                                 continue
                         if name in values and not repeated:
-                            self.fields(values[name].__dict__, inner, data, begin, position, origin, depth + 1)
+                            present = _to_merge(values[name])
+                            self.fields(present, inner, data, begin, position, origin, depth + 1)
                             continue
                         if inner.message_class is Node:
                             nodes = values.setdefault(name, [])
@@ -498,10 +571,13 @@ class _Decoder:
                             if stop > start:
                                 position = stop
                                 continue
-                        value = _new(inner.message_class)
-                        fields: dict[str, Any] = {}
-                        set_fields(value, fields)
-                        self.fields(fields, inner, data, begin, position, origin, depth + 1)
+                        if inner.has_known and size <= KNOWN_BYTES:
+                            value = self.message(inner, data, begin, position, origin, depth + 1)
+                        else:
+                            value = _new(inner.message_class)
+                            fields: dict[str, Any] = {}
+                            set_fields(value, fields)
+                            self.fields(fields, inner, data, begin, position, origin, depth + 1)
                     elif action == BYTES:
                         value = data[begin:position]
                     elif action == PACKED:
@@ -511,6 +587,7 @@ class _Decoder:
                         small = size <= INLINE_BYTES
                         value = Literal(data[begin:position]) if small else self.source.slice(origin + begin, size)
                         if action == PLACES:
+                            places = places or {}
                             places.setdefault(name, (row, []))[1].append(value)
                             continue
                 elif action == INTEGER:
@@ -522,6 +599,11 @@ class _Decoder:
                 elif action == FIXED_WIDTH:
                     (value,) = inner.unpack_from(data, position)
                     position += inner.size
+                elif action == ENTRIES:
+                    position = self.leave_entries(values, name, data, start, end)
+                    if position == start:
+                        by_tag = table.by_tag  # such a message has no long lists
+                    continue
                 elif action == LONG_LIST:
                     position = end_of_list(data, start, end) if data[start] == tag else start
                     if not self.leave_list(values, row, start, position, origin):
@@ -530,6 +612,7 @@ class _Decoder:
                 elif action == PLACE_RUN:
                     run = data[start] == tag and unpacked(self.source, origin + start, origin + end, tag, inner)
                     if run:
+                        places = places or {}
                         places.setdefault(name, (row, []))[1].append(run)
                         position = start + run.source.nbytes
                     else:
@@ -537,6 +620,7 @@ class _Decoder:
                     continue
                 else:
                     begin, position = position, skip_field(data, position, tag)
+                    places = places or {}
                     places.setdefault(name, (row, []))[1].append(Literal(data[begin:position]))
                     continue
                 if repeated:
@@ -550,8 +634,11 @@ class _Decoder:
                         values.pop(sibling, None)
             if position > end:
                 raise TruncatedError("the message ends inside a field")
-            for row, sources in places.values():
-                self.place(values, row, sources)
+            if places:
+                for row, sources in places.values():
+                    self.place(values, row, sources)
+            if table is self.tensor and values.get("data_location") == EXTERNAL:
+                self.has_references = True
             if unknown:
                 if "unknown_fields" in values:
                     self.add(values, "unknown_fields", unknown)
@@ -591,6 +678,7 @@ class _Decoder:
                 elif depth < self.max_depth and (entries := reference_in(data, middle, stop)):
                     values["external_data"] = entries
                     values["data_location"] = EXTERNAL
+                    self.has_references = True
                     self.messages += len(entries)
                 else:
                     break
@@ -617,19 +705,25 @@ class _Decoder:
         """Append the nodes of a run of fields to `nodes` and return its end.
 
         `place` has their tag, the start and end of the first one, and the end of all fields. The names of each node are
-        read. If an earlier node has an equal rest, that rest is used.
+        read. If the rest of an earlier node has the same bytes, the fields of that are used.
         """
         tag, begin, stop, end = place
+        rests = self.rests
+        values: dict[str, Any]
         while True:
-            values: dict[str, Any] = {}
-            position = names_in_front(values, data, begin, stop)
-            if stop - position > TEMPLATE_BYTES or depth >= self.max_depth or self.messages >= MAX_MESSAGES:
+            names: dict[str, Any] = {}
+            position = names_in_front(names, data, begin, stop)
+            rest = None
+            if depth < self.max_depth and self.messages < MAX_MESSAGES:
+                known = rests.get(data[position:stop]) if stop - position <= REST_BYTES else None
+                rest = known or self.rest(data, position, stop, origin, depth)
+            if rest is None:
+                values = names
                 self.fields(values, table, data, position, stop, origin, depth)
-            elif template := self.templates.get(data[position:stop]):
-                values.update(template.fields)
-                self.messages += 1 + template.message_count
             else:
-                self.rest(values, table, data, position, stop, origin, depth)
+                values = rest.fields.copy()
+                values.update(names)
+                self.messages += rest.message_count
             node = _new(Node)
             set_fields(node, values)
             nodes.append(node)
@@ -642,27 +736,96 @@ class _Decoder:
                 return stop
             stop = begin + size
 
-    def rest(
-        self, values: dict[str, Any], table: MessageTable, data: bytes, position: int, end: int, origin: int, depth: int
-    ) -> None:
-        """Merge the rest of a node, behind its names, into `values`, and make it a template."""
+    def rest(self, data: bytes, position: int, end: int, origin: int, depth: int) -> Rest | None:
+        """The fields of a node in `data[position:end]`, behind its names; `None` if something about them is unusual."""
+        start, messages = position, self.messages
         fields: dict[str, Any] = {}
-        self.fields(fields, table, data, position, end, origin, depth)
-        is_rest = values.keys().isdisjoint(fields)  # there are no more names in it
-        rest = data[position:end]
-        if is_rest and len(self.templates) < MAX_TEMPLATES and (template := template_of(fields, rest, table)):
-            self.templates[rest] = template
-            fields = template.fields
-        for name, value in fields.items():
-            if isinstance(value, list) and name in values:
-                values[name] += value
-            else:
-                values[name] = value
+        left: dict[str, Undecoded] = {}
+        count = 1
+        attribute = self.attribute
+        try:
+            while position < end:
+                begin, tag = position, data[position]
+                if tag in TEXTS:
+                    size, after = decode_varint(data, position + 1)
+                    position = after + size
+                    fields[TEXTS[tag]] = data[after:position].decode()
+                elif tag == ATTRIBUTE and "attribute" not in left:
+                    elements = []
+                    while position < end and data[position] == ATTRIBUTE:
+                        after = position + 2
+                        stop = after + data[position + 1]
+                        if stop > end or stop > after + KNOWN_BYTES or not may_be_flat(data, after, stop):
+                            return None
+                        element = attribute.known.get(data[after:stop])
+                        if element is None:
+                            self.message(attribute, data, after, stop, origin, depth + 1)
+                            element = attribute.known.get(data[after:stop])
+                        if element is None or not element.is_flat:
+                            return None
+                        elements.append(Element(element.message_class, element.fields, element.lists))
+                        position = stop
+                    count += len(elements)
+                    left["attribute"] = Alike(elements, data[begin:position])
+                elif tag == METADATA and "metadata_props" not in left:
+                    position, entries = end_of_entries(data, begin, end)
+                    count += entries
+                    left["metadata_props"] = Metadata(data[begin:position])
+                    if not entries:
+                        return None
+                else:
+                    return None
+        except (IndexError, FormatError, UnicodeDecodeError):
+            position = -1
+        finally:
+            self.messages = messages
+        if position != end:
+            return None
+        if left:
+            fields["undecoded"] = left
+        rest = Rest(fields, count)
+        if end - start <= REST_BYTES and len(self.rests) < MAX_RESTS:
+            self.rests[data[start:end]] = rest
+        return rest
+
+    def message(self, table: MessageTable, data: bytes, begin: int, end: int, origin: int, depth: int) -> Any:
+        """The message in `data[begin:end]`: a copy of an earlier one with the same bytes if there was one."""
+        known, key = table.known, data[begin:end]
+        template = known.get(key)
+        is_alike = template is not None or table is not self.attribute or may_be_flat(data, begin, end)
+        if template and depth + template.height - 1 <= self.max_depth and self.messages < MAX_MESSAGES:
+            self.messages += template.message_count
+            return template.copy()
+        message = _new(table.message_class)
+        self.fields(message.__dict__, table, data, begin, end, origin, depth)
+        if is_alike and (template := Template.of(message)):
+            if len(known) >= MAX_KNOWN:
+                known.clear()
+            known[key] = template
+        return message
+
+
+def _to_merge(message: Any) -> dict[str, Any]:
+    """The fields of a message to which others will be added; if it is a copy, all of its lists are made."""
+    values: dict[str, Any] = message.__dict__
+    for name, left in [*message.undecoded.items()]:
+        if isinstance(left, Unmade):
+            decode_left(values, name)
+    return values
+
+
+def decode_left(values: dict[str, Any], name: str) -> None:
+    """The entries of a message that were left undecoded are decoded, if there are any."""
+    left: dict[str, Any] = values.get("undecoded", {})
+    if name in left:
+        values["undecoded"] = {other: fields for other, fields in left.items() if other != name}
+        values[name] = left[name].decode()
 
 
 def _set(values: dict[str, Any], row: FieldRow, value: Any) -> None:
     """Set a field, or append to a repeated one."""
     if row.repeated:
+        decode_left(values, row.name)
         values.setdefault(row.name, []).append(value)
     else:
         values[row.name] = value

@@ -17,7 +17,7 @@ from formats.ir import dtypes, walk
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.model import EXTERNAL, Model, Tensor
 from formats.ir.storage import raw_source, with_raw_data, with_reference
-from formats.onnxpb.decoder import decode
+from formats.onnxpb.decoder import decode_and_look
 from formats.onnxpb.encoder import encode
 from formats.onnxpb.locations import DataFiles, check_location
 from formats.onnxpb.references import referring
@@ -56,14 +56,18 @@ def read_model(source: Source, path: Path | None, options: ReadOptions = READ_DE
 
     External data of a model from memory (`path` is `None`) cannot be found; such tensors have none.
     """
-    model = decode(source, Model, options.max_depth)
-    return locate_data(model, path, next(source.files(), None), hard_links=options.hard_links)
+    model, has_references = decode_and_look(source, Model, options.max_depth)
+    file = next(source.files(), None)
+    return locate_data(model, path, file, hard_links=options.hard_links, has_references=has_references)
 
 
-def locate_data(model: Model, path: Path | None, file: File | None = None, *, hard_links: bool = True) -> Model:
+def locate_data(
+    model: Model, path: Path | None, file: File | None = None, *, hard_links: bool = True, has_references: bool = True
+) -> Model:
     """The same model, read from `path`, in which every external tensor knows where its bytes are.
 
-    `file` is the file that was opened at `path`, if any.
+    `file` is the file that was opened at `path`, if any. A model without external tensors need not have
+    `has_references`.
 
     Raises: DecodeError if there is no graph; ExternalDataError if a place is impossible or not allowed.
     """
@@ -71,7 +75,7 @@ def locate_data(model: Model, path: Path | None, file: File | None = None, *, ha
         raise DecodeError("the message has no graph, so it is not an ONNX model")
     if path is not None:
         files = DataFiles(path, model_file=file, hard_links=hard_links, link=ArchiveLink.of(model))
-        for where, tensor in walk.external_tensors(model):
+        for where, tensor in walk.external_tensors(model) if has_references else ():
             tensor.external_source = files.find(tensor, where)
     return model
 

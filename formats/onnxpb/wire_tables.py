@@ -13,17 +13,19 @@ from formats.onnxpb.wire import WireType, encode_varint, make_tag
 
 if TYPE_CHECKING:
     from formats.onnxpb.schema import MessageField
+    from formats.onnxpb.templates import Template
 
 # What to do with a field. Text comes first, then messages, then other fields with a length.
 TEXT, MESSAGE, BULK = range(3)
 BYTES, PACKED, PLACE, PLACES = range(3, 7)
-INTEGER, FIXED_WIDTH, PLACE_ONE, PLACE_RUN, LONG_LIST = range(7, 12)
+INTEGER, FIXED_WIDTH, PLACE_ONE, PLACE_RUN, LONG_LIST, ENTRIES = range(7, 13)
 MAX_LAYOUTS = 1 << 10  # of a message: fields that were set in another order have another one
 LAST_MESSAGE, LAST_WITH_LENGTH = BULK, PLACES
 
 _INTEGERS = {"int32": (32, True), "int64": (64, True), "uint64": (64, False), "enum": (32, True)}
 _FIXED = {"float": (WireType.I32, struct.Struct("<f")), "double": (WireType.I64, struct.Struct("<d"))}
 _BULK = ("NodeProto", "ValueInfoProto", "TensorProto")  # a graph has thousands, and many uses of a model read none
+_ALIKE = ("TypeProto", "TensorShapeProto.Dimension", "AttributeProto")  # most have the same bytes as an earlier one
 
 
 class FieldRow(NamedTuple):
@@ -57,6 +59,9 @@ class MessageTable:
         self.message_class = message_class
         self.by_tag: dict[int, FieldRow] = {}
         self.lists: dict[int, FieldRow] = {}  # by tag, those that may be left undecoded, instead of the rows above
+        self.quick: dict[int, FieldRow] = {}  # the same as `by_tag`, but for metadata that may be left undecoded
+        self.has_known = message_class.message in _ALIKE
+        self.known: dict[bytes, Template] = {}  # templates of such messages by their bytes, in all files
         self.by_name: dict[str, tuple[bytes, FieldRow]] = {}
         self.order: dict[str, int] = {}  # in which fields are written
         self._layouts: dict[tuple[str, ...], list[FieldToWrite]] = {}
@@ -82,6 +87,9 @@ def tables() -> dict[str, MessageTable]:
         for field in MESSAGES[name]:
             table.order[field.name] = field.number
             _add_rows(table, field, field.name in in_place, all_tables)
+    for table in all_tables.values():
+        entries = {tag: row for tag, row in table.by_tag.items() if row.name == "metadata_props" and tag < 0x80}
+        table.quick = table.by_tag | {tag: row._replace(action=ENTRIES) for tag, row in entries.items()}
     attribute = all_tables["AttributeProto"]
     attribute.lists = {tag: attribute.by_tag[tag]._replace(action=LONG_LIST, inner=tag) for tag in LIST_TAGS}
     tensor = all_tables["TensorProto"]

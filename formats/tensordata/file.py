@@ -87,7 +87,8 @@ class File:
             return path.file()
         from formats.tensordata.osio import SYSTEM, LocalFile
 
-        return LocalFile(Path(path), keep_open=keep_open, capabilities=capabilities or SYSTEM)
+        local = path if isinstance(path, Path) else Path(path)  # a path of a path takes as long as to open the file
+        return LocalFile(local, keep_open=keep_open, capabilities=capabilities or SYSTEM)
 
     def pread_into(self, offset: int, buffer: memoryview | bytearray) -> None:
         """Fill `buffer` with the bytes from `offset` (from the start of the file) on.

@@ -702,3 +702,139 @@ def test_errors_behind_the_names_of_a_node() -> None:
     with pytest.raises(TruncatedError) as caught:
         decode(Literal(bytes(data)), ir.Graph)
     assert (len(data) - 8, "node[1].attribute[1].name") == (caught.value.file_offset, caught.value.where)
+
+
+def typed_value(name: str, *dims: int | str) -> onnx.ValueInfoProto:
+    """A value of the type float32 with that shape."""
+    return onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, dims)
+
+
+def test_messages_with_the_same_bytes_are_not_one() -> None:
+    """Types, dimensions and attributes may be like others in any model; changing one of them changes no other."""
+    proto = onnx.GraphProto(input=[typed_value(name, 2, "n", 3) for name in "abc"], name="types")
+    expected = proto.SerializeToString()
+    first, second = (decode(Literal(expected), ir.Graph) for _ in range(2))
+    changed = first.input[1].type
+    assert changed and changed.tensor_type and changed.tensor_type.shape
+    changed.tensor_type.shape.dim[0].dim_value = 7
+    changed.tensor_type.shape.dim.append(ir.Dimension(dim_value=8))
+    changed.tensor_type.elem_type = 1
+    assert first != second
+    assert [expected, expected] == [encoded(second), encoded(decode(Literal(expected), ir.Graph))]
+    proto.input[1].CopyFrom(typed_value("b", 7, "n", 3, 8))
+    assert proto.SerializeToString() == encoded(first)
+
+
+def test_dimensions_of_a_known_type_are_made_when_they_are_read() -> None:
+    """A type like an earlier one is written as it was read, compares as any other, and has dimensions of its own."""
+    data = typed_value("x", 5, "batch").SerializeToString()
+    earlier, later = (decode(Literal(data), ir.ValueInfo).type for _ in range(2))
+    assert earlier and later and later.tensor_type and later.tensor_type.shape
+    assert "dim" not in vars(later.tensor_type.shape)
+    assert data == encoded(ir.ValueInfo("x", copy.deepcopy(later)))
+    assert earlier == later == pickle.loads(pickle.dumps(later))
+    assert [5, None] == [dim.dim_value for dim in later.tensor_type.shape.dim]
+
+
+def test_a_known_type_that_continues() -> None:
+    """If a type like an earlier one comes in several parts, all parts are in it."""
+    parts = [typed_value("x", 5, "batch").SerializeToString(), typed_value("x", 6).SerializeToString()]
+    decode(Literal(parts[0]), ir.ValueInfo)
+    data = b"".join(parts)
+    assert onnx.ValueInfoProto.FromString(data).SerializeToString() == encoded(decode(Literal(data), ir.ValueInfo))
+
+
+def test_known_messages_are_not_deeper_than_allowed() -> None:
+    """A message that is too deep is refused although another one with the same bytes was not."""
+    graph = onnx.GraphProto(input=[typed_value("x", 5)])
+    assert decode(Literal(graph.SerializeToString()), ir.Graph, 5).input
+    with pytest.raises(LimitError, match="nested more than 4 deep") as error:
+        decode(Literal(graph.SerializeToString()), ir.Graph, 4)
+    assert "input[0].type.tensor_type.shape.dim[0]" == error.value.where
+
+
+def test_templates_are_bounded() -> None:
+    """However many different messages there are, only so many are kept for later ones."""
+    table = decoder.tables()["TypeProto"]
+    for size in range(2 * decoder.MAX_KNOWN + 10):
+        decode(Literal(typed_value("x", size).SerializeToString()), ir.ValueInfo)
+    assert len(table.known) <= decoder.MAX_KNOWN
+
+
+def test_metadata_is_decoded_when_it_is_read() -> None:
+    """Usual entries stay as they are until then, and are written as they were read."""
+    long = [onnx.StringStringEntryProto(key=f"k{size}", value="v" * size) for size in (0, 1, 127, 128, 16000)]
+    node = onnx.NodeProto(op_type="Relu", input=["x"], metadata_props=long, output=["y"])
+    value = onnx.ValueInfoProto(name="x", metadata_props=long)
+    graph = decode(Literal(onnx.GraphProto(node=[node], value_info=[value]).SerializeToString()), ir.Graph)
+    for proto, found in ((node, graph.node[0]), (value, graph.value_info[0])):
+        assert "metadata_props" not in vars(found)
+        assert proto.SerializeToString() == encoded(found)
+        assert [(entry.key, entry.value) for entry in long] == [(e.key, e.value) for e in found.metadata_props]
+        assert proto.SerializeToString() == encoded(found)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        b"",  # no fields
+        b"\x0a\x01k",
+        b"\x12\x01v\x0a\x01k",
+        b"\x0a\x01k\x12\x01v\x12\x01w",
+        b"\x0a\x81\x00k\x12\x01v",  # a size that is longer than necessary
+        b"\x0a\x01k\x12\x81\x00v",
+        b"\x0a\x01k\x12\x01v\x18\x05",  # an unknown field
+        b"\x0a\x01k\x12\x02v",  # not whole
+        b"\x0a\x01k\x12\x00v",
+        b"\x0a\x7fk",
+        b"\x0a\x01\xff\x12\x01\xfe",
+    ],
+)
+def test_unusual_metadata(entry: bytes) -> None:
+    """Unusual entries among usual ones are read as `onnx` reads them, and wrong ones are refused at once."""
+    usual = b"\x4a\x06\x0a\x01a\x12\x01b"
+    parts = [usual, b"\x4a" + encode_varint(len(entry)) + entry, usual, b'"\x04Relu', usual]
+    data = b"".join(parts)
+    try:
+        expected = onnx.NodeProto.FromString(data)
+    except Exception:  # protobuf's own
+        with pytest.raises(DecodeError, match=r"metadata_props\[1\]"):
+            decode(Literal(data), ir.Node)
+        return
+    node = decode(Literal(data), ir.Node)
+    assert "Relu" == node.op_type
+    assert [entry.key for entry in expected.metadata_props][:1] == [entry.key for entry in node.metadata_props][:1]
+    assert 4 == len(node.metadata_props)
+    if b"\xff" not in entry:
+        assert expected.SerializeToString() == encoded(node)
+
+
+def test_weights_in_nodes_that_look_like_references() -> None:
+    """If the bytes of weights in nodes look like references, decoding the nodes tells that they are none, once."""
+    tensor = onnx.TensorProto(raw_data=b"\x70\x01" * 100, name="t")
+    nodes = [onnx.helper.make_node("Constant", [], [f"c{index}"], value=tensor) for index in range(50)]
+    graph = onnx.GraphProto(node=nodes)
+    source = Watched(graph.SerializeToString())
+    plain = decode(source, ir.Graph)
+    left = vars(plain)["undecoded"]["node"]
+    assert not left.has_references
+    nbytes_read = source.nbytes_read
+    assert 50 == len(plain.node)
+    assert nbytes_read == source.nbytes_read
+    assert [] == list(walk.external_tensors(plain))
+    assert plain == decode(Literal(graph.SerializeToString()), ir.Graph, at_once=True)
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    graph.node.append(onnx.helper.make_node("Constant", [], ["c"], value=tensor))
+    referring = decode(Literal(graph.SerializeToString()), ir.Graph)
+    assert vars(referring)["undecoded"]["node"].has_references
+    assert 1 == len(list(walk.external_tensors(referring)))
+
+
+def test_tensors_in_attributes_with_the_same_bytes() -> None:
+    """Attributes with a graph or a tensor are never like others: each tensor with external data is found."""
+    tensor = onnx.TensorProto(name="t", data_location=onnx.TensorProto.EXTERNAL)
+    branch = onnx.helper.make_attribute("then_branch", onnx.GraphProto(name="g", initializer=[tensor]))
+    attributes = [branch, onnx.helper.make_attribute("t", tensor), onnx.helper.make_attribute("list", [tensor])]
+    data = onnx.GraphProto(node=[onnx.NodeProto(op_type="If", attribute=attributes)] * 2).SerializeToString()
+    for _ in range(2):
+        assert 6 == len(list(walk.external_tensors(decode(Literal(data), ir.Graph))))
