@@ -632,11 +632,11 @@ def test_tensors_with_fields_in_any_order(tensors: list[list[bytes]]) -> None:
         contents = (USUAL_TENSOR, USUAL_REFERENCE, parts, [*USUAL_TENSOR, *parts], [*USUAL_REFERENCE, *parts])
         for content in map(b"".join, contents):
             data += b"\x2a" + encode_varint(len(content)) + content
-    graph = decode(Literal(data), ir.Graph)
+    graph = decode(Literal(data), ir.Graph, at_once=True)
     assert onnx.GraphProto.FromString(data).SerializeToString() == encoded(graph)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(decoder, "usual_tensor", no_tensor)
-        others = decode(Literal(data), ir.Graph)
+        others = decode(Literal(data), ir.Graph, at_once=True)
     assert [vars(tensor) for tensor in graph.initializer] == [vars(tensor) for tensor in others.initializer]
 
 
