@@ -12,8 +12,7 @@ import onnx
 import pytest
 
 LIMITS = {
-    # Python 3.11 itself crashes where it has no memory for another frame, here between 450 and 600 KiB.
-    "RLIMIT_AS": [size << 18 for size in (1, 3, 4, 8, 16, 64)],
+    "RLIMIT_AS": [size << 18 for size in (1, 2, 4, 8, 16, 64)],
     "RLIMIT_NOFILE": (4, 5, 6, 8, 12, 16),
     "RLIMIT_FSIZE": (0, 1 << 10),
     "RLIMIT_NPROC": (0,),
@@ -48,9 +47,11 @@ def test_limits_are_named(name: str, digits: Path) -> None:
             new = digits.with_name(target)
             command = [sys.executable, "-c", code, str(limit), digits, new, "--force"]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
-            outcomes.add(done.returncode)
             new.unlink(missing_ok=True)
             assert before == sorted(digits.parent.iterdir())
+            if name == "RLIMIT_AS" and done.returncode < 0 and sys.version_info < (3, 12):
+                continue  # Python 3.11 itself can crash where it has no memory for another frame
+            outcomes.add(done.returncode)
             if done.returncode:
                 assert (1, 1) == (done.returncode, done.stderr.count("\n")), done.stderr
                 assert re.match(rf"convert: error: {TOLD}", done.stderr), done.stderr
