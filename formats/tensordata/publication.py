@@ -189,7 +189,7 @@ class _Steps:
         if companions:
             self.sync()
         for model in models:
-            self._place(model, overwrite)
+            self._place(model, overwrite, keeps_hidden_name=len(models) > 1)
         self.sync()
         self.end()
 
@@ -233,8 +233,12 @@ class _Steps:
         if moved.old is not None:
             move(self.at(moved.name), self.at(moved.old.name), self.capabilities)
 
-    def _place(self, moved: Move, overwrite: bool) -> None:
-        """Give the new file its name."""
+    def _place(self, moved: Move, overwrite: bool, *, keeps_hidden_name: bool = False) -> None:
+        """Give the new file its name.
+
+        With `keeps_hidden_name`, `end` may remove the hidden name. Of the names that are not on the disk, a power cut may
+        keep any: if it lost both names of a model, the other models, which a reader may have found, would be taken back.
+        """
         new, place = self.at(moved.new), self.at(moved.name)
         if not os.path.lexists(new):
             return  # the file already has it
@@ -242,6 +246,8 @@ class _Steps:
         if not is_kept and moved.old and not link(place, self.at(moved.old.name), self.capabilities):
             self._put_aside(moved)
         if moved.old is None and not overwrite and not _is_same(new, place):
+            if keeps_hidden_name and link(new, place, self.capabilities):
+                return
             move_to_free(new, place, self.capabilities)
             return
         move(new, place, self.capabilities)

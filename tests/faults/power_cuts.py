@@ -22,6 +22,7 @@ from pathlib import Path
 from scenarios import MORE, SCENARIOS, Scenario, fresh, problems
 
 ALL = (1 << 7) - 1
+FEW = 4  # pending changes of names, of which every combination is tried
 STATES = int(os.environ.get("FORMATS_STATES", "12"))  # for each moment, besides those that lose everything or nothing
 
 
@@ -83,6 +84,7 @@ class Disk:
         choices += [((False,) * count, "old")]
         choices += [(tuple(index != other for other in range(count)), "new") for index in range(count)]
         every = list(product((True, False), repeat=count)) if count < 10 else []
+        choices += [(kept, "new") for kept in every if count <= FEW]
         for _ in range(STATES):
             kept = chance.choice(every) if every else tuple(chance.random() < 0.5 for _ in range(count))
             choices.append((kept, chance.choice(("new", "old", "zero"))))
