@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from formats.ir.dtypes import FLOAT, type_name
 from formats.ir.model import Graph, Node
 from formats.ir.walk import visit
+from formats.late_dataclasses import dataclass, field
 from formats.rten.graph.attributes import get_int, with_fields
 from formats.rten.operators import casting
 from formats.rten.types import HOLDERS, RTEN_FLOAT
@@ -26,11 +27,11 @@ _PLAIN = frozenset(("op_type", "domain", "overload", "name", "input", "output", 
 _PLAIN_ATTRIBUTE = frozenset(("name", "type", "f", "i", "s", "floats", "ints", "strings"))
 
 
+@dataclass(slots=True)
 class Losses:
     """Losses of the same kind and text, as one loss: their number, the first places, and some names."""
 
-    def __init__(self) -> None:
-        self._groups: dict[tuple[str, str, bool], list[tuple[str, str]]] = {}
+    _groups: dict[tuple[str, str, bool], list[tuple[str, str]]] = field(default_factory=dict)
 
     def add(self, kind: str, detail: str, where: str, name: str | None = None, *, matters: bool = True) -> None:
         """Record that something at `where`, called `name`, is lost."""
