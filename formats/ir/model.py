@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from reprlib import recursive_repr
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Protocol
 
 from formats.errors import FormatError
 from formats.late_dataclasses import dataclass, field
@@ -76,10 +76,6 @@ class Message:
     message: ClassVar[str]
     __match_args__: ClassVar[tuple[str, ...]]  # the names of all fields
     undecoded: ClassVar[Mapping[str, Undecoded]] = MappingProxyType({})  # an instance may have its own mapping
-    _repeated: ClassVar[frozenset[str]]  # the names of the repeated fields
-
-    def __init_subclass__(cls) -> None:
-        cls._repeated = frozenset(name for name, kind in cls.__annotations__.items() if kind.startswith("list["))
 
     # As `dataclass` would generate them, but once: for 31 classes, generating takes as long as converting a small
     # model.
@@ -100,14 +96,9 @@ class Message:
 
     if not TYPE_CHECKING:  # a type checker must see only the fields
 
-        def __getattr__(self, name: str) -> list[Any]:
-            """A repeated field that has not been read yet."""
-            left = self.undecoded.get(name)
-            if left:
-                return self.__dict__.setdefault(name, left.decode())
-            if name not in self._repeated:
-                raise _NoFieldError(self, name)
-            return self.__dict__.setdefault(name, [])
+        def __getattr__(self, name: str) -> NoReturn:
+            """There is no such field."""
+            raise _NoFieldError(self, name)
 
         def __setattr__(self, name: str, value: Any) -> None:
             """Set a field; a decoder uses `set_fields` instead."""
@@ -137,6 +128,25 @@ def entries(message: Message, name: str) -> list[Any]:
 
 # Sets all fields of a new message at once. An assignment to `__dict__` would call `__setattr__`, and take longer.
 set_fields: Callable[[Message, dict[str, Any]], None] = vars(Message)["__dict__"].__set__
+
+
+class _UnreadList:
+    """A repeated field that has not been read yet: the first reader puts its elements into the message.
+
+    Until then, the message has no such attribute, so Python asks its class. Asking `__getattr__` takes twice as long,
+    because Python makes an error first.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, message: Message | None, message_class: type[Message]) -> list[Any]:
+        if message is None:
+            raise AttributeError(f"type object {message_class.__name__!r} has no attribute {self._name!r}")
+        name, values = self._name, message.__dict__
+        left = message.undecoded.get(name) if "undecoded" in values else None
+        elements: list[Any] = values.setdefault(name, left.decode() if left else [])
+        return elements
 
 
 class _NoFieldError(AttributeError):
@@ -646,6 +656,10 @@ class Optional(Message):
 
 
 MESSAGE_CLASSES: tuple[type[Any], ...] = tuple(Message.__subclasses__())
+for _class in MESSAGE_CLASSES:
+    for _name, _kind in _class.__annotations__.items():
+        if _kind.startswith("list["):
+            setattr(_class, _name, _UnreadList(_name))
 
 # The fields of a message that are sources, by its name: their bytes can be weights, and stay in the file.
 SOURCE_FIELDS: dict[str, frozenset[str]] = {

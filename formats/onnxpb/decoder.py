@@ -711,18 +711,21 @@ class _Decoder:
         rests = self.rests
         values: dict[str, Any]
         while True:
-            names: dict[str, Any] = {}
-            position = names_in_front(names, data, begin, stop)
+            inputs, outputs, name, position = names_in_front(data, begin, stop)
             rest = None
             if depth < self.max_depth and self.messages < MAX_MESSAGES:
                 known = rests.get(data[position:stop]) if stop - position <= REST_BYTES else None
                 rest = known or self.rest(data, position, stop, origin, depth)
+            values = {} if rest is None else rest.fields.copy()
+            if inputs:
+                values["input"] = inputs
+            if outputs:
+                values["output"] = outputs
+            if name is not None:
+                values["name"] = name
             if rest is None:
-                values = names
                 self.fields(values, table, data, position, stop, origin, depth)
             else:
-                values = rest.fields.copy()
-                values.update(names)
                 self.messages += rest.message_count
             node = _new(Node)
             set_fields(node, values)

@@ -34,32 +34,34 @@ MAX_KNOWN = 1 << 11  # templates of a kind of messages, in all models that this 
 _new = object.__new__
 
 
-def names_in_front(names: dict[str, Any], data: bytes, position: int, end: int) -> int:
-    """The position after the names at the start of the node in `data[position:end]`; `names` gets these fields.
+def names_in_front(data: bytes, position: int, end: int) -> tuple[list[str], list[str], str | None, int]:
+    """The inputs, outputs and name at the start of the node in `data[position:end]`, and the position after them.
 
     If anything about a name is unusual, the caller decodes it with the rest.
     """
-    for tag, field in ((INPUT, "input"), (OUTPUT, "output")):
-        texts: list[str] = []
-        try:
-            while data[position] == tag:
-                after = position + 2 + data[position + 1]
-                if after > end or data[position + 1] >= 0x80:
-                    break
-                texts.append(data[position + 2 : after].decode())
-                position = after
-        except (IndexError, UnicodeDecodeError):
-            pass
-        if texts:
-            names[field] = texts
+    inputs: list[str] = []
+    outputs: list[str] = []
+    name = None
     try:
+        while data[position] == INPUT:
+            after = position + 2 + data[position + 1]
+            if after > end or data[position + 1] >= 0x80:
+                break
+            inputs.append(data[position + 2 : after].decode())
+            position = after
+        while data[position] == OUTPUT:
+            after = position + 2 + data[position + 1]
+            if after > end or data[position + 1] >= 0x80:
+                break
+            outputs.append(data[position + 2 : after].decode())
+            position = after
         after = position + 2 + data[position + 1]
         if data[position] == NAME and after <= end and data[position + 1] < 0x80:
-            names["name"] = data[position + 2 : after].decode()
+            name = data[position + 2 : after].decode()
             position = after
     except (IndexError, UnicodeDecodeError):
         pass
-    return position
+    return inputs, outputs, name, position
 
 
 class Template(NamedTuple):

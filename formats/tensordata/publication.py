@@ -236,8 +236,8 @@ class _Steps:
     def _place(self, moved: Move, overwrite: bool, *, keeps_hidden_name: bool = False) -> None:
         """Give the new file its name.
 
-        With `keeps_hidden_name`, `end` may remove the hidden name. Of the names that are not on the disk, a power cut may
-        keep any: if it lost both names of a model, the other models, which a reader may have found, would be taken back.
+        With `keeps_hidden_name`, the hidden name stays until `end`. A power cut may keep any of the changes that are
+        not on the disk. If it lost both names of a model, other models that readers have found would be taken back.
         """
         new, place = self.at(moved.new), self.at(moved.name)
         if not os.path.lexists(new):

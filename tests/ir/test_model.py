@@ -124,6 +124,6 @@ def test_a_field_that_does_not_exist_is_refused(message_class: type[Any]) -> Non
 
 def test_methods_are_not_overwritten_by_fields() -> None:
     """No method of a model has the name of one of its fields."""
-    methods = {name for name in vars(Model) if callable(getattr(Model, name)) and not name.startswith("__")}
+    methods = {name for name, value in vars(Model).items() if callable(value) and not name.startswith("__")}
     assert {"tensors", "tensor", "close"} <= methods
     assert not {*Model.__match_args__} & methods

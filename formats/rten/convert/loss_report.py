@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
+from formats import late_dataclasses
 from formats.ir.dtypes import FLOAT, type_name
 from formats.ir.model import Graph, Node
 from formats.ir.walk import visit
-from formats.late_dataclasses import dataclass, field
 from formats.rten.graph.attributes import get_int, with_fields
 from formats.rten.operators import casting
 from formats.rten.types import HOLDERS, RTEN_FLOAT
@@ -27,11 +27,11 @@ _PLAIN = frozenset(("op_type", "domain", "overload", "name", "input", "output", 
 _PLAIN_ATTRIBUTE = frozenset(("name", "type", "f", "i", "s", "floats", "ints", "strings"))
 
 
-@dataclass(slots=True)
+@late_dataclasses.dataclass(slots=True)
 class Losses:
     """Losses of the same kind and text, as one loss: their number, the first places, and some names."""
 
-    _groups: dict[tuple[str, str, bool], list[tuple[str, str]]] = field(default_factory=dict)
+    _groups: dict[tuple[str, str, bool], list[tuple[str, str]]] = late_dataclasses.field(default_factory=dict)
 
     def add(self, kind: str, detail: str, where: str, name: str | None = None, *, matters: bool = True) -> None:
         """Record that something at `where`, called `name`, is lost."""
