@@ -62,7 +62,7 @@ def test_programs_are_wrong_in_many_ways() -> None:
     assert {kind for kinds in expected().values() for kind in kinds} == KINDS.keys()
     assert len(expected()) > 50
     assert 2 == len(PROGRAMS)
-    assert all("# And what is right is no error." in path.read_text() for path in PROGRAMS)
+    assert all("# Correct uses are not errors." in path.read_text() for path in PROGRAMS)
 
 
 def test_mypy_finds_what_is_wrong(tmp_path: Path) -> None:
