@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 DEFAULT_PERMISSIONS = Permissions()
 # For larger writes, the kernel uses larger pages, of which few are ready. In a virtual machine, the host may have to
 # provide them first: writes of 1 MiB took three times as long. With smaller writes, the calls themselves take longer.
-WRITE_BYTES = 64 << 10
+WRITE_BYTES = 128 << 10
 BLOCK_BYTES = 4096  # filesystems may share such a range between files; the kernel copies it without splitting it
 
 
