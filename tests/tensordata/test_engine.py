@@ -360,11 +360,11 @@ def test_companion_is_put_back_when_the_model_fails(
             (tmp_path / "out" / name).write_bytes(data)
         real = publication._Steps._place
 
-        def place(self: Any, moved: Any, overwrite: bool) -> None:
+        def place(self: Any, moved: Any, overwrite: bool, **more: Any) -> None:
             if moved.name == "model":
                 assert sample.companion == (tmp_path / "out" / "companion").read_bytes()
                 raise OSError(errno.EIO, "no more")
-            real(self, moved, overwrite)  # noqa: B023
+            real(self, moved, overwrite, **more)  # noqa: B023
 
         with monkeypatch.context() as patch:
             patch.setattr(publication._Steps, "_place", place)
@@ -384,8 +384,8 @@ def test_interruption_of_publication(
     stop_after = "companion" if when == "before the model" else "model"
     real = publication._Steps._place
 
-    def place(self: Any, moved: Any, overwrite: bool) -> None:
-        real(self, moved, overwrite)
+    def place(self: Any, moved: Any, overwrite: bool, **more: Any) -> None:
+        real(self, moved, overwrite, **more)
         if moved.name == stop_after:
             raise KeyboardInterrupt
 
