@@ -229,7 +229,7 @@ def _cast(array: Array, output: Array, from_dtype: str) -> None:
         np.copyto(words, array)
         np.left_shift(words, 16, out=words)
     else:
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             np.copyto(output, _numbers(array, from_dtype), casting="unsafe")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import warnings
 from typing import Any
 
@@ -102,6 +103,15 @@ def test_any_elements_of_a_conversion(transform_of: Any, from_dtype: str, data: 
         patch.setattr(transform, "STEP_ELEMENTS", data.draw(st.sampled_from([1, 3, 1 << 17])))
         source.readinto(start, buffer[lead:])
     assert whole[start:stop] == buffer[lead:]
+
+
+@pytest.mark.filterwarnings("error")
+def test_casts_warn_of_nothing() -> None:
+    """Numbers that are too large, and signalling not-a-numbers, are cast without a warning of numpy."""
+    numbers = struct.pack("<d", 1e300) + bytes.fromhex("010000000000f07f")
+    result = np.frombuffer(transform.cast("float64", "float32").of(Literal(numbers)).read(), "<f4")
+    assert np.isinf(result[0])
+    assert np.isnan(result[1])
 
 
 def test_cast_of_bfloat16_is_that_of_ml_dtypes() -> None:
