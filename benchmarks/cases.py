@@ -347,7 +347,7 @@ SMALL_TENSORS = (
 
 # Even larger graphs
 
-MANY_NODES, MOST_NODES_OF_RTEN = "nodes-400000.onnx", "nodes-245000.onnx"
+MANY_NODES, MOST_NODES_OF_RTEN = "nodes-400000.onnx", "nodes-160000.onnx"
 
 LARGEST_GRAPHS = (
     case(
@@ -368,12 +368,12 @@ LARGEST_GRAPHS = (
     ),
     case(
         "many-nodes-rten",
-        "245,000 nodes to .rten, and back",
+        "160,000 nodes to .rten, and back",
         MOST_NODES_OF_RTEN,
         ONNX,
         python("convert", "formats", tool="formats .rten", path="m.rten"),
         python("convert", "formats", work(10, "onnx"), tool="formats .rten to .onnx", path="m.onnx")._replace(
-            model="nodes-245000.rten"
+            model="nodes-160000.rten"
         ),
     ),
 )
@@ -547,7 +547,7 @@ GROWTH = (
 
 def copying(how: str, threads: int = 1, piece: str = "1M") -> Way:
     """Copying in pieces by one system call or two, with some threads."""
-    pieces = {"64K": MIB >> 4, "1M": MIB, "16M": MIB << 4}
+    pieces = {"128K": MIB >> 3, "1M": MIB, "16M": MIB << 4}
     tool = f"{how}, {piece}, {threads} thread{'s' * (threads > 1)}"
     return python("copy_pieces", tool=tool, how=how, threads=threads, piece_bytes=pieces[piece])
 
@@ -558,12 +558,12 @@ ROOFLINE = (
         "1 GiB: copy",
         INLINE,
         CP,
-        Way("dd bs=64K", ("dd", "if={model}", "of={out}/copy", "bs=64K", "status=none")),
+        Way("dd bs=128K", ("dd", "if={model}", "of={out}/copy", "bs=128K", "status=none")),
         Way("dd bs=1M", ("dd", "if={model}", "of={out}/copy", "bs=1M", "status=none")),
         Way("dd bs=16M", ("dd", "if={model}", "of={out}/copy", "bs=16M", "status=none")),
         copying("kernel", piece="16M"),
         copying("kernel", threads=2),
-        *(copying("buffer", threads, piece) for piece in ("64K", "1M", "16M") for threads in (1, 2)),
+        *(copying("buffer", threads, piece) for piece in ("128K", "1M", "16M") for threads in (1, 2)),
         copying("mapped source"),
         copying("mapped source", threads=2),
         copying("mapped copy"),
@@ -606,7 +606,7 @@ KINDS_OF_WORK = {
     "Load and save 1 GiB of weights": LOADING_AND_SAVING,
     "Run 1 GiB of weights": SESSIONS,
     "A graph of 40,000 nodes": LARGE_GRAPHS,
-    "A graph of 245,000 or 400,000 nodes": LARGEST_GRAPHS,
+    "A graph of 160,000 or 400,000 nodes": LARGEST_GRAPHS,
     "A graph of a hundred nodes": SMALL_GRAPHS,
     "100,000 small tensors": SMALL_TENSORS,
     "A tree ensemble": LISTS,
