@@ -130,25 +130,6 @@ def entries(message: Message, name: str) -> list[Any]:
 set_fields: Callable[[Message, dict[str, Any]], None] = vars(Message)["__dict__"].__set__
 
 
-class _UnreadList:
-    """A repeated field that has not been read yet: the first reader puts its elements into the message.
-
-    Until then, the message has no such attribute, so Python asks its class. Asking `__getattr__` takes twice as long,
-    because Python makes an error first.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __get__(self, message: Message | None, message_class: type[Message]) -> list[Any]:
-        if message is None:
-            raise AttributeError(f"type object {message_class.__name__!r} has no attribute {self._name!r}")
-        name, values = self._name, message.__dict__
-        left = message.undecoded.get(name) if "undecoded" in values else None
-        elements: list[Any] = values.setdefault(name, left.decode() if left else [])
-        return elements
-
-
 class _NoFieldError(AttributeError):
     """A message has no field with this name; similar names are searched only when the text is read."""
 
@@ -656,10 +637,30 @@ class Optional(Message):
 
 
 MESSAGE_CLASSES: tuple[type[Any], ...] = tuple(Message.__subclasses__())
-for _class in MESSAGE_CLASSES:
-    for _name, _kind in _class.__annotations__.items():
-        if _kind.startswith("list["):
-            setattr(_class, _name, _UnreadList(_name))
+if not TYPE_CHECKING:  # a type checker must see lists in these fields
+
+    class _UnreadList:
+        """A repeated field that has not been read yet: the first reader puts its elements into the message.
+
+        Until then, the message has no such attribute, so Python asks its class. Asking `__getattr__` takes twice as
+        long, because Python makes an error first.
+        """
+
+        def __init__(self, name: str) -> None:
+            self._name = name
+
+        def __get__(self, message: Message | None, message_class: type[Message]) -> list[Any]:
+            if message is None:
+                raise AttributeError(f"type object {message_class.__name__!r} has no attribute {self._name!r}")
+            name, values = self._name, message.__dict__
+            left = message.undecoded.get(name) if "undecoded" in values else None
+            elements: list[Any] = values.setdefault(name, left.decode() if left else [])
+            return elements
+
+    for _class in MESSAGE_CLASSES:
+        for _name, _kind in _class.__annotations__.items():
+            if _kind.startswith("list["):
+                setattr(_class, _name, _UnreadList(_name))
 
 # The fields of a message that are sources, by its name: their bytes can be weights, and stay in the file.
 SOURCE_FIELDS: dict[str, frozenset[str]] = {
