@@ -466,10 +466,10 @@ def test_write_that_fails_in_the_middle_leaves_nothing(
     Path("a.onnx.data").write_bytes(b"old data")
     place = publication._Steps._place
 
-    def fail(self: Any, moved: Any, overwrite: bool) -> None:
+    def fail(self: Any, moved: Any, overwrite: bool, **more: Any) -> None:
         if moved.name == "a.onnx":
             raise OSError(28, "No space left on device", moved.name)
-        place(self, moved, overwrite)
+        place(self, moved, overwrite, **more)
 
     monkeypatch.setattr(publication._Steps, "_place", fail)
     done = invoke("digits.onnx", "a.onnx", "--external-data", "--force")
