@@ -12,7 +12,7 @@ import importlib
 import json
 import sys
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -197,9 +197,14 @@ def sha256(task: Task) -> Work:
 
 def read_nodes(task: Task, times: int = 1) -> Work:
     """The model, when every node's type, name, inputs, outputs and attributes were read, each time of a new model."""
-    library = task.module
     read = read_nodes_of_ir if task.library == "onnx_ir" else read_nodes_of_messages
-    read(library.load(task.small))
+    return read_again(task, task.small, read, times)
+
+
+def read_again(task: Task, first: str, read: Callable[[Any], None], times: int) -> Work:
+    """The model, after it was loaded and read `times` times; the file `first` is read before, which does not count."""
+    library = task.module
+    read(library.load(first))
     yield
     for _ in range(times):
         loaded = library.load(task.model)
@@ -225,14 +230,8 @@ def read_nodes_of_ir(model: Any) -> None:
 
 def read_graph(task: Task, times: int) -> Work:
     """The model, when its nodes, values and weights were read, each time of a new model; the first does not count."""
-    library = task.module
     read = read_graph_of_ir if task.library == "onnx_ir" else read_graph_of_messages
-    read(library.load(task.model))
-    yield
-    for _ in range(times):
-        loaded = library.load(task.model)
-        read(loaded)
-    return loaded
+    return read_again(task, task.model, read, times)
 
 
 def read_graph_of_messages(model: Any) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from formats.errors import WireError
 from formats.onnxpb.schema import MESSAGES
-from formats.onnxpb.wire import WireType, decode_varint, make_tag, unpack
+from formats.onnxpb.wire import INT64, WireType, decode_varint, make_tag, unpack
 
 if TYPE_CHECKING:
     from formats.ir.model import Undecoded
@@ -28,7 +28,6 @@ MATCHED_BYTES = 1 << 16  # per call: a pattern needs memory for each element
 LONGEST_BYTES = 1 << 8  # no matched element is longer, nor are the tag and the size of a packed field
 NUMPY_BYTES = 1 << 18  # of integers: a few such lists take as long to decode as numpy to import
 WITH_NUMPY_BYTES = 1 << 10  # longer lists of integers are decoded faster with numpy if it is imported already
-_INT64 = (64, True)
 # The possessive form never backtracks, and takes two thirds of the time; Python 3.11.0 to 3.11.4 have errors in it.
 _ANY_NUMBER = b"*+" if sys.version_info >= (3, 11, 5) else b"*"
 _FLOATS = struct.Struct("<" + "xf" * 1024)  # decoded in one call, each after its tag
@@ -177,7 +176,7 @@ def _integers(data: bytes, *, behind_tags: bool) -> list[Any]:
     if data.isascii():  # each varint has one byte
         return list(data[1::2] if behind_tags else data)
     if len(data) < (WITH_NUMPY_BYTES if "numpy" in sys.modules else NUMPY_BYTES):
-        values = unpack(data, _INT64)
+        values = unpack(data, INT64)
         return values[1::2] if behind_tags else values
     import numpy
 

@@ -13,9 +13,7 @@ from functools import cache, lru_cache
 
 from formats.ir.model import EXTERNAL, StringStringEntry, set_fields
 from formats.onnxpb.schema import MESSAGES
-from formats.onnxpb.wire import WireType, decode_varint, make_tag, signed
-
-INT64 = 64, True  # the width of a dim
+from formats.onnxpb.wire import INT64, WireType, decode_varint, make_tag, signed
 
 _NUMBERS = {field.name: field.number for field in MESSAGES["TensorProto"]}
 _DIM, _DATA_TYPE = (make_tag(_NUMBERS[name], WireType.VARINT) for name in ("dims", "data_type"))

@@ -37,6 +37,7 @@ class UnclosedGroupError(GroupError, TruncatedError):
     """A group does not end."""
 
 
+INT64 = 64, True  # the width in bits of an integer, and whether it is signed; see `signed`
 TOO_LARGE = "a varint exceeds 64 bits"
 TOO_LONG = f"a varint is longer than {MAX_VARINT_BYTES} bytes"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from formats.ir.model import MESSAGE_CLASSES, SOURCE_FIELDS
 from formats.onnxpb.long_lists import LIST_TAGS
 from formats.onnxpb.schema import MESSAGES
-from formats.onnxpb.wire import WireType, encode_varint, make_tag
+from formats.onnxpb.wire import INT64, WireType, encode_varint, make_tag
 
 if TYPE_CHECKING:
     from formats.onnxpb.schema import MessageField
@@ -22,7 +22,7 @@ INTEGER, FIXED_WIDTH, PLACE_ONE, PLACE_RUN, LONG_LIST, ENTRIES = range(7, 13)
 MAX_LAYOUTS = 1 << 10  # of a message: fields that were set in another order have another one
 LAST_MESSAGE, LAST_WITH_LENGTH = BULK, PLACES
 
-_INTEGERS = {"int32": (32, True), "int64": (64, True), "uint64": (64, False), "enum": (32, True)}
+_INTEGERS = {"int32": (32, True), "int64": INT64, "uint64": (64, False), "enum": (32, True)}
 _FIXED = {"float": (WireType.I32, struct.Struct("<f")), "double": (WireType.I64, struct.Struct("<d"))}
 _BULK = ("NodeProto", "ValueInfoProto", "TensorProto")  # a graph has thousands, and many uses of a model read none
 _ALIKE = ("TypeProto", "TensorShapeProto.Dimension", "AttributeProto")  # most have the same bytes as an earlier one

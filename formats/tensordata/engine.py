@@ -296,6 +296,8 @@ class Crew:
     def work(self, threads: int, total: int) -> None:
         """Do everything with this many threads, while this one reports progress out of `total` bytes.
 
+        If there is little to do, or the system allows no other thread, this one does everything.
+
         Raises: the first error of any task.
         """
         scratch_bytes = min(self._options.chunk_bytes, total)
@@ -303,7 +305,7 @@ class Crew:
             Thread(target=self._work, args=(scratch_bytes,), name=f"engine-{n}", daemon=True) for n in range(threads)
         ]
         try:
-            # To start a thread and wait for it takes as long as to write a small file.
+            # Starting a thread and waiting for it takes as long as writing a small file.
             started = [] if threads == 1 and total <= self._options.chunk_bytes else self._start(crew)
             if not started:
                 self._work(scratch_bytes)
