@@ -174,7 +174,7 @@ CONVERSIONS = (
         "1 GiB of external data to .onnx",
         EXTERNAL,
         CP,
-        convert("m.onnx --inline", *TO_ONNX),
+        convert("m.onnx --no-external-data", *TO_ONNX),
         ONNX,
         python("resave", "onnx_ir", load_to_model=True),
     ),

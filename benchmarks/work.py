@@ -294,9 +294,9 @@ def diff(task: Task, changed: bool) -> Work:
         model.graph.node[len(model.graph.node) // 2].name = "another"
     formats.save(model, other)
     del model
-    formats.compare(task.small, task.small)
+    formats.diff(task.small, task.small)
     yield
-    return formats.compare(task.model, other)
+    return formats.diff(task.model, other)
 
 
 def diff_weights(task: Task, changed: bool) -> Work:
@@ -317,11 +317,11 @@ def diff_weights(task: Task, changed: bool) -> Work:
                 )  # the lowest of each float32
                 file.seek(tensor.raw_data.file_offset)
                 file.write(numbers)
-    formats.compare(task.small, task.small)
+    formats.diff(task.small, task.small)
     yield
     if task.library == "cmp":
         return subprocess.run(["cmp", task.model, other], check=not changed)
-    return formats.compare(task.model, other)
+    return formats.diff(task.model, other)
 
 
 def save_changed(task: Task) -> Work:

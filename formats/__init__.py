@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from formats.batches import convert_many
     from formats.bridge import onnxruntime_session, to_onnx, to_onnx_ir
     from formats.choices import RaisingOptions, RuntimeOptions
-    from formats.companions import ModelFiles, model_files
+    from formats.companions import ModelFiles, files
     from formats.conversion import convert, dumps, load, loads, raise_model, save
-    from formats.difference import Comparison, Difference, compare
+    from formats.difference import Comparison, Difference, diff
     from formats.errors import (
         CryptError,
         DecodeError,
@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from formats.onnxpb.keys import Key
     from formats.onnxzip import ArchiveOptions
     from formats.registry import ReadOptions
-    from formats.relocation import Relocation, copy_model, move_model, remove_model
+    from formats.relocation import Relocation, cp, mv, rm
     from formats.reports import ConversionReport, WrittenFile
     from formats.restoration import Repair, repair
     from formats.rten import RtenOptions
@@ -96,9 +96,9 @@ _NAMES = {
     "batches": "convert_many",
     "bridge": "onnxruntime_session to_onnx to_onnx_ir",
     "choices": "RaisingOptions RuntimeOptions",
-    "companions": "ModelFiles model_files",
+    "companions": "ModelFiles files",
     "conversion": "convert dumps load loads raise_model save",
-    "difference": "Comparison Difference compare",
+    "difference": "Comparison Difference diff",
     "errors": (
         "CryptError DecodeError EncodeError ExternalDataError FormatError LimitError MissingPackageError OptionError "
         "RemoteError TensorDataError TruncatedError UnknownFormatError UnsupportedError WireError"
@@ -118,7 +118,7 @@ _NAMES = {
     "onnxpb.keys": "Key",
     "onnxzip": "ArchiveOptions",
     "registry": "ReadOptions",
-    "relocation": "Relocation copy_model move_model remove_model",
+    "relocation": "Relocation cp mv rm",
     "reports": "ConversionReport WrittenFile",
     "restoration": "Repair repair",
     "rten": "RtenOptions",
@@ -203,11 +203,12 @@ __all__ = [
     "WireError",
     "WrittenFile",
     "__version__",
-    "compare",
     "convert",
     "convert_many",
-    "copy_model",
+    "cp",
+    "diff",
     "dumps",
+    "files",
     "from_numpy",
     "from_onnx",
     "from_onnx_ir",
@@ -215,12 +216,11 @@ __all__ = [
     "link",
     "load",
     "loads",
-    "model_files",
-    "move_model",
+    "mv",
     "onnxruntime_session",
     "raise_model",
-    "remove_model",
     "repair",
+    "rm",
     "save",
     "share",
     "to_onnx",

@@ -8,7 +8,7 @@ from formats import registry
 from formats.errors import OptionError
 from formats.ir import dtypes
 from formats.late_dataclasses import dataclass
-from formats.options import SWITCH, made, names_of, option, pairs, rows_of, settle, unknown_options
+from formats.options import SWITCH, made, names_of, option, pairs, rows_of, settle
 from formats.registry import FORMAT, READING, RUNTIME, ReadOptions
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import is_stream
@@ -31,8 +31,8 @@ class ConversionOptions:
     Raises: OptionError for an invalid value.
     """
 
-    from_format: str | None = option(None, FORMAT, "Read SRC as FORMAT: {formats}.", aliases=("--from",))
-    to_format: str | None = option(None, FORMAT, "Write DST as FORMAT.", aliases=("--to",))
+    from_format: str | None = option(None, FORMAT, "Read SRC as FORMAT: {formats}.", flag="--from")
+    to_format: str | None = option(None, FORMAT, "Write DST as FORMAT.", flag="--to")
     strict: bool = option(False, SWITCH, "Refuse a conversion that loses more than documentation.")
     lenient: bool = option(False, SWITCH, "Read an .onnxz file that another zip tool made.", panel=READING)
 
@@ -147,4 +147,6 @@ def _no_use(names: list[str], known: set[str], target: Codec) -> OptionError:
     if not (unheard := [name for name in names if name not in of_others]):
         listed = " and ".join(f"`{name}`" for name in sorted(names))
         return OptionError(f"{listed} cannot be used for {target.title}")
+    from formats.suggestions import unknown_options
+
     return unknown_options(unheard, known, f" for {target.title}")

@@ -76,7 +76,7 @@ class OpenedFiles(NamedTuple):
     data: Mapping[str, File]
 
 
-def model_files(
+def files(
     path: str | os.PathLike[str],
     *,
     format: str | None = None,  # noqa: A002 - as in `load`

@@ -119,7 +119,7 @@ class Comparison:
         }
 
 
-def compare(
+def diff(
     first: AnySource,
     second: AnySource,
     *,

@@ -52,7 +52,7 @@ class WriteKeywords(TypedDict, total=False):
     max_external_file_size: int | str
     one_file_per_tensor: bool
     checksum: bool
-    layout: str | None
+    data_names: str | None
     link: bool
     dedup: bool
     metadata: Mapping[str, str] | None
@@ -90,7 +90,7 @@ class ConvertKeywords(TypedDict, total=False):
     max_external_file_size: int | str
     one_file_per_tensor: bool
     checksum: bool
-    layout: str | None
+    data_names: str | None
     link: bool
     dedup: bool
     metadata: Mapping[str, str] | None

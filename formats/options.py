@@ -26,7 +26,7 @@ from formats.late_dataclasses import field, fields_of
 from formats.units import parse_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
 T = TypeVar("T")
 
@@ -100,7 +100,8 @@ class _Settings(NamedTuple):
 
     kind: Kind
     help: str
-    aliases: tuple[str, ...]
+    short: str
+    flag: str
     off: tuple[str, ...]
     flags: tuple[Flag, ...] | None
     panel: str
@@ -113,7 +114,8 @@ def option(
     kind: Kind,
     help: str,  # noqa: A002 - the word that every command line has
     *,
-    aliases: tuple[str, ...] = (),
+    short: str = "",
+    flag: str = "",
     off: tuple[str, ...] = (),
     flags: tuple[Flag, ...] | None = None,
     panel: str = "",
@@ -122,10 +124,11 @@ def option(
 ) -> Any:
     """A field of a class of options.
 
-    Its flag is its name with dashes, and the `aliases`. A switch that is on by default also has a flag with the prefix
-    `no-`, or those of `off`. `flags` replaces all of these; if it is empty, only the library has the option.
+    Its flag is its name with dashes, or `flag` if the command line has a better word; `short` is a letter for it. A
+    switch that is on by default also has a flag with the prefix `no-`, or those of `off`. `flags` replaces all of
+    these; if it is empty, only the library has the option.
     """
-    row = _Settings(kind, help, aliases, off, flags, panel, implies, required)
+    row = _Settings(kind, help, short, flag, off, flags, panel, implies, required)
     return field(default=default, repr=not kind.secret, metadata={ROW: row})
 
 
@@ -150,11 +153,12 @@ def rows_of(options: type) -> tuple[Row, ...]:
 
 def _flags(name: str, default: Any, settings: _Settings) -> tuple[Flag, ...]:
     dashed = name.replace("_", "-")
+    names = (*([settings.short] if settings.short else ()), settings.flag or f"--{dashed}")
     kind = settings.kind
     if kind.metavar:
-        return (Flag((*settings.aliases, f"--{dashed}"), settings.help, kind.metavar, True, kind.from_text),)
+        return (Flag(names, settings.help, kind.metavar, True, kind.from_text),)
     on, off = (
-        Flag((*settings.aliases, f"--{dashed}"), value=True),
+        Flag(names, value=True),
         Flag(settings.off or (f"--no-{dashed}",), value=False),
     )
     if default is False:
@@ -217,6 +221,8 @@ def made(options: type[T], given: Mapping[str, Any], *, of: str = "") -> T:
     """
     known = names_of(options)
     if unknown := [name for name in given if name not in known]:
+        from formats.suggestions import unknown_options
+
         raise unknown_options(unknown, known, of)
     return options(**implied(options, given))
 
@@ -237,17 +243,6 @@ def implied(options: type, given: Mapping[str, Any]) -> dict[str, Any]:
         elif result[name] is False:
             raise OptionError(f"`{row.name}` and `{name}=False` exclude each other")
     return result
-
-
-def unknown_options(names: Sequence[str], known: Iterable[str], of: str = "") -> OptionError:
-    """The error for options that do not exist."""
-    from difflib import get_close_matches
-
-    known = sorted(known)
-    listed = " and ".join(f"`{name}`" for name in names)
-    if close := get_close_matches(names[0], known, 1):
-        return OptionError(f"there is no option {listed}{of}; did you mean `{close[0]}`?")
-    return OptionError(f"there is no option {listed}{of}; there are {', '.join(f'`{name}`' for name in known)}")
 
 
 # Kinds
@@ -388,7 +383,7 @@ def texts_in_file(words: str) -> Kind:
 REMOTE = "Options for addresses such as s3://bucket/model.onnx"
 STORAGE = values_by_name("KEY=VALUE", "values by name, as fsspec takes them", "anon=true")
 STORAGE_FLAG = Flag(
-    ("--storage-option", "--storage-options"),
+    ("--storage-options",),
     "Give the store an option, such as anon=true, or s3.anon=true for one kind of store; repeat it for each option.",
     STORAGE.metavar,
     from_text=STORAGE.from_text,

@@ -69,7 +69,7 @@ class Relocation:
         }
 
 
-def copy_model(
+def cp(
     src: str | os.PathLike[str],
     dst: str | os.PathLike[str],
     *,
@@ -91,7 +91,7 @@ def copy_model(
     return _relocate(local_path_of(src), _place(dst, local_path_of(src)), engine, moves=False)
 
 
-def move_model(
+def mv(
     src: str | os.PathLike[str],
     dst: str | os.PathLike[str],
     *,
@@ -105,14 +105,14 @@ def move_model(
     Data files are only renamed if the filesystem allows it, and copied otherwise. A data file that another graph in the
     folder uses stays, and so does the target of a link; the new model then has a copy if it is in another folder.
 
-    Raises: as `copy_model` does. If it raises, nothing was written or removed.
+    Raises: as `cp` does. If it raises, nothing was written or removed.
     """
     engine = EngineOptions(overwrite=overwrite, parents=parents, dry_run=dry_run, fsync=fsync)
     with _lock(local_path_of(src), dry_run):  # no other process moves or removes it between reading and removing
         return _relocate(local_path_of(src), _place(dst, local_path_of(src)), engine, moves=True)
 
 
-def remove_model(path: str | os.PathLike[str], *, all_data: bool = False, dry_run: bool = False) -> Relocation:
+def rm(path: str | os.PathLike[str], *, all_data: bool = False, dry_run: bool = False) -> Relocation:
     """Remove the model at `path` and the data files that are named after it; with `all_data`, all its data files.
 
     A graph can name any file in the folder as its data, so by default the names must match. A data file that another

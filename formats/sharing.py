@@ -24,7 +24,7 @@ from formats.late_dataclasses import dataclass, replace
 from formats.onnxpb import CODEC, SAFETENSORS, OnnxOptions
 from formats.onnxpb.external import Outside, PlacedModel, plan_files, weights_of
 from formats.onnxpb.shared_data import check_shared_data, referred
-from formats.options import Kind, made, names_of, option, settle, size, unknown_options
+from formats.options import Kind, made, names_of, option, settle, size
 from formats.registry import ReadOptions
 from formats.tensordata.directory import made_folders
 from formats.tensordata.engine import EngineOptions, execute, transfer
@@ -200,6 +200,8 @@ def _options(given: Mapping[str, Any]) -> tuple[ShareOptions, ReadOptions, Engin
     kinds = ShareOptions, ReadOptions, EngineOptions
     known = set().union(*map(names_of, kinds))
     if unknown := [name for name in given if name not in known]:
+        from formats.suggestions import unknown_options
+
         raise unknown_options(unknown, known)
     parts = [{name: given[name] for name in given.keys() & names_of(kind)} for kind in kinds]
     return made(ShareOptions, parts[0]), made(ReadOptions, parts[1]), made(EngineOptions, parts[2])

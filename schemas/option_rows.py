@@ -73,7 +73,7 @@ REFERENCE = """\
 `python schemas/generate.py` makes this page from the code. `formats VERB --help` shows the same in brief.
 
 The command line and the library have the same options with the same names: `--size-threshold 64K` is
-`size_threshold="64K"`. A size is a number of bytes, or a text that ends in K, M or G (powers of 1024) or in KB, MB or
+`size_threshold="64K"`. [Words](#words) lists the few exceptions. A size is a number of bytes, or a text that ends in K, M or G (powers of 1024) or in KB, MB or
 GB (powers of 1000). A key is a text, bytes or a `formats.Key`. It is never part of the command line, which other users
 can see.
 
@@ -82,6 +82,20 @@ library. So does an option that would have no effect: one that the target format
 has its types, or `--onnx-hash` if the source is not an `.onnx` file. An option about data files, such as
 `--max-external-file-size`, implies `--external-data`. Limits and permissions (such as `--strict`, `--lenient`,
 `--max-depth`, `--no-hard-links`, `--force` and `--threads`) are always allowed.
+
+## Words
+
+A verb of the command is the function of the same name in the library: `formats diff` is `formats.diff`. Only `formats batch` has no
+function of its name: `formats.convert_many` gets a list of jobs, where `batch` gets folders and patterns.
+
+An option has one word, and perhaps a letter. The keyword is the same word with `_` for `-`, except for these:
+
+| flag | keyword | reason |
+|---|---|---|
+| `--from`, `--to` | `from_format`, `to_format`; `format` where there is one file | `from` cannot be a keyword in Python |
+| `--force` | `overwrite=True` | `-f` is what `cp` and `mv` have; a keyword says what it does |
+| `--no-external-data`, `--no-hard-links` and others with `no-` | `external_data=False`, `hard_links=False` | a switch that is off |
+| `--key-file`, `--key-env`, `--ask-key` | `key` | other users can see what is typed on a command line |
 """
 
 

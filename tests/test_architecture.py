@@ -99,7 +99,7 @@ ALLOWED = {
     "formats.restoration": (*FOUNDATION, "formats.arguments", "formats.onnxzip"),
     "formats.sharing": (
         *(*FOUNDATION, "formats.arguments", "formats.conversion", "formats.onnxpb", "formats.registry"),
-        "formats.trust",
+        *("formats.suggestions", "formats.trust"),
     ),
     "formats.layout": (
         *(*FOUNDATION, "formats.arguments", "formats.registry", "formats.conversion", "formats.inspection"),
@@ -121,9 +121,10 @@ ALLOWED = {
     "formats.arguments": ("formats.adoption", "formats.errors", "formats.ir", "formats.tensordata"),
     "formats.bridge": (*FOUNDATION, "formats.onnxpb", "formats.conversion", "formats.extras"),
     "formats.units": (),
-    "formats.options": ("formats.errors", "formats.late_dataclasses", "formats.units"),
+    "formats.options": ("formats.errors", "formats.late_dataclasses", "formats.suggestions", "formats.units"),
+    "formats.suggestions": ("formats.errors",),
     "formats.keywords": (),
-    "formats.choices": (*FOUNDATION, "formats.registry"),
+    "formats.choices": (*FOUNDATION, "formats.registry", "formats.suggestions"),
     "formats.cli": (
         *FOUNDATION,
         *("formats", "formats.batches", "formats.choices", "formats.cli", "formats.clusters", "formats.companions"),

@@ -354,7 +354,7 @@ def test_a_second_run_does_what_is_missing_or_changed(sources: list[Path]) -> No
     assert formats.inspect(given[3][1]).alignments == {4096: 1}
     assert states(alignment=4096, threads=2) == "uuuuuu"
     for source, destination in given:
-        assert formats.compare(source, destination).equal
+        assert formats.diff(source, destination).equal
     assert len(lines(manifest)) == COUNT
 
 

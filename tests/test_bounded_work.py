@@ -122,7 +122,7 @@ USES: dict[str, Callable[[Path], Any]] = {
     "read": read_all,
     "verify": lambda path: formats.verify(path, data=True),
     "inspect": formats.inspect,
-    "diff": lambda path: formats.compare(path, path),
+    "diff": lambda path: formats.diff(path, path),
     "convert": lambda path: formats.convert(path, path.with_name("out.onnxz"), overwrite=True),
 }
 

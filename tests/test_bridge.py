@@ -368,7 +368,7 @@ def test_what_is_no_path_is_told(given: Any, tmp_path: Path) -> None:
         lambda: formats.convert(given, tmp_path / "x.onnx"),
         lambda: formats.inspect(given),
         lambda: formats.verify(given),
-        lambda: formats.compare(given, given),
+        lambda: formats.diff(given, given),
     ]
     for call in calls:
         with pytest.raises(TypeError, match="expected the path of a model file, got") as caught:

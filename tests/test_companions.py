@@ -66,13 +66,13 @@ def test_files_of_one_file_are_that_file(tmp_path: Path, extension: str) -> None
     path = tmp_path / f"a.{extension}"
     key = {"key": "secret"} if extension == "onnxc" else {}
     formats.save(model(), path, **key)
-    found = formats.model_files(path, **key)
+    found = formats.files(path, **key)
     assert [(path, path.stat().st_size)] == [(file.path, file.nbytes) for file in found.files]
 
 
 def test_files_are_listed_with_locations(split: Path) -> None:
     """The model comes first, then its data files with their sizes and with their names in the graph."""
-    found = formats.model_files(split)
+    found = formats.files(split)
     assert ["", "a-00001-of-00002.data", "a-00002-of-00002.data"] == [file.location for file in found.files]
     assert found.nbytes == sum(os.path.getsize(split.parent / name) for name in names(split.parent))
     assert not [file for file in found.files if file.stays or file.leads_to]
@@ -81,7 +81,7 @@ def test_files_are_listed_with_locations(split: Path) -> None:
 def test_copies_are_named_after_the_new_model(split: Path) -> None:
     """A copy has its own data files, named after it, with the same weights; the original does not change."""
     before = {name: (split.parent / name).read_bytes() for name in names(split.parent)}
-    done = formats.copy_model(split, split.parent / "b.onnx")
+    done = formats.cp(split, split.parent / "b.onnx")
     assert ["b-00001-of-00002.data", "b-00002-of-00002.data", "b.onnx"] == [file.path.name for file in done.written]
     assert weights(split) == weights(split.parent / "b.onnx")
     assert before == {name: (split.parent / name).read_bytes() for name in before}
@@ -91,13 +91,13 @@ def test_copies_are_named_after_the_new_model(split: Path) -> None:
 def test_a_copy_looks_into_no_other_graph(split: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy removes no file, so the other graphs in the folder are not read."""
     monkeypatch.setattr(companions, "_other_graphs", lambda *_: pytest.fail("looked into"))
-    assert 3 == len(formats.copy_model(split, split.parent / "b.onnx").written)
+    assert 3 == len(formats.cp(split, split.parent / "b.onnx").written)
 
 
 @pytest.mark.parametrize("move", [False, True])
 def test_folders_around_a_destination_are_made_on_request(split: Path, tmp_path: Path, move: bool) -> None:
     """Without `parents`, a missing folder is an error; with it, it is created, and removed again after a failure."""
-    relocate = formats.move_model if move else formats.copy_model
+    relocate = formats.mv if move else formats.cp
     for place in (f"{tmp_path}/x/y/", tmp_path / "x" / "y" / "b.onnx"):
         with pytest.raises(FileNotFoundError, match="no such directory"):
             relocate(split, place)
@@ -160,7 +160,7 @@ def test_weights_are_not_rewritten_by_a_move(split: Path) -> None:
     (split.parent / "sub").mkdir()
     for target in ("b.onnx", "sub"):
         source = next(split.parent.glob("*.onnx"))
-        formats.move_model(source, split.parent / target)
+        formats.mv(source, split.parent / target)
     folder = split.parent / "sub"
     assert names(folder) == ["b-00001-of-00002.data", "b-00002-of-00002.data", "b.onnx"]
     assert inodes == sorted(path.stat().st_ino for path in folder.glob("*.data"))
@@ -175,7 +175,7 @@ def test_one_file_moves_as_it_is(tmp_path: Path, extension: str) -> None:
     path = tmp_path / f"a.{extension}"
     formats.save(model(), path)
     content, inode = path.read_bytes(), path.stat().st_ino
-    formats.move_model(path, tmp_path / f"b.{extension}")
+    formats.mv(path, tmp_path / f"b.{extension}")
     assert [f"b.{extension}"] == names(tmp_path)
     moved = tmp_path / f"b.{extension}"
     assert (content, inode) == (moved.read_bytes(), moved.stat().st_ino)
@@ -185,7 +185,7 @@ def test_without_two_names_for_a_file_moves_are_copies(split: Path, monkeypatch:
     """If a file cannot have two names, as on another filesystem, its bytes are copied and the old file is removed."""
     expected = weights(split)
     monkeypatch.setattr(further_name, "link", lambda *_: False)
-    formats.move_model(split, split.parent / "b.onnx")
+    formats.mv(split, split.parent / "b.onnx")
     assert names(split.parent) == ["b-00001-of-00002.data", "b-00002-of-00002.data", "b.onnx"]
     assert expected == weights(split.parent / "b.onnx")
 
@@ -196,9 +196,9 @@ def test_moving_over_a_model_replaces_it(split: Path) -> None:
     formats.save(model(2), other, external_data=True, max_external_file_size=10_000)
     expected, before = weights(split), {name: (split.parent / name).read_bytes() for name in names(split.parent)}
     with pytest.raises(FileExistsError):
-        formats.move_model(split, other)
+        formats.mv(split, other)
     assert before == {name: (split.parent / name).read_bytes() for name in names(split.parent)}
-    formats.move_model(split, other, overwrite=True)
+    formats.mv(split, other, overwrite=True)
     assert expected == weights(other)
     assert names(split.parent) == ["b-00001-of-00002.data", "b-00002-of-00002.data", "b.onnx"]
 
@@ -206,11 +206,11 @@ def test_moving_over_a_model_replaces_it(split: Path) -> None:
 def test_shared_data_stay(tmp_path: Path) -> None:
     """A data file that another graph refers to is neither removed nor renamed, and the report says why."""
     shared(tmp_path)
-    assert ["", "b.onnx uses it, too"] == [file.stays for file in formats.model_files(tmp_path / "a.onnx").files]
+    assert ["", "b.onnx uses it, too"] == [file.stays for file in formats.files(tmp_path / "a.onnx").files]
     expected = weights(tmp_path / "b.onnx")
-    formats.move_model(tmp_path / "a.onnx", tmp_path / "c.onnx")
+    formats.mv(tmp_path / "a.onnx", tmp_path / "c.onnx")
     assert ["b.onnx", "c.onnx", "common.bin"] == names(tmp_path)
-    done = formats.remove_model(tmp_path / "c.onnx", all_data=True)
+    done = formats.rm(tmp_path / "c.onnx", all_data=True)
     assert ((tmp_path / "common.bin", "b.onnx uses it, too"),) == done.kept
     assert ["b.onnx", "common.bin"] == names(tmp_path)
     assert expected == weights(tmp_path / "b.onnx")
@@ -220,7 +220,7 @@ def test_shared_data_are_copied_into_another_folder(tmp_path: Path) -> None:
     """A model that moves to another folder gets a copy of the shared data."""
     shared(tmp_path)
     (tmp_path / "sub").mkdir()
-    formats.move_model(tmp_path / "a.onnx", tmp_path / "sub")
+    formats.mv(tmp_path / "a.onnx", tmp_path / "sub")
     assert ["b.onnx", "common.bin", "sub"] == names(tmp_path)
     assert weights(tmp_path / "b.onnx") == weights(tmp_path / "sub" / "a.onnx")
 
@@ -230,18 +230,16 @@ def test_an_archive_behind_a_linked_graph_stays(tmp_path: Path) -> None:
     formats.save(model(), tmp_path / "a.onnxz")
     formats.link(tmp_path / "a.onnxz", tmp_path / "link.onnx")
     expected = weights(tmp_path / "link.onnx")
-    assert ["a.onnxz"] == [path.name for path, _ in formats.remove_model(tmp_path / "a.onnxz").kept]
-    assert ["a.onnxz"] == [path.name for path, _ in formats.move_model(tmp_path / "a.onnxz", tmp_path / "b.onnxz").kept]
-    assert ["a.onnxz"] == [
-        path.name for path, _ in formats.move_model(tmp_path / "link.onnx", tmp_path / "l.onnx").kept
-    ]
+    assert ["a.onnxz"] == [path.name for path, _ in formats.rm(tmp_path / "a.onnxz").kept]
+    assert ["a.onnxz"] == [path.name for path, _ in formats.mv(tmp_path / "a.onnxz", tmp_path / "b.onnxz").kept]
+    assert ["a.onnxz"] == [path.name for path, _ in formats.mv(tmp_path / "link.onnx", tmp_path / "l.onnx").kept]
     assert ["a.onnxz", "b.onnxz", "l.onnx"] == names(tmp_path)
     assert expected == weights(tmp_path / "l.onnx")
     (tmp_path / "sub").mkdir()
     with pytest.raises(FormatError, match="cannot go to another folder"):
-        formats.move_model(tmp_path / "l.onnx", tmp_path / "sub")
-    formats.remove_model(tmp_path / "l.onnx")
-    formats.remove_model(tmp_path / "a.onnxz")
+        formats.mv(tmp_path / "l.onnx", tmp_path / "sub")
+    formats.rm(tmp_path / "l.onnx")
+    formats.rm(tmp_path / "a.onnxz")
     assert ["b.onnxz", "sub"] == names(tmp_path)
 
 
@@ -249,7 +247,7 @@ def test_a_graph_that_cannot_be_read_may_share(tmp_path: Path) -> None:
     """Next to a broken graph, no data file is removed, because it may also belong to that graph."""
     formats.save(model(), tmp_path / "a.onnx", external_data=True)
     (tmp_path / "broken.onnx").write_bytes(b"\x0a\xff")
-    done = formats.remove_model(tmp_path / "a.onnx")
+    done = formats.rm(tmp_path / "a.onnx")
     assert ["a.onnx.data", "broken.onnx"] == names(tmp_path)
     assert "broken.onnx cannot be read" in done.kept[0][1]
 
@@ -257,11 +255,11 @@ def test_a_graph_that_cannot_be_read_may_share(tmp_path: Path) -> None:
 def test_a_model_cannot_name_any_file_for_removal(tmp_path: Path) -> None:
     """A file that is not named after the model is removed only on request: the model's author chose its name."""
     formats.save(model(), tmp_path / "a.onnx", external_data="taxes.pdf")
-    done = formats.remove_model(tmp_path / "a.onnx")
+    done = formats.rm(tmp_path / "a.onnx")
     assert ["taxes.pdf"] == names(tmp_path)
     assert "not named after the model" in done.kept[0][1]
     formats.save(model(), tmp_path / "a.onnx", external_data="taxes.pdf", overwrite=True)
-    formats.remove_model(tmp_path / "a.onnx", all_data=True)
+    formats.rm(tmp_path / "a.onnx", all_data=True)
     assert [] == names(tmp_path)
 
 
@@ -270,7 +268,7 @@ def test_a_model_cannot_replace_any_file(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "taxes.pdf").write_bytes(b"mine")
     formats.save(model(), tmp_path / "a.onnx", external_data="taxes.pdf")
-    for act in (formats.copy_model, formats.move_model):
+    for act in (formats.cp, formats.mv):
         with pytest.raises(FileExistsError, match="does not belong"):
             act(tmp_path / "a.onnx", tmp_path / "home" / "a.onnx", overwrite=True)
     assert ["taxes.pdf"] == names(tmp_path / "home")
@@ -288,7 +286,7 @@ def test_what_links_lead_to_stays(tmp_path: Path) -> None:
         (tmp_path / "snapshot" / name).symlink_to(f"../blobs/{blob}")
     blobs = {path: path.read_bytes() for path in (tmp_path / "blobs").iterdir()}
     (tmp_path / "out").mkdir()
-    done = formats.move_model(tmp_path / "snapshot" / "a.onnx", tmp_path / "out" / "b.onnx")
+    done = formats.mv(tmp_path / "snapshot" / "a.onnx", tmp_path / "out" / "b.onnx")
     assert [] == names(tmp_path / "snapshot")
     assert sorted(blobs) == sorted(path for path, _ in done.kept)
     assert blobs == {path: path.read_bytes() for path in (tmp_path / "blobs").iterdir()}
@@ -305,7 +303,7 @@ def test_folders_of_data_become_files_beside_the_copy(tmp_path: Path) -> None:
     for tensor in changed.graph.initializer:
         tensor.external_data[0].value = "w/a.data"
     onnx.save(changed, tmp_path / "a.onnx")
-    formats.copy_model(tmp_path / "a.onnx", tmp_path / "b.onnx")
+    formats.cp(tmp_path / "a.onnx", tmp_path / "b.onnx")
     assert ["a.onnx", "b.data", "b.onnx", "w"] == names(tmp_path)
     assert weights(tmp_path / "a.onnx") == weights(tmp_path / "b.onnx")
 
@@ -317,7 +315,7 @@ def test_folders_of_data_become_files_beside_the_copy(tmp_path: Path) -> None:
 def test_what_cannot_be_is_refused(split: Path, dst: str, reason: str) -> None:
     """Another format, the model itself and a missing folder are refused, and nothing changes."""
     before = names(split.parent)
-    for act in (formats.copy_model, formats.move_model):
+    for act in (formats.cp, formats.mv):
         with pytest.raises((FormatError, OSError), match=reason):
             act(split, split.parent / dst, overwrite=True)
     assert before == names(split.parent)
@@ -326,7 +324,7 @@ def test_what_cannot_be_is_refused(split: Path, dst: str, reason: str) -> None:
 def test_copies_in_one_folder_have_their_own_data(tmp_path: Path) -> None:
     """A data file that is not named after the model gets a new name if the copy is in the same folder."""
     formats.save(model(), tmp_path / "a.onnx", external_data="common.bin")
-    formats.copy_model(tmp_path / "a.onnx", tmp_path / "b.onnx")
+    formats.cp(tmp_path / "a.onnx", tmp_path / "b.onnx")
     assert ["a.onnx", "b.common.bin", "b.onnx", "common.bin"] == names(tmp_path)
     assert weights(tmp_path / "a.onnx") == weights(tmp_path / "b.onnx")
 
@@ -350,13 +348,13 @@ def test_verbs_do_the_same(split: Path, python: Command) -> None:
 
 def test_moves_need_no_hard_links_to_stay_closed(split: Path) -> None:
     """After a move, the files can be read with `hard_links=False`."""
-    formats.move_model(split, split.parent / "b.onnx")
+    formats.mv(split, split.parent / "b.onnx")
     formats.load(split.parent / "b.onnx", hard_links=False).close()
 
 
 def test_of_two_moves_at_once_one_is_done(split: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that moves a model during another move waits, finds it gone, and leaves nothing."""
-    program = "import sys, formats; formats.move_model(sys.argv[1], sys.argv[2])"
+    program = "import sys, formats; formats.mv(sys.argv[1], sys.argv[2])"
     command = [sys.executable, "-c", program, split, split.parent / "other.onnx"]
     others: list[subprocess.Popen[bytes]] = []
     execute = relocation.execute
@@ -368,7 +366,7 @@ def test_of_two_moves_at_once_one_is_done(split: Path, monkeypatch: pytest.Monke
         return execute(*arguments, **options)
 
     monkeypatch.setattr(relocation, "execute", meanwhile)
-    formats.move_model(split, split.parent / "b.onnx")
+    formats.mv(split, split.parent / "b.onnx")
     assert 1 == others[0].wait()
     assert ["b-00001-of-00002.data", "b-00002-of-00002.data", "b.onnx"] == names(split.parent)
     assert 2 == len(weights(split.parent / "b.onnx"))

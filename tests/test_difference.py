@@ -35,7 +35,7 @@ from formats import (
     ValueInfo,
 )
 from formats.cli.report_lines import comparison_lines
-from formats.difference import compare, differences
+from formats.difference import diff, differences
 from formats.errors import FormatError, TruncatedError
 from formats.ir.dtypes import DATA_TYPES, DataType, numpy_dtype
 from formats.onnxpb.decoder import FieldsInSource, decode
@@ -196,7 +196,7 @@ def test_the_largest_difference(row: DataType, tmp_path: Path) -> None:
     paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
     for path, array in zip(paths, (first, second), strict=True):
         formats.save(Model(8, graph=Graph(name="g", initializer=[formats.from_numpy(array, "w")])), path)
-    result = compare(*paths)
+    result = diff(*paths)
     expected = float(np.abs(first.astype("complex128") - second.astype("complex128")).max())
     assert expected == result.largest_difference
     assert not result.equal
@@ -225,7 +225,7 @@ def test_the_largest_difference_of_special_numbers(
     for path, values in zip(paths, (first, second), strict=True):
         array = np.array(values, "float32")
         formats.save(Model(8, graph=Graph(name="g", initializer=[formats.from_numpy(array, "w")])), path)
-    result = compare(*paths)
+    result = diff(*paths)
     assert expected == pytest.approx(result.largest_difference)
     assert result.to_json()["largest_difference"] == ("inf" if np.isinf(expected) else result.largest_difference)
     assert not result.equal
@@ -359,7 +359,7 @@ def test_a_model_is_itself_after_rten_and_back(digits: Path, tmp_path: Path) -> 
     """A model that was changed by RTen's order of constants is the same model."""
     for source, target in ((digits, "a.rten"), ("a.rten", "a.onnx")):
         formats.convert(tmp_path / source, tmp_path / target)
-    assert not [d for d in compare(tmp_path / "a.rten", tmp_path / "a.onnx").differences if d.kind == "order"]
+    assert not [d for d in diff(tmp_path / "a.rten", tmp_path / "a.onnx").differences if d.kind == "order"]
 
 
 def test_absent_is_the_default_but_for_dims() -> None:
@@ -376,15 +376,15 @@ def test_formats_do_not_count(shared_model: Path, tmp_path: Path, target: str) -
     """A real model is equal to itself in another format, or with its weights in another file."""
     options = {"external_data": True, "size_threshold": 0} if target == "a.onnx" else {}
     formats.convert(shared_model, tmp_path / target, **options)
-    result = compare(shared_model, tmp_path / target)
+    result = diff(shared_model, tmp_path / target)
     assert (0, True) == (result.count, result.equal)
 
 
 def test_storage_counts_on_request(tiny_model: Path, tmp_path: Path) -> None:
     """Different storage of weights is a difference only on request."""
     formats.convert(tiny_model, tmp_path / "a.onnx", external_data="w.data")
-    assert compare(tiny_model, tmp_path / "a.onnx").equal
-    (difference,) = compare(tiny_model, tmp_path / "a.onnx", storage=True).differences
+    assert diff(tiny_model, tmp_path / "a.onnx").equal
+    (difference,) = diff(tiny_model, tmp_path / "a.onnx", storage=True).differences
     assert "stored as raw_data, and as external_data and data_location in the second" == difference.detail
 
 
@@ -408,7 +408,7 @@ def test_output_is_bounded(tmp_path: Path) -> None:
     for number in range(2):
         nodes = [Node(op_type="Relu", name=str(number), output=[str(n)]) for n in range(50)]
         formats.save(Model(ir_version=8, graph=Graph(node=nodes)), tmp_path / f"{number}.onnx")
-    result = compare(tmp_path / "0.onnx", tmp_path / "1.onnx", limit=3)
+    result = diff(tmp_path / "0.onnx", tmp_path / "1.onnx", limit=3)
     assert (50, 3, False) == (result.count, len(result.differences), result.equal)
     assert 50 == json.loads(json.dumps(result.to_json()))["count"]
 
@@ -426,12 +426,12 @@ def test_a_model_is_equal_to_what_it_was_converted_to(shared_model: Path, tmp_pa
     """A .rten file does not differ from its source model; what the format cannot express is noted."""
     formats.convert(shared_model, tmp_path / "a.rten")
     for pair in ((shared_model, tmp_path / "a.rten"), (tmp_path / "a.rten", shared_model)):
-        result = compare(*pair)
+        result = diff(*pair)
         assert ((), "rten") == (result.differences, result.form)
         assert {"producer", "metadata"} <= {note.kind for note in result.notes}
         assert "onnx_hash" in result.notes[-1].detail
-    assert compare(shared_model, shared_model).form is None
-    assert compare(tmp_path / "a.rten", tmp_path / "a.rten").form is None
+    assert diff(shared_model, shared_model).form is None
+    assert diff(tmp_path / "a.rten", tmp_path / "a.rten").form is None
 
 
 @pytest.mark.parametrize("name", ["resnet.ts17", "vit.ts17"])
@@ -441,7 +441,7 @@ def test_it_does_not_matter_who_converted(shared_models: list[Path], name: str, 
     program = "from rten_convert.converter import main; main()"
     run = [sys.executable, "-c", program, "--no-infer-shapes", path, tmp_path / "a.rten"]
     subprocess.run(run, check=True, capture_output=True)
-    assert () == compare(path, tmp_path / "a.rten").differences
+    assert () == diff(path, tmp_path / "a.rten").differences
 
 
 def test_changes_are_found_across_operators(tiny_model: Path, tmp_path: Path) -> None:
@@ -454,7 +454,7 @@ def test_changes_are_found_across_operators(tiny_model: Path, tmp_path: Path) ->
     graph_of(whole).node[0].name = "other"
     whole.metadata_props = [StringStringEntry("license", "none")]
     formats.save(whole, tmp_path / "b.onnx")
-    result = compare(tmp_path / "b.onnx", tmp_path / "a.rten")
+    result = diff(tmp_path / "b.onnx", tmp_path / "a.rten")
     assert ["changed", "weights", "only first"] == [difference.kind for difference in result.differences]
     *lines, last = comparison_lines(result)
     assert "graph.node[0].name (MatMul -> y): 'other' became 'product'" == lines[0]
@@ -470,7 +470,7 @@ def test_models_that_cannot_be_converted_are_refused(tiny_model: Path, tmp_path:
     graph_of(whole).node[0].op_type = "DeformConv"
     formats.save(whole, tmp_path / "b.onnx")
     with pytest.raises(FormatError, match="DeformConv") as caught:
-        compare(tmp_path / "a.rten", tmp_path / "b.onnx")
+        diff(tmp_path / "a.rten", tmp_path / "b.onnx")
     assert tmp_path / "b.onnx" == caught.value.path
 
 
@@ -493,10 +493,10 @@ def test_long_lists_that_are_alike_are_not_decoded(tmp_path: Path, monkeypatch: 
     paths = [tmp_path / name for name in ("first.onnx", "second.onnx", "third.onnx")]
     for path, graph in zip(paths, (long_graph(), long_graph(), long_graph(n777="other")), strict=True):
         onnx.save(onnx.helper.make_model(graph), path)
-    (difference,) = compare(paths[0], paths[2]).differences
+    (difference,) = diff(paths[0], paths[2]).differences
     assert ("changed", "graph.node[777].name") == difference[:2]
     monkeypatch.setattr(FieldsInSource, "decode", None)
-    assert compare(paths[0], paths[1]).equal
+    assert diff(paths[0], paths[1]).equal
 
 
 def edited(nodes: list[onnx.NodeProto], state: random.Random) -> list[onnx.NodeProto]:
@@ -565,7 +565,7 @@ def test_equal_references_to_other_data_differ(tmp_path: Path) -> None:
         path = tmp_path / name / "m.onnx"
         onnx.save(model, path, save_as_external_data=True, location="m.data", size_threshold=0)
     assert (tmp_path / "first/m.onnx").read_bytes() == (tmp_path / "second/m.onnx").read_bytes()
-    (difference,) = compare(tmp_path / "first/m.onnx", tmp_path / "second/m.onnx").differences
+    (difference,) = diff(tmp_path / "first/m.onnx", tmp_path / "second/m.onnx").differences
     assert ("weights", "graph.initializer[501]") == difference[:2]
 
 
@@ -576,5 +576,5 @@ def test_a_damaged_list_names_its_file(tmp_path: Path) -> None:
     second.write_bytes(first.read_bytes().replace(b"\x22\x04Conv", b"\x22\x7fConv", 1))
     for pair in ((first, second), (second, first)):
         with pytest.raises(FormatError) as caught:
-            compare(*pair)
+            diff(*pair)
         assert caught.value.path == second

@@ -348,13 +348,13 @@ def test_other_filesystems(tmp_path: Path) -> None:
         pytest.skip("there is no second filesystem at /dev/shm")
     formats.save(model(), tmp_path / "a.onnx", external_data=True)
     place = Path("/dev/shm") / f"formats-{os.getpid()}.onnx"
-    foreseen = formats.move_model(tmp_path / "a.onnx", place, dry_run=True)
+    foreseen = formats.mv(tmp_path / "a.onnx", place, dry_run=True)
     assert not place.exists()
     try:
-        done = formats.move_model(tmp_path / "a.onnx", place)
+        done = formats.mv(tmp_path / "a.onnx", place)
         assert (done.written, done.removed) == (foreseen.written, foreseen.removed)
     finally:
-        formats.remove_model(place)
+        formats.rm(place)
 
 
 def test_no_file_without_need(tmp_path: Path) -> None:

@@ -191,7 +191,7 @@ def test_options_are_for_dataclasses_of_any_making(python: Python, imports: str,
         "from formats.options import SWITCH, count, option, rows_of, settle\n"
         "@dataclass(frozen=True, slots=True)\n"
         "class Options:\n"
-        "    level: int = option(3, count(1, 9), 'Press that hard.', aliases=('-l',))\n"
+        "    level: int = option(3, count(1, 9), 'Press that hard.', short='-l')\n"
         "    index: bool = option(False, SWITCH, 'Add an index.')\n"
         "    def __post_init__(self) -> None:\n"
         "        settle(self)\n"

@@ -42,7 +42,7 @@ def differences(model: onnx.ModelProto, folder, name="onnxz"):
     """Return the differences between a changed model and the file of the unchanged one."""
     changed = folder / "changed.onnx"
     changed.write_bytes(model.SerializeToString())
-    return formats.compare(folder / f"m.{name}", changed).differences
+    return formats.diff(folder / f"m.{name}", changed).differences
 
 
 def findings(model: onnx.ModelProto, folder):
@@ -58,14 +58,14 @@ def test_nothing_is_told_of_what_is_not_changed(graphs):
     for seed, _, folder in graphs:
         for name in FORMATS:
             assert formats.verify(folder / f"m.{name}").ok, (seed, name)
-            assert formats.compare(folder / "m.onnx", folder / f"m.{name}").differences == (), (seed, name)
+            assert formats.diff(folder / "m.onnx", folder / f"m.{name}").differences == (), (seed, name)
         try:
             formats.convert(folder / "m.onnx", folder / "m.rten")
         except formats.UnsupportedError:
             continue
         rten += 1
         assert formats.verify(folder / "m.rten").ok, seed
-        assert formats.compare(folder / "m.onnxz", folder / "m.rten").differences == (), seed
+        assert formats.diff(folder / "m.onnxz", folder / "m.rten").differences == (), seed
     assert rten > len(graphs) / 2
 
 

@@ -30,7 +30,7 @@ GOOD: dict[str, list[Any]] = {  # valid values
     "runtime": ["rten"],
     "max_depth": [1, 250],
     "external_data": [True, False, "w.data", "w.safetensors"],
-    "layout": ["transformers.js"],
+    "data_names": ["transformers.js"],
     "metadata": [{}, {"license": "MIT"}],
     "rten_version": [1, 2],
     "rten_target": ["0.25", "0.27"],
@@ -55,7 +55,7 @@ BAD: dict[str, list[Any]] = {
     "runtime": ["", "onnx", 3],
     "max_depth": [0, 251, 1 << 40, "9", 1.5, True],
     "external_data": [1, "", "../w", "sub/w", "/w", ".", b"w"],
-    "layout": ["", "onnx", True],
+    "data_names": ["", "onnx", True],
     "metadata": ["MIT", {"author": "me"}, {"license": 1}],
     "rten_version": [0, 3, "2", True],
     "rten_target": ["", "0.24", 0.25],
@@ -71,7 +71,7 @@ BAD: dict[str, list[Any]] = {
 }
 NOT_CHECKED = {"progress", "source_hash"}
 # Options about the storage of weights outside of an .onnx file.
-OUTSIDE = ("size_threshold", "alignment", "max_external_file_size", "one_file_per_tensor", "checksum", "layout")
+OUTSIDE = ("size_threshold", "alignment", "max_external_file_size", "one_file_per_tensor", "checksum", "data_names")
 
 
 def good(row: Row) -> list[Any]:
@@ -166,7 +166,7 @@ def test_pairs_of_options_work_or_say_why_not(codec: Any, tiny_model: Path, tmp_
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_what_is_said_of_data_files_asks_for_them(name: str, tiny_model: Path, tmp_path: Path) -> None:
     """An option about data files implies external data, and is refused if weights must stay in the model."""
-    values = {"max_external_file_size": "1M", "alignment": 64, "size_threshold": 1024, "layout": "transformers.js"}
+    values = {"max_external_file_size": "1M", "alignment": 64, "size_threshold": 1024, "data_names": "transformers.js"}
     value: Any = values.get(name, True)
     report = formats.convert(tiny_model, tmp_path / "a.onnx", **{name: value})
     assert 2 == len(report.files)

@@ -78,7 +78,7 @@ def test_equal_weights_lie_once(three: list[Path], tmp_path: Path) -> None:
     data = b"".join(found for name, found in content(tmp_path / "out").items() if name.endswith(".data"))
     assert sorted(data.count(matrix(seed).tobytes()) for seed in range(1, 6)) == [1] * 5
     for source, model in zip(three, done.models, strict=True):
-        assert formats.compare(source, model).equal
+        assert formats.diff(source, model).equal
         assert formats.verify(model, data=True).ok
         onnx.checker.check_model(model, full_check=True)
         onnx.load(model)
@@ -107,7 +107,7 @@ def test_each_model_goes_alone(three: list[Path], tmp_path: Path) -> None:
             shutil.copy(path, alone)
         model = alone / Path(entry["destination"]).name
         result(model)
-        used = {file.path.name: file.nbytes for file in formats.model_files(model).files[1:]}
+        used = {file.path.name: file.nbytes for file in formats.files(model).files[1:]}
         assert used == {Path(path).name: Path(path).stat().st_size for path in entry["data_files"]}
         tensors = [tensor for _, tensor in formats.load(model).tensors()]
         places = {(tensor.source().file, tensor.source().file_offset): tensor.source().nbytes for tensor in tensors}  # type: ignore[attr-defined]
@@ -172,7 +172,7 @@ def test_every_place_of_a_tensor_counts(tmp_path: Path) -> None:
     assert [(file.path.name, file.nbytes) for file in done.data_files] == [("shared.data", 4096 + 8000)]
     assert (tmp_path / "out" / "shared.data").read_bytes().count(big.tobytes()) == 1
     for name in ("nested.onnx", "plain.onnx"):
-        assert formats.compare(tmp_path / name, tmp_path / "out" / name).equal
+        assert formats.diff(tmp_path / name, tmp_path / "out" / name).equal
     assert b"word" in (tmp_path / "out" / "nested.onnx").read_bytes()
     session = onnxruntime.InferenceSession(tmp_path / "nested.onnx").run(None, {})
     assert np.array_equal(session, onnxruntime.InferenceSession(tmp_path / "out" / "nested.onnx").run(None, {}))
@@ -307,14 +307,14 @@ def test_members_are_listed_copied_moved_and_removed(three: list[Path], tmp_path
     there.mkdir()
     done = formats.share(three, out)
     encoder, decoder, past = done.models
-    stays = {file.path.name: file.stays for file in formats.model_files(past).files}
+    stays = {file.path.name: file.stays for file in formats.files(past).files}
     assert "uses it, too" in stays["shared-2.data"]
     assert not stays["past.onnx.data"]
     expected = [result(model) for model in done.models]
-    formats.copy_model(encoder, there)
+    formats.cp(encoder, there)
     assert np.array_equal(result(there / encoder.name), expected[0])
     inodes = {path.name: path.stat().st_ino for path in there.iterdir()}
-    moved = formats.move_model(past, there)
+    moved = formats.mv(past, there)
     assert (
         inodes.items() <= {path.name: path.stat().st_ino for path in there.iterdir()}.items()
     )  # existing files are used
@@ -323,7 +323,7 @@ def test_members_are_listed_copied_moved_and_removed(three: list[Path], tmp_path
     told = run("formats", "rm", str(encoder), "--all-data").stdout
     assert "shared-1.data stays: decoder-model.onnx uses it, too" in told
     assert np.array_equal(result(decoder), expected[1])
-    formats.remove_model(decoder, all_data=True)
+    formats.rm(decoder, all_data=True)
     assert not content(out)
 
 

@@ -74,7 +74,7 @@ def test_from_stdin_to_stdout(digits: Path, tmp_path: Path, suffix: str) -> None
     assert (0, expected) == (done.returncode, done.stdout)
     assert done.stderr.startswith(b"<stdin> -> <stdout>")
     formats.convert(io.BytesIO(done.stdout), tmp_path / "back.onnxz")
-    assert formats.compare(tmp_path / "back.onnxz", tmp_path / f"file{suffix}").equal
+    assert formats.diff(tmp_path / "back.onnxz", tmp_path / f"file{suffix}").equal
 
 
 def test_looking_at_stdin(digits: Path, tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_pipes_in_the_filesystem(digits: Path, tmp_path: Path) -> None:
     assert (tmp_path / "out.onnxz").is_fifo()
     command = f'"{sys.executable}" -m formats verify <(cat "{tmp_path}/file.onnxz") --data'
     assert b"/dev/fd/" in subprocess.run(["bash", "-c", command], capture_output=True, check=True).stdout
-    picture = f'"{sys.executable}" -m formats inspect <(cat "{digits}") --layout "{tmp_path}/picture.svg"'
+    picture = f'"{sys.executable}" -m formats inspect <(cat "{digits}") --picture "{tmp_path}/picture.svg"'
     subprocess.run(["bash", "-c", picture], capture_output=True, check=True, timeout=60)
     assert (tmp_path / "picture.svg").exists()
 
@@ -124,7 +124,7 @@ def test_file_objects(digits: Path, tmp_path: Path, of: Callable[[bytes], Any]) 
     data = digits.read_bytes()
     assert formats.load(of(data)) == formats.load(digits)
     assert formats.verify(of(data), data=True).ok
-    assert formats.compare(of(data), digits).equal
+    assert formats.diff(of(data), digits).equal
     assert "onnx" == formats.inspect(of(data)).format
     for target in (io.BytesIO(), Trickle()):
         formats.convert(of(data), target, to_format="onnxz")
@@ -134,7 +134,7 @@ def test_file_objects(digits: Path, tmp_path: Path, of: Callable[[bytes], Any]) 
     with (tmp_path / "named.rten").open("wb") as file:  # its name has an extension
         report = formats.save(formats.load(digits), file)
     assert "rten" == report.target_format
-    assert formats.compare(digits, tmp_path / "named.rten").equal
+    assert formats.diff(digits, tmp_path / "named.rten").equal
 
 
 def test_a_file_is_not_copied(digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +174,7 @@ def test_what_needs_other_files(digits: Path, tmp_path: Path) -> None:
     assert not formats.verify(io.BytesIO(outside.read_bytes())).ok
     target = io.BytesIO()
     formats.convert(outside, target, to_format="onnx")  # by default, it contains all weights
-    assert formats.compare(io.BytesIO(target.getvalue()), digits).equal
+    assert formats.diff(io.BytesIO(target.getvalue()), digits).equal
     with pytest.raises(FormatError, match="these options make 2 files, but a stream can hold only one"):
         formats.convert(outside, io.BytesIO(), to_format="onnx", external_data=True)
     formats.convert(digits, tmp_path / "a.onnxz")
@@ -195,8 +195,8 @@ def test_what_a_stream_cannot_be(digits: Path, tmp_path: Path) -> None:
         formats.convert(digits, io.BytesIO())
     for refused in (
         lambda: formats.convert_many([(source, tmp_path / "out.onnxz")]),
-        lambda: formats.model_files(source),
-        lambda: formats.copy_model(source, tmp_path / "copy.onnx"),
+        lambda: formats.files(source),
+        lambda: formats.cp(source, tmp_path / "copy.onnx"),
         lambda: formats.share([source, digits], tmp_path / "shared"),
     ):
         with pytest.raises(OptionError, match="is a stream"):
@@ -351,7 +351,7 @@ def test_bounded_memory(tmp_path: Path) -> None:
             )
     assert 0 == done.returncode, done.stderr
     assert (tmp_path / "m.onnx").stat().st_size == (tmp_path / "out.onnx").stat().st_size
-    assert formats.compare(tmp_path / "m.onnx", tmp_path / "out.onnx").equal
+    assert formats.diff(tmp_path / "m.onnx", tmp_path / "out.onnx").equal
     assert int(done.stderr) < 80 << 10  # KiB
     assert [] == os.listdir(tmp_path / "tmp")
 

@@ -13,7 +13,7 @@ from corpus import backend_files
 from onnx import helper
 
 import formats
-from formats.difference import compare
+from formats.difference import diff
 from formats.errors import FormatError
 from formats.inspection import inspect
 from formats.ir.model import Graph, Model, Node, OperatorSetId, StringStringEntry, Tensor, ValueInfo
@@ -86,7 +86,7 @@ def test_damage_deep_in_a_long_list_is_found(kind: str, tmp_path: Path) -> None:
     whole.write_bytes(helper.make_model(graph).SerializeToString())
     (finding,) = verify(path).errors
     assert ("structure", True) == (finding.kind, f"{kind}[1" in finding.where)
-    for look in (inspect, layout, lambda path: compare(whole, path)):
+    for look in (inspect, layout, lambda path: diff(whole, path)):
         with pytest.raises(FormatError, match=r"m\.onnx.*wire type 7"):
             look(path)
 

@@ -25,10 +25,10 @@ class PlaceOptions:
     """How a model is copied or moved to another path."""
 
     overwrite: bool = option(
-        False, SWITCH, "Replace the model at DST and its data files, but no other files.", aliases=("-f", "--force")
+        False, SWITCH, "Replace the model at DST and its data files, but no other files.", short="-f", flag="--force"
     )
     parents: bool = option(False, SWITCH, "Make missing parent folders of DST.")
-    dry_run: bool = option(False, SWITCH, "Write nothing; say what would be done.", aliases=("-n",))
+    dry_run: bool = option(False, SWITCH, "Write nothing; say what would be done.", short="-n")
     fsync: bool | None = option(None, SWITCH, "Force files to disk; by default only files that replace others.")
 
 
@@ -37,7 +37,7 @@ class RemovalOptions:
     """Which files are removed."""
 
     all_data: bool = option(False, SWITCH, "Also remove data files that are not named after the model.")
-    dry_run: bool = option(False, SWITCH, "Remove nothing; say what would be removed.", aliases=("-n",))
+    dry_run: bool = option(False, SWITCH, "Remove nothing; say what would be removed.", short="-n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def files(request: Request) -> int:
     from formats.cli.report_lines import files_lines
 
     output = how_to_tell(request)
-    found = companions.model_files(request.arguments[0], **request.of(ReadOptions, FileOptions))
+    found = companions.files(request.arguments[0], **request.of(ReadOptions, FileOptions))
     tell(output, found, lambda: files_lines(found))
     return 0
 
@@ -62,21 +62,21 @@ def copy(request: Request) -> int:
     """Copy a model with its data files, and print what was written."""
     from formats import relocation
 
-    return _told(request, lambda given: relocation.copy_model(*request.arguments, **given), PlaceOptions)
+    return _told(request, lambda given: relocation.cp(*request.arguments, **given), PlaceOptions)
 
 
 def move(request: Request) -> int:
     """Move a model with its data files, and print what was done."""
     from formats import relocation
 
-    return _told(request, lambda given: relocation.move_model(*request.arguments, **given), PlaceOptions)
+    return _told(request, lambda given: relocation.mv(*request.arguments, **given), PlaceOptions)
 
 
 def remove(request: Request) -> int:
     """Remove a model with its data files, and print what was removed."""
     from formats import relocation
 
-    return _told(request, lambda given: relocation.remove_model(*request.arguments, **given), RemovalOptions)
+    return _told(request, lambda given: relocation.rm(*request.arguments, **given), RemovalOptions)
 
 
 def _told(request: Request, act: Callable[[dict[str, Any]], Relocation], options: type) -> int:

@@ -111,13 +111,13 @@ class InspectOptions:
             ),
         ),
     )
-    layout: Path | None = option(None, PICTURE, "Draw the layout of the files.")
-    overwrite: bool = option(False, SWITCH, "Replace OUT if it exists.", aliases=("-f", "--force"))
+    picture: Path | None = option(None, PICTURE, "Draw the layout of the files.")
+    overwrite: bool = option(False, SWITCH, "Replace OUT if it exists.", short="-f", flag="--force")
 
     def __post_init__(self) -> None:
         settle(self)
-        if self.overwrite and self.layout is None:
-            raise OptionError("`overwrite` has an effect only with `layout`")
+        if self.overwrite and self.picture is None:
+            raise OptionError("`overwrite` has an effect only with `picture`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +132,7 @@ class VerifyOptions:
     """What `verify` checks."""
 
     data: bool = option(False, SWITCH, "Read all data and verify all checksums.")
-    original: Path | None = option(
-        None, PATH, "The file that FILE was converted from; needs --data.", aliases=("--source",)
-    )
+    original: Path | None = option(None, PATH, "The file that FILE was converted from; needs --data.")
     threads: int = option(0, count(), "Use N threads; 0, the default, chooses a suitable number.")
 
 
@@ -166,15 +164,15 @@ def inspect(request: Request) -> int:
         raise OptionError("`tensors` has no effect with `json`, which lists all tensors")
     chosen = InspectOptions(**given)
     reading = request.of(ReadOptions, FileOptions)
-    _check_one(request, given, ("layout",))
+    _check_one(request, given, ("picture",))
 
     def see(file: Path) -> Seen:
         found = inspection.inspect(
             file, nodes=bool(chosen.nodes), params=chosen.params, **request.of(RuntimeQuestion), **reading
         )
         found = _with_nodes_like(found, chosen.nodes)
-        if chosen.layout is not None:
-            draw(file, chosen.layout, chosen.overwrite, reading)
+        if chosen.picture is not None:
+            draw(file, chosen.picture, chosen.overwrite, reading)
         return Seen(found, lambda: inspection_lines(found, chosen.tensors, lists_nodes=isinstance(chosen.nodes, str)))
 
     return _look(request, output, see, title="read")
@@ -284,7 +282,7 @@ def diff(request: Request) -> int:
     given = request.of(DiffOptions, ReadOptions)
     if request.arguments == [STREAM, STREAM]:
         raise OptionError("stdin has one model, so only one of A and B can be -")
-    result = difference.compare(*map(source_of, request.arguments), **given)
+    result = difference.diff(*map(source_of, request.arguments), **given)
     tell(output, result, lambda: comparison_lines(result))
     return 0 if result.equal else EXIT_WRONG
 

@@ -54,7 +54,7 @@ class SeveralOptions:
         0,
         count(),
         "Convert N models at a time; 0, the default, chooses a suitable number.",
-        aliases=("-j",),
+        short="-j",
         panel=PANEL,
     )
     fail_fast: bool = option(False, SWITCH, "Do not start more conversions after a failure.", panel=PANEL)

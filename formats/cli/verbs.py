@@ -29,7 +29,7 @@ Examples:
   formats convert model.onnx model.rten
   formats convert model.onnx model.onnxz --threads 4
   formats convert model.onnxz model.onnx --external-data
-  formats convert model.onnx model.onnx --inline --force
+  formats convert model.onnx model.onnx --no-external-data --force
   formats convert model.onnx model.rten --strict --json
   formats convert - - --to onnxz < model.onnx > model.onnxz
 

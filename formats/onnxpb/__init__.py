@@ -112,7 +112,7 @@ def _file_name_or_truth(value: Any) -> str | bool:
 
 
 FILE_NAME = Kind("True, False or the name of a file next to the model, without a folder", _file_name_or_truth, "[NAME]")
-INLINE = Flag(("--inline", "--no-external-data"), "Put all weights into DST itself.", value=False)
+INLINE = Flag(("--no-external-data",), "Put all weights into DST itself.", value=False)
 SAFETENSORS = ".safetensors"
 ALIGNMENT, SAFETENSORS_ALIGNMENT = 64, 256  # of tensors in data files, in bytes
 BROWSER_LIMIT_BYTES = 1 << 31  # a file for onnxruntime-web must not have this size
@@ -132,7 +132,7 @@ class OnnxOptions:
     `alignment`: of each tensor in that file, in bytes from its start; `None` is 64, or 256 in a `.safetensors` file.
     `max_external_file_size`: the maximum size of a data file in bytes; a tensor that is larger gets its own, larger
     file; 0 means no limit. `checksum`: whether each reference contains the SHA-1 of its whole file, which takes a
-    second for some hundred MB. `layout`: "transformers.js" names data files as that library looks for them, each of
+    second for some hundred MB. `data_names`: "transformers.js" names data files as that library looks for them, each of
     less than 2 GB by default, and the report has its setting. `link`: the weights stay in their `.onnxz` archive, which
     must be in the same folder, and the graph refers to them there; tensors without an entry are in the graph.
 
@@ -166,7 +166,7 @@ class OnnxOptions:
     one_file_per_tensor: bool = option(False, SWITCH, "Put each weight into a separate file.", **OUTSIDE)
     checksum: bool = option(False, SWITCH, "Store the SHA-1 of each data file, for `formats verify --data`.", **OUTSIDE)
 
-    layout: str | None = option(
+    data_names: str | None = option(
         None,
         choice("transformers.js"),
         "Name data files as transformers.js loads them, each small enough for browsers, and print their setting.",
@@ -190,13 +190,13 @@ class OnnxOptions:
         if self.one_file_per_tensor and (self.max_external_file_size or isinstance(self.external_data, str)):
             other = "max_external_file_size" if self.max_external_file_size else "external_data"
             raise OptionError(f"`one_file_per_tensor` and `{other}={getattr(self, other)}` exclude each other")
-        if self.layout is not None:
+        if self.data_names is not None:
             if self.one_file_per_tensor or isinstance(self.external_data, str):
                 other = "one_file_per_tensor" if self.one_file_per_tensor else "external_data"
-                raise OptionError(f"`layout` and `{other}={getattr(self, other)}` exclude each other")
+                raise OptionError(f"`data_names` and `{other}={getattr(self, other)}` exclude each other")
             if self.max_external_file_size >= BROWSER_LIMIT_BYTES:
                 size = f"`max_external_file_size` is {self.max_external_file_size}"
-                raise OptionError(f"{size}, and must be less than 2 GiB for `layout={self.layout}`")
+                raise OptionError(f"{size}, and must be less than 2 GiB for `data_names={self.data_names}`")
 
     @property
     def is_safetensors(self) -> bool:
@@ -206,7 +206,7 @@ class OnnxOptions:
     @property
     def most_nbytes(self) -> int:
         """The limit for the size of a data file, in bytes, except if a single tensor is larger; 0 means no limit."""
-        return self.max_external_file_size or (0 if self.layout is None else BROWSER_FILE_BYTES)
+        return self.max_external_file_size or (0 if self.data_names is None else BROWSER_FILE_BYTES)
 
     @property
     def aligned_to(self) -> int:

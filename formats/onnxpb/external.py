@@ -92,7 +92,7 @@ def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePl
     weights = weights_of(model, options)
     placed = PlacedModel(model, destination, weights.inside)
     plan = plan_files([placed], laid_out(weights.outside, options), weights.losses)
-    if options.layout is None:
+    if options.data_names is None:
         return plan
     from formats.onnxpb import transformers_js
 
@@ -336,7 +336,7 @@ class Outside:
         files = [file for file in self.files if file.location is None]
         if self.files and not files:
             return []
-        if self.options.layout is not None:
+        if self.options.data_names is not None:
             from formats.onnxpb import transformers_js
 
             return transformers_js.names(destination, len(files))

@@ -24,7 +24,7 @@ COMPLETED = [
     ("formats ver", "formats verify"),
     ("formats convert a --dry", "formats convert a --dry-run"),
     ("formats convert a --to rt", "formats convert a --to rten"),
-    ("formats convert a --from-format onnxz --encr", "formats convert a --from-format onnxz --encryption"),
+    ("formats convert a --from onnxz --encr", "formats convert a --from onnxz --encryption"),
     ("formats convert a --rten-target 0.26", "formats convert a --rten-target 0.26"),
     ("formats inspect --runtime r", "formats inspect --runtime rten"),
     ("formats inspect uni", "formats inspect unique.onnx"),

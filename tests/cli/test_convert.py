@@ -262,10 +262,10 @@ def test_name_of_external_data_is_optional(
 
 
 def test_inline_takes_the_weights_back(digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`--inline` puts external data back into one file, which equals the original file."""
+    """`--no-external-data` puts external data back into one file, which equals the original file."""
     monkeypatch.chdir(digits.parent)
     assert 0 == invoke("digits.onnx", "a.onnx", "--external-data").exit_code
-    assert 0 == invoke("a.onnx", "b.onnx", "--inline").exit_code
+    assert 0 == invoke("a.onnx", "b.onnx", "--no-external-data").exit_code
     assert digits.read_bytes() == Path("b.onnx").read_bytes()
 
 
@@ -318,8 +318,8 @@ def test_formats_can_be_forced(digits: Path, monkeypatch: pytest.MonkeyPatch) ->
         pytest.param(["digits.onnx", "a.onnx", "--alignment", "-64"], id="negative size"),
         pytest.param(["digits.onnx", "a.onnx", "--alignment", "٣"], id="digit of another script"),
         pytest.param(["digits.onnx", "a.onnx", "--to", "pickle"], id="format"),
-        pytest.param(["digits.onnx", "a.onnx", "--inline", "--external-data"], id="contradiction"),
-        pytest.param(["digits.onnx", "a.rten", "--inline"], id="option of another format"),
+        pytest.param(["digits.onnx", "a.onnx", "--no-external-data", "--external-data"], id="contradiction"),
+        pytest.param(["digits.onnx", "a.rten", "--no-external-data"], id="option of another format"),
         pytest.param(["digits.onnx", "a.onnx", "--exact"], id="option of RTen"),
         pytest.param(["digits.onnx", "a.rten", "--metadata", "missing.json"], id="missing metadata"),
         pytest.param(["digits.onnx", "a.rten", "--metadata", "digits.onnx"], id="metadata is no JSON"),
@@ -340,8 +340,8 @@ def test_what_is_not_understood_exits_with_2(
 
 def test_inapplicable_options_are_named_as_they_were_typed(digits: Path, tmp_path: Path) -> None:
     """The error about an option that the target does not have names the flag and the format."""
-    done = invoke(digits, tmp_path / "a.rten", "--inline", "--size-threshold", "1K")
-    assert "convert: error: --inline and --size-threshold cannot be used for RTen" == one_line(done.stderr)
+    done = invoke(digits, tmp_path / "a.rten", "--no-external-data", "--size-threshold", "1K")
+    assert "convert: error: --no-external-data and --size-threshold cannot be used for RTen" == one_line(done.stderr)
 
 
 # Errors

@@ -66,7 +66,7 @@ def test_summary_names_three_losses() -> None:
         (OSError("odd"), "odd"),
         (TruncatedError("needed 4 bytes, 2 left", path="a", file_offset=7), "a, at byte 7: needed 4 bytes, 2 left"),
         (OptionError("`size_threshold` cannot be used for RTen"), "--size-threshold cannot be used for RTen"),
-        (OptionError("`external_data=False` and `checksum`"), "--inline and --checksum"),
+        (OptionError("`external_data=False` and `checksum`"), "--no-external-data and --checksum"),
         (OptionError("`external_data=True` and `pin`"), "--external-data and --pin"),
         (
             OptionError("`external_data='w'`, `no_such` and `a name`"),

@@ -95,7 +95,7 @@ def test_several_files_are_one_report(folder: Path, verb: str) -> None:
 def test_options_for_one_file_are_refused_for_several(folder: Path) -> None:
     """Options for a single file are refused for several; a wrong option is reported once, before any file is read."""
     for arguments in (
-        ("inspect", "models", "--layout", "a.svg"),
+        ("inspect", "models", "--picture", "a.svg"),
         ("verify", "models", "--data", "--original", "models/a.onnx"),
         ("inspect", "models", "models/a.onnx", "--max-depth", "0"),
     ):
@@ -126,7 +126,7 @@ def test_every_verb_can_be_quiet_and_speak_json(folder: Path) -> None:
         for flag in ("-q", "--json"):
             assert 0 == subprocess.call(["rm", "-rf", "out", "out.rten", "x.onnx", "x.onnx.data", "shared"])
             if Path("y.onnx").exists():
-                formats.move_model("y.onnx", "models/a.onnx")
+                formats.mv("y.onnx", "models/a.onnx")
             formats.save(named("w"), "models/a.onnx", external_data=True, overwrite=True)
             done = formats_(verb, *arguments, flag)
             assert (verb == "diff", "") == (bool(done.exit_code), done.stderr), verb

@@ -51,7 +51,7 @@ def test_files_go_into_a_folder(folder: Path, place: str) -> None:
     assert tree(place) == ["a.onnxz", "b.onnxz"]
     assert done.stdout.splitlines()[-1].startswith("2 converted  ")
     assert len(done.stdout.splitlines()) == 3
-    assert formats.compare("a.onnx", f"{place}/a.onnxz").equal
+    assert formats.diff("a.onnx", f"{place}/a.onnxz").equal
     assert run("convert", "models/c.onnx", place, "--to", "rten").exit_code == 0
     assert "c.rten" in tree(place)
 
@@ -242,7 +242,7 @@ def test_a_manifest_makes_a_second_run_short(folder: Path) -> None:
     save(Path("models/c.onnx"), 100)
     Path("out/in/a.onnxz").unlink()
     assert "2 converted, 1 unchanged" in run(*command).stdout
-    assert formats.compare("models/c.onnx", "out/c.onnxz").equal
+    assert formats.diff("models/c.onnx", "out/c.onnxz").equal
     one = ("convert", "a.onnx", "one.rten", "--manifest", "runs.jsonl")
     assert "1 converted" in run(*one).stdout
     assert "1 unchanged" in run(*one).stdout

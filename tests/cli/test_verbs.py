@@ -74,13 +74,13 @@ def test_inspection_is_json(archive: Path) -> None:
 
 @pytest.mark.parametrize(("name", "begin"), [("a.svg", "<svg "), ("a.html", "<!doctype html>")])
 def test_layout_is_drawn(archive: Path, tmp_path: Path, name: str, begin: str) -> None:
-    """`--layout` writes a picture; it replaces a picture only on request, and other kinds of files never."""
+    """`--picture` writes a picture; it replaces a picture only on request, and other kinds of files never."""
     picture = tmp_path / name
-    assert 0 == invoke("inspect", archive, "--layout", picture).exit_code
+    assert 0 == invoke("inspect", archive, "--picture", picture).exit_code
     assert picture.read_text(encoding="utf-8").startswith(begin)
-    assert 1 == invoke("inspect", archive, "--layout", picture).exit_code
-    assert 0 == invoke("inspect", archive, "--layout", picture, "-f").exit_code
-    assert 2 == invoke("inspect", archive, "--layout", tmp_path / "a.onnx").exit_code
+    assert 1 == invoke("inspect", archive, "--picture", picture).exit_code
+    assert 0 == invoke("inspect", archive, "--picture", picture, "-f").exit_code
+    assert 2 == invoke("inspect", archive, "--picture", tmp_path / "a.onnx").exit_code
 
 
 def test_verification_has_exit_codes(archive: Path) -> None:
@@ -95,7 +95,7 @@ def test_verification_has_exit_codes(archive: Path) -> None:
     assert (1, True) == (done.exit_code, done.stdout.startswith("error: w: the crc32 of its 4096 bytes is "))
     assert 1 == json.loads(invoke("verify", archive, "--data", "--json").stdout)["errors"].__len__()
     assert 1 == invoke("verify", archive.with_name("none")).exit_code
-    assert 2 == invoke("verify", archive, "--source", archive).exit_code
+    assert 2 == invoke("verify", archive, "--original", archive).exit_code
 
 
 def test_verification_needs_little_memory(tmp_path: Path, python: Any) -> None:

@@ -61,7 +61,7 @@ def test_the_command_has_it(installed: Callable[..., Any], digits: Path, tmp_pat
     assert "safetensors, " in installed(FORMATS, "inspect", "a.safetensors").stdout
     assert 0 == installed(FORMATS, "verify", "a.safetensors", "--data").returncode
     assert 0 == installed(FORMATS, "diff", "a.safetensors", "digits.onnx").returncode
-    assert 0 == installed(FORMATS, "inspect", "a.safetensors", "--layout", "a.svg").returncode
+    assert 0 == installed(FORMATS, "inspect", "a.safetensors", "--picture", "a.svg").returncode
     assert 0 == installed(CONVERT, "a.safetensors", "b.onnx", "-q").returncode
     assert digits.read_bytes() == (tmp_path / "b.onnx").read_bytes()
 

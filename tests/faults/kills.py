@@ -30,7 +30,7 @@ import formats
 from formats.errors import FormatError
 
 TARGETS = {
-    "m.onnx": ["--inline"],
+    "m.onnx": ["--no-external-data"],
     "m.onnxz": [],
     "m.rten": [],
     "m.onnx in two files": ["--external-data"],

@@ -133,7 +133,7 @@ def moved(replaces: bool) -> Scenario:
             write("m.onnx", 1, "old", **ONE)(folder)
 
     def work(folder: Path) -> object:
-        return formats.move_model(folder / "s.onnx", folder / "m.onnx", overwrite=True, fsync=True)
+        return formats.mv(folder / "s.onnx", folder / "m.onnx", overwrite=True, fsync=True)
 
     name = f"moved {'over another' if replaces else 'away'}"
     return Scenario(name, "m.onnx", work, prepare, replaces=replaces, several=True, source="s.onnx")

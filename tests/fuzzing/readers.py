@@ -59,7 +59,7 @@ def _look(path: Path, form: str, reading: dict[str, object]) -> None:
         lambda: _lines(
             formats.inspect(path, format=form, **reading), lambda seen: report_lines.inspection_lines(seen, 3)
         ),
-        lambda: _lines(formats.compare(path, path, **reading), report_lines.comparison_lines),
+        lambda: _lines(formats.diff(path, path, **reading), report_lines.comparison_lines),
     )
     for look in looks:
         try:

@@ -40,9 +40,9 @@ for tensor in model.tensors():
     tensor.name  # error: attribute
 with formats.load("model.onnx") as opened:
     opened.close(True)  # error: call
-comparison = formats.compare("a.onnx", "b.onnx")
+comparison = formats.diff("a.onnx", "b.onnx")
 comparison.largest.hex()  # error: attribute
-formats.compare(model, model)  # error: argument
+formats.diff(model, model)  # error: argument
 FormatError("wrong", "model.onnx")  # error: call
 
 # Correct uses are not errors.
@@ -53,4 +53,4 @@ with formats.load("model.onnx") as opened:
     opened.tensor("w").raw_data = formats.from_numpy(np.zeros(3)).raw_data
     opened.producer_name = "me"
     opened.graph = formats.Graph(node=[Node(["x"], ["y"], op_type="Relu")])
-print(formats.compare("a.onnx", "b.onnx").largest_difference + 1.0, formats.__version__.upper())
+print(formats.diff("a.onnx", "b.onnx").largest_difference + 1.0, formats.__version__.upper())

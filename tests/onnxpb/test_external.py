@@ -268,7 +268,7 @@ def test_large_files_warn(tmp_path: Path) -> None:
         in summary(report)[1]
     )
     assert () == CODEC.plan(read(path), tmp_path / "out.onnx", OnnxOptions()).losses
-    done = commands.run("convert", path, tmp_path / "out.onnx", "--inline", "--strict")
+    done = commands.run("convert", path, tmp_path / "out.onnx", "--no-external-data", "--strict")
     assert (1, True) == (done.exit_code, "--external-data" in done.stderr)
     assert not (tmp_path / "out.onnx").exists()
 

@@ -64,7 +64,7 @@ def test_downgrade_is_refused(tmp_path: Path) -> None:
         lambda: formats.inspect(path, key=KEY),
         lambda: formats.convert(path, tmp_path / "m.onnx", key=KEY),
         lambda: formats.convert(path, tmp_path / "new.onnxc", key=KEY),
-        lambda: formats.compare(path, path, key=KEY),
+        lambda: formats.diff(path, path, key=KEY),
         lambda: onnxpb.load_encrypted(path, KEY),
         lambda: onnxpb.load_encrypted(path, KEY, encryption="AES-256-GCM"),
         lambda: onnxpb.load_encrypted_string(path.read_bytes(), KEY),
@@ -153,13 +153,13 @@ def test_key_for_a_plain_file(form: str, tmp_path: Path) -> None:
         lambda: formats.load(path, format=form, key=KEY),
         lambda: formats.inspect(path, format=form, key=KEY),
         lambda: formats.convert(path, tmp_path / "new.onnx", from_format=form, key=KEY),
-        lambda: formats.compare(path, path, key=KEY),
+        lambda: formats.diff(path, path, key=KEY),
     ):
         with pytest.raises(CryptError, match="anyone could have made it"):
             use()
     assert not formats.verify(path, key=KEY).ok
     formats.convert(path, tmp_path / "new.onnxc", from_format=form, key=KEY)  # here the key is for the new file
-    assert formats.compare(path, tmp_path / "new.onnxc", key=KEY).formats == (form, "onnxc")
+    assert formats.diff(path, tmp_path / "new.onnxc", key=KEY).formats == (form, "onnxc")
 
 
 def test_weights_outside_of_an_encrypted_model(tmp_path: Path) -> None:

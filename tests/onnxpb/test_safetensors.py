@@ -172,7 +172,7 @@ def test_types_that_safetensors_lacks_stay_and_are_told(tmp_path: Path) -> None:
     assert lacking == [detail.rpartition(" ")[2] for detail in told]
     assert told[0] == "1 tensor stays in the graph, since safetensors has no type for COMPLEX128"
     assert {row.name for row in rows} - {*lacking} == {*header(tmp_path / "m.safetensors")} - {"__pad_0"}
-    assert formats.compare(tmp_path / "all.onnx", tmp_path / "m.onnx").equal
+    assert formats.diff(tmp_path / "all.onnx", tmp_path / "m.onnx").equal
 
 
 def test_dims_that_overflow_stay(tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def test_other_formats_and_back(digits: Path) -> None:
     formats.convert(folder / "a.onnxz", folder / "back.onnx", external_data="back.safetensors", size_threshold=0)
     assert (folder / "m.safetensors").read_bytes() == (folder / "back.safetensors").read_bytes()
     for name in ("a.onnxz", "whole.onnx", "a.textproto", "back.onnx"):
-        assert formats.compare(digits, folder / name).equal
+        assert formats.diff(digits, folder / name).equal
     check(folder / "back.onnx")
 
 
@@ -295,7 +295,7 @@ def test_replacing_the_file_that_is_read(digits: Path) -> None:
     check(path, 4096)
     formats.convert(path, path, external_data="m.safetensors", size_threshold=0, overwrite=True, threads=1)
     assert first == path.with_suffix(".safetensors").read_bytes()
-    assert formats.compare(digits, path).equal
+    assert formats.diff(digits, path).equal
 
 
 def test_checksums_of_the_whole_file(digits: Path) -> None:
@@ -314,11 +314,11 @@ def test_the_files_of_a_model_stay_together(digits: Path) -> None:
     folder = digits.parent
     formats.convert(digits, folder / "m.onnx", external_data="m.safetensors")
     data = (folder / "m.safetensors").read_bytes()
-    formats.copy_model(folder / "m.onnx", folder / "copy.onnx")
-    formats.move_model(folder / "m.onnx", folder / "n.onnx")
+    formats.cp(folder / "m.onnx", folder / "copy.onnx")
+    formats.mv(folder / "m.onnx", folder / "n.onnx")
     assert data == (folder / "copy.safetensors").read_bytes() == (folder / "n.safetensors").read_bytes()
     check(folder / "copy.onnx")
-    formats.remove_model(folder / "n.onnx")
+    formats.rm(folder / "n.onnx")
     assert {"digits.onnx", "copy.onnx", "copy.safetensors"} == {*os.listdir(folder)}
 
 

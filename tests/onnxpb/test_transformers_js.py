@@ -64,7 +64,7 @@ def written(source: Path, name: str, **options: Any) -> tuple[Path, formats.Conv
     """Return the folder of a model as on the Hub, with the setting from the report in its `config.json`."""
     repository = source.with_name("repository")
     (repository / "onnx").mkdir(parents=True)
-    report = formats.convert(source, repository / "onnx" / name, layout="transformers.js", **options)
+    report = formats.convert(source, repository / "onnx" / name, data_names="transformers.js", **options)
     assert report.settings is not None
     config = {"model_type": "custom", **report.settings}
     (repository / "config.json").write_text(json.dumps(config))
@@ -120,7 +120,7 @@ def test_the_setting_as_an_option(source: Path) -> None:
 
 def test_the_command_tells_the_setting(source: Path, python: Python) -> None:
     """The command prints the setting as a line, and includes it in the JSON."""
-    convert = ("-m", "formats", "convert", source.name, "m.onnx", "--layout", "transformers.js", "--force")
+    convert = ("-m", "formats", "convert", source.name, "m.onnx", "--data-names", "transformers.js", "--force")
     setting = {"transformers.js_config": {"use_external_data_format": {"m.onnx": 1}}}
     done = python(*convert)
     assert f"note: config.json must contain {json.dumps(setting)}" in done.stdout + done.stderr
@@ -131,7 +131,7 @@ def test_the_command_tells_the_setting(source: Path, python: Python) -> None:
 
 def test_a_model_without_large_weights(source: Path) -> None:
     """If no weight is in a data file, the setting says that there are none."""
-    report = formats.convert(source, source.with_name("m.onnx"), layout="transformers.js", size_threshold="1M")
+    report = formats.convert(source, source.with_name("m.onnx"), data_names="transformers.js", size_threshold="1M")
     assert {"transformers.js_config": {"use_external_data_format": {"m.onnx": 0}}} == report.settings
     assert not source.with_name("m.onnx_data").exists()
 
@@ -149,7 +149,7 @@ def plan_of(folder: Path, *sizes: int, **options: Any) -> WritePlan:
     for tensor, nbytes in zip(proto.graph.initializer, sizes, strict=True):
         tensor.dims[:], tensor.data_type = [nbytes], onnx.TensorProto.INT8
     path.write_bytes(proto.SerializeToString())
-    return CODEC.plan(formats.load(path), folder / "m.onnx", OnnxOptions(layout="transformers.js", **options))
+    return CODEC.plan(formats.load(path), folder / "m.onnx", OnnxOptions(data_names="transformers.js", **options))
 
 
 def test_files_are_small_enough_for_browsers(tmp_path: Path) -> None:
@@ -183,19 +183,19 @@ def test_more_files_than_the_library_loads_are_refused(tmp_path: Path) -> None:
 def test_what_does_not_go_together(options: dict[str, Any]) -> None:
     """Options that name or size the files differently are refused."""
     with pytest.raises(OptionError):
-        OnnxOptions(layout="transformers.js", **options)
+        OnnxOptions(data_names="transformers.js", **options)
 
 
 def test_names_that_the_library_does_not_load(source: Path) -> None:
     """A model must be named NAME.onnx, because the library expects this name."""
     with pytest.raises(OptionError, match=r"called NAME\.onnx, not m\.ONNX"):
-        formats.convert(source, source.with_name("m.ONNX"), layout="transformers.js")
+        formats.convert(source, source.with_name("m.ONNX"), data_names="transformers.js")
 
 
 def test_a_renamed_model_has_the_right_names(source: Path) -> None:
     """After a move, the data files have the names that the library expects."""
-    formats.convert(source, source.with_name("a.onnx"), layout="transformers.js", max_external_file_size=20_000)
-    formats.move_model(source.with_name("a.onnx"), source.with_name("b_fp16.onnx"))
+    formats.convert(source, source.with_name("a.onnx"), data_names="transformers.js", max_external_file_size=20_000)
+    formats.mv(source.with_name("a.onnx"), source.with_name("b_fp16.onnx"))
     names = ["b_fp16.onnx", "b_fp16.onnx_data", "b_fp16.onnx_data_1", "b_fp16.onnx_data_2", "source.onnx"]
     assert names == sorted(os.listdir(source.parent))
-    assert formats.compare(source, source.with_name("b_fp16.onnx")).equal
+    assert formats.diff(source, source.with_name("b_fp16.onnx")).equal

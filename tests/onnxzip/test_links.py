@@ -121,7 +121,7 @@ def test_shared_models_give_the_same_numbers(shared_model: Path, tmp_path: Path)
         got = mine_ir.graph.initializers[name].const_value
         assert got is not None and value.const_value is not None
         np.testing.assert_array_equal(got.numpy(), value.const_value.numpy())
-    assert formats.compare(linked, shared_model).equal
+    assert formats.diff(linked, shared_model).equal
     assert formats.verify(linked, data=True).errors == formats.verify(shared_model).errors
     formats.convert(linked, tmp_path / "inline.onnx", external_data=False)
     formats.convert(archive, tmp_path / "direct.onnx", external_data=False)
@@ -251,7 +251,7 @@ def test_converting_gives_back_the_archive(archive: Path, linked: Path, tmp_path
 def test_text_keeps_the_link(linked: Path, tmp_path: Path) -> None:
     """A linked graph as text is still linked and checked; with all weights in the text, it is not."""
     formats.convert(linked, tmp_path / "m.json")
-    assert formats.compare(tmp_path / "m.json", linked).equal
+    assert formats.diff(tmp_path / "m.json", linked).equal
     formats.convert(linked, tmp_path / "inline.json", external_data=False)
     assert ARCHIVE not in (tmp_path / "inline.json").read_text()
     (tmp_path / "m.onnxz").write_bytes((tmp_path / "m.onnxz").read_bytes() + b"\0")
@@ -272,7 +272,7 @@ def test_the_commands_speak_of_the_archive(archive: Path, linked: Path, tmp_path
     checked = json.loads(commands.run("formats", "verify", linked, "--data", "--json").stdout)
     assert (checked["ok"], checked["checksums"], checked["notes"]) == (True, 3, [])
     assert commands.run("formats", "diff", linked, archive).exit_code == 0
-    assert commands.run("formats", "inspect", linked, "--layout", tmp_path / "m.svg").exit_code == 0
+    assert commands.run("formats", "inspect", linked, "--picture", tmp_path / "m.svg").exit_code == 0
     assert "header of a" in (tmp_path / "m.svg").read_text()
 
 
@@ -324,7 +324,7 @@ def test_a_folder_may_be_reached_by_a_link(archive: Path, tmp_path: Path) -> Non
     """The same folder under another name is the same folder."""
     (tmp_path / "alias").symlink_to(tmp_path, target_is_directory=True)
     formats.link(tmp_path / "alias" / "m.onnxz", tmp_path / "m.onnx")
-    assert formats.compare(tmp_path / "m.onnx", archive).equal
+    assert formats.diff(tmp_path / "m.onnx", archive).equal
 
 
 def test_the_archive_is_never_the_destination(archive: Path) -> None:
@@ -631,7 +631,7 @@ def test_an_update_says_which_links_it_makes_stale(
     model.doc_string = "again"
     assert not onnxzip.update(model, archive).losses
     formats.link(archive, linked, overwrite=True)
-    assert formats.compare(linked, archive).equal
+    assert formats.diff(linked, archive).equal
 
 
 def test_an_update_that_changes_nothing_keeps_links(archive: Path, linked: Path) -> None:

@@ -1,4 +1,4 @@
-"""Checks whether a store works with models: `python tests/remote/store.py ADDRESS [--storage-option KEY=VALUE]`.
+"""Checks whether a store works with models: `python tests/remote/store.py ADDRESS [--storage-options KEY=VALUE]`.
 
 It needs the package of the store, and a folder in the store that it can fill and empty. It prints a line for each
 check. The page docs/remote.md lists the stores that were checked.
@@ -42,7 +42,7 @@ class Store:
 
     def is_same(self, name: str) -> bool:
         """Return whether a model in the store is the example."""
-        return formats.compare(f"{self.folder}/{name}", DIGITS, **self.given).equal
+        return formats.diff(f"{self.folder}/{name}", DIGITS, **self.given).equal
 
     # The checks
 
@@ -109,7 +109,7 @@ class Store:
             formats.save(large_model(3, 40 << 20), Path(here, "large.onnx"))
             self.convert(Path(here, "large.onnx"), "large.onnxz")
             assert formats.verify(f"{self.folder}/large.onnxz", data=True, **self.given).ok
-            assert formats.compare(f"{self.folder}/large.onnxz", Path(here, "large.onnx"), **self.given).equal
+            assert formats.diff(f"{self.folder}/large.onnxz", Path(here, "large.onnx"), **self.given).equal
 
     def check_a_file_that_changes(self) -> None:
         """Reading a model that was replaced after it was opened is an error."""
@@ -157,10 +157,10 @@ def main() -> int:
     """Run the checks; return 1 if one fails, otherwise 0."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("address")
-    parser.add_argument("--storage-option", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--storage-options", action="append", default=[], metavar="KEY=VALUE")
     given = parser.parse_args()
     options: dict[str, Any] = {}
-    for text in given.storage_option:
+    for text in given.storage_options:
         key, _, value = text.partition("=")
         try:
             options[key] = json.loads(value)

@@ -31,7 +31,7 @@ def bucket(s3: S3Server, tmp_path: Path) -> str:
 
 def given(s3: S3Server) -> list[str]:
     """Return the options of the store."""
-    return [part for item in s3.options.items() for part in ("--storage-option", "=".join(item))]
+    return [part for item in s3.options.items() for part in ("--storage-options", "=".join(item))]
 
 
 def content(s3: S3Server, folder: str) -> dict[str, bytes]:

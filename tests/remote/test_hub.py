@@ -100,9 +100,9 @@ def test_a_model_on_the_hub(hub: Hub, digits: Path, tmp_path: Path) -> None:
     hub.files = {name: (tmp_path / name).read_bytes() for name in ("m.onnx", "m.onnx.data")}
     address = "hf://owner/name/onnx/m.onnx"
     assert 6 == len(formats.inspect(address, **hub.given).tensors)
-    assert formats.compare(address, digits, **hub.given).equal
+    assert formats.diff(address, digits, **hub.given).equal
     formats.convert(address, tmp_path / "out.onnxz", **hub.given)
-    assert formats.compare(tmp_path / "out.onnxz", digits).equal
+    assert formats.diff(tmp_path / "out.onnxz", digits).equal
     with pytest.raises(FileNotFoundError, match="no such file"):
         formats.load("hf://owner/name/onnx/missing.onnx", **hub.given)
 

@@ -50,7 +50,7 @@ def test_there_and_back(place: tuple[str, dict[str, Any]], digits: Path, suffix:
     formats.convert(local, tmp_path / "here.onnxz")
     assert (tmp_path / "here.onnxz").read_bytes() == (tmp_path / "back.onnxz").read_bytes()
     assert formats.verify(there, data=True, **options).ok
-    assert formats.compare(there, local, **options).equal
+    assert formats.diff(there, local, **options).equal
 
 
 def test_external_data(place: tuple[str, dict[str, Any]], digits: Path) -> None:
@@ -63,11 +63,11 @@ def test_external_data(place: tuple[str, dict[str, Any]], digits: Path) -> None:
         f"{folder}/m.onnx", f"{folder}/s.onnx", external_data=True, max_external_file_size=20_000, **options
     )
     assert len(names(folder, **given)) >= 5
-    assert formats.compare(f"{folder}/s.onnx", digits, **options).equal
+    assert formats.diff(f"{folder}/s.onnx", digits, **options).equal
     formats.convert(f"{folder}/s.onnx", f"{folder}/a.onnxz", **options)
     formats.convert(f"{folder}/a.onnxz", f"{folder}/linked.onnx", link=True, **options)
     assert formats.inspect(f"{folder}/linked.onnx", **options).archive is not None
-    assert formats.compare(f"{folder}/linked.onnx", digits, **options).equal
+    assert formats.diff(f"{folder}/linked.onnx", digits, **options).equal
 
 
 def test_existing_objects(place: tuple[str, dict[str, Any]], digits: Path) -> None:
@@ -78,12 +78,12 @@ def test_existing_objects(place: tuple[str, dict[str, Any]], digits: Path) -> No
         formats.convert(digits, f"{folder}/m.onnxz", **options)
     assert f"{folder}/m.onnxz" == caught.value.filename
     formats.convert(f"{folder}/m.onnxz", f"{folder}/m.onnxz", overwrite=True, **options)
-    assert formats.compare(digits, f"{folder}/m.onnxz", **options).equal
+    assert formats.diff(digits, f"{folder}/m.onnxz", **options).equal
     formats.convert(digits, f"{folder}/m.onnx", external_data=True, size_threshold=0, **options)
     with pytest.raises(FileExistsError):
         formats.convert(digits, f"{folder}/m.onnx", external_data=True, size_threshold=0, **options)
     formats.convert(f"{folder}/m.onnx", f"{folder}/m.onnx", external_data=True, overwrite=True, **options)
-    assert formats.compare(digits, f"{folder}/m.onnx", **options).equal
+    assert formats.diff(digits, f"{folder}/m.onnx", **options).equal
     assert ["m.onnx", "m.onnx.data", "m.onnxz"] == names(folder, **options.get("storage_options", {}))
 
 
@@ -122,7 +122,7 @@ def test_encryption(place: tuple[str, dict[str, Any]], digits: Path, tmp_path: P
     fs, path = fsspec.url_to_fs(f"{folder}/m.onnxc", **options.get("storage_options", {}))
     assert b"conv" not in fs.cat_file(path)
     formats.convert(f"{folder}/m.onnxc", tmp_path / "out.onnx", key="secret", **options)
-    assert formats.compare(digits, tmp_path / "out.onnx").equal
+    assert formats.diff(digits, tmp_path / "out.onnx").equal
 
 
 def test_what_is_not_there(place: tuple[str, dict[str, Any]], digits: Path, tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_store_that_reads_whole_files(digits: Path, tmp_path: Path) -> None:
     with pytest.raises(FileExistsError):
         formats.convert(digits, "whole://folder/m.onnxz")
     formats.convert(digits, "whole://folder/m.onnxz", overwrite=True)
-    assert formats.compare("whole://folder/m.onnxz", digits).equal
+    assert formats.diff("whole://folder/m.onnxz", digits).equal
     assert ["m.onnxz"] == [name.rpartition("/")[2] for name in StoreWithoutRanges.store]
 
 
@@ -233,7 +233,7 @@ def test_an_answer_that_other_stores_lose(digits: Path, monkeypatch: pytest.Monk
         return
     formats.convert(digits, "gs://bucket/m.onnx", retries=retries)
     assert ["create", "create"] == ForgetfulStore.uploads
-    assert formats.compare(digits, "gs://bucket/m.onnx").equal
+    assert formats.diff(digits, "gs://bucket/m.onnx").equal
     with pytest.raises(FileExistsError):
         formats.convert(digits, "gs://bucket/m.onnx")
 
@@ -247,7 +247,7 @@ def test_memory_is_not_copied_whole(memory: str, tmp_path: Path) -> None:
     address = f"zip://inner/m.onnx::file://{tmp_path}/models.zip"
     seen = formats.inspect(address)
     assert ["m.onnx", "m.onnx.data"] == [file.path.name for file in seen.files]
-    assert formats.compare(address, tmp_path / "m.onnx").equal
+    assert formats.diff(address, tmp_path / "m.onnx").equal
 
 
 def test_local_addresses(digits: Path, tmp_path: Path) -> None:
@@ -338,11 +338,11 @@ def test_replacements_that_fail(s3: S3Server, digits: Path, number: int) -> None
     else:
         is_old = "layer.0.weight" in {tensor.name for tensor in model.graph.initializer} if model.graph else False
         if not is_old:
-            assert formats.compare(address, digits, **options).equal
+            assert formats.diff(address, digits, **options).equal
         else:
             assert formats.verify(address, data=True, **options).ok
     formats.convert(digits, address, **given)
-    assert formats.compare(address, digits, **options).equal
+    assert formats.diff(address, digits, **options).equal
 
 
 def test_refusals_of_s3(s3: S3Server, digits: Path) -> None:
@@ -394,7 +394,7 @@ def test_retries_of_s3(
     formats.convert(f"s3://{s3.bucket}/old.onnx", address, external_data=True, size_threshold=0, **given)
     assert {"HEAD", "GET", "PUT"} <= {str(kind[0]) for kind in failed}
     s3.fault = None
-    assert formats.compare(address, digits, **given).equal
+    assert formats.diff(address, digits, **given).equal
 
 
 def test_an_answer_that_is_lost(s3: S3Server, digits: Path, impatient: dict[str, Any]) -> None:
@@ -413,7 +413,7 @@ def test_an_answer_that_is_lost(s3: S3Server, digits: Path, impatient: dict[str,
     assert 2 == len(lost)
     assert 4 == sum(asked.method == "PUT" for asked in s3.requests)  # the second requests were refused
     s3.loses = None
-    assert formats.compare(address, digits, storage_options=options).equal
+    assert formats.diff(address, digits, storage_options=options).equal
     with pytest.raises(FileExistsError):
         formats.convert(digits, address, storage_options=options)
 
@@ -476,7 +476,7 @@ def test_uploads_in_parts(
             formats.convert(tmp_path / "m.onnx", address, storage_options=options)
     else:
         formats.convert(tmp_path / "m.onnx", address, storage_options=options)
-        assert formats.compare(tmp_path / "m.onnx", address, storage_options=options).equal
+        assert formats.diff(tmp_path / "m.onnx", address, storage_options=options).equal
     assert 3 <= sum("partNumber" in asked.path for asked in s3.requests)
     s3.fault = s3.loses = None
     assert [] == s3.fs.list_multipart_uploads(s3.bucket)
@@ -546,7 +546,7 @@ def test_addresses_are_paths() -> None:
     with pytest.raises(TypeError, match="is an address"):
         os.stat(address)
     with pytest.raises(formats.OptionError, match="is an address"):
-        formats.move_model("s3://b/m.onnx", "x.onnx")
+        formats.mv("s3://b/m.onnx", "x.onnx")
 
 
 def test_options_of_stores() -> None:

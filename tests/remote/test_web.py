@@ -138,7 +138,7 @@ def test_every_format(web: WebServer, digits: Path, suffix: str, tmp_path: Path)
         == formats.inspect(address).to_json()["tensors"][0]["dims"]
     )
     assert formats.verify(address, data=True).ok
-    assert formats.compare(address, local).equal
+    assert formats.diff(address, local).equal
     formats.convert(address, tmp_path / "a.onnxz")
     formats.convert(local, tmp_path / "b.onnxz")
     assert (tmp_path / "b.onnxz").read_bytes() == (tmp_path / "a.onnxz").read_bytes()
@@ -149,7 +149,7 @@ def test_an_encrypted_model(web: WebServer, digits: Path, tmp_path: Path) -> Non
     pytest.importorskip("cryptography")
     formats.convert(digits, web.folder / "m.onnxc", key="secret")
     formats.convert(web.url("m.onnxc"), tmp_path / "out.onnx", key="secret")
-    assert formats.compare(digits, tmp_path / "out.onnx").equal
+    assert formats.diff(digits, tmp_path / "out.onnx").equal
     with pytest.raises(formats.CryptError):
         formats.load(web.url("m.onnxc"), key="another")
 
@@ -185,7 +185,7 @@ def test_external_data_beside_the_model(web: WebServer, digits: Path, tmp_path: 
     """Data files are found next to the model, with any characters in their names."""
     for name in ("weights 1.data", "a%2Fb.data", "ü#?.data"):
         formats.convert(digits, web.folder / "m.onnx", external_data=name, size_threshold=0, overwrite=True)
-        assert formats.compare(web.url("m.onnx"), digits).equal
+        assert formats.diff(web.url("m.onnx"), digits).equal
         assert name in {file.path.name for file in formats.inspect(web.url("m.onnx")).files}
 
 
@@ -366,7 +366,7 @@ def test_faults(
         return  # test_a_file_that_is_replaced and the test after it check this
     if passes:
         formats.convert(larger, tmp_path / "out.onnx", retries=1, **options)
-        assert formats.compare(tmp_path / "out.onnx", web.folder / "larger.onnxz").equal
+        assert formats.diff(tmp_path / "out.onnx", web.folder / "larger.onnxz").equal
     else:
         requests = len(web.requests)
         with pytest.raises(error):
@@ -393,7 +393,7 @@ def test_small_files_without_ranges(web: WebServer, model: str, digits: Path, tm
 
     web.fault = fault
     formats.convert(model, tmp_path / "out.onnxz")
-    assert formats.compare(tmp_path / "out.onnxz", digits).equal
+    assert formats.diff(tmp_path / "out.onnxz", digits).equal
     assert 1 == len(web.requests)
 
 
@@ -406,7 +406,7 @@ def test_whole_copies(web: WebServer, larger: str, tmp_path: Path) -> None:
 
     web.fault = fault
     formats.convert(f"simplecache::{larger}", tmp_path / "out.onnx")
-    assert formats.compare(tmp_path / "out.onnx", web.folder / "larger.onnxz").equal
+    assert formats.diff(tmp_path / "out.onnx", web.folder / "larger.onnxz").equal
     assert 1 <= sum(asked.nbytes > MIB for asked in web.requests) <= 2  # fsspec asks for the size, possibly with GET
 
 
@@ -432,7 +432,7 @@ def test_a_file_that_is_replaced(web: WebServer, larger: str, number: int, tmp_p
     else:
         assert len(web.requests) <= number
     formats.convert(larger, tmp_path / "again.onnx", retries=0)
-    assert formats.compare(path, tmp_path / "again.onnx").equal
+    assert formats.diff(path, tmp_path / "again.onnx").equal
 
 
 def test_a_file_that_is_replaced_while_the_graph_is_read(web: WebServer, larger: str) -> None:
@@ -521,11 +521,11 @@ def test_the_command(web: WebServer, model: str, digits: Path, tmp_path: Path) -
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([sys.executable, "-m", "formats", *words], capture_output=True, text=True, check=False)
 
-    option = '--storage-option=headers={"X-Token": "tok-en"}'
+    option = '--storage-options=headers={"X-Token": "tok-en"}'
     done = run("convert", model, str(tmp_path / "out.onnxz"), option)
     assert 0 == done.returncode, done.stderr
     assert "tok-en" == web.requests[0].headers["X-Token"]
-    assert formats.compare(digits, tmp_path / "out.onnxz").equal
+    assert formats.diff(digits, tmp_path / "out.onnxz").equal
     assert 0 == run("diff", model, str(tmp_path / "out.onnxz")).returncode
     assert 0 == run("verify", model, "--data").returncode
     web.fault = lambda number, asked, answer: status(503)(answer)
@@ -535,7 +535,7 @@ def test_the_command(web: WebServer, model: str, digits: Path, tmp_path: Path) -
     assert "answered 503" in done.stderr
     assert "tok-en" not in done.stderr + done.stdout
     assert 1 == len(web.requests)
-    done = run("inspect", model, "--storage-option", "tok-en")
+    done = run("inspect", model, "--storage-options", "tok-en")
     assert 2 == done.returncode
     assert "tok-en" not in done.stderr
     done = run("mv", model, str(tmp_path / "x.onnx"))

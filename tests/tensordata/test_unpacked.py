@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from onnx.numpy_helper import to_array
 from protos import Watched, encoded
 
-from formats import compare, convert, inspect, load, verify
+from formats import convert, diff, inspect, load, verify
 from formats.errors import DecodeError
 from formats.ir.model import Tensor
 from formats.onnxpb import decoder
@@ -192,8 +192,8 @@ def test_unpacked_data_streams(tmp_path: Path) -> None:
     convert(path, tmp_path / "m.onnxz", threads=2)
     assert verify(path, data=True).ok
     assert [count, count] == [tensor.dims[0] for tensor in inspect(path).tensors]
-    assert compare(path, tmp_path / "packed.onnx").equal
-    assert compare(path, tmp_path / "m.onnxz").equal
+    assert diff(path, tmp_path / "packed.onnx").equal
+    assert diff(path, tmp_path / "m.onnxz").equal
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 24 << 20
