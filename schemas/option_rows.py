@@ -73,9 +73,9 @@ REFERENCE = """\
 `python schemas/generate.py` makes this page from the code. `formats VERB --help` shows the same in brief.
 
 The command line and the library have the same options with the same names: `--size-threshold 64K` is
-`size_threshold="64K"`. [Words](#words) lists the few exceptions. A size is a number of bytes, or a text that ends in K, M or G (powers of 1024) or in KB, MB or
-GB (powers of 1000). A key is a text, bytes or a `formats.Key`. It is never part of the command line, which other users
-can see.
+`size_threshold="64K"`. [Words](#words) lists the few exceptions. A size is a number of bytes, or a text that ends in K,
+M or G (powers of 1024) or in KB, MB or GB (powers of 1000). A key is a text, bytes or a `formats.Key`. It is never part
+of the command line, which other users can see.
 
 All values are checked before any file is read. A wrong value gives exit code 2, and `formats.OptionError` in the
 library. So does an option that would have no effect: one that the target format does not have, `--pin` for a model that
@@ -85,16 +85,16 @@ has its types, or `--onnx-hash` if the source is not an `.onnx` file. An option 
 
 ## Words
 
-A verb of the command is the function of the same name in the library: `formats diff` is `formats.diff`. Only `formats batch` has no
-function of its name: `formats.convert_many` gets a list of jobs, where `batch` gets folders and patterns.
+A verb of the command is the function of the same name in the library: `formats diff` is `formats.diff`. Only `formats
+batch` has no function of its name: `formats.convert_many` gets a list of jobs, where `batch` gets folders and patterns.
 
 An option has one word, and perhaps a letter. The keyword is the same word with `_` for `-`, except for these:
 
 | flag | keyword | reason |
 |---|---|---|
-| `--from`, `--to` | `from_format`, `to_format`; `format` where there is one file | `from` cannot be a keyword in Python |
-| `--force` | `overwrite=True` | `-f` is what `cp` and `mv` have; a keyword says what it does |
-| `--no-external-data`, `--no-hard-links` and others with `no-` | `external_data=False`, `hard_links=False` | a switch that is off |
+| `--from`, `--to` | `from_format`, `to_format`, or `format` for one file | `from` cannot be a keyword in Python |
+| `--force` | `overwrite=True` | `cp` and `mv` have the letter `-f`; the keyword says what it does |
+| `--no-external-data` and others with `no-` | `external_data=False` | the flag turns something off |
 | `--key-file`, `--key-env`, `--ask-key` | `key` | other users can see what is typed on a command line |
 """
 
