@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from formats.errors import OptionError
 from formats.late_dataclasses import field, fields_of
-from formats.units import parse_size
+from formats.units import SIZE_EXAMPLES, parse_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -286,7 +286,7 @@ def size(least: int = 0, most: int | None = None, *, power_of_two: bool = False)
         words += f" from {least:,} to {most:,}"
     elif least:
         words += f" of at least {least:,}"
-    return Kind(f'{words}, such as 4096 or "64K"', check, "SIZE", parse_size, "int | str")
+    return Kind(f"{words}, such as {SIZE_EXAMPLES}", check, "SIZE", parse_size, "int | str")
 
 
 def choice(*values: int | str) -> Kind:

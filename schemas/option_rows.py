@@ -73,9 +73,11 @@ REFERENCE = """\
 `python schemas/generate.py` makes this page from the code. `formats VERB --help` shows the same in brief.
 
 The command line and the library have the same options with the same names: `--size-threshold 64K` is
-`size_threshold="64K"`. [Words](#words) lists the few exceptions. A size is a number of bytes, or a text that ends in K,
-M or G (powers of 1024) or in KB, MB or GB (powers of 1000). A key is a text, bytes or a `formats.Key`. It is never part
-of the command line, which other users can see.
+`size_threshold="64K"`. [Words](#words) lists the few exceptions. A key is a text, bytes or a `formats.Key`. It is never
+part of the command line, which other users can see.
+
+A size is a number of bytes, or a text: `64K`, `64k` and `64KiB` are 65,536 bytes, and `64KB` is 64,000. The units are
+K, M, G and T. A fraction such as `1.5G` is exact; a part of a byte is dropped. Digits may be grouped: `1_000_000`.
 
 All values are checked before any file is read. A wrong value gives exit code 2, and `formats.OptionError` in the
 library. So does an option that would have no effect: one that the target format does not have, `--pin` for a model that

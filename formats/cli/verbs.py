@@ -33,7 +33,7 @@ Examples:
   formats convert model.onnx model.rten --strict --json
   formats convert - - --to onnxz < model.onnx > model.onnxz
 
-A SIZE is a number of bytes and may end in K, M or G (powers of 1024) or in KB, MB or GB (powers of 1000).
+A SIZE is a number of bytes, or for example 64K or 5GiB (powers of 1024), or 1.5GB (powers of 1000).
 """
 
 
