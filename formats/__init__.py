@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from formats.batches import convert_many
     from formats.bridge import onnxruntime_session, to_onnx, to_onnx_ir
     from formats.choices import RaisingOptions, RuntimeOptions
+    from formats.codecs.contract import ReadOptions
     from formats.companions import ModelFiles, files
     from formats.conversion import convert, dumps, load, loads, raise_model, save
     from formats.difference import Comparison, Difference, diff
@@ -79,7 +80,6 @@ if TYPE_CHECKING:
     from formats.onnxpb import CryptOptions, OnnxOptions, TextOptions
     from formats.onnxpb.keys import Key
     from formats.onnxzip import ArchiveOptions
-    from formats.registry import ReadOptions
     from formats.relocation import Relocation, cp, mv, rm
     from formats.reports import ConversionReport, WrittenFile
     from formats.restoration import Repair, repair
@@ -117,7 +117,7 @@ _NAMES = {
     "onnxpb": "CryptOptions OnnxOptions TextOptions",
     "onnxpb.keys": "Key",
     "onnxzip": "ArchiveOptions",
-    "registry": "ReadOptions",
+    "codecs.contract": "ReadOptions",
     "relocation": "Relocation cp mv rm",
     "reports": "ConversionReport WrittenFile",
     "restoration": "Repair repair",

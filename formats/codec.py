@@ -9,13 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from formats.ir.dtypes import BY_NAME, BY_NUMBER, DATA_TYPES, DataType
-    from formats.ir.model import DEFAULT, EXTERNAL
-    from formats.ir.storage import with_raw_data, with_reference
-    from formats.ir.walk import external_tensors, graphs, movable_tensors, nodes, tensors
-    from formats.onnxpb.decoder import decode
-    from formats.onnxpb.encoder import encode
-    from formats.registry import (
+    from formats.codecs.contract import (
         HEAD_BYTES,
         READ_DEFAULTS,
         Change,
@@ -27,6 +21,12 @@ if TYPE_CHECKING:
         Runnable,
         Runtime,
     )
+    from formats.ir.dtypes import BY_NAME, BY_NUMBER, DATA_TYPES, DataType
+    from formats.ir.model import DEFAULT, EXTERNAL
+    from formats.ir.storage import with_raw_data, with_reference
+    from formats.ir.walk import external_tensors, graphs, movable_tensors, nodes, tensors
+    from formats.onnxpb.decoder import decode
+    from formats.onnxpb.encoder import encode
     from formats.tensordata.file import File
     from formats.tensordata.plan import (
         SMALL_BYTES,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 # The modules that define the names.
 _MODULES = {
-    "formats.registry": (
+    "formats.codecs.contract": (
         *("HEAD_BYTES", "READ_DEFAULTS", "Change", "Checksum", "Codec", "Match", "ReadOptions", "Region", "Runnable"),
         "Runtime",
     ),

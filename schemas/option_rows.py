@@ -10,12 +10,12 @@ import inspect
 from dataclasses import fields
 from typing import TYPE_CHECKING, NamedTuple
 
-from formats import registry
 from formats.choices import ConversionOptions, RaisingOptions, RuntimeOptions
 from formats.cli.command_line import GENERAL, panels
 from formats.cli.verbs import VERBS
+from formats.codecs import lookup
+from formats.codecs.contract import ReadOptions
 from formats.options import names_of, rows_of
-from formats.registry import ReadOptions
 from formats.sharing import ShareOptions
 from formats.tensordata.engine import EngineOptions
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from formats.options import Flag, Row
 
-TARGETS = tuple(dict.fromkeys(codec.options for codec in registry.built_in()))
+TARGETS = tuple(dict.fromkeys(codec.options for codec in lookup.built_in()))
 IMPORTS = {  # the modules of the names in annotations
     "Callable": "collections.abc",
     "Mapping": "collections.abc",
@@ -183,7 +183,7 @@ def reference() -> str:
 
 
 def _table(options: Sequence[tuple[Row, Flag]]) -> str:
-    formats = ", ".join(f"`{codec.name}`" for codec in registry.built_in())
+    formats = ", ".join(f"`{codec.name}`" for codec in lookup.built_in())
     lines = ["| option | keyword | meaning | value |", "|---|---|---|---|"]
     for row, flag in options:
         names = ", ".join(f"`{name}`" for name in flag.names)

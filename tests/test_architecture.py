@@ -42,12 +42,20 @@ MANY_PARAMETERS = {"formats.options.option": "all that a row can say"}
 # The modules of the package that each layer may import; the layers are the longest prefixes that fit. CONTRIBUTING.md
 # shows this in short form: cli -> conversion -> registry -> codecs -> { tensordata, ir } -> errors.
 FOUNDATION = (
-    *("formats.collector", "formats.errors", "formats.ir", "formats.late_dataclasses", "formats.options"),
+    *(
+        "formats.collector",
+        "formats.errors",
+        "formats.handed",
+        "formats.ir",
+        "formats.late_dataclasses",
+        "formats.options",
+    ),
     *("formats.tensordata", "formats.units"),
 )
 ALLOWED = {
     "formats.collector": (),
     "formats.errors": (),
+    "formats.handed": (),
     "formats.foreign": (),
     "formats.extras": ("formats.errors",),
     "formats.late_dataclasses": (),
@@ -57,21 +65,30 @@ ALLOWED = {
     "formats.ir.sameness": FOUNDATION,
     "formats.ir.storage": FOUNDATION,
     "formats.onnxpb": (
-        *(*FOUNDATION, "formats.onnxpb", "formats.registry", "formats.extras", "formats.foreign"),
+        *(*FOUNDATION, "formats.onnxpb", "formats.codecs", "formats.extras", "formats.foreign"),
         "formats.onnxzip.reader",
     ),
     "formats.onnxzip": (
         *FOUNDATION,
         "formats.onnxzip",
-        "formats.registry",
+        "formats.codecs.contract",
         "formats.onnxpb.decoder",
         "formats.onnxpb.encoder",
         "formats.onnxpb.long_lists",
         "formats.onnxpb.references",
         "formats.onnxpb.wire",
     ),
-    "formats.rten": (*FOUNDATION, "formats.onnxpb.encoder", "formats.rten", "formats.registry"),
-    "formats.registry": (*FOUNDATION, "formats.onnxpb", "formats.onnxzip", "formats.rten"),
+    "formats.rten": (*FOUNDATION, "formats.onnxpb.encoder", "formats.rten", "formats.codecs.contract"),
+    "formats.codecs": ("formats.codecs",),
+    "formats.codecs.contract": (*FOUNDATION, "formats.onnxpb.keys"),
+    "formats.codecs.lookup": (
+        *FOUNDATION,
+        "formats.codecs.contract",
+        "formats.onnxpb",
+        "formats.onnxzip",
+        "formats.rten",
+    ),
+    "formats.registry": ("formats.codecs",),
     "formats.trust": (*FOUNDATION, "formats.registry"),
     "formats.conversion": (
         *(*FOUNDATION, "formats.arguments", "formats.choices", "formats.registry", "formats.reports"),
@@ -133,10 +150,10 @@ ALLOWED = {
         *("formats.inspection", "formats.layout", "formats.onnxpb.keys", "formats.registry", "formats.relocation"),
         *("formats.restoration", "formats.sharing", "formats.units", "formats.verification"),
     ),
-    "formats.codec": ("formats.ir", "formats.onnxpb", "formats.registry", "formats.tensordata"),
+    "formats.codec": ("formats.ir", "formats.onnxpb", "formats.codecs.contract", "formats.tensordata"),
     "formats.testing": (
         *FOUNDATION,
-        *("formats.cli", "formats.conversion", "formats.difference", "formats.options", "formats.registry"),
+        *("formats.cli", "formats.conversion", "formats.difference", "formats.options", "formats.codecs"),
         "formats.testing",
     ),
     "formats.__main__": ("formats.cli",),
@@ -155,7 +172,11 @@ ONLY_NAMES = {
 LIGHT = {
     "formats",
     "formats.collector",
+    "formats.codecs",
+    "formats.codecs.contract",
+    "formats.codecs.lookup",
     "formats.errors",
+    "formats.handed",
     "formats.late_dataclasses",
     "formats.registry",
     "formats.units",
@@ -409,4 +430,4 @@ def test_rules_are_not_vacuous() -> None:
     """The import scanner finds imports in functions, and ignores imports for type checkers only."""
     convert = {entry.module for entry in imports(PACKAGE / "cli" / "process.py") if entry.lazy}
     assert {"formats", "glob"} <= convert
-    assert "formats.ir.model" not in {entry.module for entry in imports(PACKAGE / "registry.py")}
+    assert "formats.ir.model" not in {entry.module for entry in imports(PACKAGE / "codecs" / "contract.py")}

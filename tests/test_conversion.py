@@ -15,9 +15,9 @@ import pytest
 
 import formats
 from formats import onnxpb
+from formats.codecs.contract import DEEPEST, MAX_DEPTH
 from formats.errors import OptionError
 from formats.ir.model import Attribute, Graph, Model, Node
-from formats.registry import DEEPEST, MAX_DEPTH
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import File
 from formats.tensordata.osio import LocalFile
@@ -262,10 +262,11 @@ def test_strict_lets_pass_what_loses_nothing(tiny_model: Path, tmp_path: Path) -
 
 def test_long_lists_of_losses_are_cut(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error of `strict` names ten losses and says how many more there are."""
-    from formats import conversion, registry
+    from formats import conversion
+    from formats.codecs import lookup
 
     losses = tuple(formats.Loss("kind", f"graph.node[{index}]", "is lost") for index in range(25))
-    codec = registry.by_name("onnx")
+    codec = lookup.by_name("onnx")
 
     def plan(*arguments: Any) -> Any:
         return codec.plan(*arguments)._replace(losses=losses)
@@ -318,10 +319,10 @@ def test_types_are_pinned_of_models_from_rten_only(tiny_model: Path, tmp_path: P
 
 def test_operators_of_a_codec_that_cannot_raise_are_refused(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If a format cannot convert its own operators to ONNX's, all other formats refuse such a model."""
-    from formats import registry
+    from formats.codecs import lookup
 
-    codec = registry.by_name("rten")._replace(raise_model=None)
-    monkeypatch.setattr(registry, "built_in", lambda: (codec,))
+    codec = lookup.by_name("rten")._replace(raise_model=None)
+    monkeypatch.setattr(lookup, "built_in", lambda: (codec,))
     model = formats.load(tiny_model)
     model.opset_import[0].domain = "rten"
     with pytest.raises(formats.UnsupportedError, match="the model has operators of RTen"):
@@ -330,7 +331,7 @@ def test_operators_of_a_codec_that_cannot_raise_are_refused(tiny_model: Path, mo
 
 def test_form_of_rten_is_told_by_its_domain() -> None:
     """The domain that the RTen codec claims is that of the nodes it reads."""
-    from formats.registry import by_name
+    from formats.codecs.lookup import by_name
     from formats.rten.operators.spec import RTEN_DOMAIN
 
     assert by_name("rten").domain == RTEN_DOMAIN

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from formats.codecs.contract import ENCRYPTED, KEY, READ_DEFAULTS, Codec, Match
 from formats.errors import OptionError
 from formats.late_dataclasses import dataclass
 from formats.options import SWITCH, Flag, Kind, choice, option, rows_of, settle, size
-from formats.registry import ENCRYPTED, KEY, READ_DEFAULTS, Codec, Match
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from formats.codecs.contract import Checksum, ReadOptions
     from formats.ir.model import Model
     from formats.onnxpb import (
         external_data_helper,
@@ -98,7 +99,6 @@ if TYPE_CHECKING:
     )
     from formats.onnxpb.saving import SerializeOptions
     from formats.onnxpb.unknown_fields import UnknownFieldSet
-    from formats.registry import Checksum, ReadOptions
     from formats.tensordata.plan import Loss, WritePlan
     from formats.tensordata.source import Source
 

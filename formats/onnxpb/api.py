@@ -18,7 +18,7 @@ import os
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from formats import registry
+from formats.codecs import contract, lookup
 from formats.errors import DecodeError, TruncatedError, UnknownFormatError
 from formats.ir.model import Model, Tensor
 from formats.late_dataclasses import replace
@@ -35,9 +35,9 @@ from formats.tensordata.plan import WritePlan
 from formats.tensordata.source import Literal
 
 if TYPE_CHECKING:
+    from formats.codecs.contract import Codec
     from formats.onnxpb.message import ProtoMessage
     from formats.onnxpb.serialization import ProtoSerializer
-    from formats.registry import Codec
     from formats.tensordata.source import Source
 
 __all__ = [
@@ -163,9 +163,9 @@ def _form_to_read(source: Source, path: Path | None, format: str | None) -> Code
     for codec in (TEXT_CODEC, JSON_CODEC):
         if extension in codec.extensions:
             return codec
-    head = source.read(0, min(registry.HEAD_BYTES, source.nbytes))
+    head = source.read(0, min(contract.HEAD_BYTES, source.nbytes))
     try:
-        codec = registry.for_reading(head, source.nbytes, path)
+        codec = lookup.for_reading(head, source.nbytes, path)
     except UnknownFormatError:
         return CODEC
     return CODEC if codec in (TEXT_CODEC, JSON_CODEC) else codec
@@ -269,7 +269,7 @@ def _form_to_write(path: Path | None, format: str | None) -> Codec | ProtoSerial
         return _form(format)
     extension = path.suffix.lower() if path else ""
     try:
-        found: Codec | ProtoSerializer | None = registry.for_writing(path or Path())
+        found: Codec | ProtoSerializer | None = lookup.for_writing(path or Path())
     except UnknownFormatError:
         found = None
     name = serialization.registry.get_format_from_file_extension(extension)
@@ -282,4 +282,4 @@ def _form(format: str) -> Codec | ProtoSerializer:
     Raises: OptionError.
     """
     found = serialization.registry.registered(format)
-    return found or registry.by_name(FORMATS.get(format, format))
+    return found or lookup.by_name(FORMATS.get(format, format))

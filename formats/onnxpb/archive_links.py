@@ -12,6 +12,7 @@ import hashlib
 import os
 from typing import TYPE_CHECKING
 
+from formats.codecs.contract import Checksum
 from formats.errors import DecodeError, EncodeError, ExternalDataError
 from formats.ir import dtypes, walk
 from formats.ir.archive_link import ArchiveLink, is_name
@@ -20,7 +21,6 @@ from formats.ir.storage import raw_source, with_raw_data
 from formats.onnxpb.encoder import encode
 from formats.onnxpb.references import referring
 from formats.onnxzip.reader import read_entries
-from formats.registry import Checksum
 from formats.tensordata.file import is_address, is_stream
 from formats.tensordata.plan import SMALL_BYTES, FilePlan, Loss, WritePlan, lay_out
 from formats.tensordata.source import FileSpan

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from formats.codecs.contract import Checksum
 from formats.ir import walk
 from formats.onnxpb import archive_links
-from formats.registry import Checksum
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

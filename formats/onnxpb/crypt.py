@@ -28,6 +28,7 @@ import secrets
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from formats.codecs.contract import DEEPEST
 from formats.errors import CryptError, DecodeError
 from formats.extras import needed
 from formats.ir import walk
@@ -43,7 +44,6 @@ from formats.onnxpb.ciphertext import (
 )
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.keys import Key
-from formats.registry import DEEPEST
 from formats.tensordata.plan import Digest, FilePlan, LateWrite, Loss, PlacedWrite, WritePlan
 from formats.tensordata.source import Concat, Literal
 
@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from formats.codecs.contract import ReadOptions
     from formats.onnxpb import CryptOptions
     from formats.onnxpb.ciphers import Stream
-    from formats.registry import ReadOptions
     from formats.tensordata.source import Source
 
 MAGIC = b"ONNXCRY"

@@ -16,6 +16,7 @@ from bisect import bisect_right
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from formats.codecs.contract import DEEPEST, MAX_DEPTH
 from formats.collector import collector_paused
 from formats.errors import FormatError, LimitError, TruncatedError, WireError
 from formats.ir import walk
@@ -65,7 +66,6 @@ from formats.onnxpb.wire_tables import (
     TEXT,
     tables,
 )
-from formats.registry import DEEPEST, MAX_DEPTH
 from formats.tensordata.source import Literal, Source, joined
 from formats.tensordata.unpacked import unpacked
 

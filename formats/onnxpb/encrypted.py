@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from formats.codecs.contract import ReadOptions
 from formats.onnxpb import CryptOptions, crypt
 from formats.onnxpb.proto import ModelProto, unwrap, wrap
-from formats.registry import ReadOptions
 from formats.tensordata.engine import EngineOptions, execute, to_bytes
 from formats.tensordata.file import File
 from formats.tensordata.source import Literal

@@ -12,6 +12,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from formats.codecs.contract import READ_DEFAULTS
 from formats.errors import DecodeError, ExternalDataError, OptionError
 from formats.ir import dtypes, walk
 from formats.ir.archive_link import ArchiveLink
@@ -21,7 +22,6 @@ from formats.onnxpb.decoder import decode_and_look
 from formats.onnxpb.encoder import encode
 from formats.onnxpb.locations import DataFiles, check_location
 from formats.onnxpb.references import referring
-from formats.registry import READ_DEFAULTS
 from formats.tensordata.plan import (
     SMALL_BYTES,
     Digest,
@@ -38,8 +38,8 @@ from formats.tensordata.source import Concat, Literal, place_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from formats.codecs.contract import ReadOptions
     from formats.onnxpb import OnnxOptions
-    from formats.registry import ReadOptions
     from formats.tensordata.file import File
     from formats.tensordata.source import Source
 

@@ -9,12 +9,12 @@ import struct
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from formats.codecs.contract import DEEPEST
 from formats.errors import FormatError, LimitError, WireError
 from formats.ir.model import MESSAGE_CLASSES, SOURCE_FIELDS
 from formats.onnxpb.decoder import MAX_MESSAGES
 from formats.onnxpb.schema import ENUMS, MESSAGES, MessageField
 from formats.onnxpb.wire import encode_varint
-from formats.registry import DEEPEST
 from formats.tensordata.source import Literal, Source
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from functools import cache
 from operator import index
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from formats.codecs.contract import MAX_DEPTH
 from formats.errors import DecodeError, EncodeError, FormatError, LimitError
 from formats.onnxpb.fields import (
     INTEGER_RANGES,
@@ -32,7 +33,6 @@ from formats.onnxpb.fields import (
     to_float,
 )
 from formats.onnxpb.schema import ENUMS
-from formats.registry import MAX_DEPTH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

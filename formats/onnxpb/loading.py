@@ -10,6 +10,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
+from formats.codecs.contract import MAX_DEPTH, Codec, ReadOptions
 from formats.errors import ExternalDataError, LimitError
 from formats.ir import walk
 from formats.ir.archive_link import ArchiveLink, without_link
@@ -21,7 +22,6 @@ from formats.onnxpb.locations import DataFiles
 from formats.onnxpb.proto import CLASSES, unwrap
 from formats.onnxpb.saving import BESIDE
 from formats.onnxpb.textfile import read_text
-from formats.registry import MAX_DEPTH, Codec, ReadOptions
 from formats.tensordata.engine import EngineOptions, materialise
 from formats.tensordata.source import Literal
 

@@ -13,10 +13,10 @@ from itertools import count
 from math import inf, lcm
 from typing import TYPE_CHECKING
 
+from formats.codecs.contract import Region
 from formats.errors import EncodeError
 from formats.ir import dtypes
 from formats.onnxpb.external import DataFile, Outside, Place
-from formats.registry import Region
 from formats.tensordata.plan import Loss
 from formats.tensordata.source import place_of
 

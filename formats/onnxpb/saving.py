@@ -14,6 +14,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from formats.codecs.contract import DEEPEST, Codec
 from formats.errors import ExternalDataError
 from formats.ir import walk
 from formats.ir.model import EXTERNAL, Model
@@ -23,7 +24,6 @@ from formats.onnxpb import CODEC, JSON_CODEC, TEXT_CODEC, OnnxOptions, external,
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.encoder import encode
 from formats.onnxpb.locations import check_location
-from formats.registry import DEEPEST, Codec
 from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan, lay_out
 from formats.tensordata.source import Concat, FileSpan, Literal
 

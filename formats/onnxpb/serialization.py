@@ -27,7 +27,7 @@ from formats.tensordata.source import Literal
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from formats.registry import Codec
+    from formats.codecs.contract import Codec
 
 __all__ = ["ProtoSerializer", "registry"]
 

@@ -12,11 +12,11 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from formats.codecs.contract import EXTENSIONS
 from formats.errors import FormatError
 from formats.ir import walk
 from formats.ir.model import Model
 from formats.onnxpb.decoder import decode
-from formats.registry import built_in
 from formats.tensordata.file import File
 from formats.tensordata.plan import Loss
 
@@ -57,8 +57,7 @@ def left_behind(plan: WritePlan) -> Iterator[Loss]:
     folder = models[-1].parent
     old = {name for model in models if os.path.lexists(model) for name in referred(model)}
     old -= {os.path.relpath(file.path, folder) for file in plan.files}
-    extensions = {extension for codec in built_in() for extension in codec.extensions}  # an archive is a model itself
-    old = {name for name in old if Path(name).suffix.lower() not in extensions and _is_below(Path(name), folder)}
+    old = {name for name in old if Path(name).suffix.lower() not in EXTENSIONS() and _is_below(Path(name), folder)}
     for path in sorted(folder.iterdir()) if old else ():
         if path.suffix.lower() in MODELS and path not in models:
             old -= referred(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from formats.codecs.contract import DEEPEST
 from formats.errors import DecodeError
 from formats.ir import walk
 from formats.ir.model import EXTERNAL, Model
@@ -12,7 +13,6 @@ from formats.ir.storage import places_of
 from formats.onnxpb import external
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.fields import rows_of, step_of
-from formats.registry import DEEPEST
 from formats.tensordata.file import is_address
 from formats.tensordata.plan import FilePlan, Loss, PlacedWrite, WritePlan
 from formats.tensordata.source import Concat, FileSpan, Literal
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from formats.codecs.contract import ReadOptions
     from formats.onnxpb import TextOptions
-    from formats.registry import ReadOptions
     from formats.tensordata.source import Source
 
 

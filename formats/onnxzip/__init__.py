@@ -5,18 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from formats.codecs.contract import READ_DEFAULTS, Codec, Match
 from formats.errors import FormatError
 from formats.late_dataclasses import dataclass
 from formats.options import SWITCH, option, settle, size
-from formats.registry import READ_DEFAULTS, Codec, Match
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Iterator
 
+    from formats.codecs.contract import Checksum, ReadOptions, Region
     from formats.ir.model import Model
     from formats.onnxzip.editing import Update
-    from formats.registry import Checksum, ReadOptions, Region
     from formats.tensordata.engine import EngineOptions
     from formats.tensordata.plan import Loss, WritePlan
     from formats.tensordata.source import Source

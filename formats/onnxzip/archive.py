@@ -13,6 +13,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from formats.codecs.contract import DEEPEST
 from formats.errors import EncodeError, TensorDataError
 from formats.ir import walk
 from formats.ir.dtypes import TYPED_FIELDS
@@ -26,7 +27,6 @@ from formats.onnxzip.entry_groups import Checksums, EntryGroup, grouped
 from formats.onnxzip.external_tensors import KEYS
 from formats.onnxzip.graph_scan import check_undecoded
 from formats.onnxzip.names import MODEL_NAME, EntryNames
-from formats.registry import DEEPEST
 from formats.tensordata.plan import SMALL_BYTES, Digest, FilePlan, LateWrite, Loss, PlacedWrite, WritePlan, lay_out
 from formats.tensordata.source import Concat, place_of
 

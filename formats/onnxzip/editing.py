@@ -14,6 +14,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from formats.codecs.contract import DEEPEST
 from formats.errors import DecodeError, OptionError
 from formats.ir import walk
 from formats.ir.model import EXTERNAL
@@ -23,7 +24,6 @@ from formats.onnxzip.archive import Packing, plan_model
 from formats.onnxzip.model_reader import read_model
 from formats.onnxzip.reader import read_entries
 from formats.onnxzip.regions import checksums_of
-from formats.registry import DEEPEST
 from formats.tensordata import publication
 from formats.tensordata.directory import remove
 from formats.tensordata.engine import execute

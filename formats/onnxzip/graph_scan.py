@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from formats.codecs.contract import DEEPEST, MAX_DEPTH
 from formats.errors import FormatError, LimitError, TruncatedError
 from formats.ir import walk
 from formats.ir.model import EXTERNAL, Tensor
@@ -28,7 +29,6 @@ from formats.onnxpb.wire import (
     skip_field,
 )
 from formats.onnxzip.external_tensors import OWN_DATA, SEGMENT, ExternalTensor
-from formats.registry import DEEPEST, MAX_DEPTH
 from formats.tensordata.source import Literal
 
 if TYPE_CHECKING:

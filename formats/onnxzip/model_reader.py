@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from formats.codecs.contract import MAX_DEPTH
 from formats.errors import DecodeError, ExternalDataError, FormatError, TensorDataError, TruncatedError
 from formats.ir import walk
 from formats.ir.model import DEFAULT, Model, Tensor
@@ -21,7 +22,6 @@ from formats.onnxzip.lenient import KIND as LENIENT
 from formats.onnxzip.lenient import model_entry, read_loose_entries
 from formats.onnxzip.names import MODEL_NAME
 from formats.onnxzip.reader import read_entries
-from formats.registry import MAX_DEPTH
 from formats.tensordata.plan import Loss
 from formats.tensordata.source import Literal
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from formats.codecs.contract import Checksum, Region
 from formats.onnxzip.far_entries import payload_of
 from formats.onnxzip.names import MODEL_NAME
 from formats.onnxzip.reader import read_entries
-from formats.registry import Checksum, Region
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

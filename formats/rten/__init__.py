@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from formats.codecs.contract import READ_DEFAULTS, Codec, Match, Runtime
 from formats.errors import OptionError
 from formats.late_dataclasses import dataclass
 from formats.options import ANY, SWITCH, Kind, choice, option, settle, texts_in_file
-from formats.registry import READ_DEFAULTS, Codec, Match, Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from formats.codecs.contract import Checksum, ReadOptions, Region, Runnable
     from formats.ir.model import Model
-    from formats.registry import Checksum, ReadOptions, Region, Runnable
     from formats.tensordata.plan import Loss, WritePlan
     from formats.tensordata.source import Source
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.registry import READ_DEFAULTS
+from formats.codecs.contract import READ_DEFAULTS
 from formats.testing.checks import OF_CODEC, OF_MODEL, Refused, Subject
 from formats.testing.models import MODELS, linear
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
+    from formats.codecs.contract import Codec, ReadOptions
     from formats.ir.model import Model
-    from formats.registry import Codec, ReadOptions
 
 __all__ = ["MODELS", "Check", "contract", "linear"]
 

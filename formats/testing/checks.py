@@ -12,12 +12,13 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest import mock
 
-from formats import conversion, registry
+from formats import conversion
+from formats.codecs import lookup
+from formats.codecs.contract import HEAD_BYTES, Codec, Match, ReadOptions
 from formats.difference import differences
 from formats.errors import EncodeError, FormatError
 from formats.ir import walk
 from formats.options import rows_of
-from formats.registry import HEAD_BYTES, Codec, Match, ReadOptions
 from formats.tensordata.engine import EngineOptions, execute, to_bytes
 from formats.tensordata.file import File
 from formats.tensordata.osio import LocalFile
@@ -97,13 +98,13 @@ def declaration(subject: Subject, folder: Path) -> None:
         has_default = field.default is not MISSING or field.default_factory is not MISSING
         assert has_default, f"the option {field.name} must have a default"
     assert isinstance(subject.options, codec.options), "the options are not of the codec's class"
-    others = [other for other in registry.codecs() if other.name != codec.name]
+    others = [other for other in lookup.codecs() if other.name != codec.name]
     for other in others:
         shared = {*codec.extensions} & {*other.extensions}
         assert not shared, f"the codec {other.name} already has the extension {shared}"
     from formats.cli import command_line, verbs
 
-    with mock.patch.object(registry, "codecs", lambda: (*others, codec)):
+    with mock.patch.object(lookup, "codecs", lambda: (*others, codec)):
         groups = verbs.convert_groups(of_all_packages=True)
     flags = command_line.flags_of(group.options for group in groups)  # raises if another option has a flag
     assert {name for row in rows_of(codec.options) for flag in row.flags for name in flag.names} <= flags.keys()
@@ -126,7 +127,7 @@ def sniffing_takes_anything(subject: Subject, folder: Path) -> None:
             assert subject.codec.sniff(data, size) in (Match.NONE, Match.WEAK), (
                 "arbitrary bytes must not be a strong match"
             )
-    for other in registry.built_in():
+    for other in lookup.built_in():
         if other.name != subject.codec.name and not other.encrypted:
             data = to_bytes(other.plan(linear(3), folder / f"m{other.extensions[0]}", other.options()))
             match = subject.codec.sniff(data[:HEAD_BYTES], len(data))
@@ -274,7 +275,7 @@ def own_files_are_recognised(subject: Subject, make: Callable[[], Model], folder
     data = path.read_bytes()
     match = subject.codec.sniff(data[:HEAD_BYTES], len(data))
     assert match is not Match.NONE, "the codec must match its own file"
-    for other in registry.codecs():
+    for other in lookup.codecs():
         if other.name != subject.codec.name:
             found = other.sniff(data[:HEAD_BYTES], len(data))
             assert found is not Match.STRONG, f"{other.title} matches the file, too"

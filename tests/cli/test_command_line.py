@@ -13,10 +13,10 @@ import commands
 import pytest
 
 import formats
-from formats import registry
 from formats.cli import typer_commands
 from formats.cli.command_line import Request, Typed, Verb, flags_of, parse
 from formats.cli.verbs import VERBS
+from formats.codecs import lookup
 from formats.errors import OptionError
 from formats.options import SWITCH, Flag, Row, count, option, rows_of, settle, size
 from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan
@@ -210,11 +210,11 @@ def their_format(monkeypatch: pytest.MonkeyPatch) -> Iterable[list[Any]]:
         seen.append(chosen)
         return WritePlan((FilePlan(destination, 2, (PlacedWrite(0, Literal(b"ok")),)),))
 
-    codec = registry.built_in()[0]._replace(
+    codec = lookup.built_in()[0]._replace(
         name="theirs", title="Theirs", extensions=(".thx",), options=options, plan=plan
     )
-    codecs = (*registry.built_in(), codec)
-    monkeypatch.setattr(registry, "codecs", lambda: codecs)
+    codecs = (*lookup.built_in(), codec)
+    monkeypatch.setattr(lookup, "codecs", lambda: codecs)
     yield [seen, options]
 
 
@@ -243,7 +243,7 @@ def test_options_of_others_are_options(their_format: Any, tiny_model: Path, tmp_
     done = commands.run("convert", tiny_model, tmp_path / "a.onnx", "--level", "2")
     assert (2, "convert: error: --level cannot be used for ONNX protobuf\n") == (done.exit_code, done.stderr)
     with pytest.raises(OptionError, match="`options` is a OnnxOptions, but must be a TheirOptions"):
-        formats.convert(tiny_model, out, overwrite=True, options=registry.built_in()[0].options())
+        formats.convert(tiny_model, out, overwrite=True, options=lookup.built_in()[0].options())
     with pytest.raises(OptionError, match="`level` is given twice"):
         formats.convert(tiny_model, out, overwrite=True, options=options(), level=1)
 
@@ -253,11 +253,11 @@ def test_flags_of_others_must_be_free(
     name: str, monkeypatch: pytest.MonkeyPatch, tiny_model: Path, tmp_path: Path
 ) -> None:
     """A format cannot have an option whose flag all formats have; this is reported, and other formats still work."""
-    codec = registry.built_in()[0]._replace(
+    codec = lookup.built_in()[0]._replace(
         name="x", title="X", extensions=(".x",), options=their_options(**{name: option(False, SWITCH, "No.")})
     )
-    codecs = (*registry.built_in(), codec)
-    monkeypatch.setattr(registry, "codecs", lambda: codecs)
+    codecs = (*lookup.built_in(), codec)
+    monkeypatch.setattr(lookup, "codecs", lambda: codecs)
     assert 0 == commands.run("convert", tiny_model, tmp_path / "a.onnx").exit_code
     done = commands.run("convert", "--help")
     assert (2, f"convert: error: X cannot have the option --{name}, which every format has\n") == (

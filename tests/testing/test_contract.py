@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 import formats
-from formats import registry
+from formats.codecs import lookup
+from formats.codecs.contract import READ_DEFAULTS, Codec, Match, ReadOptions, Region
 from formats.onnxpb import CryptOptions, OnnxOptions, TextOptions
 from formats.onnxzip import ArchiveOptions
 from formats.options import SWITCH, count, option
-from formats.registry import Codec, Match, ReadOptions
 from formats.rten import RtenOptions
 from formats.tensordata.plan import FilePlan, PlacedWrite
 from formats.tensordata.source import Literal
@@ -50,7 +50,7 @@ def checks() -> list[Any]:
     """Return the contract of every installed codec."""
     return [
         pytest.param(check, id=f"{codec.name}-{check}")
-        for codec in registry.codecs()
+        for codec in lookup.codecs()
         for check in contract(codec, **SETTINGS.get(codec.name, {}))
     ]
 
@@ -64,7 +64,7 @@ def test_contract(check: Check, tmp_path: Path) -> None:
 # Codecs that break the contract
 
 
-ONNX = registry.by_name("onnx")
+ONNX = lookup.by_name("onnx")
 
 
 @dataclass
@@ -98,7 +98,7 @@ class Bending:
 def reading(change: Callable[[Any], Any]) -> Codec:
     """Return ONNX with a change to the model that was read."""
 
-    def read(source: Any, path: Any, options: Any = registry.READ_DEFAULTS) -> Any:
+    def read(source: Any, path: Any, options: Any = READ_DEFAULTS) -> Any:
         return change(ONNX.read(source, path, options))
 
     return ONNX._replace(read=read)
@@ -129,7 +129,7 @@ def weights_in_memory(model: Any) -> Any:
     return model
 
 
-def fail_on_damage(source: Any, path: Any, options: Any = registry.READ_DEFAULTS) -> Any:
+def fail_on_damage(source: Any, path: Any, options: Any = READ_DEFAULTS) -> Any:
     """Read no more than necessary, and fail on damage."""
     try:
         return ONNX.read(source, path, options)
@@ -187,7 +187,7 @@ BROKEN: dict[str, tuple[Codec, str]] = {
     "bent option": (ONNX._replace(name="mine", extensions=(".mine",), options=Bending), "declaration"),
     "own operators in silence": (ONNX._replace(domain="mine"), "own_operators_are_raised-small"),
     "wrong regions": (
-        ONNX._replace(regions=lambda source: [registry.Region(0, source.nbytes + 1, "model", "")]),
+        ONNX._replace(regions=lambda source: [Region(0, source.nbytes + 1, "model", "")]),
         "what_is_told_holds-small",
     ),
 }

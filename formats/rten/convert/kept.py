@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from formats.registry import Change
+from formats.codecs.contract import Change
 from formats.rten.convert.onnx_reading import is_same, needed_version, problems, without_neutral
 from formats.rten.convert.read_types import node_in_read_types
 from formats.rten.convert.refusal import Refused

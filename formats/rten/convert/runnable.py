@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from formats.codecs.contract import Change, Runnable
 from formats.ir.dtypes import type_name
 from formats.ir.model import Graph, Model
 from formats.ir.walk import graphs
 from formats.late_dataclasses import replace
-from formats.registry import Change, Runnable
 from formats.rten.convert.captures import with_reached_names
 from formats.rten.convert.legalize import legalize
 from formats.rten.convert.read_types import READ_AS, element_type, has_unknown_dims, in_read_types

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from formats.registry import Checksum, Region
+from formats.codecs.contract import Checksum, Region
 from formats.rten import HASH_KEY
 from formats.rten.file.header import HEADER_NBYTES, decode_header, is_v2
 

@@ -9,16 +9,16 @@ import pytest
 
 import formats
 import formats.testing
-from formats import registry
+from formats.codecs import lookup
+from formats.codecs.contract import Codec, Match
 from formats.errors import OptionError, UnknownFormatError, UnsupportedError
 from formats.ir.model import Model, OperatorSetId
-from formats.registry import Codec, Match
 from formats.tensordata.plan import Loss, WritePlan
 
 
 def codec(name: str, match: Match) -> Codec:
     """Return a codec that gives every file the same match."""
-    return registry.by_name("onnx")._replace(name=name, extensions=(f".{name}",), sniff=lambda head, nbytes: match)
+    return lookup.by_name("onnx")._replace(name=name, extensions=(f".{name}",), sniff=lambda head, nbytes: match)
 
 
 @pytest.fixture
@@ -26,8 +26,8 @@ def only(monkeypatch: pytest.MonkeyPatch) -> object:
     """Return a function that makes the given codecs the built-in ones, and others those of installed packages."""
 
     def replace(built_in: list[Codec], others: tuple[Codec, ...] = ()) -> None:
-        monkeypatch.setattr(registry, "built_in", lambda: tuple(built_in))
-        monkeypatch.setattr(registry, "codecs", lambda: (*built_in, *others))
+        monkeypatch.setattr(lookup, "built_in", lambda: tuple(built_in))
+        monkeypatch.setattr(lookup, "codecs", lambda: (*built_in, *others))
 
     return replace
 
@@ -35,9 +35,9 @@ def only(monkeypatch: pytest.MonkeyPatch) -> object:
 @pytest.mark.parametrize(("name", "extension"), [("onnx", ".onnx"), ("onnxz", ".onnxz"), ("rten", ".rten")])
 def test_built_in_formats_are_found(name: str, extension: str) -> None:
     """Each format is found by its name, and by its extension in upper and lower case."""
-    assert name == registry.by_name(name).name
-    assert name == registry.for_writing(Path(f"a{extension}")).name
-    assert name == registry.for_writing(Path(f"a.b{extension.upper()}")).name
+    assert name == lookup.by_name(name).name
+    assert name == lookup.for_writing(Path(f"a{extension}")).name
+    assert name == lookup.for_writing(Path(f"a.b{extension.upper()}")).name
 
 
 @pytest.mark.parametrize(
@@ -52,23 +52,23 @@ def test_built_in_formats_are_found(name: str, extension: str) -> None:
 def test_content_is_recognised(only, matches: dict[str, Match], path: str | None, chosen: str) -> None:  # type: ignore[no-untyped-def]
     """A strong match decides, then the extension of a codec with a match, then a weak match."""
     only([codec(name, match) for name, match in matches.items()])
-    assert chosen == registry.for_reading(b"", 1, Path(path) if path else None).name
+    assert chosen == lookup.for_reading(b"", 1, Path(path) if path else None).name
 
 
 def test_nothing_is_recognised_that_no_codec_claims(only) -> None:  # type: ignore[no-untyped-def]
     """The extension alone does not make a file a model."""
     only([codec("a", Match.NONE)])
     with pytest.raises(UnknownFormatError, match="it is not a known kind of file"):
-        registry.for_reading(b"text", 4, Path("x.a"))
+        lookup.for_reading(b"text", 4, Path("x.a"))
 
 
 def test_installed_codecs_come_after_the_built_in_ones(only) -> None:  # type: ignore[no-untyped-def]
     """A codec of another package is used, by name, extension and content, if no built-in codec is sure of the file."""
     only([codec("a", Match.WEAK)], (codec("b", Match.STRONG), codec("a", Match.STRONG)))
-    assert "b" == registry.by_name("b").name
-    assert "b" == registry.for_writing(Path("x.b")).name
-    assert "b" == registry.for_reading(b"", 1, Path("x.a")).name
-    assert Match.WEAK is registry.by_name("a").sniff(b"", 1)
+    assert "b" == lookup.by_name("b").name
+    assert "b" == lookup.for_writing(Path("x.b")).name
+    assert "b" == lookup.for_reading(b"", 1, Path("x.a")).name
+    assert Match.WEAK is lookup.by_name("a").sniff(b"", 1)
 
 
 def entry(name: str, load: object) -> object:
@@ -92,21 +92,21 @@ def offered(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
 
     def offer(*entries: object) -> None:
         monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [*entries] * (group == "formats.codecs"))
-        registry.installed.cache_clear()
-        registry.codecs.cache_clear()
+        lookup.installed.cache_clear()
+        lookup.codecs.cache_clear()
 
     yield offer
     monkeypatch.undo()
-    registry.installed.cache_clear()
-    registry.codecs.cache_clear()
+    lookup.installed.cache_clear()
+    lookup.codecs.cache_clear()
 
 
 def test_codecs_of_packages_are_found(offered: Callable[..., None]) -> None:
     """The format of an installed package is used like any other."""
     mine = codec("mine", Match.WEAK)
     offered(entry("mine", mine))
-    assert mine is registry.by_name("mine") is registry.for_writing(Path("a.MINE"))
-    assert mine is registry.codecs()[-1]
+    assert mine is lookup.by_name("mine") is lookup.for_writing(Path("a.MINE"))
+    assert mine is lookup.codecs()[-1]
 
 
 @pytest.mark.parametrize(
@@ -121,12 +121,12 @@ def test_codecs_of_packages_are_found(offered: Callable[..., None]) -> None:
 def test_broken_codecs_harm_nothing(offered: Callable[..., None], load: object, words: str) -> None:
     """A broken codec does not disturb the others; the error about an unknown format mentions it."""
     offered(entry("theirs", load), entry("mine", codec("mine", Match.WEAK)))
-    assert "mine" == registry.by_name("mine").name
-    assert "onnxz" == registry.by_name("onnxz").name
-    assert registry.by_name("onnx") in registry.built_in()
+    assert "mine" == lookup.by_name("mine").name
+    assert "onnxz" == lookup.by_name("onnxz").name
+    assert lookup.by_name("onnx") in lookup.built_in()
     for fails in (
-        lambda: registry.by_name("theirs"),
-        lambda: registry.for_writing(Path("a.theirs")),
+        lambda: lookup.by_name("theirs"),
+        lambda: lookup.for_writing(Path("a.theirs")),
     ):
         with pytest.raises((UnknownFormatError, OptionError)) as caught:
             fails()
@@ -137,7 +137,7 @@ def test_a_broken_codec_is_told_where_nothing_reads_a_file(offered: Callable[...
     """If no codec reads a file, the error names a codec that cannot be imported."""
     offered(entry("theirs", ImportError("oops")))
     with pytest.raises(UnknownFormatError, match="the codec 'theirs' of the package other cannot be imported"):
-        registry.for_reading(b"\xff" * 100, 100, Path("a.theirs"))
+        lookup.for_reading(b"\xff" * 100, 100, Path("a.theirs"))
 
 
 def test_own_operators_of_other_packages(offered: Callable[..., None]) -> None:
@@ -146,13 +146,13 @@ def test_own_operators_of_other_packages(offered: Callable[..., None]) -> None:
 
     def plan(model: Model, destination: Path, options: object) -> WritePlan:
         own = Model(graph=model.graph, opset_import=[OperatorSetId(domain=domain, version=1)])
-        return registry.by_name("onnx").plan(own, destination, registry.by_name("onnx").options())
+        return lookup.by_name("onnx").plan(own, destination, lookup.by_name("onnx").options())
 
     def raise_model(model: Model, pin_types: object) -> tuple[Model, tuple[Loss, ...]]:
         raised = Model(graph=model.graph, opset_import=[OperatorSetId(domain="", version=17)], ir_version=8)
         return raised, (Loss("mine", "", "raised by my codec"),)
 
-    mine = registry.by_name("onnx")._replace(name="mine", extensions=(".mine",), domain=domain, plan=plan)
+    mine = lookup.by_name("onnx")._replace(name="mine", extensions=(".mine",), domain=domain, plan=plan)
     offered(entry("mine", mine._replace(raise_model=raise_model)))
     model = formats.testing.linear(3)
     data = formats.dumps(model, "mine")

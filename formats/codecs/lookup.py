@@ -1,0 +1,167 @@
+"""Finds the codec of a format, a file or an extension: those of this package, and those that others install."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from formats.codecs.contract import Codec, Match, Runtime
+from formats.errors import OptionError, UnknownFormatError
+from formats.options import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from importlib.metadata import EntryPoint
+
+ENTRY_POINTS = "formats.codecs"  # the group of entry points for the codecs of other packages
+# The domains of operators that belong to no format; no codec is searched for them.
+USUAL_DOMAINS = frozenset((None, "", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft"))
+
+
+@cache
+def built_in() -> tuple[Codec, ...]:
+    """The codecs of this package."""
+    from formats import onnxpb, onnxzip, rten
+
+    return (onnxpb.CODEC, onnxzip.CODEC, rten.CODEC, onnxpb.CRYPT_CODEC, onnxpb.TEXT_CODEC, onnxpb.JSON_CODEC)
+
+
+class Installed(NamedTuple):
+    """The codecs that installed packages offer, and the reasons why other codecs cannot be used."""
+
+    codecs: tuple[Codec, ...]
+    problems: tuple[str, ...]
+
+
+@cache
+def installed() -> Installed:
+    """The codecs that installed packages offer under `formats.codecs`, by name; a broken codec is not an error."""
+    from importlib.metadata import entry_points
+
+    found = [_load(entry) for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name)]
+    return Installed(
+        tuple(each for each in found if isinstance(each, Codec)),
+        tuple(each for each in found if isinstance(each, str)),
+    )
+
+
+def _load(entry: EntryPoint) -> Codec | str:
+    """The codec of an entry point, or what is wrong with it."""
+    label = f"the codec {entry.name!r} of the package {entry.dist.name if entry.dist else entry.value}"
+    try:
+        codec = entry.load()
+    except Exception as error:  # code of other packages can raise any error when it is imported
+        return f"{label} cannot be imported ({type(error).__name__}: {error})"
+    if not isinstance(codec, Codec):
+        return f"{label} is not a Codec, but a {type(codec).__name__}"
+    if codec.name in {other.name for other in built_in()}:
+        return f"{label} is called {codec.name!r}, like a codec of this package"
+    return codec
+
+
+@cache
+def codecs() -> tuple[Codec, ...]:
+    """All codecs: the built-in ones, then those of other packages."""
+    return (*built_in(), *installed().codecs)
+
+
+def is_marked_by_others(head: bytes, nbytes: int) -> bool:
+    """Whether a file with these first bytes has the mark of a format of another package."""
+    return any(codec.sniff(head, nbytes) is Match.STRONG for codec in installed().codecs)
+
+
+def of_domains(domains: Collection[str | None]) -> Codec | None:
+    """The codec whose own operators include operators of these domains."""
+    groups = (built_in, codecs) if {*domains} - USUAL_DOMAINS else (built_in,)
+    return next((codec for group in groups for codec in group() if codec.domain and codec.domain in domains), None)
+
+
+def by_name(name: str) -> Codec:
+    """The codec with this name.
+
+    Raises: OptionError that lists the known ones.
+    """
+    codec = _first(lambda codec: codec.name == name)
+    if codec is None:
+        known = ", ".join(codec.name for codec in codecs())
+        raise OptionError(f"no format is called {name!r}; there are {known}{_problems()}")
+    return codec
+
+
+FORMAT = Kind(
+    "the name of a format",
+    lambda value: by_name(value).name,
+    "FORMAT",
+    values=lambda: [codec.name for codec in codecs()],
+)
+
+
+def runtime(name: str) -> Runtime:
+    """The runtime of the format with this name.
+
+    Raises: OptionError that lists the known ones.
+    """
+    found = {codec.name: codec.runtime for codec in codecs() if codec.runtime is not None}
+    if name not in found:
+        raise OptionError(f"no runtime is called {name!r:.100}; there is {', '.join(found)}")
+    return found[name]
+
+
+def _runtime_name(value: str) -> str:
+    runtime(value)
+    return value
+
+
+def _runtimes() -> list[str]:
+    return [codec.name for codec in codecs() if codec.runtime is not None]
+
+
+RUNTIME = Kind("the name of a runtime: rten", _runtime_name, "RUNTIME", values=_runtimes)
+
+
+def for_writing(path: Path, option: str = "format") -> Codec:
+    """The codec for the extension of `path`; `option` is the caller's name for the format argument.
+
+    Raises: UnknownFormatError that lists the known extensions.
+    """
+    suffix = path.suffix.lower()
+    codec = _first(lambda codec: suffix in codec.extensions)
+    if codec is None:
+        known = ", ".join(extension for codec in codecs() for extension in codec.extensions)
+        unknown = f"the extension {path.suffix!r} does not belong to any format"
+        found = unknown if suffix else "the file has no extension that determines the format"
+        raise UnknownFormatError(f"{found} (known: {known}); name one with `{option}`{_problems()}", path=path)
+    return codec
+
+
+def for_reading(head: bytes, nbytes: int, path: Path | None, option: str = "format") -> Codec:
+    """The codec of a file with these first bytes: a strong match, else the extension's, else a weak match.
+
+    An extension of an encrypted format of this package always decides.
+
+    Raises: UnknownFormatError that says what was tried.
+    """
+    suffix = path.suffix.lower() if path else ""
+    codec = (
+        next((codec for codec in built_in() if codec.encrypted and suffix in codec.extensions), None)
+        or _first(lambda codec: codec.sniff(head, nbytes) is Match.STRONG)
+        or _first(lambda codec: suffix in codec.extensions and codec.sniff(head, nbytes) is not Match.NONE)
+        or _first(lambda codec: codec.sniff(head, nbytes) is not Match.NONE)
+    )
+    if codec is None:
+        tried = ", ".join(codec.title for codec in codecs())
+        reason = f"it is not a known kind of file ({tried})" if nbytes else "the file is empty"
+        message = f"{reason}; if this is wrong, name the format with `{option}`{_problems()}"
+        raise UnknownFormatError(message, path=path)
+    return codec
+
+
+def _problems() -> str:
+    """The errors of other packages' codecs, as an addition to a message: one of these codecs may be needed."""
+    return "".join(f"; {problem}" for problem in installed().problems)
+
+
+def _first(wanted: Callable[[Codec], bool]) -> Codec | None:
+    """The first such codec; a search for installed ones takes as long as a small conversion, so they come last."""
+    return next((codec for group in (built_in, codecs) for codec in group() if wanted(codec)), None)
