@@ -7,6 +7,7 @@ exceptions are found anew each time, so that no list of them can become outdated
 - a cached function is an object of another kind, whose parameters mypy does not know;
 - an alias that is a text, an `Annotated`, or only for type checkers is not the same object as its type;
 - if a dataclass with slots inherits fields, its slots are only its own; mypy expects all fields there;
+- a field of a message that holds another message is `None` in the class; type checkers see a descriptor;
 - an enum of protobuf is not a class at run time, and its values are plain numbers;
 - constructors of messages accept no positional arguments, with the same error as protobuf.
 """
@@ -34,6 +35,7 @@ from formats.onnxpb.schema import ENUMS
 ROOT = Path(__file__).parents[1]
 CACHED = type(functools.cache(len))
 MISUNDERSTOOD = (  # and why
+    r"formats\.ir\.model\.Submessage",  # `Optional` for programs that read annotations, a descriptor for type checkers
     r"formats\.ir\.model\.Message\.__repr__",  # mypy does not know the names of `recursive_repr`'s parameters
     r"formats\.onnxpb\.proto\.(EnumType|E)",  # the stub describes enums with it
     r"formats\.onnxzip\.far_entries\.FarEntry",  # a tuple with additional attributes
@@ -74,6 +76,9 @@ def exceptions() -> Iterator[str]:
             if inspect.isclass(value) and value.__module__ == module.__name__:
                 cached = [key for key, member in vars(value).items() if isinstance(member, CACHED)]
                 yield from (rf"{prefix}\.{re.escape(name)}\.{re.escape(key)}" for key in cached)
+                kinds = vars(value).get("__annotations__", {}).items()
+                inner = [field for field, kind in kinds if str(kind).startswith("Submessage[")]
+                yield from (rf"{prefix}\.{re.escape(name)}\.{field}" for field in inner)
                 if is_dataclass(value) and "__slots__" in vars(value):
                     yield rf"{prefix}\.{re.escape(name)}\.__slots__"
         yield from (rf"{prefix}\.{re.escape(name)}(\..*)?" for name in aliases(module))

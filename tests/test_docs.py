@@ -10,10 +10,10 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 import rten_tables
+from documents import DOCUMENTS, ROOT, SHOWN_IN_PARTS, Block, blocks
 
 import formats
 import formats.codec
@@ -22,10 +22,6 @@ from formats.cli.verbs import EXAMPLES
 from formats.registry import Codec
 from formats.testing.checks import OF_CODEC, OF_MODEL
 
-ROOT = Path(__file__).parents[1]
-PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md"))
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "RELEASING.md", "SECURITY.md", *PAGES)
-SHOWN_IN_PARTS = ("docs/operators.md", "docs/onnxz.md")  # they show parts of the code, which other tests compare
 RECIPES = ("docs/tutorial.md", "docs/recipes.md")  # their commands and code build on each other
 # Commands that prepare a machine are not run here, but by `.ci/run`; here, the files that they name must exist.
 PREPARATIONS = (
@@ -34,22 +30,6 @@ PREPARATIONS = (
 )
 
 Python = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-class Block(NamedTuple):
-    """A fenced block of a document."""
-
-    document: str
-    line: int
-    language: str
-    text: str
-
-
-def blocks(document: str) -> list[Block]:
-    """Return the fenced blocks of a document."""
-    text = (ROOT / document).read_text(encoding="utf-8")
-    fence = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-    return [Block(document, text.count("\n", 0, m.start()) + 1, m[1], m[2]) for m in fence.finditer(text)]
 
 
 def all_blocks(language: str) -> list[Block]:

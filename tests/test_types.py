@@ -10,12 +10,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from documents import DOCUMENTS, SHOWN_IN_PARTS, blocks
+
+from formats.onnxpb.schema import MESSAGES
 
 ROOT = Path(__file__).parents[1]
 PROGRAMS = sorted((ROOT / "tests" / "misuse").glob("*.py"))
 # The kinds of errors in the programs, with the names that mypy and pyright give them.
 KINDS = {
-    "attribute": {"attr-defined", "reportAttributeAccessIssue"},
+    "attribute": {"attr-defined", "union-attr", "reportAttributeAccessIssue"},  # of a class, or of one of several
     "call": {"call-arg", "reportCallIssue"},
     "argument": {"arg-type", "reportArgumentType"},
     "assignment": {"assignment", "misc", "reportAttributeAccessIssue"},
@@ -86,3 +89,66 @@ def test_pyright_finds_what_is_wrong() -> None:
         place = Path(entry["file"]).name, entry["range"]["start"]["line"] + 1
         found.setdefault(place, set()).add(entry["rule"])
     check(found)
+
+
+# Code in the documents
+
+# Packages without types, or with types that are themselves not strict: the names in them can be anything.
+UNTYPED = ("distributed", "onnxruntime", "safetensors")
+ANYTHING = "from typing import Any\ndef __getattr__(name: str) -> Any: ...\n"
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> list[Path]:
+    """Every Python block of the README and of the documents as a program, beside stubs for packages without types."""
+    for name in UNTYPED:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.pyi").write_text(ANYTHING)
+    (tmp_path / "safetensors" / "numpy.pyi").write_text(ANYTHING)
+    found = []
+    for document in DOCUMENTS:
+        for block in blocks(document) if document not in SHOWN_IN_PARTS else ():
+            if block.language == "python":
+                found.append(tmp_path / f"{Path(document).stem.lower()}_line_{block.line}.py")
+                found[-1].write_text(block.text, encoding="utf-8")
+    return found
+
+
+def test_code_in_documents_passes_mypy(programs: list[Path]) -> None:
+    """mypy, strict, finds nothing in the code of the README, of the tutorial, of the recipes and of the other pages."""
+    folder = programs[0].parent
+    assert len(programs) > 15
+    environment = {**os.environ, "MYPYPATH": f"{folder}{os.pathsep}{ROOT}"}
+    options = ("--strict", "--warn-unreachable", "--cache-dir", str(folder / "cache"), "--no-error-summary")
+    command = [sys.executable, "-m", "mypy", *options, *(path.name for path in programs)]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
+
+
+def test_code_in_documents_passes_pyright(programs: list[Path]) -> None:
+    """Pyright, strict, finds nothing there, either."""
+    folder = programs[0].parent
+    settings = {"typeCheckingMode": "strict", "extraPaths": [str(ROOT)], "stubPath": "."}
+    (folder / "pyrightconfig.json").write_text(json.dumps(settings | {"include": [path.name for path in programs]}))
+    options = ("--project", str(folder), "--pythonpath", sys.executable, "--outputjson")
+    done = subprocess.run([sys.executable, "-m", "pyright", *options], capture_output=True, text=True, check=False)
+    if "No module named pyright" in done.stderr:
+        assert not os.environ.get("CI"), "pyright is not installed"
+        pytest.skip("the oracle is pyright")
+    report = json.loads(done.stdout)
+    assert [] == [(Path(each["file"]).name, each["message"]) for each in report["generalDiagnostics"]]
+    assert len(programs) == report["summary"]["filesAnalyzed"]
+
+
+def test_the_package_checks_every_message_in_a_message(tmp_path: Path) -> None:
+    """Inside the package, no code uses a message in a message without a check, though type checkers would allow it."""
+    path = ROOT / "formats" / "ir" / "model.py"
+    strict = tmp_path / "model.py"
+    text, count = re.subn(r"Submessage\[(\w+)\] = MISSING", r"\1 | None = None", path.read_text(encoding="utf-8"))
+    strict.write_text(text, encoding="utf-8")
+    options = ("--shadow-file", str(path), str(strict), "--cache-dir", str(tmp_path / "cache"), "--no-error-summary")
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", *options, "formats"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
+    assert count == sum(row.kind == "message" and row.label != "repeated" for rows in MESSAGES.values() for row in rows)

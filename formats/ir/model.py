@@ -10,6 +10,7 @@ Spec: onnx.proto (IR version 14).
 
 from __future__ import annotations
 
+import typing
 from reprlib import recursive_repr
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Protocol
@@ -19,10 +20,13 @@ from formats.late_dataclasses import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from typing import Generic, TypeVar
 
     import numpy as np
 
     from formats.tensordata.source import Source
+
+    T = TypeVar("T")
 
 DEFAULT, EXTERNAL = 0, 1  # TensorProto.DataLocation
 SHOWN_VALUES = 8  # of a list of numbers or texts, in the text of a message
@@ -64,6 +68,24 @@ class Undecoded(Protocol):
 
     def differing(self, other: Undecoded) -> Differing | None:
         """Where this list and another differ, without decoding equal elements; `None` if this is not possible."""
+
+
+if TYPE_CHECKING:
+
+    class Submessage(Generic[T]):
+        """A field that holds a message, or `None` if it is missing.
+
+        Type checkers let programs use it without a check, as they do for a group of `re.Match`: the message is nearly
+        always there, and every reader refuses a model without a graph. They find all other wrong types.
+        """
+
+        def __get__(self, message: Message, message_class: type[Message]) -> T | Any: ...
+        def __set__(self, message: Message, value: T | None) -> None: ...
+
+    MISSING: Submessage[Any] = Submessage()
+else:
+    Submessage = typing.Optional  # what the annotations mean for programs that read them
+    MISSING = None
 
 
 class Message:
@@ -208,7 +230,7 @@ class TensorType(Message):
 
     message: ClassVar[str] = "TypeProto.Tensor"
     elem_type: int | None = None
-    shape: TensorShape | None = None
+    shape: Submessage[TensorShape] = MISSING
     unknown_fields: bytes = b""
 
 
@@ -217,7 +239,7 @@ class SequenceType(Message):
     """The type of a sequence value."""
 
     message: ClassVar[str] = "TypeProto.Sequence"
-    elem_type: Type | None = None
+    elem_type: Submessage[Type] = MISSING
     unknown_fields: bytes = b""
 
 
@@ -227,7 +249,7 @@ class MapType(Message):
 
     message: ClassVar[str] = "TypeProto.Map"
     key_type: int | None = None
-    value_type: Type | None = None
+    value_type: Submessage[Type] = MISSING
     unknown_fields: bytes = b""
 
 
@@ -236,7 +258,7 @@ class OptionalType(Message):
     """The type of a value that may be absent."""
 
     message: ClassVar[str] = "TypeProto.Optional"
-    elem_type: Type | None = None
+    elem_type: Submessage[Type] = MISSING
     unknown_fields: bytes = b""
 
 
@@ -246,7 +268,7 @@ class SparseTensorType(Message):
 
     message: ClassVar[str] = "TypeProto.SparseTensor"
     elem_type: int | None = None
-    shape: TensorShape | None = None
+    shape: Submessage[TensorShape] = MISSING
     unknown_fields: bytes = b""
 
 
@@ -265,12 +287,12 @@ class Type(Message):
     """The type of a value; at most one of the fields ending in `_type` is set."""
 
     message: ClassVar[str] = "TypeProto"
-    tensor_type: TensorType | None = None
-    sequence_type: SequenceType | None = None
-    map_type: MapType | None = None
-    optional_type: OptionalType | None = None
-    sparse_tensor_type: SparseTensorType | None = None
-    opaque_type: OpaqueType | None = None
+    tensor_type: Submessage[TensorType] = MISSING
+    sequence_type: Submessage[SequenceType] = MISSING
+    map_type: Submessage[MapType] = MISSING
+    optional_type: Submessage[OptionalType] = MISSING
+    sparse_tensor_type: Submessage[SparseTensorType] = MISSING
+    opaque_type: Submessage[OpaqueType] = MISSING
     denotation: str | None = None
     unknown_fields: bytes = b""
 
@@ -281,7 +303,7 @@ class ValueInfo(Message):
 
     message: ClassVar[str] = "ValueInfoProto"
     name: str | None = None
-    type: Type | None = None
+    type: Submessage[Type] = MISSING
     doc_string: str | None = None
     metadata_props: list[StringStringEntry] = field(default_factory=list)
     unknown_fields: bytes = b""
@@ -309,7 +331,7 @@ class Tensor(Message):
     message: ClassVar[str] = "TensorProto"
     dims: list[int] = field(default_factory=list)
     data_type: int | None = None
-    segment: TensorSegment | None = None
+    segment: Submessage[TensorSegment] = MISSING
     float_data: Source | None = None
     int32_data: Source | None = None
     string_data: list[bytes] = field(default_factory=list)
@@ -356,8 +378,8 @@ class SparseTensor(Message):
     """A sparse constant tensor in coordinate form."""
 
     message: ClassVar[str] = "SparseTensorProto"
-    values: Tensor | None = None
-    indices: Tensor | None = None
+    values: Submessage[Tensor] = MISSING
+    indices: Submessage[Tensor] = MISSING
     dims: list[int] = field(default_factory=list)
     unknown_fields: bytes = b""
 
@@ -374,10 +396,10 @@ class Attribute(Message):
     f: float | None = None
     i: int | None = None
     s: bytes | None = None
-    t: Tensor | None = None
-    g: Graph | None = None
-    sparse_tensor: SparseTensor | None = None
-    tp: Type | None = None
+    t: Submessage[Tensor] = MISSING
+    g: Submessage[Graph] = MISSING
+    sparse_tensor: Submessage[SparseTensor] = MISSING
+    tp: Submessage[Type] = MISSING
     floats: list[float] = field(default_factory=list)
     ints: list[int] = field(default_factory=list)
     strings: list[bytes] = field(default_factory=list)
@@ -524,8 +546,8 @@ class TrainingInfo(Message):
     """How a model is initialised and trained."""
 
     message: ClassVar[str] = "TrainingInfoProto"
-    initialization: Graph | None = None
-    algorithm: Graph | None = None
+    initialization: Submessage[Graph] = MISSING
+    algorithm: Submessage[Graph] = MISSING
     initialization_binding: list[StringStringEntry] = field(default_factory=list)
     update_binding: list[StringStringEntry] = field(default_factory=list)
     unknown_fields: bytes = b""
@@ -543,7 +565,7 @@ class Model(Message):
     domain: str | None = None
     model_version: int | None = None
     doc_string: str | None = None
-    graph: Graph | None = None
+    graph: Submessage[Graph] = MISSING
     metadata_props: list[StringStringEntry] = field(default_factory=list)
     training_info: list[TrainingInfo] = field(default_factory=list)
     functions: list[Function] = field(default_factory=list)
@@ -617,7 +639,7 @@ class Map(Message):
     key_type: int | None = None
     keys: list[int] = field(default_factory=list)
     string_keys: list[bytes] = field(default_factory=list)
-    values: Sequence | None = None
+    values: Submessage[Sequence] = MISSING
     unknown_fields: bytes = b""
 
 
@@ -628,11 +650,11 @@ class Optional(Message):
     message: ClassVar[str] = "OptionalProto"
     name: str | None = None
     elem_type: int | None = None
-    tensor_value: Tensor | None = None
-    sparse_tensor_value: SparseTensor | None = None
-    sequence_value: Sequence | None = None
-    map_value: Map | None = None
-    optional_value: Optional | None = None
+    tensor_value: Submessage[Tensor] = MISSING
+    sparse_tensor_value: Submessage[SparseTensor] = MISSING
+    sequence_value: Submessage[Sequence] = MISSING
+    map_value: Submessage[Map] = MISSING
+    optional_value: Submessage[Optional] = MISSING
     unknown_fields: bytes = b""
 
 

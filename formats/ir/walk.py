@@ -43,7 +43,7 @@ def _inner_fields(message_class: type[Any]) -> tuple[str, ...]:
     return tuple(
         field
         for field, kind in message_class.__annotations__.items()
-        if any(kind in (f"{name} | None", f"list[{name}]") for name in names)
+        if any(kind in (f"Submessage[{name}]", f"list[{name}]") for name in names)
     )
 
 

@@ -25,8 +25,8 @@ formats.EngineOptions(threads=None)  # error: argument
 model.grap  # error: attribute
 model.producer = "me"  # error: attribute
 model.producer_name = 3  # error: assignment
-model.graph.node  # error: optional
-assert model.graph
+model.graph = []  # error: assignment
+model.producer_name.upper()  # error: optional
 model.graph.nodes  # error: attribute
 model.graph.node[0].op_typ  # error: attribute
 model.graph.node.append("Relu")  # error: argument
@@ -34,6 +34,7 @@ model.graph.initializer[0].numpy().shap  # error: attribute
 Node(optype="Relu")  # error: call
 Node(input="x")  # error: argument
 Model(graph=[])  # error: argument
+formats.ValueInfo(type=formats.TensorType())  # error: argument
 formats.from_numpy([1, 2])  # error: argument
 model.tensor(3)  # error: argument
 for tensor in model.tensors():
@@ -53,4 +54,7 @@ with formats.load("model.onnx") as opened:
     opened.tensor("w").raw_data = formats.from_numpy(np.zeros(3)).raw_data
     opened.producer_name = "me"
     opened.graph = formats.Graph(node=[Node(["x"], ["y"], op_type="Relu")])
+    sizes = [dim.dim_value for value in opened.graph.input for dim in value.type.tensor_type.shape.dim]
+    if opened.graph is None or opened.graph.input[0].type.tensor_type.shape is None:
+        opened.graph = None
 print(formats.diff("a.onnx", "b.onnx").largest_difference + 1.0, formats.__version__.upper())
