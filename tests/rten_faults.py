@@ -56,6 +56,44 @@ CONV_INTEGER = "ConvInteger<kernel_shape = [{0}], strides = [1, 1], dilations = 
 SECTIONS: Mapping[str, list[Fault]] = {
     "Operators that give other numbers": [
         Fault(
+            "matmul_integer_columns",
+            "`MatMulInteger` with a zero point for each column, several rows and at least two blocks of columns uses the "
+            "zero points of the first block for all complete blocks. A block has 8 to 32 columns, depending on the processor. "
+            "The same is true of zero points of rows, and of `ConvInteger` with a zero point for each channel: "
+            "`pack_a_impl` and `pack_b_impl` of `rten-gemm` read `zp[r]` and `zp[c]` for each panel.",
+            10,
+            """(int8[2, 1] x) => (int32[2, 2] y)
+<int8[1, 1] k = {0}, int8 a = {0}, int32[1] one = {1}, int32[1] two = {2}, int64[2] ends = {0, 127},
+ int64[1] m = {32}, int64[1] n = {96}, int64[2] s = {1, 128}>
+{
+    w = Expand(k, s)
+    c = Expand(one, m)
+    d = Expand(two, n)
+    e = Concat<axis = 0>(c, d)
+    b = Cast<to = 3>(e)
+    p = MatMulInteger(x, w, a, b)
+    y = Gather<axis = 1>(p, ends)
+}""",
+            {"x": np.array([[1], [2]], np.int8)},
+            [[-1, -1, -2, -2]],
+            [[-1, -2, -2, -4]],
+        ),
+        Fault(
+            "matmul_integer_stack",
+            "`MatMulInteger` of one matrix with several forgets the zero point of the first. `int8` has one in any case, "
+            "because RTen makes it `uint8`. (`prepack_a` has no zero points; so has `prepack_b`, for weights with the option "
+            "`prepack_weights`.)",
+            10,
+            """(uint8[2, 1] x) => (int32[2, 2, 1] y)
+<int8[2, 1, 1] w = {1, 2}, uint8 a = {1}>
+{
+    y = MatMulInteger(x, w, a)
+}""",
+            {"x": np.array([[1], [2]], np.uint8)},
+            [[1, 2, 2, 4]],
+            [[0, 1, 0, 2]],
+        ),
+        Fault(
             "conv_integer_batch",
             "`ConvInteger` gives wrong results for several samples with a kernel of more than one element and int8 "
             "weights. For one sample, or for uint8 weights, the result is right.",

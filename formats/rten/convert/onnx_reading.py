@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from formats.rten.graph.attribute_tables import Problem, attribute_value, encode_fields
 from formats.rten.graph.attributes import find, get_ints, get_string
-from formats.rten.operators import convolution, pooling, spec_of
+from formats.rten.operators import (
+    convolution,
+    integer_products,
+    pooling,
+    spec_of,
+)
 from formats.rten.operators.spec import ANY, FieldKind
 from formats.rten.types import READ_TYPES
 
@@ -20,7 +25,7 @@ LACKING: Final = "RTen does not support this operator"
 # Lists of a window: the entries for an axis of the kernel, and their values if the list is omitted.
 WINDOW_LISTS: Final = {"strides": (1, 1), "dilations": (1, 1), "pads": (2, 0), "output_padding": (1, 0)}
 POOLS: Final = (pooling.AveragePool, pooling.MaxPool)
-PADDED_ALIKE: Final = (convolution.Conv, convolution.ConvInteger, *POOLS)  # for SAME_UPPER
+PADDED_ALIKE: Final = (convolution.Conv, integer_products.ConvInteger, *POOLS)  # for SAME_UPPER
 
 
 def problems(node: Node, target: Target) -> list[Problem]:

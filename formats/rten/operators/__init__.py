@@ -29,6 +29,7 @@ from formats.rten.operators import (
     elementwise,
     grids,
     indexing,
+    integer_products,
     linear_attention,
     losses,
     matrix,
@@ -80,6 +81,7 @@ FAMILIES: Final = (
     elementwise,
     grids,
     indexing,
+    integer_products,
     linear_attention,
     losses,
     matrix,
@@ -112,6 +114,7 @@ ALL_SPECS: Final = tuple(
 )
 SPECS: Final[Mapping[str, OperatorSpec]] = {spec.name: spec for spec in ALL_SPECS if not spec.domain}
 BY_DOMAIN: Final[Mapping[tuple[str, str], OperatorSpec]] = {(spec.domain, spec.name): spec for spec in ALL_SPECS}
+FOLDINGS: Final = tuple(folding for spec in ALL_SPECS for folding in spec.foldings)
 HELD: Final[Mapping[str, OperatorSpec]] = {name: spec for name, spec in sorted(SPECS.items()) if spec.row is not None}
 
 

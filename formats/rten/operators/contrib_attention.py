@@ -18,6 +18,7 @@ from formats.rten.operators import (
     creation,
     elementwise,
     indexing,
+    integer_products,
     matrix,
     shape,
     slicing,
@@ -136,7 +137,9 @@ Attention = OperatorSpec(attention.Attention.name, domain=MICROSOFT, rewritings=
 def quantized_attention(node: Node, context: Context) -> list[Node] | None:
     """Write it as Attention after a product of quantised matrices."""
     zeros = context.optional(6), context.optional(7)
-    product = context.cast(context.op(matrix.MatMulInteger, context.input(0), context.input(1), *zeros), FLOAT)
+    product = context.cast(
+        context.op(integer_products.MatMulInteger, context.input(0), context.input(1), *zeros), FLOAT
+    )
     scale = context.op(elementwise.Mul, context.input(3), context.input(4))
     product = context.op(elementwise.Add, context.op(elementwise.Mul, product, scale), context.input(2))
     sizes = [context.static_dims(context.input(1))[1] // 3] * 3

@@ -18,6 +18,7 @@ from formats.rten.operators import (
     dynamic_quantization,
     elementwise,
     indexing,
+    integer_products,
     matrix,
     normalization,
     pooling,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 def _scaled(
     context: Context, a: str, b: str, scales: tuple[str, str], zeros: tuple[str, str], bias_place: int
 ) -> list[Node]:
-    product = context.cast(context.op(matrix.MatMulInteger, a, b, *zeros), FLOAT)
+    product = context.cast(context.op(integer_products.MatMulInteger, a, b, *zeros), FLOAT)
     result = context.op(elementwise.Mul, product, context.op(elementwise.Mul, *scales))
     bias = context.optional(bias_place)
     return context.replace(context.op(elementwise.Add, result, bias) if bias else result)

@@ -14,7 +14,7 @@ from formats.rten.operators import (
     dynamic_quantization,
     elementwise,
     indexing,
-    matrix,
+    integer_products,
     recurrence,
     recurrent_loop,
     reduction,
@@ -42,7 +42,9 @@ class Weight(NamedTuple):
     def times(self, context: Context, data: str, content: str = "") -> str:
         """The product with data. Their quantisation follows from their range, or from that of `content` if given."""
         numbers, scale, zero = dynamic_quantization.quantized_by_content(context, data, self.rows, content)
-        product = context.cast(context.op(matrix.MatMulInteger, numbers, self.numbers, zero, self.zero), FLOAT)
+        product = context.cast(
+            context.op(integer_products.MatMulInteger, numbers, self.numbers, zero, self.zero), FLOAT
+        )
         return context.op(elementwise.Mul, product, context.op(elementwise.Mul, scale, self.scale))
 
 

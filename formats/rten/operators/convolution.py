@@ -5,24 +5,21 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from formats.ir.dtypes import BOOL, FLOAT, INT32, INT64
-from formats.ir.model import Graph, ValueInfo
+from formats.ir.dtypes import FLOAT
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import ValueType
-from formats.rten.graph.attributes import find, get_int, get_ints, get_string, make_node
+from formats.rten.graph.attributes import find, get_int, get_ints, get_string
 from formats.rten.operators import (
     activation,
-    control_flow,
     elementwise,
     indexing,
-    matrix,
     overlaps,
     padding,
     shape,
     slicing,
 )
 from formats.rten.operators.deviations import SPREAD
-from formats.rten.operators.rules import always, unknown
+from formats.rten.operators.rules import unknown
 from formats.rten.operators.spec import ANY, Field, FieldKind, OnnxForm, OperatorSpec, Row, sizes_field
 from formats.rten.operators.window import (
     PADDING,
@@ -49,8 +46,8 @@ if TYPE_CHECKING:
     from formats.rten.convert.value_types import Dim, Dims
 
 _GROUPS = Field("groups", FieldKind.INT, 1, "group", minimum=0)
-_CONV = (*PADDING, _GROUPS, sizes_field("strides"), sizes_field("dilations"))
-_KERNEL_IMPLIED = {"kernel_shape": ANY}  # the weight has the same shape
+CONV = (*PADDING, _GROUPS, sizes_field("strides"), sizes_field("dilations"))
+KERNEL_IMPLIED = {"kernel_shape": ANY}  # the weight has the same shape
 
 
 def conv_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
@@ -136,7 +133,7 @@ def _weights_told(node: Node, context: Context) -> str:
 
 Conv = OperatorSpec(
     "Conv",
-    Row(3, 1, "ConvAttrs", _CONV, _KERNEL_IMPLIED),
+    Row(3, 1, "ConvAttrs", CONV, KERNEL_IMPLIED),
     dims=conv_dims,
     rewritings=(
         conv_of_volumes,
@@ -145,85 +142,7 @@ Conv = OperatorSpec(
     raised=convolution_raised,
     is_plain=True,
     unspecified=_weights_told,
-    onnx=OnnxForm(takes=_KERNEL_IMPLIED),
-)
-
-
-MAX_SAMPLES = 8  # the most samples that are convolved one by one without a loop
-
-
-def _of_each_sample(node: Node, context: Context) -> list[Node] | None:
-    """RTen mixes up the samples of a batch where the kernel is more than a matrix: each is convolved on its own."""
-    data, rest = context.input(0), list(node.input[1:])
-    dims = context.dims(data)
-    count = dims[0] if dims else None
-    steps = (*(get_ints(node, "strides") or ()), *(get_ints(node, "dilations") or ()))
-    if count == 1 or all(length == 1 for length in (*kernel_shape(node, context), *steps)):
-        return None
-    if isinstance(count, int) and 0 < count <= MAX_SAMPLES:
-        samples = []
-        for place in range(count):
-            sample = context.op(slicing.Slice, data, *(context.int64([n]) for n in (place, place + 1, 0)))
-            samples.append(context.copy([sample, *rest]))
-        return context.replace(context.op(slicing.Concat, *samples, axis=0))
-    number, condition, goes_on, result = (
-        context.names.new(f"{node.output[0]}/{what}") for what in ("sample", "condition", "goes_on", "result")
-    )
-    inner = context.nested()
-    inner.scope.add_input(number, ValueType(INT64, ()))
-    row = inner.op(shape.Reshape, number, context.int64([1]))
-    sample = inner.op(indexing.Gather, data, row, axis=0)
-    if dims is None:  # the reshape then has one sample, so the rewriting ends
-        rest_of_dims = [0] * (1 + len(kernel_shape(node, context)))
-        sample = inner.op(shape.Reshape, sample, context.int64([1, *rest_of_dims]))
-    made = inner.copy([sample, *rest])
-    inner.emit(make_node(shape.Squeeze.name, [made, context.int64([0])], [result]))
-    inner.emit(make_node(shape.Identity.name, [condition], [goes_on]))
-    body = Graph(
-        name="sample",
-        node=inner.emitted,
-        input=[context.value_info(name, kind, ()) for name, kind in ((number, INT64), (condition, BOOL))],
-        output=[context.value_info(goes_on, BOOL, ()), ValueInfo(name=result)],
-    )
-    total = context.op(shape.Squeeze, shape.sizes_of(context, data, 0, 1), context.int64([0]))
-    always = context.scalar(1, elem_type=BOOL)
-    return context.replace(context.op(control_flow.Loop, total, always, body=body))
-
-
-def conv_integer(node: Node, context: Context) -> list[Node] | None:
-    """RTen does not pad with the zero point, so a Pad comes first."""
-    if changed := matrix.with_scalar_zeros(node, context) or conv(node, context):
-        return changed
-    data, zero, pads = context.input(0), context.optional(2), get_ints(node, "pads") or ()
-    if find(node, "pads") is None:
-        raise Refused("pads by SAME_UPPER, but the sizes are unknown", "fix the sizes of the model's inputs")
-    if not any(pads):
-        return _of_each_sample(node, context)
-    rank = len(pads) // 2
-    amounts = context.int64([0, 0, *pads[:rank], 0, 0, *pads[rank:]])
-    padded = context.op(padding.Pad, data, amounts, zero or context.scalar(0, like=data))
-    return context.changed([padded, *node.input[1:]], pads=[0] * len(pads))
-
-
-_ZERO_PADDING = Fault("does not pad with the zero point")
-
-
-def _conv_integer_deviation(node: Node, context: Context) -> str:
-    if get_string(node, "auto_pad") == "SAME_UPPER" or any(get_ints(node, "pads") or ()):
-        return _ZERO_PADDING.sentence
-    return ""
-
-
-ConvInteger = OperatorSpec(
-    "ConvInteger",
-    Row(4, 1, "ConvAttrs", _CONV, _KERNEL_IMPLIED),
-    dims=conv_dims,
-    elements=(always(INT32),),
-    rewritings=(conv_integer,),
-    raised=convolution_raised,
-    deviation=_conv_integer_deviation,
-    faults=(_ZERO_PADDING,),
-    onnx=OnnxForm(takes=_KERNEL_IMPLIED),
+    onnx=OnnxForm(takes=KERNEL_IMPLIED),
 )
 
 
@@ -361,13 +280,13 @@ ConvTranspose = OperatorSpec(
             sizes_field("output_padding"),
             sizes_field("dilations", since=RTEN_0_26),
         ),
-        _KERNEL_IMPLIED,
+        KERNEL_IMPLIED,
     ),
     dims=conv_transpose_dims,
     rewritings=(conv_transpose_of_volumes, conv_transpose),
     faults=(_NO_DILATIONS, _SHARED_BIAS),
     raised=convolution_raised,
-    onnx=OnnxForm(takes=_KERNEL_IMPLIED),
+    onnx=OnnxForm(takes=KERNEL_IMPLIED),
 )
 
 

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from formats.ir.dtypes import INT32
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dim, Dims, ValueType
 from formats.rten.graph.attributes import find, get_int, get_string
-from formats.rten.operators import comparison, elementwise, indexing, quantization, ranges, reduction, shape, slicing
+from formats.rten.operators import (
+    comparison,
+    elementwise,
+    indexing,
+    ranges,
+    reduction,
+    shape,
+    slicing,
+)
 from formats.rten.operators.rewritings import dropped, without_gaps
-from formats.rten.operators.rules import always, broadcast_dims, of_any_input, unknown
+from formats.rten.operators.rules import broadcast_dims, of_any_input, unknown
 from formats.rten.operators.spec import Field, FieldKind, OperatorSpec, Row, Signature
 from formats.rten.target import Fault
-from formats.rten.types import INT64_MAX
 
 if TYPE_CHECKING:
     from formats.ir.model import Node
@@ -103,39 +109,6 @@ MatMul = OperatorSpec(
     faults=(_LONE_COLUMN,),
     is_plain=True,
     range=ranges.matrix_products,
-)
-
-
-def with_scalar_zeros(node: Node, context: Context) -> list[Node] | None:
-    """Zero points of one element are scalars to RTen."""
-    zeros = [quantization.per_tensor(context, name) if name else name for name in node.input[2:]]
-    return None if zeros == node.input[2:] else context.changed([*node.input[:2], *zeros])
-
-
-def _zero_point(context: Context, name: str, place: int) -> str:
-    """A zero point as RTen takes it: a scalar, or one for each row of the first matrix or column of the second."""
-    dims = context.dims(name)
-    if not name or (dims is not None and (not dims or isinstance(dims[0], int))):
-        return quantization.per_tensor(context, name) if name else name
-    lines = shape.sizes_of(context, context.input(place), -1 - (place == 0), INT64_MAX if place else -1)
-    return context.op(shape.Expand, name, lines)
-
-
-def mat_mul_integer(node: Node, context: Context) -> list[Node] | None:
-    """RTen needs scalars as single zero points; if the size is unknown, there is one for each row or column."""
-    zeros = [_zero_point(context, context.optional(2 + place), place) for place in (0, 1)]
-    if zeros != [context.optional(2), context.optional(3)]:
-        return context.changed([*node.input[:2], *zeros])
-    return by_vector(node, context)
-
-
-MatMulInteger = OperatorSpec(
-    "MatMulInteger",
-    Row(4),
-    dims=matmul_dims,
-    elements=(always(INT32),),
-    rewritings=(mat_mul_integer,),
-    range=ranges.products_of_bytes,
 )
 
 

@@ -12,6 +12,7 @@ from formats.rten.operators import (
     casting,
     convolution,
     elementwise,
+    integer_products,
     matrix,
     shape,
     slicing,
@@ -314,7 +315,7 @@ def q_linear_conv(node: Node, context: Context) -> list[Node] | None:
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (context.input(place) for place in range(8))
     if context.exact:
         trailing = context.int64(range(1, context.known_rank(w) - 1))
-        total = context.copy([x, w, x_zero, w_zero], convolution.ConvInteger)
+        total = context.copy([x, w, x_zero, w_zero], integer_products.ConvInteger)
         if bias := context.optional(8):
             total = context.op(elementwise.Add, total, context.op(shape.Unsqueeze, bias, trailing))
         factor = scale_of_product(context, x_scale, w_scale, y_scale)
@@ -335,7 +336,7 @@ def q_linear_matmul(node: Node, context: Context) -> list[Node] | None:
     """Write it as MatMul of floats, quantised again. The exact form is MatMulInteger."""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = (context.input(place) for place in range(8))
     if context.exact and context.rank(a_scale) == 0:
-        total = context.op(matrix.MatMulInteger, a, b, a_zero, b_zero)
+        total = context.op(integer_products.MatMulInteger, a, b, a_zero, b_zero)
         return _from_integers(context, total, scale_of_product(context, a_scale, b_scale, y_scale), y_zero)
     tell_if_exact(context)
     left = dequantized(context, a, a_scale, a_zero, axis=-2)

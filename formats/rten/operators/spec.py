@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from formats.rten.convert.context import Context
     from formats.rten.convert.scope import Scope
     from formats.rten.convert.value_types import Dims, Interval, ValueType
+    from formats.rten.graph.makers import Makers
     from formats.rten.target import Target
 
 STANDARD_DOMAINS: Final = (None, "", "ai.onnx")
@@ -33,6 +34,8 @@ Rewriting: TypeAlias = "Callable[[Node, Context], list[Node] | None]"
 Raising: TypeAlias = "Callable[[Node, Context], list[Node]]"
 # `(node, context)`: how RTen's results differ from ONNX's for the same node, as text; empty if they do not.
 Deviation: TypeAlias = "Callable[[Node, Context], str]"
+# `(last node, makers of values)`: the one node of an operator for which a rewriting wrote several, or `None`.
+Folding: TypeAlias = "Callable[[Node, Makers], Node | None]"
 # `(node, scope, types of the inputs)`: what is known about the outputs. See `rules.py`.
 DimsRule: TypeAlias = "Callable[[Node, Scope, list[ValueType]], Sequence[Dims | None]]"
 ContentsRule: TypeAlias = "Callable[[Node, Scope, list[ValueType]], Dims | None]"
@@ -201,6 +204,7 @@ class OperatorSpec:
     signature: Signature = UNTYPED
     ranks: Mapping[int, int] = field(default_factory=dict)  # the axes that an input must have; RTen accepts any number
     raised: Raising | None = None  # if ONNX writes the node differently
+    foldings: tuple[Folding, ...] = ()  # find the nodes that its rewritings write, to write it again
     raised_version: int = 0  # the operator set with the written form, if it is newer than others need
     deviation: Deviation | None = None
     # On the way to RTen: what RTen computes otherwise of a node as we write it, on ties, NaN, signed zero, half steps.

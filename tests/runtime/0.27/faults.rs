@@ -20,6 +20,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().collect();
     let folder = arguments[1].as_str();
     match arguments[2].as_str() {
+        "matmul_integer_columns" => {
+            let x = Tensor::<i8>::from_data(&[2, 1], vec![1, 2]);
+            run(folder, "matmul_integer_columns.onnx", vec![("x", x.into())])
+        }
+        "matmul_integer_stack" => {
+            let x = Tensor::<u8>::from_data(&[2, 1], vec![1, 2]);
+            run(folder, "matmul_integer_stack.onnx", vec![("x", x.into())])
+        }
         "conv_integer_batch" => {
             let x = Tensor::<u8>::from_data(&[2, 1, 1, 2], vec![1, 2, 3, 4]);
             run(folder, "conv_integer_batch.onnx", vec![("x", x.into())])

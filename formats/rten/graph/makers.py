@@ -1,0 +1,86 @@
+"""Which node makes each value of a graph, to find the nodes that a rewriting wrote for one operator."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from formats.late_dataclasses import replace
+from formats.rten.graph.ordering import mentioned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from formats.ir.model import Graph, Node
+    from formats.rten.operators.spec import OperatorSpec
+
+MAX_LENGTH = 64  # of a constant that decides a form
+
+
+class Makers:
+    """The nodes of a graph by the values that they make."""
+
+    def __init__(self, graph: Graph, nodes: Sequence[Node]) -> None:
+        self._nodes = {name: node for node in nodes for name in node.output if name}
+        self._tensors = {tensor.name: tensor for tensor in graph.initializer}
+        self._types = {
+            value.name: value.type.tensor_type
+            for value in chain(graph.input, graph.value_info)
+            if value.type is not None and value.type.tensor_type is not None
+        }
+
+    def maker(self, name: str, operator: OperatorSpec) -> Node | None:
+        """The node that makes a value, if it is one of that operator."""
+        node = self._nodes.get(name)
+        return node if node is not None and node.op_type == operator.name else None
+
+    def match(self, node: Node, operator: OperatorSpec, *makers: OperatorSpec) -> list[Node] | None:
+        """The nodes that make the first inputs of a node, if it and they are of these operators; else `None`."""
+        if node.op_type != operator.name or len(node.input) < len(makers):
+            return None
+        found = [self.maker(name, maker) for name, maker in zip(node.input, makers, strict=False)]
+        made = [maker for maker in found if maker is not None]
+        return made if len(made) == len(makers) else None
+
+    def integers(self, name: str) -> list[int] | None:
+        """The elements of a small constant of integers, flat."""
+        tensor = self._tensors.get(name)
+        if tensor is None or len(tensor.dims) > 1 or any(dim > MAX_LENGTH for dim in tensor.dims):
+            return None
+        array = tensor.numpy()
+        return [int(number) for number in array.ravel()] if array.dtype.kind in "iu" else None
+
+    def elem_type(self, name: str) -> int | None:
+        """The element type of a constant, an input or a value whose type is declared."""
+        tensor, declared = self._tensors.get(name), self._types.get(name)
+        return tensor.data_type if tensor is not None else declared.elem_type if declared is not None else None
+
+    def rank(self, name: str) -> int | None:
+        """The number of dims of a constant, an input or a value whose type is declared."""
+        tensor, declared = self._tensors.get(name), self._types.get(name)
+        if tensor is not None:
+            return len(tensor.dims)
+        return None if declared is None or declared.shape is None else len(declared.shape.dim)
+
+
+def folded(graph: Graph, foldings: Iterable[Callable[[Node, Makers], Node | None]]) -> tuple[Graph, Mapping[int, Node]]:
+    """The graph, with one node in place of those that a rewriting wrote for it; and these nodes by `id`."""
+    nodes = list(graph.node)
+    makers = Makers(graph, nodes)
+    made: dict[int, Node] = {}
+    for index, node in enumerate(nodes):
+        found = next(filter(None, (folding(node, makers) for folding in foldings)), None)
+        if found is not None:
+            nodes[index] = made[id(found)] = found
+    return (replace(graph, node=_used(graph, nodes)) if made else graph), made
+
+
+def _used(graph: Graph, nodes: list[Node]) -> list[Node]:
+    """The nodes without those whose outputs nothing uses any more."""
+    before = {name for node in graph.node for name in mentioned(node)}
+    while True:
+        used = {name for node in nodes for name in mentioned(node)} | {value.name or "" for value in graph.output}
+        kept = [node for node in nodes if not used.isdisjoint(node.output) or before.isdisjoint(node.output)]
+        if len(kept) == len(nodes):
+            return kept
+        nodes = kept

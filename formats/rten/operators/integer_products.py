@@ -1,0 +1,266 @@
+"""Products of bytes: MatMulInteger and ConvInteger. RTen mixes up zero points in their kernels.
+
+(a - za) * (b - zb) is a * b, less zb times the sums of the rows of a - za, less za times the sums of the columns of b.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from formats.ir.dtypes import INT32, UINT8
+from formats.rten.convert.refusal import Refused
+from formats.rten.graph.attributes import find, get_int, get_ints, get_string, with_fields
+from formats.rten.operators import (
+    casting,
+    convolution,
+    elementwise,
+    matrix,
+    padding,
+    quantization,
+    ranges,
+    reduction,
+    shape,
+)
+from formats.rten.operators.rules import always
+from formats.rten.operators.spec import OnnxForm, OperatorSpec, Row
+from formats.rten.operators.window import kernel_shape
+from formats.rten.target import Fault
+from formats.rten.types import BYTES
+
+if TYPE_CHECKING:
+    from formats.ir.model import Node
+    from formats.rten.convert.context import Context
+    from formats.rten.graph.makers import Makers
+
+
+def single_zero(context: Context, name: str) -> str:
+    """A zero point of one element, or a constant one whose elements are all equal, as a scalar."""
+    dims = context.dims(name) if name else ()
+    if not dims:
+        return name
+    tensor, count = context.scope.constant(name), len(set(context.scope.numbers(name) or ()))
+    if tensor is not None and count == 1 and dims != (1,):
+        return context.array(tensor.numpy().ravel()[0], tensor.data_type or UINT8)
+    return quantization.per_tensor(context, name)
+
+
+def is_many(context: Context, name: str) -> bool:
+    """Whether a zero point may have several elements."""
+    return bool(name) and context.rank(name) != 0
+
+
+_FIRST_BLOCK = Fault("uses the zero points of the first rows or columns for all others")
+_PACKED = Fault("forgets the zero point of a matrix that it multiplies with several")
+
+
+def _has_one_row(context: Context, name: str) -> bool:
+    """Whether a value is known to be a vector, or a matrix of one row. RTen multiplies it without blocks."""
+    dims = context.dims(name)
+    return dims is not None and all(dim == 1 for dim in dims[:-1])
+
+
+def _total(context: Context, data: str, zero: str, axis: int) -> str:
+    """The rows (axis -1) or columns (axis -2) of a matrix of bytes, added up, less their zero point."""
+    numbers, rank = context.cast(data, INT32), context.rank(data)
+    if rank is not None:  # onnxruntime does not reduce negative axes of empty data
+        axis += rank
+    if zero:
+        numbers = context.op(elementwise.Sub, numbers, context.cast(zero, INT32))
+    return context.op(reduction.ReduceSum, numbers, context.int64([axis]), keepdims=1)
+
+
+def _of_rows(context: Context, zero: str) -> str:
+    """The zero points of rows as a column."""
+    rank = context.rank(zero)
+    if rank is None:
+        return context.op(shape.Reshape, zero, context.int64([-1, 1]))
+    return context.op(shape.Unsqueeze, zero, context.int64([1])) if rank == 1 else zero
+
+
+def _zeros_apart(context: Context, a: str, b: str, zeros: list[str]) -> list[Node]:
+    """The product without zero points that differ by row or column, less what these add to it."""
+    a_zero, b_zero = zeros
+    if is_many(context, a_zero):
+        a_zero = _of_rows(context, a_zero)
+    inside = ["" if is_many(context, zero) else zero for zero in (a_zero, b_zero)]
+    result = context.copy(without_end([a, b, *inside]))
+    if is_many(context, b_zero):
+        more = context.op(elementwise.Mul, _total(context, a, a_zero, -1), context.cast(b_zero, INT32))
+        result = context.op(elementwise.Sub, result, more)
+    if is_many(context, a_zero):
+        is_vector = context.known_rank(b) == 1
+        columns = _total(context, b, inside[1], -1 if is_vector else -2)
+        if is_vector:
+            a_zero = context.op(shape.Squeeze, a_zero, context.int64([-1]))
+        more = context.op(elementwise.Mul, context.cast(a_zero, INT32), columns)
+        result = context.op(elementwise.Sub, result, more)
+    return context.replace(result)
+
+
+def without_end(names: list[str]) -> list[str]:
+    """Names without the omitted ones at the end."""
+    while names and not names[-1]:
+        names.pop()
+    return names
+
+
+def _may_be_packed(context: Context, a: str, b: str, zero: str) -> bool:
+    """Whether one matrix with a zero point may be multiplied with several. RTen makes bytes below zero unsigned."""
+    if context.scope.is_safe(_PACKED, a) or _has_one_row(context, a):
+        return False
+    left, right = context.dims(a), context.dims(b)
+    if right is not None and all(dim == 1 for dim in right[:-2]):
+        return False
+    if left is not None and any(isinstance(dim, int) and dim != 1 for dim in left[:-2]):
+        return False
+    held = context.scope.numbers(zero) if zero else [0.0]
+    return context.elem_type(a) != UINT8 or held is None or any(held)
+
+
+def _once_for_each(context: Context, a: str, b: str) -> str:
+    """The first matrix, as often as there are second ones."""
+    sizes = shape.sizes_of(context, b, 0, -2)
+    repeated = context.op(shape.Expand, a, shape.joined(context, sizes, context.int64([1, 1])))
+    return context.scope.add_safe(_PACKED, repeated)
+
+
+def mat_mul_integer(node: Node, context: Context) -> list[Node] | None:
+    """RTen mixes up zero points that differ by row or column, so they become sums of rows or columns."""
+    a, b = context.input(0), context.input(1)
+    zeros = [single_zero(context, context.optional(place)) for place in (2, 3)]
+    is_whole = not is_many(context, zeros[0]) and (
+        not is_many(context, zeros[1]) or (context.rank(zeros[1]) == 1 and _has_one_row(context, a))
+    )
+    if not is_whole:
+        return _zeros_apart(context, a, b, zeros)
+    if _may_be_packed(context, a, b, zeros[0]):
+        return context.changed(without_end([_once_for_each(context, a, b), b, *zeros]))
+    if zeros != [context.optional(2), context.optional(3)]:
+        return context.changed(without_end([a, b, *zeros]))
+    return matrix.by_vector(node, context)
+
+
+def _zeros_deviation(node: Node, context: Context) -> str:
+    found = [_FIRST_BLOCK.sentence] if any(is_many(context, name) for name in node.input[2:]) else []
+    if _may_be_packed(context, node.input[0], node.input[1], context.optional(2)):
+        found.append(_PACKED.sentence)
+    return "; ".join(found)
+
+
+def zero_points_of_columns(node: Node, makers: Makers) -> Node | None:
+    """MatMulInteger with a zero point for each column, from the sums of rows that it was written with."""
+    parts = makers.match(node, elementwise.Sub, MatMulInteger, elementwise.Mul)
+    factors = makers.match(parts[1], elementwise.Mul, reduction.ReduceSum, casting.Cast) if parts else None
+    if parts is None or factors is None:
+        return None
+    product, (rows, zero) = parts[0], factors
+    a, b, *more = product.input
+    if makers.integers(rows.input[1]) != [(makers.rank(a) or 0) - 1]:
+        return None
+    difference = makers.maker(rows.input[0], elementwise.Sub)
+    casts = [makers.maker(name, casting.Cast) for name in (difference.input if difference else rows.input[:1])]
+    is_known = makers.elem_type(zero.input[0]) in BYTES and len(more) < 2 and makers.rank(b) == 2
+    if not is_known or [cast and cast.input[0] for cast in casts] != [a, *more]:
+        return None
+    return with_fields(product, input=[a, b, *(more or [""]), zero.input[0]], output=node.output, name=node.name)
+
+
+MatMulInteger = OperatorSpec(
+    "MatMulInteger",
+    Row(4),
+    dims=matrix.matmul_dims,
+    elements=(always(INT32),),
+    rewritings=(mat_mul_integer,),
+    range=ranges.products_of_bytes,
+    faults=(_FIRST_BLOCK, _PACKED),
+    deviation=_zeros_deviation,
+    foldings=(zero_points_of_columns,),
+)
+
+
+def _is_depthwise(node: Node, context: Context) -> bool:
+    """Whether each channel is convolved alone. RTen then has a kernel without blocks."""
+    data, weight = context.dims(context.input(0)), context.dims(context.input(1))
+    return data is not None and weight is not None and data[1] == weight[0] == get_int(node, "group", 1)
+
+
+def _is_packed(node: Node, context: Context) -> bool:
+    """Whether the kernel is used for several samples and has a zero point. RTen makes bytes below zero unsigned."""
+    data, weight, zero = context.dims(context.input(0)), context.input(1), context.optional(3)
+    steps = (*(get_ints(node, "strides") or ()), *(get_ints(node, "dilations") or ()), get_int(node, "group", 1))
+    if (data and data[0] == 1) or all(length == 1 for length in (*kernel_shape(node, context), *steps)):
+        return False
+    held = context.scope.numbers(zero) if zero else [0.0]
+    return context.elem_type(weight) != UINT8 or held is None or any(held)
+
+
+def _channels_apart(node: Node, context: Context) -> list[Node] | None:
+    """RTen mixes up zero points of the weights, so these are subtracted from the result."""
+    data, weight, data_zero, zero = (context.optional(place) for place in range(4))
+    is_packed = _is_packed(node, context)
+    if _is_depthwise(node, context) or not (is_packed or is_many(context, zero)):
+        return None
+    group, rank = get_int(node, "group", 1), context.known_rank(weight)
+    numbers = context.cast(zero, INT32) if zero else context.scalar(0, elem_type=INT32)
+    if is_packed and context.elem_type(weight) != UINT8:
+        middle = context.scalar(128, elem_type=INT32)
+        moved = context.op(elementwise.Add, context.cast(weight, INT32), middle)
+        weight, numbers = context.cast(moved, UINT8), context.op(elementwise.Add, numbers, middle) if zero else middle
+    inputs = [data_zero] if data_zero else []
+    result = context.copy([data, weight, *inputs])
+    sizes = shape.joined(context, context.int64([group]), shape.sizes_of(context, weight, 1, rank))
+    ones = context.op(shape.Expand, context.scalar(1, elem_type=UINT8), sizes)
+    sums = context.copy([data, ones, *inputs])
+    of_channels = [group, -1] if group > 1 else [-1]
+    if is_many(context, zero):
+        numbers = context.op(shape.Reshape, numbers, context.int64([*of_channels, *[1] * (rank - 2)]))
+    if group == 1:
+        return context.replace(context.op(elementwise.Sub, result, context.op(elementwise.Mul, sums, numbers)))
+    more = context.op(elementwise.Mul, context.op(shape.Unsqueeze, sums, context.int64([2])), numbers)
+    before, after = shape.sizes_of(context, result, 0, 1), shape.sizes_of(context, result, 2, rank)
+    each = shape.quotient(context, shape.sizes_of(context, weight, 0, 1), group)
+    apart = context.op(
+        shape.Reshape, result, shape.joined(context, before, context.int64([group]), each, after), allowzero=1
+    )
+    whole = context.op(elementwise.Sub, apart, more)
+    return context.replace(context.op(shape.Reshape, whole, context.op(shape.Shape, result), allowzero=1))
+
+
+def conv_integer(node: Node, context: Context) -> list[Node] | None:
+    """RTen does not pad with the zero point, so a Pad comes first."""
+    zeros = [single_zero(context, context.optional(place)) for place in (2, 3)]
+    if zeros != [context.optional(2), context.optional(3)]:
+        return context.changed(without_end([*node.input[:2], *zeros]))
+    if changed := convolution.conv(node, context):
+        return changed
+    data, zero, pads = context.input(0), context.optional(2), get_ints(node, "pads") or ()
+    if find(node, "pads") is None:
+        raise Refused("pads by SAME_UPPER, but the sizes are unknown", "fix the sizes of the model's inputs")
+    if not any(pads):
+        return _channels_apart(node, context)
+    rank = len(pads) // 2
+    amounts = context.int64([0, 0, *pads[:rank], 0, 0, *pads[rank:]])
+    padded = context.op(padding.Pad, data, amounts, zero or context.scalar(0, like=data))
+    return context.changed([padded, *node.input[1:]], pads=[0] * len(pads))
+
+
+_ZERO_PADDING = Fault("does not pad with the zero point")
+
+
+def _conv_integer_deviation(node: Node, context: Context) -> str:
+    if get_string(node, "auto_pad") == "SAME_UPPER" or any(get_ints(node, "pads") or ()):
+        return _ZERO_PADDING.sentence
+    return ""
+
+
+ConvInteger = OperatorSpec(
+    "ConvInteger",
+    Row(4, 1, "ConvAttrs", convolution.CONV, convolution.KERNEL_IMPLIED),
+    dims=convolution.conv_dims,
+    elements=(always(INT32),),
+    rewritings=(conv_integer,),
+    raised=convolution.convolution_raised,
+    deviation=_conv_integer_deviation,
+    faults=(_ZERO_PADDING,),
+    onnx=OnnxForm(takes=convolution.KERNEL_IMPLIED),
+)
