@@ -37,7 +37,6 @@ from formats.onnxpb.templates import (
     may_be_flat,
     names_in_front,
 )
-from formats.onnxpb.usual_tensors import RAW_DATA, reference_in, shape_of, usual_tensor
 from formats.onnxpb.wire import (
     MAX_VARINT_BYTES,
     WireType,
@@ -565,12 +564,6 @@ class _Decoder:
                             nodes = values.setdefault(name, [])
                             position = self.nodes(nodes, inner, data, (tag, begin, position, end), origin, depth + 1)
                             continue
-                        if inner.message_class is Tensor and repeated:
-                            elements = values.setdefault(name, [])
-                            stop = self.tensors(elements, data, start, end, origin, depth + 1)
-                            if stop > start:
-                                position = stop
-                                continue
                         if inner.has_known and size <= KNOWN_BYTES:
                             value = self.message(inner, data, begin, position, origin, depth + 1)
                         else:
@@ -650,48 +643,6 @@ class _Decoder:
             _locate(error, values, row, origin + start)
             raise
         return end
-
-    def tensors(self, tensors: list[Tensor], data: bytes, start: int, end: int, origin: int, depth: int) -> int:
-        """Append the usual tensors of a run of fields that begins at `start` to `tensors` and return their end.
-
-        The run ends before `end`. If anything about a tensor is not usual, or wrong, the caller decodes it.
-        """
-        match = usual_tensor(data[start]).match
-        while depth <= self.max_depth and self.messages < MAX_MESSAGES and (found := match(data, start, end)):
-            size, shape, name_length = found.groups()
-            begin = found.end()
-            middle = begin + name_length[0]
-            try:
-                stop = found.start(2) + decode_varint(size, 0)[0]
-                if stop > end:
-                    break
-                dims, data_type = shape_of(shape)
-                values = {"dims": dims[:], "data_type": data_type, "name": data[begin:middle].decode()}
-                if data[middle] == RAW_DATA:
-                    nbytes, begin = decode_varint(data, middle + 1)
-                    if begin + nbytes != stop:
-                        break
-                    small = nbytes <= INLINE_BYTES
-                    values["raw_data"] = (
-                        Literal(data[begin:stop]) if small else self.source.slice(origin + begin, nbytes)
-                    )
-                elif depth < self.max_depth and (entries := reference_in(data, middle, stop)):
-                    values["external_data"] = entries
-                    values["data_location"] = EXTERNAL
-                    self.has_references = True
-                    self.messages += len(entries)
-                else:
-                    break
-            except (IndexError, FormatError, UnicodeDecodeError):
-                break
-            if not dims:
-                del values["dims"]
-            tensor = _new(Tensor)
-            set_fields(tensor, values)
-            tensors.append(tensor)
-            self.messages += 1
-            start = stop
-        return start
 
     def nodes(
         self,

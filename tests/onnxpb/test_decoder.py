@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import copy
 import pickle
-import re
 import time
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from typing import Any
@@ -25,7 +24,6 @@ from formats.onnxpb import decoder
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.encoder import encode
 from formats.onnxpb.schema import MESSAGES
-from formats.onnxpb.usual_tensors import usual_tensor
 from formats.onnxpb.wire import encode_varint
 from formats.tensordata.source import Literal, Source
 
@@ -606,11 +604,6 @@ TENSOR_PARTS = [
 ]
 
 
-def no_tensor(_: int) -> re.Pattern[bytes]:
-    """Return what matches no tensor, so that none is decoded in the quick way."""
-    return re.compile(rb"(?!)")
-
-
 USUAL_TENSOR = [TENSOR_PARTS[index] for index in (0, 1, 4, 6, 10)]
 USUAL_REFERENCE = [TENSOR_PARTS[index] for index in (0, 4, 6, 13, 14, 18)]
 
@@ -634,39 +627,41 @@ def test_tensors_with_fields_in_any_order(tensors: list[list[bytes]]) -> None:
             data += b"\x2a" + encode_varint(len(content)) + content
     graph = decode(Literal(data), ir.Graph, at_once=True)
     assert onnx.GraphProto.FromString(data).SerializeToString() == encoded(graph)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decoder, "usual_tensor", no_tensor)
-        others = decode(Literal(data), ir.Graph, at_once=True)
-    assert [vars(tensor) for tensor in graph.initializer] == [vars(tensor) for tensor in others.initializer]
 
 
 @pytest.mark.parametrize("nbytes", range(50))
 @pytest.mark.parametrize("parts", [USUAL_TENSOR, USUAL_REFERENCE], ids=["raw", "external"])
-def test_a_usual_tensor_that_is_cut(parts: list[bytes], nbytes: int) -> None:
-    """A tensor that ends anywhere is read, or refused with the same error, as without the quick way."""
+def test_a_tensor_that_is_cut(parts: list[bytes], nbytes: int) -> None:
+    """A tensor that ends anywhere is read, or refused, as `onnx` does it."""
     tensor = b"".join(parts)[:nbytes]
     data = b"\x2a" + encode_varint(len(tensor)) + tensor + b"\x12\x04name"
-    assert outcome(data, usual_tensor) == outcome(data, no_tensor)
+    assert outcome_in_onnx(data) == outcome(data)
 
 
 @pytest.mark.parametrize("value", [0x00, 0x01, 0x08, 0x4A, 0x6A, 0x7F, 0x80, 0xFF])
-def test_a_usual_tensor_with_a_wrong_byte(value: int) -> None:
-    """Wherever a byte of a tensor is wrong, it is read, or refused with the same error, as without the quick way."""
+def test_a_tensor_with_a_wrong_byte(value: int) -> None:
+    """Wherever a byte of a tensor is wrong, it is read as `onnx` reads it, or refused, as a number of 65 bits is."""
     fields = [b"".join(parts) for parts in (USUAL_TENSOR, USUAL_REFERENCE)]
     data = b"".join(b"\x2a" + encode_varint(len(field)) + field for field in fields)
     for position in range(len(data)):
         wrong = data[:position] + bytes([value]) + data[position + 1 :]
-        assert outcome(wrong, usual_tensor) == outcome(wrong, no_tensor), position
+        assert outcome(wrong) in (outcome_in_onnx(wrong), None), position
 
 
-def outcome(data: bytes, quick: Callable[[int], re.Pattern[bytes]]) -> list[dict[str, Any]] | tuple[Any, ...]:
-    """Return the fields of each tensor in a graph, or the error, with what `quick` matches decoded in the quick way."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decoder, "usual_tensor", quick)
-        try:
-            return [vars(tensor) for tensor in decode(Literal(data), ir.Graph).initializer]
-        except DecodeError as error:
-            return str(error), error.file_offset, error.where
+def outcome(data: bytes) -> bytes | None:
+    """Return a graph as it is written again, or nothing if it is refused."""
+    try:
+        return encoded(decode(Literal(data), ir.Graph, at_once=True))
+    except DecodeError:
+        return None
+
+
+def outcome_in_onnx(data: bytes) -> bytes | None:
+    """Return a graph as `onnx` writes it again, or nothing if it refuses it."""
+    try:
+        return onnx.GraphProto.FromString(data).SerializeToString()
+    except Exception:  # protobuf's own
+        return None
 
 
 def test_tensors_share_no_dims() -> None:
