@@ -77,13 +77,13 @@ if TYPE_CHECKING:
     from formats.ir.storage import from_numpy
     from formats.jobs import Job, JobResult
     from formats.linking import link
-    from formats.onnxpb import CryptOptions, OnnxOptions, TextOptions
     from formats.onnxpb.keys import Key
-    from formats.onnxzip import ArchiveOptions
+    from formats.onnxpb.options import CryptOptions, OnnxOptions, TextOptions
+    from formats.onnxzip.options import ArchiveOptions
     from formats.relocation import Relocation, cp, mv, rm
     from formats.reports import ConversionReport, WrittenFile
     from formats.restoration import Repair, repair
-    from formats.rten import RtenOptions
+    from formats.rten.options import RtenOptions
     from formats.sharing import DataFile, ShareOptions, Sharing, share
     from formats.tensordata.engine import EngineOptions
     from formats.tensordata.plan import Loss
@@ -114,14 +114,14 @@ _NAMES = {
     "ir.storage": "from_numpy",
     "jobs": "Job JobResult",
     "linking": "link",
-    "onnxpb": "CryptOptions OnnxOptions TextOptions",
+    "onnxpb.options": "CryptOptions OnnxOptions TextOptions",
     "onnxpb.keys": "Key",
-    "onnxzip": "ArchiveOptions",
+    "onnxzip.options": "ArchiveOptions",
     "codecs.contract": "ReadOptions",
     "relocation": "Relocation cp mv rm",
     "reports": "ConversionReport WrittenFile",
     "restoration": "Repair repair",
-    "rten": "RtenOptions",
+    "rten.options": "RtenOptions",
     "sharing": "DataFile ShareOptions Sharing share",
     "tensordata.engine": "EngineOptions",
     "tensordata.plan": "Loss",

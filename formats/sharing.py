@@ -21,8 +21,9 @@ from formats.conversion import open_model, raise_model
 from formats.errors import OptionError
 from formats.ir.archive_link import without_link
 from formats.late_dataclasses import dataclass, replace
-from formats.onnxpb import CODEC, SAFETENSORS, OnnxOptions
+from formats.onnxpb.codecs import CODEC
 from formats.onnxpb.external import Outside, PlacedModel, plan_files, weights_of
+from formats.onnxpb.options import SAFETENSORS, OnnxOptions
 from formats.onnxpb.shared_data import check_shared_data, referred
 from formats.options import Kind, made, names_of, option, settle, size
 from formats.registry import ReadOptions

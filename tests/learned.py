@@ -21,8 +21,9 @@ from runtime.runner import RELEASES, Runner
 
 from formats.ir.model import Model
 from formats.onnxpb.decoder import decode
-from formats.rten import CODEC, RtenOptions
+from formats.rten import CODEC
 from formats.rten.convert.refusal import RefusalError
+from formats.rten.options import RtenOptions
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.source import Literal
 

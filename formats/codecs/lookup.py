@@ -22,9 +22,10 @@ USUAL_DOMAINS = frozenset((None, "", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.t
 @cache
 def built_in() -> tuple[Codec, ...]:
     """The codecs of this package."""
-    from formats import onnxpb, onnxzip, rten
+    from formats import onnxzip, rten
+    from formats.onnxpb import codecs as onnx
 
-    return (onnxpb.CODEC, onnxzip.CODEC, rten.CODEC, onnxpb.CRYPT_CODEC, onnxpb.TEXT_CODEC, onnxpb.JSON_CODEC)
+    return (onnx.CODEC, onnxzip.CODEC, rten.CODEC, onnx.CRYPT_CODEC, onnx.TEXT_CODEC, onnx.JSON_CODEC)
 
 
 class Installed(NamedTuple):

@@ -22,7 +22,8 @@ from formats.codecs import contract, lookup
 from formats.errors import DecodeError, TruncatedError, UnknownFormatError
 from formats.ir.model import Model, Tensor
 from formats.late_dataclasses import replace
-from formats.onnxpb import CODEC, JSON_CODEC, TEXT_CODEC, serialization
+from formats.onnxpb import serialization
+from formats.onnxpb.codecs import CODEC, JSON_CODEC, TEXT_CODEC
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.loading import ParseOptions, name_of, parse_part, read_model
 from formats.onnxpb.proto import CLASSES, ModelProto, TensorProto, unwrap, wrap

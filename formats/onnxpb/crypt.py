@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from formats.codecs.contract import ReadOptions
-    from formats.onnxpb import CryptOptions
     from formats.onnxpb.ciphers import Stream
+    from formats.onnxpb.options import CryptOptions
     from formats.tensordata.source import Source
 
 MAGIC = b"ONNXCRY"
@@ -125,7 +125,8 @@ def plan_model(model: Model, destination: Path, options: CryptOptions) -> WriteP
 
     Raises: CryptError if there is no key, and as `encrypt` does; ExternalDataError if weights are missing.
     """
-    from formats.onnxpb import OnnxOptions, external
+    from formats.onnxpb import external
+    from formats.onnxpb.options import OnnxOptions
 
     if options.key is None:
         raise CryptError("no key was given to encrypt the model with; pass one with `key`")

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from formats.codecs.contract import ReadOptions
-from formats.onnxpb import CryptOptions, crypt
+from formats.onnxpb import crypt
+from formats.onnxpb.options import CryptOptions
 from formats.onnxpb.proto import ModelProto, unwrap, wrap
 from formats.tensordata.engine import EngineOptions, execute, to_bytes
 from formats.tensordata.file import File

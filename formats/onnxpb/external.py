@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from formats.codecs.contract import ReadOptions
-    from formats.onnxpb import OnnxOptions
+    from formats.onnxpb.options import OnnxOptions
     from formats.tensordata.file import File
     from formats.tensordata.source import Source
 

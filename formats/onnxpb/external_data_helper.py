@@ -20,9 +20,9 @@ from formats.ir import walk
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.model import DEFAULT, EXTERNAL, StringStringEntry, Tensor
 from formats.ir.storage import places_of
-from formats.onnxpb import OnnxOptions
 from formats.onnxpb.external import Outside
 from formats.onnxpb.locations import DataFiles
+from formats.onnxpb.options import OnnxOptions
 from formats.onnxpb.proto import unwrap
 from formats.onnxpb.protobuf_errors import protobuf_errors
 from formats.onnxpb.saving import SerializeOptions, check_place, is_initialiser, moves_of

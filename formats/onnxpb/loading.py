@@ -16,7 +16,8 @@ from formats.ir import walk
 from formats.ir.archive_link import ArchiveLink, without_link
 from formats.ir.model import DEFAULT, EXTERNAL, SOURCE_FIELDS, Model, StringStringEntry, Tensor
 from formats.late_dataclasses import dataclass
-from formats.onnxpb import CODEC, JSON_CODEC, TEXT_CODEC, jsontext, text
+from formats.onnxpb import jsontext, text
+from formats.onnxpb.codecs import CODEC, JSON_CODEC, TEXT_CODEC
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.locations import DataFiles
 from formats.onnxpb.proto import CLASSES, unwrap

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from formats.ir.model import Tensor
-    from formats.onnxpb import OnnxOptions
     from formats.onnxpb.external import Moving
+    from formats.onnxpb.options import OnnxOptions
     from formats.tensordata.source import Source
 
 LENGTH_BYTES = 8  # of the number before the header

@@ -20,10 +20,12 @@ from formats.ir import walk
 from formats.ir.model import EXTERNAL, Model
 from formats.ir.storage import places_of, raw_source, with_raw_data
 from formats.late_dataclasses import dataclass
-from formats.onnxpb import CODEC, JSON_CODEC, TEXT_CODEC, OnnxOptions, external, jsontext, text
+from formats.onnxpb import external, jsontext, text
+from formats.onnxpb.codecs import CODEC, JSON_CODEC, TEXT_CODEC
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.encoder import encode
 from formats.onnxpb.locations import check_location
+from formats.onnxpb.options import OnnxOptions
 from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan, lay_out
 from formats.tensordata.source import Concat, FileSpan, Literal
 

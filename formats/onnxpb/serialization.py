@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from formats.errors import UnknownFormatError
 from formats.extras import needed
-from formats.onnxpb import CODEC, JSON_CODEC, TEXT_CODEC, jsontext, text
+from formats.onnxpb import jsontext, text
+from formats.onnxpb.codecs import CODEC, JSON_CODEC, TEXT_CODEC
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.encoder import encode
 from formats.tensordata.plan import lay_out

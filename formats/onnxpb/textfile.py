@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from formats.codecs.contract import ReadOptions
-    from formats.onnxpb import TextOptions
+    from formats.onnxpb.options import TextOptions
     from formats.tensordata.source import Source
 
 
@@ -67,7 +67,7 @@ def plan_model(
 
 def _inline(model: Model, destination: Path) -> tuple[Model, list[Loss]]:
     """A copy of the model without external data, and the losses."""
-    from formats.onnxpb import OnnxOptions
+    from formats.onnxpb.options import OnnxOptions
 
     plan = external.plan_model(model, destination, OnnxOptions(external_data=False))
     source = Concat.of(*(write.source for write in plan.files[-1].writes))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import EncodeError, OptionError
-from formats.onnxpb import BROWSER_LIMIT_BYTES
+from formats.onnxpb.options import BROWSER_LIMIT_BYTES
 from formats.tensordata.plan import Loss
 
 if TYPE_CHECKING:

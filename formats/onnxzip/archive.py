@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from formats.onnxzip import ArchiveOptions
+    from formats.onnxzip.options import ArchiveOptions
     from formats.onnxzip.records import Entry
     from formats.tensordata.source import Source
 

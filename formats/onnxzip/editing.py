@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from formats.ir.model import Model
-    from formats.onnxzip import ArchiveOptions
+    from formats.onnxzip.options import ArchiveOptions
     from formats.onnxzip.records import Entry
     from formats.tensordata.engine import EngineOptions
     from formats.tensordata.source import Source

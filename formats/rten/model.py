@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from formats.errors import DecodeError, EncodeError, LimitError, OptionError
 from formats.ir.model import Graph, Model, OperatorSetId, StringStringEntry, entries
-from formats.rten import HASH_KEY, METADATA_KEYS
 from formats.rten.convert.loss_report import add_unheld
 from formats.rten.convert.refusal import Refusal, RefusalError
 from formats.rten.file.builder import build, too_many_tables
@@ -17,6 +16,7 @@ from formats.rten.file.fbs import MAX_TABLES
 from formats.rten.file.header import HEADER_NBYTES, SCHEMA_VERSION, Header, decode_header, encode_header, is_v2
 from formats.rten.graph.encoder import Encoder, is_constant
 from formats.rten.operators.spec import RTEN_DOMAIN
+from formats.rten.options import HASH_KEY, METADATA_KEYS
 from formats.rten.target import ALL_RELEASES, parse_target
 from formats.tensordata.plan import Digest, FilePlan, LateWrite, PlacedWrite, WritePlan, lay_out
 from formats.tensordata.source import Literal
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from formats.rten import RtenOptions
     from formats.rten.file.fbs import Table
+    from formats.rten.options import RtenOptions
     from formats.tensordata.source import Source
 
 RTEN_VERSION: Final = 1  # the operator set that a model read from a .rten file imports

@@ -22,8 +22,10 @@ from programs import need
 from formats import onnxpb
 from formats.errors import CryptError, DecodeError, ExternalDataError, MissingPackageError, OptionError, TensorDataError
 from formats.ir.model import Graph, Model, Tensor
-from formats.onnxpb import CODEC, CRYPT_CODEC, CryptOptions, OnnxOptions, ciphers, ciphertext, crypt
+from formats.onnxpb import ciphers, ciphertext, crypt
+from formats.onnxpb.codecs import CODEC, CRYPT_CODEC
 from formats.onnxpb.keys import MAX_KEY_BYTES, Key
+from formats.onnxpb.options import CryptOptions, OnnxOptions
 from formats.registry import Match, ReadOptions
 from formats.tensordata.engine import EngineOptions, execute, to_bytes
 from formats.tensordata.file import File

@@ -21,7 +21,8 @@ from formats.cli.report_lines import summary
 from formats.errors import ExternalDataError, OptionError, TensorDataError
 from formats.ir import walk
 from formats.ir.model import Model
-from formats.onnxpb import CODEC, OnnxOptions
+from formats.onnxpb.codecs import CODEC
+from formats.onnxpb.options import OnnxOptions
 from formats.tensordata.engine import EngineOptions, execute
 from formats.tensordata.file import File
 from formats.tensordata.source import Literal

@@ -15,7 +15,8 @@ from protos import CLASSES, encoded, message_type
 
 from formats.errors import DecodeError, EncodeError, LimitError
 from formats.ir import model as ir
-from formats.onnxpb import JSON_CODEC, jsontext
+from formats.onnxpb import jsontext
+from formats.onnxpb.codecs import JSON_CODEC
 from formats.onnxpb.schema import MESSAGES
 from formats.registry import Match
 from formats.tensordata.source import Literal

@@ -13,7 +13,8 @@ from protos import encoded
 
 from formats.errors import DecodeError, LimitError
 from formats.ir import model as ir
-from formats.onnxpb import TEXT_CODEC, text
+from formats.onnxpb import text
+from formats.onnxpb.codecs import TEXT_CODEC
 from formats.onnxpb.decoder import decode
 from formats.registry import Match
 from formats.tensordata.source import Literal

@@ -17,7 +17,9 @@ from protos import CLASSES, decoded, encoded, message_type, protos
 from formats import registry
 from formats.errors import DecodeError, EncodeError, ExternalDataError, LimitError, OptionError, WireError
 from formats.ir import model as ir
-from formats.onnxpb import CODEC, JSON_CODEC, TEXT_CODEC, OnnxOptions, TextOptions, jsontext, text
+from formats.onnxpb import jsontext, text
+from formats.onnxpb.codecs import CODEC, JSON_CODEC, TEXT_CODEC
+from formats.onnxpb.options import OnnxOptions, TextOptions
 from formats.tensordata.engine import execute, to_bytes
 from formats.tensordata.file import File
 from formats.tensordata.source import Literal

@@ -19,7 +19,8 @@ from references import model_with_references
 
 import formats
 from formats import OptionError
-from formats.onnxpb import CODEC, OnnxOptions
+from formats.onnxpb.codecs import CODEC
+from formats.onnxpb.options import OnnxOptions
 from formats.tensordata.plan import WritePlan
 
 LOADER = Path(__file__).parent / "transformers_js" / "load.js"

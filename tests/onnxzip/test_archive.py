@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import need
 
-from formats import onnxpb, onnxzip
+from formats import onnxzip
 from formats.errors import DecodeError, EncodeError, ExternalDataError
 from formats.ir import walk
 from formats.ir.model import (
@@ -32,8 +32,9 @@ from formats.ir.model import (
     TensorSegment,
     TrainingInfo,
 )
+from formats.onnxpb import codecs
 from formats.onnxpb.encoder import encode
-from formats.onnxzip import records
+from formats.onnxzip import options, records
 from formats.onnxzip.reader import read_entries
 from formats.registry import Match
 from formats.tensordata.digest import new_digester
@@ -52,7 +53,7 @@ EXTERNAL = 1
 
 def plan(model: Model, **options: Any) -> WritePlan:
     """Return the plan of an archive."""
-    return onnxzip.plan(model, Path("m.onnxz"), onnxzip.ArchiveOptions(**options))
+    return onnxzip.plan(model, Path("m.onnxz"), options.ArchiveOptions(**options))
 
 
 def pack(model: Model, **options: Any) -> bytes:
@@ -73,7 +74,7 @@ def payloads(data: bytes) -> dict[str, bytes]:
 
 def referring(data: bytes) -> list[Tensor]:
     """Return the tensors of an archive's graph that refer to entries."""
-    graph = onnxpb.read(Literal(payloads(data)["__MODEL_PROTO"]), None)
+    graph = codecs.read(Literal(payloads(data)["__MODEL_PROTO"]), None)
     return [tensor for _, tensor in walk.tensors(graph) if tensor.data_location == EXTERNAL]
 
 
@@ -123,9 +124,9 @@ def everywhere(nbytes: int = 2000) -> Model:
 def test_real_model_comes_back(name: str, tmp_path: Path) -> None:
     """An exporter's model is the same after conversion to an archive and back; the archive has the planned size."""
     source = MODELS / f"{name}.onnx"
-    model = onnxpb.read(File.open(source).span(), source)
+    model = codecs.read(File.open(source).span(), source)
     archive = tmp_path / "m.onnxz"
-    planned = onnxzip.plan(model, archive, onnxzip.ArchiveOptions())
+    planned = onnxzip.plan(model, archive, options.ArchiveOptions())
     execute(planned)
     assert planned.nbytes == archive.stat().st_size
     assert planned.losses == ()
@@ -144,7 +145,7 @@ def test_unpacked_real_model_runs(name: str, tmp_path: Path) -> None:
     import numpy as np
 
     source = MODELS / f"{name}.onnx"
-    data = pack(onnxpb.read(File.open(source).span(), source), size_threshold=64)
+    data = pack(codecs.read(File.open(source).span(), source), size_threshold=64)
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         archive.extractall(tmp_path)
     loaded = onnx.load(tmp_path / "__MODEL_PROTO")
@@ -358,7 +359,7 @@ def test_alignment(alignment: int) -> None:
 def test_impossible_options_are_refused(options: dict[str, int]) -> None:
     """An alignment that is not a power of two or over 65,536, or a negative threshold, is a ValueError."""
     with pytest.raises(ValueError, match=r"`alignment` is|`size_threshold` is"):
-        onnxzip.ArchiveOptions(**options)
+        options.ArchiveOptions(**options)
 
 
 def test_model_without_a_graph_is_refused() -> None:
@@ -402,7 +403,7 @@ def external(tmp_path: Path) -> Iterator[Model]:
     tensors = tensor("w", 0, 2048), tensor("tied", 0, 2048, checksum="0", hint="x"), tensor("small", 2048, 5)
     path = tmp_path / "m.onnx"
     path.write_bytes(serialised(model_of(*tensors)))
-    yield onnxpb.read(File.open(path).span(), path)
+    yield codecs.read(File.open(path).span(), path)
 
 
 def test_external_data_become_entries(external: Model) -> None:

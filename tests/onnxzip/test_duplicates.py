@@ -41,7 +41,7 @@ def tensor(name: str, data: bytes, data_type: int = FLOAT) -> Tensor:
 def pack(*tensors: Tensor, **options: Any) -> bytes:
     """Return an archive of tensors."""
     model = Model(ir_version=10, graph=Graph(initializer=list(tensors)))
-    return to_bytes(onnxzip.plan(model, Path("m.onnxz"), onnxzip.ArchiveOptions(**options)))
+    return to_bytes(onnxzip.plan(model, Path("m.onnxz"), options.ArchiveOptions(**options)))
 
 
 def test_the_first_of_equals_stands_for_all() -> None:

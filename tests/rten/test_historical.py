@@ -15,11 +15,12 @@ from rten_outcomes import row_for, row_of
 from rten_tables import DEVIATIONS, NOT_AS_IN_ONNXRUNTIME
 from runtime.runner import RELEASES
 
-from formats.onnxpb import CODEC as ONNX
-from formats.onnxpb import OnnxOptions
-from formats.rten import CODEC, RtenOptions
+from formats.onnxpb.codecs import CODEC as ONNX
+from formats.onnxpb.options import OnnxOptions
+from formats.rten import CODEC
 from formats.rten.convert.raising.model import raise_model
 from formats.rten.convert.refusal import RefusalError
+from formats.rten.options import RtenOptions
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.source import Literal
 

@@ -14,8 +14,9 @@ from onnx import helper, numpy_helper
 import formats
 from formats.ir.model import Model
 from formats.onnxpb.decoder import decode
-from formats.rten import CODEC, RtenOptions
+from formats.rten import CODEC
 from formats.rten.convert.legalize import legalize
+from formats.rten.options import RtenOptions
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.source import Literal
 

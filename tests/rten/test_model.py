@@ -16,10 +16,11 @@ import formats
 from formats.errors import DecodeError, EncodeError, FormatError, OptionError, UnsupportedError
 from formats.ir.model import Node, StringStringEntry, Tensor
 from formats.registry import Match
-from formats.rten import CODEC, RtenOptions
+from formats.rten import CODEC
 from formats.rten.convert.loss_report import Losses, add_unheld
 from formats.rten.convert.refusal import Refusal, RefusalError
 from formats.rten.model import METADATA_KEYS, is_rten_form
+from formats.rten.options import RtenOptions
 from formats.tensordata.engine import EngineOptions, to_bytes, transfer
 from formats.tensordata.file import File
 from formats.tensordata.source import Literal
@@ -282,8 +283,8 @@ def test_cut_files(model, version):
 @pytest.fixture
 def onnx_file(tmp_path, make, model):
     """Return the model as an .onnx file for other programs."""
-    from formats.onnxpb import CODEC as ONNX
-    from formats.onnxpb import OnnxOptions
+    from formats.onnxpb.codecs import CODEC as ONNX
+    from formats.onnxpb.options import OnnxOptions
     from formats.tensordata.engine import execute
 
     model.graph.name = "g"

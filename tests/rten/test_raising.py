@@ -18,8 +18,8 @@ import formats
 from formats.errors import EncodeError
 from formats.ir.model import Model, OperatorSetId, StringStringEntry, ValueInfo
 from formats.ir.walk import graphs, nodes
-from formats.onnxpb import CODEC as ONNX
-from formats.onnxpb import OnnxOptions
+from formats.onnxpb.codecs import CODEC as ONNX
+from formats.onnxpb.options import OnnxOptions
 from formats.rten import CODEC
 from formats.rten.convert.raising.model import raise_model
 from formats.rten.graph.attributes import make_node

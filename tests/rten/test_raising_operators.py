@@ -12,14 +12,15 @@ from runtime.runner import DEFAULT_RELEASES, RunnerError
 
 from formats.ir.model import Model, OperatorSetId, Tensor, ValueInfo
 from formats.ir.storage import from_numpy
-from formats.onnxpb import CODEC as ONNX
-from formats.onnxpb import OnnxOptions
-from formats.rten import CODEC, RtenOptions
+from formats.onnxpb.codecs import CODEC as ONNX
+from formats.onnxpb.options import OnnxOptions
+from formats.rten import CODEC
 from formats.rten.convert.raising.kinds import INTEGER_LETTERS
 from formats.rten.convert.raising.model import raise_model
 from formats.rten.graph.attributes import make_node
 from formats.rten.operators import HELD, SPECS
 from formats.rten.operators.spec import RTEN_DOMAIN
+from formats.rten.options import RtenOptions
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.source import Literal
 

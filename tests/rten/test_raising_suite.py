@@ -10,10 +10,11 @@ from corpus import backend_cases
 from evaluation import difference, evaluate
 
 from formats.errors import UnsupportedError
-from formats.onnxpb import CODEC as ONNX
-from formats.onnxpb import OnnxOptions
-from formats.rten import CODEC, RtenOptions
+from formats.onnxpb.codecs import CODEC as ONNX
+from formats.onnxpb.options import OnnxOptions
+from formats.rten import CODEC
 from formats.rten.convert.raising.model import raise_model
+from formats.rten.options import RtenOptions
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.source import Literal
 

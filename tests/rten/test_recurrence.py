@@ -14,7 +14,8 @@ from rten_cases import CONTRIB, node
 
 from formats.ir.model import Model
 from formats.onnxpb.decoder import decode
-from formats.rten import CODEC, RtenOptions
+from formats.rten import CODEC
+from formats.rten.options import RtenOptions
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.source import Literal
 

@@ -21,8 +21,8 @@ from runtime.runner import Runner, RunnerError
 
 import formats
 from formats.errors import OptionError, UnsupportedError
-from formats.onnxpb import CODEC as ONNX
-from formats.onnxpb import OnnxOptions
+from formats.onnxpb.codecs import CODEC as ONNX
+from formats.onnxpb.options import OnnxOptions
 from formats.rten.convert.runnable import runnable
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.source import Literal

@@ -16,14 +16,15 @@ from runtime.runner import RunnerError
 
 from formats.errors import FormatError
 from formats.ir.model import Graph
-from formats.onnxpb import CODEC as ONNX
-from formats.rten import CODEC, RtenOptions
+from formats.onnxpb.codecs import CODEC as ONNX
+from formats.rten import CODEC
 from formats.rten.convert.refusal import RefusalError
 from formats.rten.file.builder import build
 from formats.rten.graph.attribute_tables import encode_attributes
 from formats.rten.graph.attributes import make_node
 from formats.rten.operators import HELD
 from formats.rten.operators.spec import FieldKind
+from formats.rten.options import RtenOptions
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.source import Literal
 

@@ -14,9 +14,10 @@ from runtime.runner import RunnerError
 
 import formats
 from formats.errors import EncodeError, FormatError, OptionError
-from formats.onnxpb import CODEC as ONNX
-from formats.rten import CODEC, RtenOptions
+from formats.onnxpb.codecs import CODEC as ONNX
+from formats.rten import CODEC
 from formats.rten.convert.legalize import legalize
+from formats.rten.options import RtenOptions
 from formats.rten.target import (
     ALL_RELEASES,
     NEWEST_RELEASE,

@@ -12,10 +12,10 @@ import pytest
 import formats
 from formats.codecs import lookup
 from formats.codecs.contract import READ_DEFAULTS, Codec, Match, ReadOptions, Region
-from formats.onnxpb import CryptOptions, OnnxOptions, TextOptions
-from formats.onnxzip import ArchiveOptions
+from formats.onnxpb.options import CryptOptions, OnnxOptions, TextOptions
+from formats.onnxzip.options import ArchiveOptions
 from formats.options import SWITCH, count, option
-from formats.rten import RtenOptions
+from formats.rten.options import RtenOptions
 from formats.tensordata.plan import FilePlan, PlacedWrite
 from formats.tensordata.source import Literal
 from formats.testing import Check, contract

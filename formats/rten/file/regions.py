@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formats.codecs.contract import Checksum, Region
-from formats.rten import HASH_KEY
 from formats.rten.file.header import HEADER_NBYTES, decode_header, is_v2
+from formats.rten.options import HASH_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

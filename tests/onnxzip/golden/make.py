@@ -10,6 +10,7 @@ from pathlib import Path
 
 from formats import onnxzip
 from formats.ir.model import Graph, Model, Tensor
+from formats.onnxzip import options
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.source import Literal
 
@@ -25,7 +26,7 @@ def model() -> Model:
 
 def archive() -> bytes:
     """Return the archive of the model."""
-    return to_bytes(onnxzip.plan(model(), PATH, onnxzip.ArchiveOptions(size_threshold=8)))
+    return to_bytes(onnxzip.plan(model(), PATH, options.ArchiveOptions(size_threshold=8)))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,31 @@
+"""The options for writing `.onnxz`."""
+
+from __future__ import annotations
+
+from formats.late_dataclasses import dataclass
+from formats.options import SWITCH, option, settle, size
+
+MAX_ALIGNMENT = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveOptions:
+    """Options for writing an `.onnxz` file.
+
+    `alignment`: of every tensor in the file, in bytes; a power of two up to 65,536. `size_threshold`: the size in bytes
+    from which a tensor gets its own entry. An entry costs about 200 bytes, and tools that read only the unpacked graph,
+    such as shape inference, need the small tensors in it. Therefore the default is 1,024, as in ONNX. `dedup`: tensors
+    with equal bytes share an entry. Planning then reads tensors whose size another tensor has; without it, only tensors
+    that are one range of one file share an entry.
+
+    Raises: OptionError for an invalid value.
+    """
+
+    size_threshold: int = option(1024, size(), "Move tensors of at least SIZE out of the graph; 1K by default.")
+    alignment: int = option(
+        64, size(1, MAX_ALIGNMENT, power_of_two=True), "Put each of these tensors at a multiple of SIZE; 64 by default."
+    )
+    dedup: bool = option(False, SWITCH, "Store equal weights only once.")
+
+    def __post_init__(self) -> None:
+        settle(self)
