@@ -82,7 +82,8 @@ class Row(NamedTuple):
     """An option: the name of its field, its kind, its flags (none, if only the library has it), its description.
 
     `panel` is the heading in the help, if it is not that of the format. The option also sets `implies`,
-    the name and the value of another option. `required` means that a conversion needs the option.
+    the name and the value of another option. `required` means that a conversion needs the option. `--help` shows only
+    `common` options.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Row(NamedTuple):
     panel: str = ""
     implies: tuple[str, Any] | None = None
     required: bool = False
+    common: bool = False
 
 
 class _Settings(NamedTuple):
@@ -107,6 +109,7 @@ class _Settings(NamedTuple):
     panel: str
     implies: tuple[str, Any] | None
     required: bool
+    common: bool
 
 
 def option(
@@ -121,6 +124,7 @@ def option(
     panel: str = "",
     implies: tuple[str, Any] | None = None,
     required: bool = False,
+    common: bool = False,
 ) -> Any:
     """A field of a class of options.
 
@@ -128,7 +132,7 @@ def option(
     switch that is on by default also has a flag with the prefix `no-`, or those of `off`. `flags` replaces all of
     these; if it is empty, only the library has the option.
     """
-    row = _Settings(kind, help, short, flag, off, flags, panel, implies, required)
+    row = _Settings(kind, help, short, flag, off, flags, panel, implies, required, common)
     return field(default=default, repr=not kind.secret, metadata={ROW: row})
 
 
@@ -145,6 +149,7 @@ def rows_of(options: type) -> tuple[Row, ...]:
             settings.panel,
             settings.implies,
             settings.required,
+            settings.common,
         )
         for each in fields_of(options)
         if (settings := each.metadata.get(ROW)) is not None

@@ -70,7 +70,8 @@ KEYWORDS = (
 REFERENCE = """\
 # Commands and options
 
-`python schemas/generate.py` makes this page from the code. `formats VERB --help` shows the same in brief.
+`python schemas/generate.py` makes this page from the code. `formats help` lists the verbs. `formats VERB --help` shows
+the options in **bold**, which most people need, and `formats VERB --help-all` shows all.
 
 The command line and the library have the same options with the same names: `--size-threshold 64K` is
 `size_threshold="64K"`. [Words](#words) lists the few exceptions. A key is a text, bytes or a `formats.Key`. It is never
@@ -190,6 +191,7 @@ def _table(options: Sequence[tuple[Row, Flag]]) -> str:
         off = "".join(f" / `{each.names[0]}`" for each in row.flags if not each.help)
         metavar = flag.metavar.replace("|", "\\|")
         typed = f" `{metavar}`" if metavar else ""
+        names = f"**{names}**" if row.common else names
         keyword = f"`{row.name}={flag.value}`" if flag.value is False else f"`{row.name}`"
         words = row.kind.words if flag.metavar else ""
         lines.append(f"| {names}{off}{typed} | {keyword} | {flag.help.format(formats=formats)} | {words} |")

@@ -182,6 +182,7 @@ LIGHT = {
     "formats.keywords",
     "formats.options",
     "formats.cli",
+    "formats.cli.advice",
     "formats.cli.columns",
     "formats.cli.command_line",
     "formats.cli.completion",

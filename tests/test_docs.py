@@ -18,7 +18,8 @@ from documents import DOCUMENTS, ROOT, SHOWN_IN_PARTS, Block, blocks
 import formats
 import formats.codec
 import formats.options
-from formats.cli.verbs import EXAMPLES
+from formats.cli.typer_commands import EXAMPLES
+from formats.cli.verbs import VERBS
 from formats.registry import Codec
 from formats.testing.checks import OF_CODEC, OF_MODEL
 
@@ -56,8 +57,8 @@ def commands(language_blocks: list[Block]) -> list[str]:
 
 
 def examples() -> list[str]:
-    """Return the examples at the end of the help."""
-    return [line.strip() for line in EXAMPLES.splitlines() if line.startswith("  formats ")]
+    """Return the examples at the ends of the helps."""
+    return sorted({*EXAMPLES, *(line for verb in VERBS for line in verb.examples)})
 
 
 @pytest.fixture
@@ -85,9 +86,9 @@ def identify(block: Block) -> str:
     return f"{block.document}:{block.line}"
 
 
-@pytest.mark.parametrize("line", sorted({*commands(all_blocks("console")), *examples()}))
+@pytest.mark.parametrize("line", sorted({*commands(all_blocks("console"))}))
 def test_commands_run(line: str, folder: Path, command: Python, python: Python) -> None:
-    """Every command of a console block or of the help works; commands that prepare a machine name existing files."""
+    """Every command of a console block works; commands that prepare a machine name existing files."""
     program, *arguments = shlex.split(line)
     if {"|", "<", ">"} & {*arguments}:
         run_in_shell(line, folder)
@@ -107,6 +108,19 @@ def test_commands_run(line: str, folder: Path, command: Python, python: Python) 
             assert f"\n{name} = [" in extras
         paths = [word for word in arguments if word.endswith((".toml", ".py", ".onnx"))]
         assert all((ROOT / path).exists() for path in paths)
+
+
+@pytest.mark.parametrize("line", examples())
+def test_examples_of_the_help_run(line: str, folder: Path) -> None:
+    """Every example of a help works in a folder that has the models which it names, and is short."""
+    model = (folder / "model.onnx").read_bytes()
+    (folder / "models").mkdir()
+    for name in ("a", "b", "old", "new", "encoder", "decoder", "models/m"):
+        (folder / f"{name}.onnx").write_bytes(model)
+    (folder / "models.txt").write_text("a.onnx\nb.onnx\n")
+    formats.convert(folder / "model.onnx", folder / "split.onnx", external_data=True)
+    run_in_shell(line.replace("formats convert", "formats convert --force"), folder)
+    assert len(line) <= 78
 
 
 @pytest.mark.parametrize("block", all_blocks("python"), ids=identify)

@@ -14,7 +14,7 @@ from formats.errors import OptionError
 from formats.options import ASKED, bad_value, rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from formats.options import Flag, Row
 
@@ -33,7 +33,8 @@ class Verb(NamedTuple):
 
     `arguments` have the names that the help shows: a name that ends in dots means any number of arguments, and an
     argument in brackets is optional. `groups` gives the options; with `True` those of other packages, too, which takes
-    longer to find. `run` gets the request and returns the exit code; `failure` is the exit code for errors.
+    longer to find. `run` gets the request and returns the exit code; `failure` is the exit code for errors. The help
+    has the verb in a `section`, and ends with `examples`. The option `last_as` can stand for the last argument.
     """
 
     name: str
@@ -41,13 +42,15 @@ class Verb(NamedTuple):
     arguments: tuple[str, ...]
     groups: Callable[[bool], Sequence[Group]]
     run: Callable[[Request], int]
-    epilog: str = ""
+    section: str
+    examples: tuple[str, ...] = ()
     failure: int = 1
+    last_as: str = ""
 
-    @property
-    def needed(self) -> tuple[str, ...]:
-        """The required arguments."""
-        return tuple(name.removesuffix("...") for name in self.arguments if not name.startswith("["))
+    def needed(self, options: Collection[str] = ()) -> tuple[str, ...]:
+        """The required arguments of a command line that has these options."""
+        names = tuple(name.removesuffix("...") for name in self.arguments if not name.startswith("["))
+        return names[:-1] if self.last_as in options else names
 
     @property
     def takes_more(self) -> bool:
@@ -139,8 +142,8 @@ def flags_of(options: Iterable[type]) -> dict[str, tuple[Row, Flag]]:
     return table
 
 
-def panels(groups: Sequence[Group]) -> dict[str, list[tuple[Row, Flag]]]:
-    """The options that a help shows, each once, under headings."""
+def panels(groups: Sequence[Group], *, common: bool = False) -> dict[str, list[tuple[Row, Flag]]]:
+    """The options that a help shows, each once, under headings; all, or the `common` ones."""
     extensions: dict[tuple[str, ...], list[str]] = {}
     first: dict[tuple[str, ...], tuple[Row, Flag]] = {}
     for group in groups:
@@ -150,7 +153,7 @@ def panels(groups: Sequence[Group]) -> dict[str, list[tuple[Row, Flag]]]:
                 first.setdefault(flag.names, (row, flag))
     result: dict[str, list[tuple[Row, Flag]]] = {}
     for names, (row, flag) in first.items():
-        if flag.help:
+        if flag.help and (row.common or not common):
             *others, last = [*extensions[names]] or [""]
             listed = f"{', '.join(others)} and {last}" if others else last
             panel = row.panel or (f"Options for {listed}" if listed else GENERAL)
@@ -196,13 +199,13 @@ def parse(texts: Sequence[str], verb: Verb, groups: Sequence[Group]) -> Typed | 
             if (text is None) == bool(flag.metavar) or (len(name) == 2 and equals):
                 return None
             typed.flags.append((name, text))
-    check_arguments(typed.arguments, verb)
+    check_arguments(typed, verb, table)
     return typed if verb.takes_more or len(typed.arguments) == len(verb.arguments) else None
 
 
-def check_arguments(arguments: Sequence[str], verb: Verb) -> None:
+def check_arguments(typed: Typed, verb: Verb, table: Mapping[str, tuple[Row, Flag]]) -> None:
     """Raises OptionError if arguments are missing."""
-    if missing := verb.needed[len(arguments) :]:
+    if missing := verb.needed([table[name][0].name for name, _ in typed.flags])[len(typed.arguments) :]:
         raise OptionError(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")
 
 
@@ -219,6 +222,7 @@ def with_text_attached(texts: Sequence[str], verb: Verb, table: Mapping[str, tup
     several models, the word must also not look like the name of a model.
     """
     words = list(texts)
+    needed = len(verb.needed([table[name][0].name for word in words if (name := word.partition("=")[0]) in table]))
     positional: list[int] = []
     optional: list[int] = []
     previous: Flag | None = None
@@ -236,7 +240,7 @@ def with_text_attached(texts: Sequence[str], verb: Verb, table: Mapping[str, tup
         elif name == word and previous is not None and previous.text_is_optional:
             optional.append(index)
     for index in reversed(optional):
-        has_text = index + 1 in positional and len(positional) > len(verb.needed) > 0
+        has_text = index + 1 in positional and len(positional) > needed > 0
         if has_text and verb.takes_more and PurePath(words[index + 1]).suffix.lower() in _model_extensions():
             has_text = False
         words[index : index + 1 + has_text] = [f"{words[index]}={words[index + 1] if has_text else ''}"]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PROGRAM = "formats"
 VERB = "completion"
 FILES = ("FILE", "MODEL.onnx", "OUT.svg|OUT.html")  # the words for a file in the help of options
-FOLDERS = ("PLACE",)
+FOLDERS = ("FOLDER",)
 
 
 class Suggested(NamedTuple):
@@ -58,7 +58,8 @@ def suggested() -> list[SuggestedVerb]:
                     values = tuple(map(str, row.kind.values())) if row.kind.values and flag.metavar else ()
                     words = _plain((flag.help or row.help).format(formats=formats))
                     options[flag.names] = Suggested(flag.names, words, _follows(flag.metavar, values), values)
-        options["-h", "--help"] = Suggested(("-h", "--help"), "Show the help", "")
+        options["-h", "--help"] = Suggested(("-h", "--help"), "Show the common options", "")
+        options["--help-all",] = Suggested(("--help-all",), "Show all options", "")
         summary = _plain(inspect.cleandoc(verb.summary))
         arguments = tuple(SHELLS) if verb.name == VERB else ()
         found.append(SuggestedVerb(verb.name, summary, tuple(options.values()), arguments))

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from formats.cli.command_line import Group, Verb
-from formats.cli.several import FOLDER
+from formats.cli.looking_verbs import LOOK
+from formats.cli.several import CONVERT, out_option
 from formats.cli.shared_options import FileOptions, OutputOptions, groups, how_to_tell, tell
 from formats.errors import OptionError
 from formats.late_dataclasses import dataclass
@@ -25,10 +26,15 @@ class PlaceOptions:
     """How a model is copied or moved to another path."""
 
     overwrite: bool = option(
-        False, SWITCH, "Replace the model at DST and its data files, but no other files.", short="-f", flag="--force"
+        False,
+        SWITCH,
+        "Replace the model at DST and its data files, but no other files.",
+        short="-f",
+        flag="--force",
+        common=True,
     )
-    parents: bool = option(False, SWITCH, "Make missing parent folders of DST.")
-    dry_run: bool = option(False, SWITCH, "Write nothing; say what would be done.", short="-n")
+    parents: bool = option(False, SWITCH, "Make missing parent folders.", common=True)
+    dry_run: bool = option(False, SWITCH, "Change nothing; say what would be done.", short="-n", common=True)
     fsync: bool | None = option(None, SWITCH, "Force files to disk; by default only files that replace others.")
 
 
@@ -36,15 +42,15 @@ class PlaceOptions:
 class RemovalOptions:
     """Which files are removed."""
 
-    all_data: bool = option(False, SWITCH, "Also remove data files that are not named after the model.")
-    dry_run: bool = option(False, SWITCH, "Remove nothing; say what would be removed.", short="-n")
+    all_data: bool = option(False, SWITCH, "Also remove data files that are not named after the model.", common=True)
+    dry_run: bool = option(False, SWITCH, "Change nothing; say what would be done.", short="-n", common=True)
 
 
 @dataclass(frozen=True, slots=True)
 class IntoOptions:
     """Where models that share weights are written."""
 
-    out: Path | None = option(None, FOLDER, "Write into the folder PLACE.")
+    out: Path | None = out_option()
 
 
 def files(request: Request) -> int:
@@ -115,41 +121,48 @@ def share_groups(of_all_packages: bool) -> Sequence[Group]:
     return groups(IntoOptions, ShareOptions, EngineOptions, OutputOptions, ReadOptions)(of_all_packages)
 
 
+FILES = "Copy, move, remove, repair"
 FILE_VERBS = (
     Verb(
         "files",
-        """List the files that belong to the model FILE.
+        """List the files that belong to a model.
 
         These are the file itself and its data files. A data file that another graph in the folder uses is marked.
         """,
         ("FILE",),
         groups(FileOptions, OutputOptions, ReadOptions),
         files,
+        LOOK,
+        ("formats files model.onnx",),
     ),
     Verb(
         "cp",
-        """Copy the model SRC with its data files to DST, a path or a folder.
+        """Copy a model with its data files.
 
-        Data files that are named after the model are renamed with it.
+        DST is a path or a folder. Data files that are named after the model are renamed with it.
         """,
         ("SRC", "DST"),
         groups(PlaceOptions, OutputOptions),
         copy,
+        FILES,
+        ("formats cp model.onnx copy.onnx", "formats cp model.onnx backup/ --parents"),
     ),
     Verb(
         "mv",
-        """Move or rename the model SRC with its data files; DST is a path or a folder.
+        """Move or rename a model with its data files.
 
-        Within a filesystem, no weights are copied. A data file that another graph in the folder uses stays, and so does
-        the target of a link; the new model then has a copy if it is in another folder.
+        DST is a path or a folder. Within a filesystem, no weights are copied. A data file that another graph in the
+        folder uses stays, and so does the target of a link; the new model then has a copy if it is in another folder.
         """,
         ("SRC", "DST"),
         groups(PlaceOptions, OutputOptions),
         move,
+        FILES,
+        ("formats mv model.onnx better-name.onnx", "formats mv model.onnx models/"),
     ),
     Verb(
         "rm",
-        """Remove the model FILE with its data files.
+        """Remove a model with its data files.
 
         Data files that another graph in the folder uses stay, and so do the targets of links and, without --all-data,
         data files that are not named after the model.
@@ -157,16 +170,21 @@ FILE_VERBS = (
         ("FILE",),
         groups(RemovalOptions, OutputOptions),
         remove,
+        FILES,
+        ("formats rm old.onnx --dry-run", "formats rm old.onnx"),
     ),
     Verb(
         "share",
-        """Write the MODELS into one folder as .onnx files that share equal weights.
+        """Write models into one folder, equal weights only once.
 
-        Weights of several models are in a data file for exactly these models; each other weight is in the data file of
-        its model. This is useful for encoders and decoders, variants of a model, and merged LoRA adapters.
+        The models are written as .onnx. Weights of several models are in a data file for exactly these models; each
+        other weight is in the data file of its model. This is useful for encoders and decoders, variants of a model,
+        and merged LoRA adapters.
         """,
         ("MODELS...",),
         share_groups,
         share,
+        CONVERT,
+        ("formats share encoder.onnx decoder.onnx --out shared",),
     ),
 )

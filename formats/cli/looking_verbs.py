@@ -31,6 +31,7 @@ EXIT_TROUBLE = 2  # the models could not be compared; `cmp` and `diff` use the s
 TENSORS_IN_TABLE = 20
 DIFFERENCES = 100
 PICTURES = (".svg", ".html")
+LOOK = "Look"
 
 
 def _picture(name: str) -> Path:
@@ -82,6 +83,7 @@ class InspectOptions:
         TENSORS,
         f"List the N largest tensors, {TENSORS_IN_TABLE} by default, or those whose names match PATTERN, such as "
         "*.bias.",
+        common=True,
     )
     nodes: str | bool = option(
         False,
@@ -96,6 +98,7 @@ class InspectOptions:
                 True,
             ),
         ),
+        common=True,
     )
     params: int = option(
         0,
@@ -110,9 +113,10 @@ class InspectOptions:
                 _decimal,
             ),
         ),
+        common=True,
     )
-    picture: Path | None = option(None, PICTURE, "Draw the layout of the files.")
-    overwrite: bool = option(False, SWITCH, "Replace OUT if it exists.", short="-f", flag="--force")
+    picture: Path | None = option(None, PICTURE, "Draw where everything is in the files.", common=True)
+    overwrite: bool = option(False, SWITCH, "Replace files that exist.", short="-f", flag="--force")
 
     def __post_init__(self) -> None:
         settle(self)
@@ -131,8 +135,8 @@ class RuntimeQuestion:
 class VerifyOptions:
     """What `verify` checks."""
 
-    data: bool = option(False, SWITCH, "Read all data and verify all checksums.")
-    original: Path | None = option(None, PATH, "The file that FILE was converted from; needs --data.")
+    data: bool = option(False, SWITCH, "Read all data and verify all checksums.", common=True)
+    original: Path | None = option(None, PATH, "The file that FILE was converted from; needs --data.", common=True)
     threads: int = option(0, count(), "Use N threads; 0, the default, chooses a suitable number.")
 
 
@@ -140,8 +144,8 @@ class VerifyOptions:
 class DiffOptions:
     """What `diff` compares and shows."""
 
-    storage: bool = option(False, SWITCH, "Also compare how weights are stored.")
-    limit: int = option(DIFFERENCES, count(), f"Print at most N differences; {DIFFERENCES} by default.")
+    storage: bool = option(False, SWITCH, "Also compare how weights are stored.", common=True)
+    limit: int = option(DIFFERENCES, count(), f"Print at most N differences; {DIFFERENCES} by default.", common=True)
 
 
 class Seen:
@@ -315,36 +319,52 @@ def draw(file: Path, picture: Path, overwrite: bool, reading: dict[str, Any]) ->
 LOOKING_VERBS = (
     Verb(
         "inspect",
-        """Print the content of the model FILE, without reading weights.
+        """Print what is in a model, without reading weights.
 
-        FILE can be - for stdin. You can give several files, and folders with models. A file that cannot be read does
-        not stop the others, but gives exit code 1.
+        FILE is a model, a folder with models, or - for stdin. A file that cannot be read does not stop the others, but
+        gives exit code 1.
         """,
         ("FILE...",),
         groups(FileOptions, RuntimeQuestion, InspectOptions, OutputOptions, ReadOptions),
         inspect,
+        LOOK,
+        (
+            "formats inspect model.onnx",
+            "formats inspect model.onnx --nodes 'Conv*' --tensors 5",
+            "formats inspect model.onnxz --picture files.svg",
+            "formats inspect models/",
+        ),
     ),
     Verb(
         "verify",
-        """Check the integrity of the model FILE; the exit code is 1 if something is wrong.
+        """Check that a model is complete and undamaged.
 
         This checks the structure, names and operator sets, the size and place of every tensor, and with --data all
-        checksums. FILE can be - for stdin. You can give several files, and folders with models.
+        checksums. The exit code is 1 if something is wrong. FILE is a model, a folder with models, or - for stdin.
         """,
         ("FILE...",),
         groups(FileOptions, VerifyOptions, OutputOptions, ReadOptions),
         verify,
+        LOOK,
+        (
+            "formats verify model.onnx",
+            "formats verify model.onnxz --data",
+            "formats verify model.rten --data --original model.onnx",
+        ),
     ),
     Verb(
         "diff",
-        """Print how the models A and B differ; the exit code is 0 if they are equal and 1 if not.
+        """Print how two models differ, whatever their formats.
 
-        Their formats may differ: weights are compared by content. To compare a model with a .rten file, it is first
-        converted to that format. One of them can be - for stdin. If the models cannot be compared, the exit code is 2.
+        Weights are compared by content. To compare a model with a .rten file, it is first converted to that format.
+        One of them can be - for stdin. The exit code is 0 if the models are equal, 1 if not, and 2 if they cannot be
+        compared.
         """,
         ("A", "B"),
         groups(DiffOptions, OutputOptions, ReadOptions),
         diff,
+        LOOK,
+        ("formats diff model.onnx model.onnxz", "formats diff old.onnx new.onnx --limit 10"),
         failure=EXIT_TROUBLE,
     ),
 )

@@ -51,12 +51,18 @@ def run(program: str, texts: Sequence[str]) -> int:
     `convert` is the verb of that name; `formats` begins with a verb.
     """
     outcome = Outcome(program, texts)
+    if program != VERBS[0].name and texts and texts[0] == "help":  # the same as --help
+        texts = [*texts[1:], "--help"]
     with reported_errors(outcome), stoppable():
         verb, rest = (VERBS[0], texts) if program == VERBS[0].name else (_verb(texts), texts[1:])
         if list(texts) == ["--version"]:
             say_version(program)
         elif program == VERBS[0].name and (words := other_converts.advice(texts)):
             raise OptionError(words)
+        elif verb is None and texts and not texts[0].startswith("-"):
+            from formats.cli import advice
+
+            raise OptionError(advice.unknown_verb(texts, VERBS))
         elif verb is None:
             run_by_typer(program, texts, outcome)
         elif (request := understood(rest, verb)) is not None:

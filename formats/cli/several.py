@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from formats.jobs import Job, JobResult
     from formats.registry import Codec
 
-PANEL = "Options for several sources"
+PANEL = "Options for many models"
+CONVERT = "Convert"  # the section of the help
 CONVERTED = "converted"
 STATES = (CONVERTED, "unchanged", "failed", "skipped")
 
@@ -43,7 +44,20 @@ def _any_place(name: str) -> Path:
 
 
 FILE = Kind("the name of a file", lambda value: value, "FILE", _any_path)
-FOLDER = Kind("the name of a folder, or an address", lambda value: value, "PLACE", _any_place)
+FOLDER = Kind("the name of a folder, or an address", lambda value: value, "FOLDER", _any_place)
+DESTINATION = Kind("the name of a file or folder, or an address", lambda value: value, "DST")
+
+
+def out_option() -> Any:
+    """The option for the folder that several models are written into."""
+    return option(None, FOLDER, "Write into FOLDER.", short="-o", common=True)
+
+
+@dataclass(frozen=True, slots=True)
+class DestinationOptions:
+    """Where `convert` writes, for users of other commands, who type it as an option."""
+
+    out: str | None = option(None, DESTINATION, "The same as the argument DST.", short="-o", common=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +67,10 @@ class SeveralOptions:
     jobs: int = option(
         0,
         count(),
-        "Convert N models at a time; 0, the default, chooses a suitable number.",
+        "Convert N models at a time; 0, the default, chooses.",
         short="-j",
         panel=PANEL,
+        common=True,
     )
     fail_fast: bool = option(False, SWITCH, "Do not start more conversions after a failure.", panel=PANEL)
     dask: str | None = option(
@@ -65,7 +80,11 @@ class SeveralOptions:
         panel=PANEL,
     )
     manifest: Path | None = option(
-        None, FILE, "Record the conversions in FILE, and convert only what is missing or changed since.", panel=PANEL
+        None,
+        FILE,
+        "Record the conversions in FILE, and convert only what is missing or changed since.",
+        panel=PANEL,
+        common=True,
     )
 
     def __post_init__(self) -> None:
@@ -80,8 +99,10 @@ class SeveralOptions:
 class BatchOptions:
     """What `batch` converts, and where to."""
 
-    out: Path | None = option(None, FOLDER, "Write into the folder PLACE.")
-    list: Path | None = option(None, FILE, "Also convert the files that FILE lists, one on each line; - is stdin.")
+    out: Path | None = out_option()
+    list: Path | None = option(
+        None, FILE, "Also convert the files that FILE lists, one on each line; - is stdin.", common=True
+    )
 
 
 def is_folder(text: str) -> bool:

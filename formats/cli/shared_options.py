@@ -30,7 +30,7 @@ class OutputOptions:
     """How a verb prints its result."""
 
     quiet: bool = option(False, SWITCH, "Print nothing but errors.", short="-q")
-    json: bool = option(False, SWITCH, "Print a report in JSON, also for errors.")
+    json: bool = option(False, SWITCH, "Print a report in JSON, also for errors.", common=True)
     debug: bool = option(False, SWITCH, "Print the traceback of an error.")
 
 
@@ -38,7 +38,7 @@ class OutputOptions:
 class FileOptions:
     """The format of a file that a verb reads."""
 
-    format: str | None = option(None, FORMAT, "Read FILE as FORMAT: {formats}.", flag="--from")
+    format: str | None = option(None, FORMAT, "The format to read, if the content does not show it.", flag="--from")
 
 
 def groups(*options: type) -> Callable[[bool], Sequence[Group]]:

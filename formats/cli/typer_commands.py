@@ -6,8 +6,9 @@ from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
+from formats.cli import advice
 from formats.cli.command_line import Request, Typed, check_arguments, flags_of, panels, with_text_attached
 from formats.errors import OptionError
 from formats.options import rows_of
@@ -20,10 +21,23 @@ if TYPE_CHECKING:
 
     Perform = Callable[[Verb, Request], None]
 
-VERSION = ("--version", "Print the version and exit.")
-HELP = ("-h, --help", "Show this message and exit.")
+VERSION = ("--version", "Print the version.")
+HELP = ("-h, --help", "Show the options that most people need.")
+HELP_ALL = "--help-all"
+HELP_OF_VERBS = (
+    ("formats VERB --help", "Show the options of a verb that most people need"),
+    ("formats VERB --help-all", "Show all options of a verb"),
+    ("--version", "Print the version"),
+)
+SIZES = "SIZE is a number of bytes, or 64K or 5GiB (powers of 1024), or 1.5GB (powers of 1000)."
 SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 DESCRIPTION = "Convert, inspect, verify and compare models: .onnx, .onnxz and .rten."
+EXAMPLES = (
+    "formats convert model.onnx model.rten",
+    "formats inspect model.onnx",
+    "formats verify model.onnxz --data",
+    "formats diff model.onnx model.onnxz",
+)
 
 
 def run(
@@ -31,43 +45,48 @@ def run(
 ) -> None:
     """Let typer parse the arguments of the command `program`; if that succeeds, `perform` gets the request.
 
-    Raises: OptionError for a command line that typer does not understand, with typer's message.
+    Raises: OptionError for a command line that typer does not understand, with advice or typer's message.
     """
-    app = app_of(verbs, perform, say_version)
+    verb = verbs[0] if len(verbs) == 1 else next((each for each in verbs if [each.name] == [*texts[:1]]), None)
+    shows_all = HELP_ALL in texts[: [*texts, "--"].index("--")]
+    app = app_of(verbs, perform, say_version, common=not shows_all)
     try:
-        app(list(texts) or ["--help"] * (len(verbs) > 1), prog_name=program, standalone_mode=False)
+        for line in help_lines(texts, verbs) if shows_all or not texts else [[*texts]]:
+            app(line, prog_name=program, standalone_mode=False)
     except Exception as error:
         words = getattr(error, "format_message", None)  # click's errors have it, in all versions that typer uses
         if words is None:
             raise
+        if type(error).__name__ == "NoSuchOption":
+            raise OptionError(advice.unknown_option(program, verb, error.option_name, texts, verbs)) from error  # type: ignore[attr-defined]  # click's, which typer may have inside
         message = str(words()).strip().removesuffix(".")
-        raise OptionError(f"{message[:1].lower()}{message[1:]}; see {helper(program, texts, verbs)}") from error
+        raise OptionError(f"{message[:1].lower()}{message[1:]}; see {advice.helper(program, verb)}") from error
 
 
-def helper(program: str, texts: Sequence[str], verbs: Sequence[Verb]) -> str:
-    """The command line that shows the help for the typed arguments."""
-    known = texts[:1] if len(verbs) > 1 and texts and texts[0] in {verb.name for verb in verbs} else ()
-    return " ".join((program, *known, "--help"))
+def help_lines(texts: Sequence[str], verbs: Sequence[Verb]) -> list[list[str]]:
+    """The command lines for click that show the help which was asked for; for all verbs, one line each."""
+    line = ["--help" if text == HELP_ALL else text for text in texts]
+    if len(verbs) == 1:
+        return [line]
+    return [line, *([verb.name, "--help"] for verb in verbs)] if line == ["--help"] else [line or ["--help"]]
 
 
-def app_of(verbs: Sequence[Verb], perform: Perform, say_version: Callable[[], None]) -> typer.Typer:
-    """One verb as a command, or several as the verbs of one."""
+def app_of(
+    verbs: Sequence[Verb], perform: Perform, say_version: Callable[[], None], *, common: bool = True
+) -> typer.Typer:
+    """One verb as a command, or several as the verbs of one; the help has all options or the `common` ones."""
     app = typer.Typer(
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings=SETTINGS,
         help=DESCRIPTION,
+        cls=group_class(verbs),
     )
     for verb in verbs:
-        app.command(
-            verb.name,
-            cls=command_class(verb),
-            help=verb.summary,
-            short_help=verb.summary.partition("\n")[0],  # otherwise, typer shortens it
-            epilog=verb.epilog,
-            context_settings=SETTINGS,
-        )(callback(verb, perform, say_version if len(verbs) == 1 else None))
+        app.command(verb.name, cls=command_class(verb, common=common), help=verb.summary, context_settings=SETTINGS)(
+            callback(verb, perform, say_version if len(verbs) == 1 else None)
+        )
     if len(verbs) > 1:
 
         def version(wanted: bool) -> None:
@@ -101,15 +120,15 @@ def callback(verb: Verb, perform: Perform, say_version: Callable[[], None] | Non
             say_version()
             return
         arguments = [*(values["arguments"] or ())]
-        check_arguments(arguments, verb)
-        if not verb.takes_more and len(arguments) > len(verb.arguments):
-            unexpected = " ".join(arguments[len(verb.arguments) :])
-            raise OptionError(f"got unexpected extra argument ({unexpected})")
         typed = Typed(arguments, [])
         for n, flag in enumerate(flags):
             value = values[f"flag_{n}"]
             texts = (value or ()) if flag.metavar else (None,) * bool(value)
             typed.flags.extend((flag.names[0], text) for text in texts)
+        check_arguments(typed, verb, flags_of(group.options for group in groups))
+        if not verb.takes_more and len(arguments) > len(verb.arguments):
+            unexpected = " ".join(arguments[len(verb.arguments) :])
+            raise OptionError(f"got unexpected extra argument ({unexpected})")
         perform(verb, Request(typed, groups))
 
     call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
@@ -141,7 +160,7 @@ def flag_parameter(name: str, flag: Flag) -> Parameter:
     return parameter(name, list[str] | None, None, info)
 
 
-def command_class(verb: Verb) -> type[TyperCommand]:
+def command_class(verb: Verb, *, common: bool) -> type[TyperCommand]:
     """A command whose help has a section for each panel, in our own words, the same with every version of typer."""
 
     class Command(TyperCommand):
@@ -153,23 +172,67 @@ def command_class(verb: Verb) -> type[TyperCommand]:
             return ["[OPTIONS]", *verb.arguments]
 
         def format_options(self, ctx: Any, formatter: Any) -> None:
-            write_options(verb, formatter, with_version=ctx.parent is None)
+            write_options(verb, formatter, common=common, with_version=ctx.parent is None)
+
+        def format_epilog(self, ctx: Any, formatter: Any) -> None:
+            program = "" if ctx.parent is None else "formats "
+            write_lines(formatter, "Examples", [line.replace("formats ", program, 1) for line in verb.examples])
 
     return Command
 
 
-def write_options(verb: Verb, formatter: Any, *, with_version: bool) -> None:
-    """Write all options of a verb with a formatter of click."""
+def group_class(verbs: Sequence[Verb]) -> type[TyperGroup]:
+    """The command whose help lists the verbs by sections."""
+
+    class Group(TyperGroup):
+        def collect_usage_pieces(self, ctx: Any) -> list[str]:
+            return ["VERB", "..."]
+
+        def format_options(self, ctx: Any, formatter: Any) -> None:
+            width = max(len(verb.name) for verb in verbs)
+            for section in dict.fromkeys(verb.section for verb in verbs):
+                rows = [(verb.name.ljust(width), first_line(verb)) for verb in verbs if verb.section == section]
+                with formatter.section(section):
+                    formatter.write_dl(rows)
+            with formatter.section("Help"):
+                formatter.write_dl(HELP_OF_VERBS)
+
+        def format_epilog(self, ctx: Any, formatter: Any) -> None:
+            write_lines(formatter, "Examples", EXAMPLES)
+
+    return Group
+
+
+def first_line(verb: Verb) -> str:
+    """What a verb does, in one line."""
+    return verb.summary.partition("\n")[0].removesuffix(".")
+
+
+def write_options(verb: Verb, formatter: Any, *, common: bool, with_version: bool) -> None:
+    """Write all options of a verb, or the common ones, with a formatter of click."""
     from formats import registry
 
     names = ", ".join(codec.name for codec in registry.codecs())
-    for number, (panel, options) in enumerate(panels(verb.groups(True)).items()):
+    count = sum(len(options) for options in panels(verb.groups(True)).values())
+    shown = panels(verb.groups(True), common=common)
+    for number, (panel, options) in enumerate(shown.items()):
         records = []
         for row, flag in options:
             off = next((f" / {each.names[0]}" for each in row.flags if not each.help), "")
             on = ", ".join(flag.names)
             records.append((f"{on}{off} {flag.metavar}".rstrip(), flag.help.format(formats=names)))
         if number == 0:
-            records += [VERSION, HELP] if with_version else [HELP]
+            records += [VERSION] if with_version else []
+            records += [HELP, (HELP_ALL, f"Show all {count} options.")]
         with formatter.section(panel):
             formatter.write_dl(records)
+    if any(flag.metavar == "SIZE" for options in shown.values() for _, flag in options):
+        formatter.write_paragraph()
+        formatter.write_text(SIZES)
+
+
+def write_lines(formatter: Any, title: str, lines: Sequence[str]) -> None:
+    """Write a section whose lines stay as they are."""
+    with formatter.section(title):
+        for line in lines:
+            formatter.write(f"{' ' * formatter.current_indent}{line}\n")

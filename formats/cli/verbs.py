@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from formats.cli import several, streams
 from formats.cli.command_line import Group, Verb, ask_key, flags_of
 from formats.cli.error_text import in_flags
-from formats.cli.file_verbs import FILE_VERBS
+from formats.cli.file_verbs import FILE_VERBS, FILES
 from formats.cli.looking_verbs import LOOKING_VERBS, progress
 from formats.cli.printing import json_text, say
 from formats.cli.shared_options import OutputOptions, groups, how_to_tell, tell
@@ -22,19 +22,6 @@ if TYPE_CHECKING:
 
     from formats.cli.command_line import Request
     from formats.registry import Codec
-
-EXAMPLES = """\
-\b
-Examples:
-  formats convert model.onnx model.rten
-  formats convert model.onnx model.onnxz --threads 4
-  formats convert model.onnxz model.onnx --external-data
-  formats convert model.onnx model.onnx --no-external-data --force
-  formats convert model.onnx model.rten --strict --json
-  formats convert - - --to onnxz < model.onnx > model.onnxz
-
-A SIZE is a number of bytes, or for example 64K or 5GiB (powers of 1024), or 1.5GB (powers of 1000).
-"""
 
 
 def convert_groups(of_all_packages: bool) -> list[Group]:
@@ -48,14 +35,14 @@ def convert_groups(of_all_packages: bool) -> list[Group]:
     for codec in codecs:
         extensions[codec.options] = (*extensions.get(codec.options, ()), codec.extensions[0])
     general = (ConversionOptions, RuntimeOptions, EngineOptions, OutputOptions)
-    own = (*general, several.SeveralOptions, ReadOptions)
+    own = (several.DestinationOptions, *general, several.SeveralOptions, ReadOptions)
     _check_names(own, codecs)
     return [*map(Group, own), *(Group(*item) for item in extensions.items()), Group(RaisingOptions)]
 
 
 def batch_groups(of_all_packages: bool) -> list[Group]:
     """The options of `batch`: its own, and those of `convert`."""
-    return [Group(several.BatchOptions), *convert_groups(of_all_packages)]
+    return [Group(several.BatchOptions), *convert_groups(of_all_packages)[1:]]
 
 
 def _check_names(own: Sequence[type], codecs: Iterable[Codec]) -> None:
@@ -74,14 +61,16 @@ def convert(request: Request) -> int:
     from formats.cli.report_lines import summary
     from formats.tensordata.engine import EngineOptions
 
-    *sources, dst = request.arguments
+    arguments = [*request.arguments, *request.of(several.DestinationOptions).values()]
+    *sources, dst = arguments
     request.stdout_is_taken = streams.is_stdout(dst)
     output = how_to_tell(request)
     to_format = request.of(ConversionOptions, EngineOptions).get(
         "to_format"
     )  # an error in the other options is reported first, too
     if len(sources) > 1 or several.is_folder(dst) or (to_format and several.is_folder(sources[0])):
-        streams.check_single(request.arguments)
+        _check_folder(dst)
+        streams.check_single(arguments)
         return _convert_into(path_of(dst), sources, request, output)
     src, destination = streams.source_of(sources[0]), streams.destination_of(dst)
     target = registry.for_writing(destination, "to_format") if to_format is None else registry.by_name(to_format)
@@ -107,6 +96,18 @@ def batch(request: Request) -> int:
         raise OptionError("SOURCES are missing; name files, folders or patterns, or a `list`")
     streams.check_single(request.arguments)
     return _convert_into(given["out"], request.arguments, request, how_to_tell(request))
+
+
+def _check_folder(dst: str) -> None:
+    """Raises OptionError if the destination of several models has the name of a single model."""
+    from formats import registry
+    from formats.arguments import path_of
+
+    suffix = path_of(dst).suffix.lower()
+    codec = next((codec for codec in registry.codecs() if suffix in codec.extensions), None)
+    if codec is not None and not several.is_folder(dst):
+        advice = f"write them into a folder, such as {dst[: -len(suffix)]}/ --to {codec.name}"
+        raise OptionError(f"{dst} is the name of one model, but there are several; {advice}")
 
 
 def _convert_into(folder: Path, sources: Sequence[str], request: Request, output: dict[str, Any]) -> int:
@@ -136,7 +137,7 @@ def _given(request: Request, target: Codec) -> dict[str, Any]:
     from formats.tensordata.engine import EngineOptions
 
     general = (ConversionOptions, RuntimeOptions, EngineOptions, RaisingOptions)
-    own = (OutputOptions, several.SeveralOptions, several.BatchOptions)
+    own = (OutputOptions, several.SeveralOptions, several.BatchOptions, several.DestinationOptions)
     given = request.of(*general)
     request.ask = partial(ask_key, twice=target.encrypted)
     return given | request.of(ReadOptions, target.options, *request.classes_but(*general, ReadOptions, *own))
@@ -172,41 +173,57 @@ def completion(request: Request) -> int:
 VERBS = (
     Verb(
         "convert",
-        """Convert the model SRC to DST.
+        """Convert a model; the extension of DST says to which format.
 
-        The content of SRC determines its format, and the extension of DST the format to write. Several models, and
-        models in folders, are converted into the folder DST; a failure does not stop the others. SRC can be - for
-        stdin, and DST - for stdout; then --to names the format, and reports go to stderr.
+        Several models, or a folder with models, go into the folder DST, with --to. - is stdin or stdout.
         """,
         ("SRC...", "DST"),
         convert_groups,
         convert,
-        epilog=EXAMPLES,
+        several.CONVERT,
+        (
+            "formats convert model.onnx model.rten",
+            "formats convert model.onnx split.onnx --max-external-file-size 1GB",
+            "formats convert split.onnx one-file.onnx --no-external-data",
+            "formats convert a.onnx b.onnx out/ --to onnxz",
+            "formats convert - - --to onnxz < model.onnx > model.onnxz",
+        ),
+        last_as="out",
     ),
     Verb(
         "batch",
-        """Convert the models SOURCES into a folder.
+        """Convert many models, folders and lists into a folder.
 
-        SOURCES are files, folders, and patterns such as 'models/**/*.onnx'. PLACE gets the same subfolders. A failure
-        does not stop the others, but gives exit code 1. With --manifest, a second run converts only what is missing or
-        changed.
+        SOURCES are files, folders, and patterns such as 'models/**/*.onnx'. FOLDER gets the same subfolders. A failure
+        does not stop the others, but gives exit code 1.
         """,
         ("[SOURCES...]",),
         batch_groups,
         batch,
+        several.CONVERT,
+        (
+            "formats batch models/ --out out --to onnxz",
+            "formats batch 'models/**/*.onnx' --out out --to rten --manifest done.jsonl",
+            "formats batch --list models.txt --out out --to rten --jobs 8",
+        ),
     ),
     *LOOKING_VERBS,
+    *FILE_VERBS,
     Verb(
         "repair",
-        "Complete or undo an interrupted write of the model FILE, and remove its temporary files.",
+        """Complete or undo an interrupted write of a model.
+
+        This also removes the temporary files of the write.
+        """,
         ("FILE",),
         groups(OutputOptions),
         repair,
+        FILES,
+        ("formats repair model.onnx",),
     ),
-    *FILE_VERBS,
     Verb(
         "completion",
-        """Print a script that completes `formats` in SHELL, which is bash, zsh or fish.
+        """Print a script that completes `formats` in bash, zsh or fish.
 
         Add it to the start-up file of the shell: eval "$(formats completion bash)" into ~/.bashrc, eval
         "$(formats completion zsh)" into ~/.zshrc after compinit, formats completion fish | source into
@@ -215,5 +232,7 @@ VERBS = (
         ("SHELL",),
         groups(OutputOptions),
         completion,
+        "Shell",
+        ('eval "$(formats completion bash)"',),
     ),
 )

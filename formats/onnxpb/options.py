@@ -22,6 +22,7 @@ def _file_name_or_truth(value: Any) -> str | bool:
 
 
 FILE_NAME = Kind("True, False or the name of a file next to the model, without a folder", _file_name_or_truth, "[NAME]")
+DATA_FILES = "Options for data files of .onnx"
 INLINE = Flag(("--no-external-data",), "Put all weights into DST itself.", value=False)
 SAFETENSORS = ".safetensors"
 ALIGNMENT, SAFETENSORS_ALIGNMENT = 64, 256  # of tensors in data files, in bytes
@@ -29,6 +30,7 @@ BROWSER_LIMIT_BYTES = 1 << 31  # a file for onnxruntime-web must not have this s
 BROWSER_FILE_BYTES = 1900 << 20  # the default limit of a file for browsers: also less than 2 GB
 # Options for the layout of external weights also ask for weights to be external.
 OUTSIDE: dict[str, Any] = {"implies": ("external_data", True)}
+OF_FILES: dict[str, Any] = {**OUTSIDE, "panel": DATA_FILES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +54,13 @@ class OnnxOptions:
     external_data: str | bool | None = option(
         None,
         FILE_NAME,
-        "Put weights into a file next to DST: DST.data or NAME, which may end in .safetensors.",
+        "Put weights into a file next to DST, named DST.data or NAME.",
+        panel=DATA_FILES,
+        common=True,
         flags=(
             Flag(
                 ("--external-data",),
-                "Put weights into a file next to DST: DST.data or NAME, which may end in .safetensors.",
+                "Put weights into a file next to DST: DST.data, or NAME, such as w.safetensors.",
                 "[NAME]",
                 True,
             ),
@@ -72,20 +76,25 @@ class OnnxOptions:
         "Put each of these tensors at a multiple of SIZE; 64 by default, 256 for .safetensors.",
         **OUTSIDE,
     )
-    max_external_file_size: int = option(0, size(), "Start another data file before one exceeds SIZE.", **OUTSIDE)
-    one_file_per_tensor: bool = option(False, SWITCH, "Put each weight into a separate file.", **OUTSIDE)
-    checksum: bool = option(False, SWITCH, "Store the SHA-1 of each data file, for `formats verify --data`.", **OUTSIDE)
+    max_external_file_size: int = option(
+        0, size(), "Start another data file before one exceeds SIZE.", common=True, **OF_FILES
+    )
+    one_file_per_tensor: bool = option(False, SWITCH, "Put each weight into a separate file.", **OF_FILES)
+    checksum: bool = option(
+        False, SWITCH, "Store the SHA-1 of each data file, for `formats verify --data`.", **OF_FILES
+    )
 
     data_names: str | None = option(
         None,
         choice("transformers.js"),
         "Name data files as transformers.js loads them, each small enough for browsers, and print their setting.",
-        **OUTSIDE,
+        **OF_FILES,
     )
     link: bool = option(
         False,
         SWITCH,
         "Leave the weights in SRC, an .onnxz archive in the folder of DST, and write a graph that refers to them.",
+        panel=DATA_FILES,
     )
 
     def __post_init__(self) -> None:
@@ -168,6 +177,8 @@ class TextOptions:
         Kind("False or None for a model as text; convert to .onnx with external data first", _falsehood),
         "Put all weights into DST itself.",
         flags=(INLINE,),
+        panel=DATA_FILES,
+        common=True,
     )
 
     def __post_init__(self) -> None:

@@ -62,7 +62,7 @@ class RtenOptions:
         None, texts_in_file("texts by name"), "Add the strings of the JSON object in FILE to the metadata."
     )
     onnx_hash: bool | None = option(None, SWITCH, "Store the SHA-256 of the .onnx file; by default only below 64 MiB.")
-    exact: bool = option(False, SWITCH, "Avoid operators whose results in RTen differ from ONNX.")
+    exact: bool = option(False, SWITCH, "Avoid operators whose results in RTen differ from ONNX.", common=True)
     rten_target: str | None = option(
         None, RELEASE, "Write for this release of RTen and later ones; by default for all known releases."
     )

@@ -69,11 +69,9 @@ class EngineOptions:
     in_flight_bytes: int = option(
         256 << 20, size(), "The maximum number of bytes in memory at a time, for all threads.", flags=()
     )
-    overwrite: bool = option(False, SWITCH, "Replace files that exist.", short="-f", flag="--force")
-    parents: bool = option(False, SWITCH, "Make missing parent folders of DST.")
-    dry_run: bool = option(
-        False, SWITCH, "Write nothing; list the files that would be written and their sizes.", short="-n"
-    )
+    overwrite: bool = option(False, SWITCH, "Replace files that exist.", short="-f", flag="--force", common=True)
+    parents: bool = option(False, SWITCH, "Make missing parent folders.")
+    dry_run: bool = option(False, SWITCH, "Change nothing; say what would be done.", short="-n", common=True)
     fsync: bool | None = option(None, SWITCH, "Force files to disk; by default only files that replace others.")
     progress: Callable[[int, int], None] | None = option(
         None, ANY, "A function that is called from time to time with the bytes done and the bytes to do.", flags=()

@@ -136,7 +136,7 @@ def test_shells_know_all_options(shell: str, tmp_path: Path) -> None:
         else:
             part = script[script.index(f"            {verb.name})\n") :].partition(") ;;")[0]
             found = set(re.findall(r'"(-[^:]*):', part))
-        assert {*names, "-h", "--help"} == found - {*SHELLS}
+        assert {*names, "-h", "--help", "--help-all"} == found - {*SHELLS}
 
 
 def test_suggestions_of_bash() -> None:

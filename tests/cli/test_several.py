@@ -114,7 +114,7 @@ def test_fail_fast_stops_the_others(folder: Path) -> None:
     [
         (("convert", "a.onnx", "models/in/a.onnx", "out/", "--to", "rten"), "would both be written to out/a.rten"),
         (("convert", "a.onnx", "b.onnx", "out/"), "--to is needed"),
-        (("convert", "a.onnx", "b.onnx", "out.rten"), "--to is needed"),
+        (("convert", "a.onnx", "b.onnx", "out.rten"), "out.rten is the name of one model"),
         (("convert", "a.onnx", "b.onnx", "out/", "--to", "rten", "--dedup"), "--dedup"),
         (("convert", "a.onnx", "b.onnx", "out/", "--to", "onnx", "--external-data=w"), "--external-data"),
         (("convert", "a.onnx", "b.onnx", "out/", "--to", "onnx", "-q", "--json"), "exclude each other"),

@@ -1,0 +1,144 @@
+"""Answers to mistyped verbs and options, also by meaning. Only errors in command lines import this module."""
+
+from __future__ import annotations
+
+import shlex
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from formats.cli.command_line import flags_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from formats.cli.command_line import Verb
+
+SAME_RESULTS = "formats does not change what a model computes; onnxruntime and onnxslim have tools for that"
+NO_RUNS = "formats does not run models; onnxruntime does"
+SIMILAR = 0.7  # how similar a name must be to be suggested
+
+
+class Answer(NamedTuple):
+    """What to do for each of some words: a verb or an option with this name, or what a sentence says.
+
+    Of several names, the first counts that exists. The answer is for `verbs`, or for all.
+    """
+
+    words: str
+    names: str = ""
+    sentence: str = ""
+    verbs: str = ""
+
+
+VERBS = (
+    Answer("info show describe print summary summarize view cat dump look stat content", "inspect"),
+    Answer("check validate test fsck checksum checksums lint", "verify"),
+    Answer("compare cmp equal equals same difference differences", "diff"),
+    Answer("rename move", "mv"),
+    Answer("delete remove del erase unlink clean", "rm"),
+    Answer("copy clone duplicate", "cp"),
+    Answer("fix recover restore undo", "repair"),
+    Answer("ls list deps dependencies", "files"),
+    Answer("export import translate transform change write save to", "convert"),
+    Answer("convert_many convert-many convert-all many all bulk", "batch"),
+    Answer("dedup dedupe deduplicate", "share"),
+    Answer("split shard", sentence="type formats convert MODEL NEW.onnx --external-data --max-external-file-size SIZE"),
+    Answer("join unsplit unshard embed inline", sentence="type formats convert MODEL NEW.onnx --no-external-data"),
+    Answer("pack zip compress archive", sentence="type formats convert MODEL NEW.onnxz"),
+    Answer("unpack unzip decompress extract", sentence="type formats convert MODEL.onnxz NEW.onnx"),
+    Answer("encrypt decrypt", sentence="type formats convert MODEL NEW --key-file FILE; .onnxc files are encrypted"),
+    Answer("optimize optimise quantize quantise simplify slim prune fuse", sentence=SAME_RESULTS),
+    Answer("run infer predict benchmark bench profile serve", sentence=NO_RUNS),
+    Answer("install-completion show-completion completions", "completion"),
+    Answer("version", sentence="type formats --version"),
+)
+OPTIONS = (
+    Answer("--opset --opset-version --target-opset --ops", sentence="formats does not change the opset of a model"),
+    Answer("--ir-version --ir", sentence="formats does not change the IR version of a model"),
+    Answer("--fp16 --float16 --half --bf16 --bfloat16 --int8 --uint8 --int4", sentence=SAME_RESULTS),
+    Answer("--quantize --quantise --precision --dtype --optimize --optimise -O --simplify", sentence=SAME_RESULTS),
+    Answer("--input-shape --shape --batch-size --dynamic-axes", sentence=SAME_RESULTS),
+    Answer(
+        "--output --outfile --out-file --outdir --out-dir --output-dir --output-file --dest --destination --dst -O -d",
+        "--out",
+    ),
+    Answer("-o --out --output --dest --destination --dst", sentence="type the destination last", verbs="cp mv"),
+    Answer("--input --in --infile --input-file --model --file --src -i", sentence="type the model without an option"),
+    Answer("--format", sentence="--from is the format to read, and --to the format to write", verbs="convert batch"),
+    Answer("--format --input-format --from-format --source-format", "--from"),
+    Answer("--to-format --output-format --target-format --target --type -t", "--to"),
+    Answer("--overwrite --yes --clobber --replace --assume-yes -y", "--force"),
+    Answer("-f --force --yes", sentence="rm does not ask, so nothing has to be forced", verbs="rm"),
+    Answer("--verbose -v -vv --log-level --debug-level", sentence="--json prints everything that is known"),
+    Answer("--silent --no-output -s", "--quiet"),
+    Answer("--recursive -r -R -a", sentence="rm removes no folders; name the models", verbs="rm"),
+    Answer("--recursive -r -R", sentence="a folder means all models in and below it, without an option"),
+    Answer("--inline --embed --no-external --single-file --one-file --merge --all-in-one", "--no-external-data"),
+    Answer("--external --save-as-external-data --separate --separate-weights", "--external-data"),
+    Answer("--split --shard --max-size --shard-size --max-shard-size --chunk-size", "--max-external-file-size"),
+    Answer("--workers --processes --parallel --num-workers -P", "--jobs --threads"),
+    Answer("--source --reference --ref", "--original"),
+    Answer("--layout --svg --html --plot --draw --image", "--picture"),
+    Answer("--layout --naming --transformers.js --transformers-js --browser", "--data-names"),
+    Answer("--key --password --passphrase", sentence="other users can see it; use --key-file, --key-env or --ask-key"),
+    Answer("--mkdir --mkdirs --make-parents -p", "--parents"),
+    Answer("--simulate --pretend --what-if --check --test", "--dry-run"),
+    Answer("--full --deep --checksums --read-all", "--data"),
+    Answer("--storage-option --storage --anon", "--storage-options"),
+    Answer("--all -a", "--all-data"),
+    Answer("--version -V", sentence="type formats --version"),
+    Answer("--help-full --all-options", sentence="--help-all shows all options"),
+)
+
+
+def unknown_verb(texts: Sequence[str], verbs: Sequence[Verb]) -> str:
+    """The answer to a command line that does not begin with a verb."""
+    word = texts[0]
+    for answer in VERBS:
+        if word.lower() in answer.words.split():
+            return f"there is no verb {word}; {answer.sentence or f'did you mean formats {answer.names}?'}"
+    if is_model(word):
+        return f"the verb is missing; did you mean {with_verb(texts)}?"
+    names = [verb.name for verb in verbs]
+    if close := get_close_matches(word.lower(), names, 1, SIMILAR):
+        return f"there is no verb {word}; did you mean formats {close[0]}?"
+    return f"there is no verb {word:.100}; there are {', '.join(names)}; see formats --help"
+
+
+def with_verb(texts: Sequence[str]) -> str:
+    """The command line with the verb that its arguments suggest."""
+    models = [text for text in texts if is_model(text)]
+    return shlex.join(["formats", "inspect" if len(models) == 1 else "convert", *texts])
+
+
+def is_model(text: str) -> bool:
+    """Whether a text is the name of a model, of a file or of a folder."""
+    from formats import registry
+
+    known = {extension for codec in registry.codecs() for extension in codec.extensions}
+    return not text.startswith("-") and (Path(text).suffix.lower() in known or Path(text).exists())
+
+
+def unknown_option(program: str, verb: Verb | None, name: str, texts: Sequence[str], verbs: Sequence[Verb]) -> str:
+    """The answer to an option that the verb does not have, or that stands before the verb."""
+    if verb is None:
+        return f"a verb comes first, such as {with_verb(texts)}; see {helper(program, verb)}"
+    own = [*flags_of(group.options for group in verb.groups(True)), "--help", "--help-all"]
+    for answer in OPTIONS:
+        if name in answer.words.split() and verb.name in (answer.verbs.split() or [verb.name]):
+            if answer.sentence:
+                return f"there is no option {name}; {answer.sentence}"
+            if found := [each for each in answer.names.split() if each in own]:
+                return f"there is no option {name}; did you mean {found[0]}?"
+    if name.startswith("--") and (close := get_close_matches(name, own, 1, SIMILAR)):
+        return f"there is no option {name}; did you mean {close[0]}?"
+    if others := [each.name for each in verbs if name in flags_of(group.options for group in each.groups(True))]:
+        listed = " and ".join([", ".join(others[:-1]), others[-1]] if len(others) > 1 else others)
+        return f"{name} is an option of {listed}, not of {verb.name}"
+    return f"there is no option {name:.100}; see {helper(program, verb)}-all"
+
+
+def helper(program: str, verb: Verb | None) -> str:
+    """The command line that shows the help for a verb, or for all."""
+    return " ".join((program, *([] if verb is None or program == verb.name else [verb.name]), "--help"))

@@ -1,0 +1,204 @@
+"""Tests of help and of the answers to mistakes: each suggestion exists, and a word has one meaning."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import commands
+import pytest
+
+from formats.cli import advice
+from formats.cli.command_line import Verb, flags_of, panels
+from formats.cli.verbs import VERBS
+
+BY_NAME = {verb.name: verb for verb in VERBS}
+MOST_OPTIONS = 14
+MOST_LINES = 45
+FLAGS = {verb.name: flags_of(group.options for group in verb.groups(False)) for verb in VERBS}
+KNOWN = {name for table in FLAGS.values() for name in table} | {"--help", "--help-all", "--version"}
+# Flags with several meanings, each for a reason.
+MEANINGS = {
+    "--out": "convert has one destination, a file or a folder; the others have a folder",
+    "--force": "cp and mv also replace data files, but no files of others",
+    "--runtime": "a verb that writes adapts the model to its runtime; one that reads says whether the runtime takes it",
+    "--external-data": "share names the file that all models share",
+    "--alignment": "share begins weights at pages",
+}
+
+
+# Help
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
+def test_help_is_short(verb: Verb) -> None:
+    """The help of a verb has at most fourteen options, 45 lines of 80 characters, and examples at the end."""
+    done = commands.run("formats", verb.name, "--help")
+    lines = done.stdout.splitlines()
+    assert (0, "") == (done.exit_code, done.stderr)
+    assert sum(len(options) for options in panels(verb.groups(False), common=True).values()) <= MOST_OPTIONS
+    assert len(lines) <= MOST_LINES
+    assert max(map(len, lines)) <= 80
+    assert [f"  {line}" for line in verb.examples] == lines[-len(verb.examples) :]
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
+def test_help_all_has_every_option(verb: Verb) -> None:
+    """`--help-all` shows every flag of a verb, and the short help says how many there are."""
+    whole, short = (commands.run("formats", verb.name, flag).stdout for flag in ("--help-all", "--help"))
+    words = {*whole.replace(",", " ").split()}
+    assert FLAGS[verb.name].keys() <= words
+    shown = sum(len(options) for options in panels(verb.groups(True)).values())
+    assert f"Show all {shown} options." in short
+
+
+def test_verbs_are_listed_by_sections() -> None:
+    """The help of `formats` has each verb on one line in its section; `--help-all` adds the help of each verb."""
+    done = commands.run("formats", "--help")
+    lines = done.stdout.splitlines()
+    for verb in VERBS:
+        (at,) = (number for number, line in enumerate(lines) if line.startswith(f"  {verb.name} "))
+        assert verb.section in [line.rstrip(":") for line in lines[:at] if line.endswith(":")][-1]
+        assert verb.summary.partition(".\n")[0] in lines[at]
+    assert len(lines) <= MOST_LINES
+    assert done == commands.run("formats", "help") == commands.run("formats", "-h") == commands.run("formats")
+    whole = commands.run("formats", "--help-all").stdout
+    assert whole.startswith(done.stdout)
+    assert all(commands.run("formats", verb.name, "--help-all").stdout in whole for verb in VERBS)
+
+
+def test_help_is_a_verb() -> None:
+    """`formats help VERB` is `formats VERB --help`."""
+    assert commands.run("formats", "help", "rm") == commands.run("formats", "rm", "--help")
+    assert (
+        commands.run("formats", "help", "info").stderr
+        == "formats: error: there is no verb info; did you mean formats inspect?\n"
+    )
+
+
+# One word for one thing
+
+
+def test_a_flag_means_the_same_everywhere() -> None:
+    """A flag has the same keyword, kind and description in all verbs, unless it is listed with a reason."""
+    found: dict[str, set[tuple[str, str, str]]] = {}
+    for table in FLAGS.values():
+        for name, (row, flag) in table.items():
+            if flag.help:
+                keyword = row.name.removeprefix("from_")  # `from_format` where there is a `to_format`, too
+                found.setdefault(name, set()).add((keyword, flag.metavar, flag.help))
+    several = {name for name, meanings in found.items() if len(meanings) > 1 and name.startswith("--")}
+    assert several == MEANINGS.keys()
+    letters: dict[str, set[str]] = {}
+    for table in FLAGS.values():
+        for _, flag in table.values():
+            for letter in flag.names[:-1]:
+                letters.setdefault(letter, set()).add(flag.names[-1])
+    assert all(len(words) == 1 for words in letters.values()), letters
+
+
+# Advice
+
+
+@pytest.mark.parametrize("answer", [*advice.VERBS, *advice.OPTIONS], ids=lambda answer: answer.words.split()[0])
+def test_suggestions_exist(answer: advice.Answer) -> None:
+    """Every suggested verb and option exists, and no word that exists is taken for another one."""
+    named = set(re.findall(r"--?[a-z][\w-]*", answer.sentence))
+    verbs = set(re.findall(r"formats ([a-z]+) [A-Z]", answer.sentence)) | {*answer.verbs.split()}
+    assert bool(answer.names) != bool(answer.sentence)
+    if answer in advice.VERBS:
+        assert {*answer.names.split()} | verbs <= BY_NAME.keys()
+        assert not {*answer.words.split()} & BY_NAME.keys()
+    else:
+        assert {*answer.names.split()} <= KNOWN
+        for name in answer.words.split():
+            having = {verb for verb, table in FLAGS.items() if name in table}
+            suggested = {verb for verb, table in FLAGS.items() if {*answer.names.split()} & table.keys()}
+            assert not having & {*answer.verbs.split()}
+            assert answer.verbs or not having or having != BY_NAME.keys(), name
+            assert not answer.names or suggested, name
+    assert named <= KNOWN | {"-"}
+
+
+@pytest.mark.parametrize(("word", "answer"), [(w, a) for a in advice.VERBS for w in a.words.split()])
+def test_verbs_are_suggested_by_meaning(word: str, answer: advice.Answer) -> None:
+    """A word for what a verb does gives one line with this verb, or with what to do instead."""
+    done = commands.run("formats", word, "a.onnx")
+    wanted = answer.sentence or f"did you mean formats {answer.names}?"
+    assert (2, "", f"formats: error: there is no verb {word}; {wanted}\n") == done
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
+def test_options_are_suggested_by_meaning(verb: Verb) -> None:
+    """A word for what an option does gives one line with an option of the verb, or with what to do instead."""
+    table = FLAGS[verb.name]
+    for answer in advice.OPTIONS:
+        for word in answer.words.split():
+            if word in table or (len(word) > 2 and not word.startswith("--")):
+                continue
+            said = advice.unknown_option("formats", verb, word, [], VERBS)
+            assert said.startswith((f"there is no option {word}; ", f"{word} is an option of "))
+            for name in re.findall(r"did you mean (\S+)\?", said):
+                assert name in table or name in ("--help", "--help-all")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (
+            "convert a.onnx b.onnx --opset 13",
+            "there is no option --opset; formats does not change the opset of a model",
+        ),
+        ("convert a.onnx --output b.rten", "there is no option --output; did you mean --out?"),
+        ("batch a --output b", "there is no option --output; did you mean --out?"),
+        ("cp a.onnx -o b.onnx", "there is no option -o; type the destination last"),
+        ("convert a.onnx b.onnx --overwrite", "there is no option --overwrite; did you mean --force?"),
+        ("convert a.onnx b.onnx --dry-rn", "there is no option --dry-rn; did you mean --dry-run?"),
+        ("convert a.onnx b.onnx --layout transformers.js", "there is no option --layout; did you mean --data-names?"),
+        ("inspect a.onnx --layout a.svg", "there is no option --layout; did you mean --picture?"),
+        ("verify a.onnx --tensors 3", "--tensors is an option of inspect, not of verify"),
+        ("rm models -r", "there is no option -r; rm removes no folders; name the models"),
+        ("convert a.onnx b.onnx --zzz", "there is no option --zzz; see formats convert --help-all"),
+        ("a.onnx b.rten", "the verb is missing; did you mean formats convert a.onnx b.rten?"),
+        ("a.onnx", "the verb is missing; did you mean formats inspect a.onnx?"),
+        (
+            "--force a.onnx b.rten",
+            "a verb comes first, such as formats convert --force a.onnx b.rten; see formats --help",
+        ),
+        ("conver a.onnx b.rten", "there is no verb conver; did you mean formats convert?"),
+        ("INSPECT a.onnx", "there is no verb INSPECT; did you mean formats inspect?"),
+        ("convert a.onnx b.onnx out.onnxz", "write them into a folder, such as out/ --to onnxz"),
+        ("convert a.onnx b.onnx -o out.rten --to rten", "out.rten is the name of one model, but there are several"),
+        ("convert -o b.rten", "SRC is missing"),
+        ("convert a.onnx b.onnx --max-external-file-size 5apples", 'such as 4096, "64K" or "1.5GB"'),
+    ],
+)
+def test_mistakes_have_an_answer(line: str, words: str) -> None:
+    """A mistake in a command line is one line with what is wrong and what to do."""
+    done = commands.run("formats", *line.split())
+    assert (2, "", 1) == (done.exit_code, done.stdout, done.stderr.count("\n"))
+    assert words in done.stderr
+
+
+def test_ordinary_lines_import_no_advice(tiny_model: Path, tmp_path: Path) -> None:
+    """A command line without a mistake needs neither the table of mistakes nor typer."""
+    code = (
+        "import sys; from formats.cli import process; "
+        f"code = process.run('formats', ['convert', {str(tiny_model)!r}, '-o', {str(tmp_path / 'a.onnxz')!r}]); "
+        "print(code, {'typer', 'difflib', 'formats.cli.advice', 'formats.suggestions'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "0 set()" == done.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize("flags", [["-o"], ["--out"], ["--threads", "1", "-o"]])
+def test_destination_can_be_an_option(flags: list[str], tiny_model: Path, tmp_path: Path) -> None:
+    """`convert MODEL -o NEW` is `convert MODEL NEW`, also with options whose text is optional."""
+    for number, others in enumerate(([], ["--external-data"], ["--external-data", "w.data"])):
+        target = tmp_path / f"{number}" / "a.onnx"
+        done = commands.run("convert", tiny_model, *flags, target, "--parents", *others)
+        assert (0, "") == (done.exit_code, done.stderr)
+        assert target.exists()
+        assert (target.parent / "w.data").exists() == ("w.data" in others)
