@@ -22,7 +22,8 @@ from formats.errors import OptionError
 from formats.ir.archive_link import without_link
 from formats.late_dataclasses import dataclass, replace
 from formats.onnxpb.codecs import CODEC
-from formats.onnxpb.external import Outside, PlacedModel, plan_files, weights_of
+from formats.onnxpb.data_files import Outside
+from formats.onnxpb.external import PlacedModel, plan_files, weights_of
 from formats.onnxpb.options import SAFETENSORS, OnnxOptions
 from formats.onnxpb.shared_data import check_shared_data, referred
 from formats.options import Kind, made, names_of, option, settle, size

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from formats.codecs.contract import EXTENSIONS
+from typing import TYPE_CHECKING
+
+from formats.codecs.contract import ARCHIVE_ENTRIES, EXTENSIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from formats.onnxzip.records import Entry
+    from formats.tensordata.source import Source
+
+
+def _archive_entries() -> Callable[[Source], list[Entry]]:
+    from formats.onnxzip.reader import read_entries
+
+    return read_entries
 
 
 def _extensions() -> frozenset[str]:
@@ -11,4 +25,5 @@ def _extensions() -> frozenset[str]:
     return frozenset(extension for codec in built_in() for extension in codec.extensions)
 
 
+ARCHIVE_ENTRIES.hand_in(_archive_entries)
 EXTENSIONS.hand_in(_extensions)

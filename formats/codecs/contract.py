@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from formats.errors import UnsupportedError
     from formats.ir.model import Model
     from formats.onnxpb.keys import Key
+    from formats.onnxzip.records import Entry
     from formats.tensordata.plan import Loss, WritePlan
     from formats.tensordata.source import Source
 
@@ -247,4 +248,6 @@ class Codec(NamedTuple):
     runtime: Runtime | None = None
 
 
+# What one codec uses of others.
+ARCHIVE_ENTRIES: Handed[Callable[[Source], list[Entry]]] = Handed()  # the entries of an archive
 EXTENSIONS: Handed[frozenset[str]] = Handed()  # of the files of all formats of this package

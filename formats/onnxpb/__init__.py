@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from formats.onnxpb.message_files import PARSE_FILE, SERIALIZE_FILE
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from formats.onnxpb import external_data_helper, serialization, unknown_fields
     from formats.onnxpb.api import (
         load,
@@ -78,6 +82,22 @@ if TYPE_CHECKING:
     )
     from formats.onnxpb.saving import SerializeOptions
     from formats.onnxpb.unknown_fields import UnknownFieldSet
+
+
+def _parse_file() -> Callable[..., Any]:
+    from formats.onnxpb.api import parse_file
+
+    return parse_file
+
+
+def _serialize_file() -> Callable[..., None]:
+    from formats.onnxpb.api import serialize_file
+
+    return serialize_file
+
+
+PARSE_FILE.hand_in(_parse_file)
+SERIALIZE_FILE.hand_in(_serialize_file)
 
 __all__ = [
     "EXPERIMENTAL",

@@ -12,7 +12,7 @@ import hashlib
 import os
 from typing import TYPE_CHECKING
 
-from formats.codecs.contract import Checksum
+from formats.codecs.contract import ARCHIVE_ENTRIES, Checksum
 from formats.errors import DecodeError, EncodeError, ExternalDataError
 from formats.ir import dtypes, walk
 from formats.ir.archive_link import ArchiveLink, is_name
@@ -20,7 +20,6 @@ from formats.ir.model import EXTERNAL, Model, Tensor
 from formats.ir.storage import raw_source, with_raw_data
 from formats.onnxpb.encoder import encode
 from formats.onnxpb.references import referring
-from formats.onnxzip.reader import read_entries
 from formats.tensordata.file import is_address, is_stream
 from formats.tensordata.plan import SMALL_BYTES, FilePlan, Loss, WritePlan, lay_out
 from formats.tensordata.source import FileSpan
@@ -49,7 +48,7 @@ def payloads_of(link: ArchiveLink, file: File) -> frozenset[tuple[int, int]]:
         found = f"the archive has {source.nbytes} bytes, but had {link.nbytes} when the graph was linked to it"
         raise ExternalDataError(f"{found}; {RELINK}")
     try:
-        entries = read_entries(source)
+        entries = ARCHIVE_ENTRIES()(source)
     except DecodeError as error:
         raise ExternalDataError(f"the archive that the graph is linked to is damaged: {error.message}") from None
     if _directory_sha256(source, entries) != link.directory_sha256:
@@ -65,7 +64,7 @@ def checksums_of(model: Model) -> Iterator[Checksum]:
     sources = (tensor.external_source for _, tensor in walk.external_tensors(model))
     for file in {file: None for source in sources if source is not None for file in source.files()}:
         if file.path.name == link.archive:
-            for entry in read_entries(file.span()):
+            for entry in ARCHIVE_ENTRIES()(file.span()):
                 payload = file.span().slice(entry.payload_offset, entry.nbytes)
                 yield Checksum(entry.name, "crc32", f"{entry.crc32:08x}", payload)
 
@@ -143,7 +142,7 @@ def _linked(model: Model, size_threshold: int) -> tuple[File, list[Entry], dict[
 def _entries(file: File) -> list[Entry]:
     """The entries of the archive in a file; none if it is not an archive."""
     try:
-        return read_entries(file.span())
+        return ARCHIVE_ENTRIES()(file.span())
     except DecodeError:
         return []
 

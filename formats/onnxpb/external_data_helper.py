@@ -20,7 +20,7 @@ from formats.ir import walk
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.model import DEFAULT, EXTERNAL, StringStringEntry, Tensor
 from formats.ir.storage import places_of
-from formats.onnxpb.external import Outside
+from formats.onnxpb.data_files import Outside
 from formats.onnxpb.locations import DataFiles
 from formats.onnxpb.options import OnnxOptions
 from formats.onnxpb.proto import unwrap

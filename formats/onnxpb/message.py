@@ -16,6 +16,7 @@ from formats.errors import FormatError
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.encoder import encode
 from formats.onnxpb.merging import copied, merge, same
+from formats.onnxpb.message_files import PARSE_FILE, SERIALIZE_FILE
 from formats.onnxpb.properties import Property, Submessage
 from formats.onnxpb.protobuf_errors import as_protobufs
 from formats.onnxpb.short_text import SHORT_TEXTS
@@ -314,9 +315,7 @@ class ProtoMessage:
 
         Raises: FormatError if there is none; OSError if the file cannot be read.
         """
-        from formats.onnxpb import api
-
-        self.CopyFrom(api.parse_file(type(self), path, options))
+        self.CopyFrom(PARSE_FILE()(type(self), path, options))
 
     def SerializeToFile(
         self,
@@ -328,9 +327,7 @@ class ProtoMessage:
 
         Raises: FormatError if it cannot be written; OSError if the file cannot.
         """
-        from formats.onnxpb import api
-
-        api.serialize_file(self, path, options, location)
+        SERIALIZE_FILE()(self, path, options, location)
 
     @classmethod
     def _decoded(cls, data: Any) -> Any:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from formats.codecs.contract import Region
 from formats.errors import EncodeError
 from formats.ir import dtypes
-from formats.onnxpb.external import DataFile, Outside, Place
+from formats.onnxpb.data_files import DataFile, Outside, Place
 from formats.tensordata.plan import Loss
 from formats.tensordata.source import place_of
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from formats.ir.model import Tensor
-    from formats.onnxpb.external import Moving
+    from formats.onnxpb.data_files import Moving
     from formats.onnxpb.options import OnnxOptions
     from formats.tensordata.source import Source
 

@@ -20,7 +20,7 @@ from formats.ir import walk
 from formats.ir.model import EXTERNAL, Model
 from formats.ir.storage import places_of, raw_source, with_raw_data
 from formats.late_dataclasses import dataclass
-from formats.onnxpb import external, jsontext, text
+from formats.onnxpb import data_files, external, jsontext, text
 from formats.onnxpb.codecs import CODEC, JSON_CODEC, TEXT_CODEC
 from formats.onnxpb.decoder import decode
 from formats.onnxpb.encoder import encode
@@ -130,7 +130,7 @@ def _plan_binary(model: Model, path: Path, options: SerializeOptions) -> WritePl
         max_external_file_size=options.max_external_file_size or 0,
         one_file_per_tensor=not options.all_tensors_to_one_file,
     )
-    outside = external.Outside(chosen)
+    outside = data_files.Outside(chosen)
     for tensor, source, location in moves:
         if location is not None:
             check_place(location, path)

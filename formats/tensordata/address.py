@@ -13,6 +13,8 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote, unquote
 
+from formats.tensordata.places import KIND_AT_ADDRESS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
@@ -179,15 +181,11 @@ class Address(_Path):
 
     def exists(self, **_: Any) -> bool:
         """Whether there is a file or a folder."""
-        from formats.tensordata import remote
-
-        return remote.kind_of(self) is not None
+        return KIND_AT_ADDRESS()(self) is not None
 
     def is_dir(self, **_: Any) -> bool:
         """Whether there is a folder."""
-        from formats.tensordata import remote
-
-        return remote.kind_of(self) == "directory"
+        return KIND_AT_ADDRESS()(self) == "directory"
 
     def __str__(self) -> str:
         link = _redacted(f"{self.scheme}://{self._body}{self._query}")

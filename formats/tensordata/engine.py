@@ -18,6 +18,7 @@ from formats.tensordata.file import is_address, is_stream
 from formats.tensordata.further_name import FurtherName
 from formats.tensordata.osio import SYSTEM, Capabilities, processors
 from formats.tensordata.output import OutputFile, destination_of, follows_link
+from formats.tensordata.places import WRITE_TO_ADDRESS, WRITE_TO_STREAM
 from formats.tensordata.plan import (
     OWNER_ACCESS,
     FilePlan,
@@ -180,12 +181,8 @@ def execute(
 def _put_elsewhere(plan: WritePlan, options: EngineOptions) -> Result:
     """Write a plan to a store or a stream."""
     if is_address(plan.files[-1].path):
-        from formats.tensordata.upload import upload
-
-        return upload(plan, options)
-    from formats.tensordata.streams import send
-
-    return send(plan, _with_requests(options, source_files_of(plan)))
+        return WRITE_TO_ADDRESS()(plan, options)
+    return WRITE_TO_STREAM()(plan, _with_requests(options, source_files_of(plan)))
 
 
 def _rehearse(plan: WritePlan, options: EngineOptions, renamed: Sequence[Renamed]) -> Result:

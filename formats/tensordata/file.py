@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from formats.tensordata import places
 from formats.tensordata.source import FileSpan
 
 if TYPE_CHECKING:
@@ -44,9 +45,7 @@ def or_stream(path: Path) -> Path:
         return path
     if not is_pipe:
         return path
-    from formats.tensordata.streams import Stream
-
-    return Stream(str(path))
+    return places.STREAM_OF_PIPE()(str(path))
 
 
 def with_storage(path: Path, storage_options: Mapping[str, Any] | None, retries: int) -> Path:
@@ -80,15 +79,11 @@ class File:
         Raises: OSError if it cannot be opened; FormatError if it is neither a file nor a directory.
         """
         if is_address(path):
-            from formats.tensordata.remote import RemoteFile
-
-            return RemoteFile(path)
+            return places.OPEN_ADDRESS()(path)
         if is_stream(path):
             return path.file()
-        from formats.tensordata.osio import SYSTEM, LocalFile
-
         local = path if isinstance(path, Path) else Path(path)  # a path of a path takes as long as to open the file
-        return LocalFile(local, keep_open=keep_open, capabilities=capabilities or SYSTEM)
+        return places.OPEN_HERE()(local, keep_open, capabilities)
 
     def pread_into(self, offset: int, buffer: memoryview | bytearray) -> None:
         """Fill `buffer` with the bytes from `offset` (from the start of the file) on.

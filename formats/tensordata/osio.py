@@ -328,6 +328,11 @@ class LocalFile(File):
             close(self._descriptor)
 
 
+def open_here(path: Path, keep_open: bool, capabilities: Capabilities | None) -> LocalFile:
+    """The file at `path`; for what opens files in any place."""
+    return LocalFile(path, keep_open=keep_open, capabilities=capabilities or SYSTEM)
+
+
 def _unpickled(path: str, identity: tuple[int, int, int, int], permissions: int) -> LocalFile:
     """A file that was pickled; the first read opens it, because an error now would end a pool of processes."""
     file = LocalFile.__new__(LocalFile)
