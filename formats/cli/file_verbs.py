@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from formats.cli.command_line import Group, Verb
-from formats.cli.looking_verbs import LOOK
+from formats.cli.looking_verbs import LOOK, Seen, look
 from formats.cli.several import CONVERT, out_option
 from formats.cli.shared_options import FileOptions, OutputOptions, groups, how_to_tell, tell
+from formats.cli.streams import source_of
 from formats.errors import OptionError
 from formats.late_dataclasses import dataclass
 from formats.options import SWITCH, option
@@ -54,42 +55,56 @@ class IntoOptions:
 
 
 def files(request: Request) -> int:
-    """Print which files belong to a model."""
+    """Print which files belong to models."""
     from formats import companions
     from formats.cli.report_lines import files_lines
 
-    output = how_to_tell(request)
-    found = companions.files(request.arguments[0], **request.of(ReadOptions, FileOptions))
-    tell(output, found, lambda: files_lines(found))
-    return 0
+    given = request.of(ReadOptions, FileOptions)
+
+    def see(file: Path) -> Seen:
+        found = companions.files(file, **given)
+        return Seen(found, lambda: files_lines(found))
+
+    return look(request, how_to_tell(request), see, title="read")
 
 
 def copy(request: Request) -> int:
     """Copy a model with its data files, and print what was written."""
     from formats import relocation
 
-    return _told(request, lambda given: relocation.cp(*request.arguments, **given), PlaceOptions)
+    return _told(request, lambda given: relocation.cp(*request.arguments, **given))
 
 
 def move(request: Request) -> int:
     """Move a model with its data files, and print what was done."""
     from formats import relocation
 
-    return _told(request, lambda given: relocation.mv(*request.arguments, **given), PlaceOptions)
+    return _told(request, lambda given: relocation.mv(*request.arguments, **given))
 
 
 def remove(request: Request) -> int:
-    """Remove a model with its data files, and print what was removed."""
+    """Remove models with their data files, and print what was removed; a folder is no model."""
     from formats import relocation
+    from formats.arguments import local_path_of
+    from formats.cli.report_lines import relocation_lines
 
-    return _told(request, lambda given: relocation.rm(*request.arguments, **given), RemovalOptions)
+    given = request.of(RemovalOptions)
+    for name in request.arguments:  # an error in one of them is reported before anything is removed
+        local_path_of(source_of(name))
+
+    def see(file: Path) -> Seen:
+        done = relocation.rm(file, **given)
+        return Seen(done, lambda: relocation_lines(done))
+
+    title = "to remove" if given.get("dry_run") else "removed"
+    return look(request, how_to_tell(request), see, title=title, in_folders=False)
 
 
-def _told(request: Request, act: Callable[[dict[str, Any]], Relocation], options: type) -> int:
+def _told(request: Request, act: Callable[[dict[str, Any]], Relocation]) -> int:
     from formats.cli.report_lines import relocation_lines
 
     output = how_to_tell(request)
-    done = act(request.of(options))
+    done = act(request.of(PlaceOptions))
     tell(output, done, lambda: relocation_lines(done))
     return 0
 
@@ -127,9 +142,10 @@ FILE_VERBS = (
         "files",
         """List the files that belong to a model.
 
-        These are the file itself and its data files. A data file that another graph in the folder uses is marked.
+        These are the file itself and its data files. A data file that another graph in the folder uses is marked. FILE
+        is a model, or a folder with models.
         """,
-        ("FILE",),
+        ("FILE...",),
         groups(FileOptions, OutputOptions, ReadOptions),
         files,
         LOOK,
@@ -165,13 +181,13 @@ FILE_VERBS = (
         """Remove a model with its data files.
 
         Data files that another graph in the folder uses stay, and so do the targets of links and, without --all-data,
-        data files that are not named after the model.
+        data files that are not named after the model. FILE is a model, never a folder.
         """,
-        ("FILE",),
+        ("FILE...",),
         groups(RemovalOptions, OutputOptions),
         remove,
         FILES,
-        ("formats rm old.onnx --dry-run", "formats rm old.onnx"),
+        ("formats rm old.onnx --dry-run", "formats rm old.onnx a.onnx b.onnx"),
     ),
     Verb(
         "share",

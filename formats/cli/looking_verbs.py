@@ -179,7 +179,7 @@ def inspect(request: Request) -> int:
             draw(file, chosen.picture, chosen.overwrite, reading)
         return Seen(found, lambda: inspection_lines(found, chosen.tensors, lists_nodes=isinstance(chosen.nodes, str)))
 
-    return _look(request, output, see, title="read")
+    return look(request, output, see, title="read")
 
 
 def _with_nodes_like(found: Inspection, pattern: str | bool) -> Inspection:
@@ -204,7 +204,7 @@ def verify(request: Request) -> int:
             result = verification.verify(file, progress=shown, **given)
         return Seen(result, lambda: verification_lines(result), result.ok)
 
-    return _look(request, output, see, title="ok")
+    return look(request, output, see, title="ok")
 
 
 def _check_one(request: Request, given: dict[str, Any], names: Iterable[str]) -> None:
@@ -215,35 +215,36 @@ def _check_one(request: Request, given: dict[str, Any], names: Iterable[str]) ->
                 raise OptionError(f"`{name}` is for one file, but there are several")
 
 
-def _is_several(request: Request) -> bool:
+def _is_several(request: Request, *, in_folders: bool = True) -> bool:
     from formats.arguments import path_of
     from formats.tensordata.file import is_address
 
     path = path_of(request.arguments[0])
-    return len(request.arguments) > 1 or (not is_address(path) and path.is_dir())
+    return len(request.arguments) > 1 or (in_folders and not is_address(path) and path.is_dir())
 
 
-def _look(request: Request, output: dict[str, Any], see: Callable[[Path], Seen], *, title: str) -> int:
-    """Inspect each file and print the result; the exit code is 1 if one has an error.
+def look(
+    request: Request, output: dict[str, Any], see: Callable[[Path], Seen], *, title: str, in_folders: bool = True
+) -> int:
+    """Do something with each file and print the result; the exit code is 1 if one has an error.
 
-    If one of several files cannot be read, this is printed, too, and does not stop the others.
+    An error of one of several files is printed, too, and does not stop the others. A folder means the models in and
+    below it, unless `in_folders` is false.
     """
-    if not _is_several(request):
+    if not _is_several(request, in_folders=in_folders):
         (name,) = request.arguments
         seen = see(source_of(name))
         tell(output if seen.ok else {**output, "quiet": False}, seen.report, seen.lines)
         return 0 if seen.ok else EXIT_WRONG
     check_single(request.arguments)
-    from formats import job_list
-
     entries: list[dict[str, Any]] = []
     failures = 0
-    for place in job_list.places_of(request.arguments, None, request.of(FileOptions).get("format")):
+    for file in _files(request, in_folders=in_folders):
         try:
-            seen = see(place.source)
+            seen = see(file)
         except (FormatError, OSError) as error:
             failures += 1
-            entries.append({"path": str(place.source), "error": _told(request, output, place.source, error)})
+            entries.append({"path": str(file), "error": _told(request, output, file, error)})
             continue
         failures += not seen.ok
         if output.get("json"):
@@ -264,6 +265,17 @@ def _look(request: Request, output: dict[str, Any], see: Callable[[Path], Seen],
             ]
         )
     return EXIT_WRONG if failures else 0
+
+
+def _files(request: Request, *, in_folders: bool) -> Iterator[Path]:
+    """The files that the arguments mean."""
+    if not in_folders:
+        yield from map(source_of, request.arguments)
+        return
+    from formats import job_list
+
+    for place in job_list.places_of(request.arguments, None, request.of(FileOptions).get("format")):
+        yield place.source
 
 
 def _told(request: Request, output: dict[str, Any], file: Path, error: Exception) -> dict[str, Any]:

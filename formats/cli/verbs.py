@@ -11,7 +11,7 @@ from formats.cli import several, streams
 from formats.cli.command_line import Group, Verb, ask_key, flags_of
 from formats.cli.error_text import in_flags
 from formats.cli.file_verbs import FILE_VERBS, FILES
-from formats.cli.looking_verbs import LOOKING_VERBS, progress
+from formats.cli.looking_verbs import LOOKING_VERBS, Seen, look, progress
 from formats.cli.printing import json_text, say
 from formats.cli.shared_options import OutputOptions, groups, how_to_tell, tell
 from formats.errors import OptionError
@@ -144,14 +144,15 @@ def _given(request: Request, target: Codec) -> dict[str, Any]:
 
 
 def repair(request: Request) -> int:
-    """Complete or undo an interrupted write, and print the result."""
+    """Complete or undo interrupted writes, and print the results."""
     from formats import restoration
     from formats.cli.report_lines import repair_lines
 
-    output = how_to_tell(request)
-    done = restoration.repair(request.arguments[0])
-    tell(output, done, lambda: repair_lines(done))
-    return 0
+    def see(file: Path) -> Seen:
+        done = restoration.repair(file)
+        return Seen(done, lambda: repair_lines(done))
+
+    return look(request, how_to_tell(request), see, title="repaired")
 
 
 def completion(request: Request) -> int:
@@ -213,9 +214,9 @@ VERBS = (
         "repair",
         """Complete or undo an interrupted write of a model.
 
-        This also removes the temporary files of the write.
+        This also removes the temporary files of the write. FILE is a model, or a folder with models.
         """,
-        ("FILE",),
+        ("FILE...",),
         groups(OutputOptions),
         repair,
         FILES,

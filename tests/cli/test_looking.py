@@ -92,6 +92,57 @@ def test_several_files_are_one_report(folder: Path, verb: str) -> None:
             assert (error, ["path"]) == (json.loads(alone.stdout)["error"], [*entry])
 
 
+def test_files_of_several_models_are_listed(folder: Path) -> None:
+    """`files` lists the files of each model, also in a folder; one that cannot be read does not stop others."""
+    done = formats_("files", "models", "models/a.onnx")
+    assert (1, "5 files: 4 read, 1 failed") == (done.exit_code, done.stdout.splitlines()[-1])
+    assert 2 == done.stdout.count("models/a.onnx.data")
+    assert [line.startswith("error: models/d.onnx") for line in done.stderr.splitlines()] == [True]
+
+
+def test_several_models_are_repaired(folder: Path) -> None:
+    """`repair` takes several models and folders, and goes on after one that does not exist."""
+    done = formats_("repair", "none.onnx", "models")
+    assert (1, "5 files: 4 repaired, 1 failed") == (done.exit_code, done.stdout.splitlines()[-1])
+    assert "models/a.onnx: complete" in done.stdout
+    assert [line.startswith("error: none.onnx: No such file") for line in done.stderr.splitlines()] == [True]
+
+
+def test_several_models_are_removed(folder: Path) -> None:
+    """`rm` takes several models; a folder, a damaged and a missing model are errors that do not stop the others."""
+    before = {path for path in Path("models").rglob("*") if path.is_file()}
+    done = formats_("rm", "models/a.onnx", "models/in/b.onnxz", "-n")
+    assert (0, "2 files: 2 to remove, 0 failed") == (done.exit_code, done.stdout.splitlines()[-1])
+    assert before == {path for path in Path("models").rglob("*") if path.is_file()}
+    done = formats_("rm", "models/a.onnx", "models/in", "models/d.onnx", "none.onnx", "models/in/b.onnxz", "--json")
+    report = json.loads(done.stdout)
+    assert (1, 2, 3) == (done.exit_code, report["ok"], report["failed"])
+    assert [entry["error"] is None for entry in report["models"]] == [True, False, False, False, True]
+    assert 3 == len(done.stderr.splitlines())
+    gone = {"models/a.onnx", "models/in/b.onnxz"}
+    assert before - {Path(name) for name in gone} - {Path("models/a.onnx.data")} <= {*Path("models").rglob("*")}
+    assert not any(Path(name).exists() for name in gone)
+
+
+def test_nothing_is_removed_if_an_argument_is_no_file(folder: Path) -> None:
+    """An address among the models is an error before anything is removed."""
+    done = formats_("rm", "models/a.onnx", "s3://bucket/a.onnx")
+    assert (2, 1) == (done.exit_code, len(done.stderr.splitlines()))
+    assert Path("models/a.onnx").exists()
+
+
+def test_data_of_removed_models_stay_while_one_needs_them(folder: Path) -> None:
+    """Of models with common data, removing one keeps the data, and removing all with `--all-data` removes them."""
+    Path("models/d.onnx").unlink()
+    assert 0 == formats_("share", "models/a.onnx", "models/in/b.onnxz", "--out", "shared").exit_code
+    names = [f"shared/{name}.onnx" for name in ("a", "b")]
+    assert 0 == formats_("rm", names[0], "--all-data").exit_code
+    assert Path("shared/shared.data").exists()
+    assert 0 == formats_("share", "models/a.onnx", "models/in/b.onnxz", "--out", "shared", "--force").exit_code
+    assert 0 == formats_("rm", *names, "--all-data").exit_code
+    assert not [*Path("shared").iterdir()]
+
+
 def test_options_for_one_file_are_refused_for_several(folder: Path) -> None:
     """Options for a single file are refused for several; a wrong option is reported once, before any file is read."""
     for arguments in (

@@ -124,7 +124,7 @@ def test_fail_fast_stops_the_others(folder: Path) -> None:
         (("batch", "a.onnx", "--to", "rten"), "--out is missing"),
         (("batch", "--out", "out", "--to", "rten"), "SOURCES are missing"),
         (("batch", "a.onnx", "--out", "out"), "--to is needed"),
-        (("files", "a.onnx", "b.onnx"), "unexpected extra argument"),
+        (("diff", "a.onnx", "b.onnx", "c.onnx"), "unexpected extra argument"),
     ],
 )
 def test_mistakes_are_told_at_once(folder: Path, arguments: tuple[str, ...], words: str) -> None:
