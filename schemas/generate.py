@@ -1,4 +1,4 @@
-"""Write the schema modules of the package from the schema texts next to this script, and what is made from the options.
+"""Write the schema modules of the package from the schema texts next to this script, and what is made from its code.
 
 `python schemas/generate.py` writes them; with `--check` it only says whether they are current.
 """
@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT))  # the package next to this script, not one that i
 
 import onnx_schema  # noqa: E402
 import onnx_stub  # noqa: E402
+import operator_families  # noqa: E402
 import option_rows  # noqa: E402
 import rten_schema  # noqa: E402
 
@@ -22,7 +23,8 @@ TARGETS = (
     ("schemas/onnx.proto", onnx_stub.generate, "formats/onnxpb/proto.pyi"),
     ("schemas/rten.fbs", rten_schema.generate, "formats/rten/file/schema.py"),
 )
-FROM_ROWS = (
+FROM_CODE = (
+    (operator_families.generate, "formats/rten/operators/families.py"),
     (option_rows.keywords, "formats/keywords.py"),
     (option_rows.reference, "docs/options.md"),
 )
@@ -40,7 +42,7 @@ def outdated() -> dict[Path, str]:
         except ValueError as error:
             raise ValueError(f"{source}, {error}") from error
         wanted_texts[ROOT / target] = wanted
-    wanted_texts |= {ROOT / target: write() for write, target in FROM_ROWS}
+    wanted_texts |= {ROOT / target: write() for write, target in FROM_CODE}
     return {
         path: wanted
         for path, wanted in wanted_texts.items()

@@ -8,11 +8,12 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from rten_operators import HELD
 from rten_outcomes import deviating_in, right_in
 from runtime.runner import DEFAULT_RELEASES
 
 from formats.ir import dtypes
-from formats.rten.operators import BY_DOMAIN, HELD, SPECS
+from formats.rten.operators import BY_DOMAIN, SPECS
 from formats.rten.operators.spec import MACHINE_LEARNING, MICROSOFT, PREVIEW, TRAINING
 from formats.rten.target import RELEASES
 from formats.rten.types import ELEMENTS, HOLDERS

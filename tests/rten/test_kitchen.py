@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import fields, replace
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from rten_cases import CASES
+from rten_operators import ALL_SPECS
 
 import formats.rten
 from formats.rten.convert.legalize import legalize
 from formats.rten.convert.refusal import Refused
-from formats.rten.operators import ALL_SPECS, BY_DOMAIN, FAMILIES, SPECS, activation, rules
+from formats.rten.operators import BY_DOMAIN, SPECS, activation, rules
+from formats.rten.operators.families import FAMILIES as NAMES
 from formats.rten.operators.reduction import ReduceMax
 from formats.rten.operators.spec import OperatorSpec, Row
 from formats.rten.target import ALL_RELEASES, RELEASES, RTEN_0_27, Target
 
 ROOT = Path(__file__).parents[2]
+FAMILIES = [import_module(f"formats.rten.operators.{name}") for name in NAMES]
 PACKAGE = Path(formats.rten.__file__).parent
-MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "schema.py")  # it is generated
+GENERATED = ("schema.py", "families.py")
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.name not in GENERATED)
 FAMILY_OF = {
     name: Path(family.__file__ or "")
     for family in FAMILIES
@@ -129,7 +136,7 @@ def test_an_operator_that_a_release_brings_is_one_spec(make, monkeypatch) -> Non
         return None if context.has(spec) else activation.softsign(node, context)
 
     spec = OperatorSpec("Softsign", Row(1, since=RTEN_0_27), dims=rules.same, rewritings=(rewriting,))
-    monkeypatch.setitem(SPECS, "Softsign", spec)
+    monkeypatch.setitem(SPECS._found, "Softsign", spec)
     node = make.node("Softsign", ["x"], ["y"])
     assert legal_op_types(make, node, Target(RTEN_0_27)) == ["Softsign"]
     assert legal_op_types(make, node) == ["Abs", "Add", "Div"]
@@ -138,7 +145,7 @@ def test_an_operator_that_a_release_brings_is_one_spec(make, monkeypatch) -> Non
 def test_another_reduction_is_one_spec(make, monkeypatch) -> None:
     """The inference for a new reduction, and its unchanged name, come from its spec alone."""
     spec = OperatorSpec("ReduceAny", ReduceMax.row, dims=ReduceMax.dims, rewritings=ReduceMax.rewritings[:1])
-    monkeypatch.setitem(SPECS, "ReduceAny", spec)
+    monkeypatch.setitem(SPECS._found, "ReduceAny", spec)
     model = make.model(make.graph([make.node("ReduceAny", ["x"], ["y"])], [make.value("x", 1, [2, 3])], ["y"]))
     result = legalize(model)
     assert result.refusals == ()
@@ -151,7 +158,7 @@ def test_a_refusal_of_an_attribute_is_in_the_spec(make, monkeypatch) -> None:
     def refuse(node, context):
         raise Refused("has an attribute of which nobody has heard")
 
-    monkeypatch.setitem(SPECS, "Abs", replace(SPECS["Abs"], rewritings=(refuse,)))
+    monkeypatch.setitem(SPECS._found, "Abs", replace(SPECS["Abs"], rewritings=(refuse,)))
     (reason,) = legal_op_types(make, make.node("Abs", ["x"], ["y"], unheard=1))
     assert reason.endswith("has an attribute of which nobody has heard")
 
@@ -176,3 +183,16 @@ def test_what_a_change_touches_is_there() -> None:
     paths = [path for path in re.findall(r"`([\w./]+)`", table) if "/" in path or path.endswith((".py", ".md"))]
     assert len(paths) > 8
     assert [path for path in paths if not any((base / path).exists() for base in (ROOT, ROOT / "formats"))] == []
+
+
+def test_a_conversion_imports_the_families_that_it_uses(tmp_path: Path) -> None:
+    """A conversion imports the families of the operators in the model and in its rewritings, and no others."""
+    script = (
+        "import sys, formats\n"
+        f"formats.convert({str(ROOT / 'examples' / 'digits.onnx')!r}, {str(tmp_path / 'digits.rten')!r})\n"
+        "print(*(name.rpartition('.')[2] for name in sys.modules if name.startswith('formats.rten.operators.')))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
+    imported = set(done.stdout.split())
+    assert {"activation", "convolution", "matrix", "pooling"} <= imported
+    assert not imported & {"attention", "contrib", "grids", "ml", "recurrence", "resize", "signal", "trees", "unique"}

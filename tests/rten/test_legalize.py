@@ -15,13 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 from rten_cases import CASES, Case, float32, floats, int64, node, one, run, to_proto
+from rten_operators import ALL_SPECS
 
 from formats.errors import FormatError
 from formats.ir.model import Model
 from formats.onnxpb.decoder import decode
 from formats.rten import CODEC
 from formats.rten.convert.legalize import MAX_NESTING, Legalized, legalize
-from formats.rten.operators import ALL_SPECS, SPECS
+from formats.rten.operators import SPECS
 from formats.rten.options import RtenOptions
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.source import Literal

@@ -6,9 +6,9 @@ from typing import Any
 
 import onnx
 import pytest
+from rten_operators import ALL_SPECS
 from runtime.runner import RELEASES, RunnerError
 
-from formats.rten.operators import ALL_SPECS
 from formats.rten.operators.spec import ANY, MICROSOFT, FieldKind
 from formats.rten.target import TARGETS
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from rten_operators import HELD
 
 from formats.rten.file.schema import ENUMS, TABLES, UNIONS
-from formats.rten.operators import HELD
 from formats.rten.operators.spec import ANY, FieldKind, Row
 
 ROWS = [(name, spec.row) for name, spec in HELD.items()]

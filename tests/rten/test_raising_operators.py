@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from evaluation import evaluate
+from rten_operators import HELD
 from runtime.runner import DEFAULT_RELEASES, RunnerError
 
 from formats.ir.model import Model, OperatorSetId, Tensor, ValueInfo
@@ -18,7 +19,7 @@ from formats.rten import CODEC
 from formats.rten.convert.raising.kinds import INTEGER_LETTERS
 from formats.rten.convert.raising.model import raise_model
 from formats.rten.graph.attributes import make_node
-from formats.rten.operators import HELD, SPECS
+from formats.rten.operators import SPECS
 from formats.rten.operators.spec import RTEN_DOMAIN
 from formats.rten.options import RtenOptions
 from formats.tensordata.engine import to_bytes

@@ -10,6 +10,7 @@ import onnx
 import pytest
 from corpus import BackendCase, backend_cases, backend_files
 from evaluation import difference, held
+from rten_operators import HELD
 from rten_outcomes import row_for, row_of
 from rten_tables import DEVIATIONS
 from runtime.runner import RunnerError
@@ -22,7 +23,6 @@ from formats.rten.convert.refusal import RefusalError
 from formats.rten.file.builder import build
 from formats.rten.graph.attribute_tables import encode_attributes
 from formats.rten.graph.attributes import make_node
-from formats.rten.operators import HELD
 from formats.rten.operators.spec import FieldKind
 from formats.rten.options import RtenOptions
 from formats.tensordata.engine import to_bytes

@@ -11,7 +11,7 @@ import generate
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-MODULES = [target for _, _, target in generate.TARGETS] + [target for _, target in generate.FROM_ROWS]
+MODULES = [target for _, _, target in generate.TARGETS] + [target for _, target in generate.FROM_CODE]
 
 
 @pytest.fixture

@@ -30,7 +30,8 @@ def find_uses(graph: Graph) -> Uses:
     own.update(dict.fromkeys(outputs))
     held = [inner for _, _, outermost in subgraphs(graph.node) for _, inner in graphs(outermost)]
     inner = {name for graph in held for name in _mentioned(graph)}
-    places = {op_type: spec.bounds for op_type, spec in SPECS.items() if spec.bounds}
+    specs = {node.op_type: SPECS.get(node.op_type or "") for node in graph.node}
+    places = {op_type: spec.bounds for op_type, spec in specs.items() if spec is not None and spec.bounds}
     bounds = {
         node.input[place]
         for node in graph.node

@@ -1,121 +1,87 @@
 """What is known about each operator, in one module for each family.
 
-`SPECS` has all operators. The module of a family has its operators as `OperatorSpec`s, each after the functions that
-it uses. Families use operators of other families as symbols, such as `shape.Reshape`, inside of functions. So they
-import modules. Modules that are not families: `spec.py` says what a spec is, `rules.py`, `ranges.py`, `deviations.py`,
-`rewritings.py`, `window.py` and `recurrent_loop.py` have what several families share, `interpolation.py` has the
-numbers of resizing, and `tree_nodes.py` the nodes of decision trees.
+`SPECS` has the operators of ONNX by name, `BY_DOMAIN` those of all domains. Both import the family of an operator when
+they are asked for it; `families.py` says which that is. The module of a family has its operators as `OperatorSpec`s,
+each after the functions that it uses. Families use operators of other families as symbols, such as `shape.Reshape`,
+inside of functions. So they import modules. Modules that are not families: `spec.py` says what a spec is, `rules.py`,
+`ranges.py`, `deviations.py`, `rewritings.py`, `window.py` and `recurrent_loop.py` have what several families share,
+`interpolation.py` has the numbers of resizing, and `tree_nodes.py` the nodes of decision trees.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from formats.rten.operators import (
-    activation,
-    attention,
-    bits,
-    casting,
-    comparison,
-    contrib,
-    contrib_attention,
-    contrib_quantized,
-    contrib_recurrence,
-    control_flow,
-    convolution,
-    creation,
-    cumulative,
-    dynamic_quantization,
-    elementwise,
-    grids,
-    indexing,
-    integer_products,
-    linear_attention,
-    losses,
-    matrix,
-    ml,
-    ngrams,
-    normalization,
-    overlaps,
-    padding,
-    pooling,
-    preview,
-    quantization,
-    random,
-    recurrence,
-    reduction,
-    regions,
-    resize,
-    scatter,
-    sequence,
-    shape,
-    signal,
-    slicing,
-    support_vectors,
-    suppression,
-    trees,
-    unique,
-)
+from formats.rten.operators.families import FAMILIES, WITH_FOLDINGS
 from formats.rten.operators.spec import STANDARD_DOMAINS, OperatorSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from formats.ir.model import Node
+    from formats.rten.operators.spec import Folding
 
-FAMILIES: Final = (
-    activation,
-    attention,
-    bits,
-    casting,
-    comparison,
-    contrib,
-    contrib_attention,
-    contrib_quantized,
-    contrib_recurrence,
-    control_flow,
-    convolution,
-    creation,
-    cumulative,
-    dynamic_quantization,
-    elementwise,
-    grids,
-    indexing,
-    integer_products,
-    linear_attention,
-    losses,
-    matrix,
-    ml,
-    ngrams,
-    normalization,
-    overlaps,
-    padding,
-    pooling,
-    preview,
-    quantization,
-    random,
-    recurrence,
-    reduction,
-    regions,
-    resize,
-    scatter,
-    sequence,
-    shape,
-    signal,
-    slicing,
-    support_vectors,
-    suppression,
-    trees,
-    unique,
-)
+Key = TypeVar("Key", bound=Hashable)
 
-ALL_SPECS: Final = tuple(
-    value for family in FAMILIES for value in vars(family).values() if isinstance(value, OperatorSpec)
+
+class _Specs(Mapping[Key, OperatorSpec]):
+    """Operators by key, each imported with its family when it is first looked up."""
+
+    def __init__(self, family_of: Mapping[Key, str], key_of: Callable[[OperatorSpec], Key]) -> None:
+        self._family_of = family_of
+        self._key_of = key_of
+        self._found: dict[Key, OperatorSpec] = {}
+
+    def __getitem__(self, key: Key) -> OperatorSpec:
+        """The operator. Raises: KeyError if there is none."""
+        if key not in self._found:
+            self._found |= {self._key_of(spec): spec for spec in specs_in(self._family_of[key])}
+        return self._found[key]
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._family_of)
+
+    def __len__(self) -> int:
+        return len(self._family_of)
+
+
+@cache
+def specs_in(family: str) -> tuple[OperatorSpec, ...]:
+    """The operators of a family."""
+    module = import_module(f"formats.rten.operators.{family}")
+    return tuple(value for value in vars(module).values() if isinstance(value, OperatorSpec))
+
+
+@cache
+def foldings() -> tuple[Folding, ...]:
+    """The foldings of all operators."""
+    return tuple(folding for family in WITH_FOLDINGS for spec in specs_in(family) for folding in spec.foldings)
+
+
+_BY_PLACE: Final = [
+    (domain, name, family)
+    for family, domains in FAMILIES.items()
+    for domain, names in domains.items()
+    for name in names.split()
+]
+
+
+def _place_of(spec: OperatorSpec) -> tuple[str, str]:
+    return spec.domain, spec.name
+
+
+def _name_of(spec: OperatorSpec) -> str:
+    """The name of an operator of ONNX; operators of other domains may have the same."""
+    return "" if spec.domain else spec.name
+
+
+BY_DOMAIN: Final[Mapping[tuple[str, str], OperatorSpec]] = _Specs(
+    {(domain, name): family for domain, name, family in _BY_PLACE}, _place_of
 )
-SPECS: Final[Mapping[str, OperatorSpec]] = {spec.name: spec for spec in ALL_SPECS if not spec.domain}
-BY_DOMAIN: Final[Mapping[tuple[str, str], OperatorSpec]] = {(spec.domain, spec.name): spec for spec in ALL_SPECS}
-FOLDINGS: Final = tuple(folding for spec in ALL_SPECS for folding in spec.foldings)
-HELD: Final[Mapping[str, OperatorSpec]] = {name: spec for name, spec in sorted(SPECS.items()) if spec.row is not None}
+SPECS: Final[Mapping[str, OperatorSpec]] = _Specs(
+    {name: family for domain, name, family in _BY_PLACE if not domain}, _name_of
+)
 
 
 def spec_of(node: Node) -> OperatorSpec | None:

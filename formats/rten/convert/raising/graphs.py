@@ -24,7 +24,7 @@ from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import find, make_node, with_fields
 from formats.rten.graph.makers import folded
 from formats.rten.graph.ordering import all_mentioned, defined, topological
-from formats.rten.operators import FOLDINGS, SPECS, casting, control_flow, elementwise, shape
+from formats.rten.operators import SPECS, casting, control_flow, elementwise, foldings, shape
 from formats.rten.operators.spec import OperatorSpec
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class GraphRaiser:
         outer: GraphRaiser | None = None,
         interface: Interface | None = None,
     ) -> None:
-        self._graph, self._folded = folded(graph, FOLDINGS)
+        self._graph, self._folded = folded(graph, foldings())
         self._shared = surroundings
         self._where = where
         self._outer = outer
