@@ -9,7 +9,7 @@ import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from formats.cli import other_converts
+from formats.cli import other_converts, several
 from formats.cli.command_line import Request, parse
 from formats.cli.error_text import describe, error_to_json, traceback_lines
 from formats.cli.printing import json_text, printable, say
@@ -161,6 +161,8 @@ def stoppable() -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
         for other in before:
             signal.signal(other, signal.SIG_IGN)
+        if (running := several.Shown.running) is not None:  # it takes a while until all its processes have ended
+            running.say_stopping()
         raise Stopped(number)
 
     for number, handler in before.items():

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from formats.cli.error_text import describe, error_to_json, in_flags, traceback_lines
 from formats.cli.printing import json_text, printable, say, show
@@ -154,7 +154,7 @@ def run(request: Request, jobs: Sequence[Job], given: dict[str, Any], output: Ma
         )
     chosen = SeveralOptions(**request.of(SeveralOptions))
     started = perf_counter()
-    shown = Shown(request, output, len(jobs))
+    shown = Shown(request, output, len(jobs), has_manifest=chosen.manifest is not None)
     with _executor(chosen.dask) as executor, closing(shown):
         results = batches.convert_many(
             jobs,
@@ -183,20 +183,38 @@ def _executor(dask: str | None) -> AbstractContextManager[Executor | None]:
 
 
 class Shown:
-    """The output while jobs run: a progress bar if it can be seen, and the result of each job."""
+    """The output while jobs run: a progress bar if it can be seen, and the result of each job.
 
-    def __init__(self, request: Request, output: Mapping[str, Any], count: int) -> None:
+    `running` is the one of this process, if jobs run.
+    """
+
+    running: ClassVar[Shown | None] = None
+
+    def __init__(self, request: Request, output: Mapping[str, Any], count: int, *, has_manifest: bool) -> None:
         self._words = request.rows(), request.flags_as_typed()
         self._output = output
         self._done, self._count = 0, count
         is_quiet = output.get("quiet") or output.get("json")
         self._bar = JobProgress() if sys.stderr.isatty() and not is_quiet else None
         self._tells = not is_quiet
+        self._advice = "; the same command converts the rest" if has_manifest else ""
+        self._pid = os.getpid()
+        Shown.running = self
+
+    def say_stopping(self) -> None:
+        """Say that the jobs are being stopped. A handler of signals calls this, so it writes past all buffers."""
+        if self._output.get("quiet") or sys.stderr is None or os.getpid() != self._pid:  # that of a child of this one
+            return
+        done, left = self._done, self._count - self._done
+        words = f"stopping after {done} of {self._count} models; {left} {'is' if left == 1 else 'are'} left"
+        with suppress(OSError, ValueError):  # stderr may be closed
+            os.write(sys.stderr.fileno(), f"{chr(10) * (self._bar is not None)}{words}{self._advice}\n".encode())
 
     def result(self, result: JobResult) -> None:
         """Print a result."""
         from formats.cli.report_lines import summary
 
+        self._done += 1
         if self._bar is not None and (result.error is not None or result.report is not None):
             self._bar.hide()
         if result.error is not None:
@@ -207,12 +225,12 @@ class Shown:
         elif result.report is not None and self._tells:
             lines = (line for line in summary(result.report) if not line.startswith("note:"))  # a manifest has it
             show(in_flags(line, self._words[0], {}) for line in lines)
-        self._done += 1
         if self._bar is not None:
             self._bar(self._done, self._count)
 
     def close(self) -> None:
         """Remove the bar."""
+        Shown.running = None
         if self._bar is not None:
             self._bar.close()
 

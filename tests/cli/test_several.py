@@ -278,6 +278,30 @@ def test_a_signal_ends_all_processes(folder: Path, number: int) -> None:
     assert (done.exit_code, done.stderr) == (0, "")
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_stopped_batch_says_so_at_once(folder: Path, jobs: str) -> None:
+    """After Ctrl+C, the first line on stderr comes at once, and says how many models are done and how many are left."""
+    os.mkfifo("waits.onnx")  # nobody writes into it
+    sources = ["models/c.onnx", "waits.onnx", "models/in/a.onnx"]
+    command = [sys.executable, "-m", "formats", "batch", *sources, "--out", "out", "--to", "onnxz", "--jobs", jobs]
+    command += ["--manifest", "runs.jsonl"]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=environment(), start_new_session=True, **pipes) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        done, then = 0, "; the same command converts the rest"
+        for _ in range(1 if jobs == "1" else 2):
+            done += running.stdout.readline().startswith("models/")
+        started = time.monotonic()
+        os.killpg(running.pid, signal.SIGINT)  # as a terminal does
+        first = running.stderr.readline()
+        assert time.monotonic() - started < 1
+        assert first == f"stopping after {done} of 3 models; {3 - done} {'is' if done == 2 else 'are'} left{then}\n"
+        assert running.wait(30) == 128 + signal.SIGINT
+        assert "stopped by SIGINT" in running.stderr.read()
+
+
 def test_the_bar_counts_models_and_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bar shows how many models are done, and disappears when something is printed and at the end."""
     shown: list[Any] = []
