@@ -236,8 +236,10 @@ if not TYPE_CHECKING:  # a type checker must see only the names that exist
         if name in _MODULES:
             from importlib import import_module
 
-            module = import_module(f"formats.{_MODULES[name]}")
-            return globals().setdefault(name, getattr(module, name))
+            found = getattr(import_module(f"formats.{_MODULES[name]}"), name)
+            if hasattr(found, "__code__"):
+                import_module("formats.signatures").with_options(found)
+            return globals().setdefault(name, found)
         raise AttributeError(f"module 'formats' has no attribute {name!r}")
 
 

@@ -57,6 +57,7 @@ class RaisingOptions:
         pairs("NAME=TYPE", "types by name", "input_ids=int64"),
         "Give an input or output a type that .rten files lack, such as int64; repeat the option for each one.",
         panel="Options for .rten as SRC",
+        keyword_help="Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}.",
     )
 
     def __post_init__(self) -> None:

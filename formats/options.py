@@ -83,7 +83,7 @@ class Row(NamedTuple):
 
     `panel` is the heading in the help, if it is not that of the format. The option also sets `implies`,
     the name and the value of another option. `required` means that a conversion needs the option. `--help` shows only
-    `common` options.
+    `common` options. `keyword_help` describes the keyword of the library, if its values are not those that one types.
     """
 
     name: str
@@ -95,6 +95,7 @@ class Row(NamedTuple):
     implies: tuple[str, Any] | None = None
     required: bool = False
     common: bool = False
+    keyword_help: str = ""
 
 
 class _Settings(NamedTuple):
@@ -110,6 +111,7 @@ class _Settings(NamedTuple):
     implies: tuple[str, Any] | None
     required: bool
     common: bool
+    keyword_help: str
 
 
 def option(
@@ -125,6 +127,7 @@ def option(
     implies: tuple[str, Any] | None = None,
     required: bool = False,
     common: bool = False,
+    keyword_help: str = "",
 ) -> Any:
     """A field of a class of options.
 
@@ -132,7 +135,7 @@ def option(
     switch that is on by default also has a flag with the prefix `no-`, or those of `off`. `flags` replaces all of
     these; if it is empty, only the library has the option.
     """
-    row = _Settings(kind, help, short, flag, off, flags, panel, implies, required, common)
+    row = _Settings(kind, help, short, flag, off, flags, panel, implies, required, common, keyword_help)
     return field(default=default, repr=not kind.secret, metadata={ROW: row})
 
 
@@ -146,10 +149,7 @@ def rows_of(options: type) -> tuple[Row, ...]:
             each.default,
             settings.help,
             _flags(each.name, each.default, settings) if settings.flags is None else settings.flags,
-            settings.panel,
-            settings.implies,
-            settings.required,
-            settings.common,
+            *settings[6:],  # from `panel` on, both have the same
         )
         for each in fields_of(options)
         if (settings := each.metadata.get(ROW)) is not None

@@ -26,6 +26,7 @@ TARGETS = (
 FROM_CODE = (
     (operator_families.generate, "formats/rten/operators/families.py"),
     (option_rows.keywords, "formats/keywords.py"),
+    (option_rows.lists, "formats/option_lists.py"),
     (option_rows.reference, "docs/options.md"),
 )
 

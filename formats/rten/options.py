@@ -59,7 +59,10 @@ class RtenOptions:
     """
 
     metadata: Mapping[str, str] | None = option(
-        None, texts_in_file("texts by name"), "Add the strings of the JSON object in FILE to the metadata."
+        None,
+        texts_in_file("texts by name"),
+        "Add the strings of the JSON object in FILE to the metadata.",
+        keyword_help="Add texts by name to the metadata, such as {'license': 'MIT'}.",
     )
     onnx_hash: bool | None = option(None, SWITCH, "Store the SHA-256 of the .onnx file; by default only below 64 MiB.")
     exact: bool = option(False, SWITCH, "Avoid operators whose results in RTen differ from ONNX.", common=True)

@@ -1,0 +1,110 @@
+"""Functions of the library say which options they have: in `help`, in signatures, and to editors."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import formats
+from formats import keywords as declared
+from formats.codecs import lookup
+from formats.options import rows_of
+from formats.signatures import keywords_of, option_classes
+
+FUNCTIONS = {name: each for name in formats.__all__ if inspect.isfunction(each := getattr(formats, name))}
+WITH_OPTIONS = {name: function for name, function in FUNCTIONS.items() if keywords_of(function)}
+
+
+def test_the_functions_with_options_are_known() -> None:
+    """All functions that accept any keyword declare which, except for the one that passes them to onnxruntime."""
+    flexible = {name for name, function in FUNCTIONS.items() if function.__code__.co_flags & inspect.CO_VARKEYWORDS}
+    assert flexible - {"onnxruntime_session"} == WITH_OPTIONS.keys()
+    assert {"load", "save", "loads", "dumps", "convert", "convert_many", "share", "verify"} <= WITH_OPTIONS.keys()
+
+
+@pytest.mark.parametrize("name", WITH_OPTIONS)
+def test_a_signature_has_all_options(name: str) -> None:
+    """A signature names each option that type checkers accept, with the default of its class, and no other."""
+    function = WITH_OPTIONS[name]
+    parameters = inspect.signature(function).parameters
+    keywords = keywords_of(function)
+    accepted = getattr(declared, keywords).__annotations__.keys()
+    own = {*inspect.getfullargspec(inspect.unwrap(function)).args, *(function.__kwdefaults__ or {})}
+    assert own | accepted == parameters.keys()
+    defaults: dict[str, list[Any]] = {}
+    for options in option_classes(lookup.codecs())[keywords]:
+        for row in rows_of(options):
+            defaults.setdefault(row.name, []).append(row.default)
+    for option in accepted:
+        assert parameters[option].kind == inspect.Parameter.KEYWORD_ONLY
+        assert option in own or parameters[option].default in defaults[option]
+
+
+@pytest.mark.parametrize("name", WITH_OPTIONS)
+def test_help_explains_all_options(name: str) -> None:
+    """`help` has a line for each option, which begins with its name and a value."""
+    function = WITH_OPTIONS[name]
+    listed = re.findall(
+        r"^    (\w+)(?:=[^:]*)?: \S", (inspect.getdoc(function) or "").partition("Options:")[2], re.MULTILINE
+    )
+    assert getattr(declared, keywords_of(function)).__annotations__.keys() <= set(listed)
+
+
+def test_help_of_the_interpreter_shows_options(capsys: pytest.CaptureFixture[str]) -> None:
+    """What `help(formats.convert)` prints has the signature and the meaning of the options."""
+    help(formats.convert)
+    text = capsys.readouterr().out
+    assert "overwrite: 'bool' = False" in text
+    assert "overwrite=True: Replace files that exist." in text
+
+
+def test_a_signature_is_one_like_others() -> None:
+    """A signature can be compared, hashed, bound, changed and printed, like that of any function."""
+
+    def plain(models: Any, out: Any, **options: Any) -> None: ...
+
+    found = inspect.signature(formats.raise_model)
+    again = inspect.signature(formats.raise_model)
+    assert isinstance(found, inspect.Signature)
+    assert found == again
+    assert hash(found) == hash(again)
+    assert found != inspect.signature(plain)
+    assert (
+        str(found)
+        == "(model: 'AnyModel', *, pin: 'Mapping[str, str] | None' = None) -> 'tuple[Model, tuple[Loss, ...]]'"
+    )
+    assert f"<Signature {found}>" == repr(found)
+    assert {"model": 1, "pin": None} == found.bind(1, pin=None).arguments
+    assert ["model"] == [*found.replace(parameters=[found.parameters["model"]]).parameters]
+
+
+def test_nobody_pays_who_does_not_ask() -> None:
+    """To get and call a function does not import `inspect`."""
+    code = "import formats, sys; formats.convert; formats.load; sys.exit('inspect' in sys.modules)"
+    assert 0 == subprocess.run([sys.executable, "-S", "-c", code], check=False).returncode
+
+
+def test_a_codec_of_another_package_adds_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The signature has the options of all codecs that are installed."""
+    from dataclasses import dataclass
+
+    from formats.options import count, option
+    from formats.signatures import with_options
+
+    @dataclass(frozen=True)
+    class GzipOptions:
+        level: int = option(6, count(1, 9), "The level.")
+
+    own: Any = lookup.by_name("onnx")._replace(options=GzipOptions)
+    monkeypatch.setattr(lookup, "codecs", lambda: (*lookup.built_in(), own))
+    function: Callable[..., Any] = formats.save
+    monkeypatch.setattr(function, "__signature__", None)
+    monkeypatch.setattr(function, "__doc__", "")
+    with_options(function)
+    assert 6 == inspect.signature(function).parameters["level"].default
