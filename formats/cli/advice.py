@@ -73,13 +73,18 @@ OPTIONS = (
     Answer("--verbose -v -vv --log-level --debug-level", sentence="--json prints everything that is known"),
     Answer("--silent --no-output -s", "--quiet"),
     Answer("--recursive -r -R -a", sentence="rm removes no folders; name the models", verbs="rm"),
-    Answer("--recursive -r -R", sentence="a folder means all models in and below it, without an option"),
+    Answer("--recursive -r -R", sentence="name one model; its data files follow it", verbs="cp mv"),
+    Answer(
+        "--recursive -r -R",
+        sentence="a folder means all models in and below it, without an option",
+        verbs="convert batch inspect verify files share repair",
+    ),
     Answer("--inline --embed --no-external --single-file --one-file --merge --all-in-one", "--no-external-data"),
     Answer("--external --save-as-external-data --separate --separate-weights", "--external-data"),
     Answer("--split --shard --max-size --shard-size --max-shard-size --chunk-size", "--max-external-file-size"),
     Answer("--workers --processes --parallel --num-workers -P", "--jobs --threads"),
     Answer("--source --reference --ref", "--original"),
-    Answer("--layout --svg --html --plot --draw --image", "--picture"),
+    Answer("--layout --svg --html --png --plot --draw --image", "--picture"),
     Answer("--layout --naming --transformers.js --transformers-js --browser", "--data-names"),
     Answer("--key --password --passphrase", sentence="other users can see it; use --key-file, --key-env or --ask-key"),
     Answer("--mkdir --mkdirs --make-parents -p", "--parents"),
@@ -99,15 +104,18 @@ def unknown_verb(texts: Sequence[str], verbs: Sequence[Verb]) -> str:
         if word.lower() in answer.words.split():
             return f"there is no verb {word}; {answer.sentence or f'did you mean formats {answer.names}?'}"
     if is_model(word):
-        return f"the verb is missing; did you mean {with_verb(texts)}?"
+        return f"the verb is missing; did you mean {with_verb(texts, verbs)}?"
     names = [verb.name for verb in verbs]
     if close := get_close_matches(word.lower(), names, 1, SIMILAR):
         return f"there is no verb {word}; did you mean formats {close[0]}?"
     return f"there is no verb {word:.100}; there are {', '.join(names)}; see formats --help"
 
 
-def with_verb(texts: Sequence[str]) -> str:
-    """The command line with the verb that its arguments suggest."""
+def with_verb(texts: Sequence[str], verbs: Sequence[Verb]) -> str:
+    """The command line with its verb first: one that is there, or the one that the arguments suggest."""
+    for index, text in enumerate(texts):
+        if text in {verb.name for verb in verbs}:
+            return shlex.join(["formats", text, *texts[:index], *texts[index + 1 :]])
     models = [text for text in texts if is_model(text)]
     return shlex.join(["formats", "inspect" if len(models) == 1 else "convert", *texts])
 
@@ -117,13 +125,13 @@ def is_model(text: str) -> bool:
     from formats import registry
 
     known = {extension for codec in registry.codecs() for extension in codec.extensions}
-    return not text.startswith("-") and (Path(text).suffix.lower() in known or Path(text).exists())
+    return bool(text) and not text.startswith("-") and (Path(text).suffix.lower() in known or Path(text).exists())
 
 
 def unknown_option(program: str, verb: Verb | None, name: str, texts: Sequence[str], verbs: Sequence[Verb]) -> str:
     """The answer to an option that the verb does not have, or that stands before the verb."""
     if verb is None:
-        return f"a verb comes first, such as {with_verb(texts)}; see {helper(program, verb)}"
+        return f"a verb comes first, such as {with_verb(texts, verbs)}; see {helper(program, verb)}"
     own = [*flags_of(group.options for group in verb.groups(True)), "--help", "--help-all"]
     for answer in OPTIONS:
         if name in answer.words.split() and verb.name in (answer.verbs.split() or [verb.name]):
@@ -137,6 +145,12 @@ def unknown_option(program: str, verb: Verb | None, name: str, texts: Sequence[s
         listed = " and ".join([", ".join(others[:-1]), others[-1]] if len(others) > 1 else others)
         return f"{name} is an option of {listed}, not of {verb.name}"
     return f"there is no option {name:.100}; see {helper(program, verb)}-all"
+
+
+def bad_usage(verb: Verb, name: str) -> str:
+    """The answer to an option whose value is missing, or that takes none."""
+    _, flag = flags_of(group.options for group in verb.groups(True))[name]
+    return f"{name} needs a value: {name} {flag.metavar}" if flag.takes_text else f"{name} takes no value"
 
 
 def helper(program: str, verb: Verb | None) -> str:

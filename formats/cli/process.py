@@ -51,8 +51,8 @@ def run(program: str, texts: Sequence[str]) -> int:
     `convert` is the verb of that name; `formats` begins with a verb.
     """
     outcome = Outcome(program, texts)
-    if program != VERBS[0].name and texts and texts[0] == "help":  # the same as --help
-        texts = [*texts[1:], "--help"]
+    if program != VERBS[0].name and [*texts[:1]] == ["help"]:  # the same as --help
+        texts = [*(text for text in texts if text != "help"), "--help"]
     with reported_errors(outcome), stoppable():
         verb, rest = (VERBS[0], texts) if program == VERBS[0].name else (_verb(texts), texts[1:])
         if list(texts) == ["--version"]:

@@ -59,6 +59,8 @@ def run(
             raise
         if type(error).__name__ == "NoSuchOption":
             raise OptionError(advice.unknown_option(program, verb, error.option_name, texts, verbs)) from error  # type: ignore[attr-defined]  # click's, which typer may have inside
+        if type(error).__name__ == "BadOptionUsage" and verb is not None:
+            raise OptionError(advice.bad_usage(verb, error.option_name)) from error  # type: ignore[attr-defined]
         message = str(words()).strip().removesuffix(".")
         raise OptionError(f"{message[:1].lower()}{message[1:]}; see {advice.helper(program, verb)}") from error
 
@@ -128,7 +130,7 @@ def callback(verb: Verb, perform: Perform, say_version: Callable[[], None] | Non
         check_arguments(typed, verb, flags_of(group.options for group in groups))
         if not verb.takes_more and len(arguments) > len(verb.arguments):
             unexpected = " ".join(arguments[len(verb.arguments) :])
-            raise OptionError(f"got unexpected extra argument ({unexpected})")
+            raise OptionError(f"{verb.name} takes only {' and '.join(verb.arguments)}, and nothing after: {unexpected}")
         perform(verb, Request(typed, groups))
 
     call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]

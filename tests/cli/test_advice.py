@@ -172,6 +172,11 @@ def test_options_are_suggested_by_meaning(verb: Verb) -> None:
         ("convert a.onnx b.onnx out.onnxz", "write them into a folder, such as out/ --to onnxz"),
         ("convert a.onnx b.onnx -o out.rten --to rten", "out.rten is the name of one model, but there are several"),
         ("convert -o b.rten", "SRC is missing"),
+        ("convert a.onnx b.onnx --threads", "error: --threads needs a value: --threads N"),
+        ("convert a.onnx b.onnx -o", "error: -o needs a value: -o DST"),
+        ("convert a.onnx b.onnx --json=1", "error: --json takes no value"),
+        ("--quiet inspect a.onnx", "a verb comes first, such as formats inspect --quiet a.onnx;"),
+        ("mv a.onnx b.onnx -r", "there is no option -r; name one model"),
         ("convert a.onnx b.onnx --max-external-file-size 5apples", 'such as 4096, "64K" or "1.5GB"'),
     ],
 )

@@ -124,7 +124,7 @@ def test_fail_fast_stops_the_others(folder: Path) -> None:
         (("batch", "a.onnx", "--to", "rten"), "--out is missing"),
         (("batch", "--out", "out", "--to", "rten"), "SOURCES are missing"),
         (("batch", "a.onnx", "--out", "out"), "--to is needed"),
-        (("diff", "a.onnx", "b.onnx", "c.onnx"), "unexpected extra argument"),
+        (("diff", "a.onnx", "b.onnx", "c.onnx"), "diff takes only A and B, and nothing after: c.onnx"),
     ],
 )
 def test_mistakes_are_told_at_once(folder: Path, arguments: tuple[str, ...], words: str) -> None:
