@@ -14,7 +14,7 @@ PACKAGE = ROOT / "formats"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 TESTS = sorted(path for path in (ROOT / "tests").rglob("*.py") if "target" not in path.parts)
 
-MAX_MODULE_LINES = 400
+MAX_MODULE_LINES = 600
 MAX_FUNCTION_LINES = 60
 MAX_PARAMETERS = 7
 FORBIDDEN_NAMES = {"util", "utils", "helper", "helpers", "common", "manager", "managers", "base", "misc", "lib"}
@@ -22,16 +22,7 @@ FORBIDDEN_NAMES = {"util", "utils", "helper", "helpers", "common", "manager", "m
 # Modules and functions above a limit, and the reason.
 LONG_MODULES = {
     "formats.ir.model": "a table: a class for every message",
-    "formats.onnxpb.schema": "a table",
-    "formats.rten.file.schema": "a table",
-    "formats.rten.operators.resize": "a family: a spec for every operator",
-    "formats.rten.operators.shape": "a family: a spec for every operator",
-    "formats.rten.operators.elementwise": "a family: a spec for every operator",
-    "formats.rten.operators.reduction": "a family: a spec for every operator",
-    "formats.onnxpb.api": "a function for each of those that `onnx` has",
     "formats.onnxpb.decoder": "one inner loop, and what it does with fields that it leaves where they are",
-    "formats.onnxzip.reader": "what an archive is refused for, in the order of the file",
-    "formats.tensordata.osio": "what every system has for files that are read, and what stands in where it lacks that",
 }
 LONG_FUNCTIONS = {
     "formats.onnxpb.decoder._Decoder.fields": "the inner loop of decoding, where a call costs as much as a field",
@@ -173,10 +164,10 @@ ROOMS = {
 
 def room_of(module: str) -> tuple[int, str]:
     """Return the floor and the room of a module: those of the longest prefix of its name, but never of the package."""
-    found = ROOMS.get(module)
-    while found is None and "." in module:
-        module = module.rpartition(".")[0]
-        found = ROOMS.get(f"{module}.*") or (ROOMS.get(module) if module != "formats" else None)
+    found, package = ROOMS.get(module), module
+    while found is None and "." in package:
+        package = package.rpartition(".")[0]
+        found = ROOMS.get(f"{package}.*") or (ROOMS.get(package) if package != "formats" else None)
     assert found is not None, f"{module} is in no room"
     return found
 
@@ -374,8 +365,8 @@ def test_functions_are_short() -> None:
 
 
 def test_what_is_excepted_exists() -> None:
-    """Every exception from a limit still exists."""
-    assert MODULE_NAMES >= LONG_MODULES.keys()
+    """Every exception from a limit still exists, and every module above the limit needs its exception."""
+    assert LONG_MODULES.keys() == {dotted(path) for path in MODULES if line_count(path) > MAX_MODULE_LINES}
     names = {name for path in MODULES for name, _ in functions(path)}
     assert names >= {*LONG_FUNCTIONS, *MANY_PARAMETERS}
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import rten_tables
-from documents import DOCUMENTS, ROOT, SHOWN_IN_PARTS, Block, blocks
+from code_blocks import DOCUMENTS, ROOT, SHOWN_IN_PARTS, Block, blocks
 
 import formats
 import formats.codec

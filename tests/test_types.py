@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from documents import DOCUMENTS, SHOWN_IN_PARTS, blocks
+from code_blocks import DOCUMENTS, SHOWN_IN_PARTS, blocks
 
 from formats.onnxpb.schema import MESSAGES
 
