@@ -1,13 +1,20 @@
-"""Shared parts of the tests: models to read, the releases of RTen that run them, and the command as a process."""
+"""Shared parts of the tests: the two rings, models to read, RTen's releases to run them, and the command as a process.
+
+`pytest` runs the inner ring, which needs only the extra `test` and takes minutes. `pytest -m outer` runs the outer
+ring: the tests with the mark `outer`, and those that use a fixture in `OUTER_FIXTURES`. A path names all of its tests.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 from hypothesis import settings
@@ -17,22 +24,101 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 SHARED_MODELS = sorted((ROOT.parent / "shared" / "models").glob("*.onnx"))
+NEEDS_SHARED_MODELS = "needs the models in ../shared/models"
 
+OUTER_FIXTURES = {
+    "runtimes": "the runners of RTen, which cargo builds",
+    "shim": "a library that a C compiler makes",
+    "s3": "a server of the package moto",
+}
+"""Fixtures that only the outer ring has, and what they need."""
+
+PLATFORM = re.compile(r"(this (system|Python|processor)|only (Linux|POSIX|root)|Windows)\b")
+"""How the reason of a skip begins if the platform is the reason; other reasons name what is not installed."""
+
+MOST_WORKERS = 8
+
+IN_CI = bool(os.environ.get("CI"))
 
 settings.register_profile("CI", derandomize=True)  # CI always uses the same examples; elsewhere, each run has new ones
-if os.environ.get("CI"):
+if IN_CI:
     settings.load_profile("CI")
 
 
+def names_paths(config: pytest.Config) -> bool:
+    """Return whether the command line names files or folders."""
+    return config.args_source is pytest.Config.ArgsSource.ARGS
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Without paths and marks in the command line, only the inner ring is run."""
+    if not config.option.markexpr and not names_paths(config):
+        config.option.markexpr = "not outer"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Return one worker for each processor; none if only files or tests are named, which start sooner without."""
+    if names_paths(config) and all(Path(name.partition("::")[0]).is_file() for name in config.args):
+        return 0
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(available, MOST_WORKERS) if available > 1 else 0
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put tests of servers and clusters last: they leave threads running, which would disturb tests of threads."""
+    """Mark the tests of the outer ring, and put tests of servers and clusters last.
+
+    The latter leave threads running, which would disturb tests of threads.
+    """
+    for item in items:
+        if not OUTER_FIXTURES.keys().isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker("outer")
     items.sort(key=lambda item: item.path.parent.name == "remote" or item.path.name == "test_clusters.py")
+
+
+_Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)
+
+
+def judged(report: _Report) -> _Report:
+    """Return the report of a test or module; in CI, where all tools are installed, what lacks one has failed."""
+    if IN_CI and report.skipped and not hasattr(report, "wasxfail") and isinstance(report.longrepr, tuple):
+        reason = report.longrepr[2].removeprefix("Skipped: ")
+        if not PLATFORM.match(reason):
+            report.outcome = "failed"
+            report.longrepr = f"skipped in CI, where .ci/run installs everything: {reason}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """In CI, a test that is skipped because it lacks something has failed."""
+    return judged((yield))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """In CI, a module that is skipped because it lacks something has failed."""
+    return judged((yield))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _signals_reach_programs() -> None:
+    """Let programs that tests start answer to signals, even if this process ignores them, as with `nohup` and `&`.
+
+    A program that is started inherits what is ignored, but not a handler.
+    """
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGINT", "SIGHUP"):
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) is signal.SIG_IGN:
+                signal.signal(number, lambda *_: None)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test that asks for `shared_model` runs once for each of the shared models."""
     if "shared_model" in metafunc.fixturenames:
-        skipped = pytest.param(None, marks=pytest.mark.skip(reason="../shared/models is not there"))
+        skipped = pytest.param(None, marks=pytest.mark.skip(reason=NEEDS_SHARED_MODELS))
         metafunc.parametrize("shared_model", SHARED_MODELS or [skipped], ids=lambda path: path.stem if path else "none")
 
 
@@ -50,7 +136,7 @@ def runtimes() -> Iterator[dict[str, Runner]]:
     found = {release: Runner.find(release) for release in RELEASES}
     missing = ", ".join(release for release, runner in found.items() if runner is None)
     if missing:
-        pytest.skip(f"the runners of RTen {missing} are not built; see tests/runtime/runner.py")
+        pytest.skip(f"needs the runners of RTen {missing}, which cargo builds as tests/runtime/runner.py says")
     yield {release: runner for release, runner in found.items() if runner is not None}
     for runner in found.values():
         if runner is not None:
@@ -61,7 +147,7 @@ def runtimes() -> Iterator[dict[str, Runner]]:
 def shared_models() -> list[Path]:
     """The models that were written by real exporters."""
     if not SHARED_MODELS:
-        pytest.skip("../shared/models is not there")
+        pytest.skip(NEEDS_SHARED_MODELS)
     return SHARED_MODELS
 
 

@@ -11,14 +11,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pytest
+from programs import need_built
 
 
 def program(name: str) -> Path:
-    """Return the path of a program; skip the test if it is not built, or fail if the variable `CI` is set."""
+    """Return the path of a program; skip the test if it is not built."""
     folder = Path(__file__).parent / "runtime" / "target" / "release" / "examples"
-    path = folder / (f"{name}.exe" if os.name == "nt" else name)
-    if not path.exists():
-        assert not os.environ.get("CI"), f"{path} is not built; see {Path(__file__).name}"
-        pytest.skip(f"the Rust reader is not built; see {Path(__file__).name}")
-    return path
+    return need_built(folder / (f"{name}.exe" if os.name == "nt" else name), "tests/rust_reader.py")

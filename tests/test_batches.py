@@ -257,7 +257,8 @@ def test_the_window_bounds_what_is_submitted(sources: list[Path], monkeypatch: p
 
 
 pytestmark_fork = pytest.mark.skipif(
-    sys.platform != "linux" or multiprocessing.get_start_method() != "fork", reason="processes are forked on Linux"
+    sys.platform != "linux" or multiprocessing.get_start_method() != "fork",
+    reason="only Linux forks processes by default, before Python 3.14",
 )
 
 
@@ -513,7 +514,7 @@ def fleet(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="Linux tells of processes in /proc")
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only Linux tells of processes in /proc")
 def test_a_run_that_is_killed_is_completed_by_another(fleet: Path) -> None:
     """A batch that is killed at any moment and run again gives the same files; its processes end, nothing is left."""
     command = [sys.executable, "-c", PROGRAM, str(fleet)]

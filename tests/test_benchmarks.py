@@ -23,6 +23,8 @@ from safetensors.numpy import load_file
 
 import formats
 
+pytestmark = pytest.mark.outer
+
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 SCALE = 1 / 1024  # a large weight, or 40 nodes
 ALL = (*CASES, *LARGE_CASES)

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from fleets import environment, lines, save, sha256
+from programs import need
 
 import formats
 from formats import jobs
@@ -93,6 +94,7 @@ def run(command: list[str], **settings: Any) -> subprocess.CompletedProcess[str]
     )
 
 
+@pytest.mark.outer
 def test_dask_does_a_batch(fleet: Path, cluster: Any) -> None:
     """The command converts on the cluster as it does here, with a manifest, and a second run has nothing to do."""
     done = run(batch(fleet, cluster, "--json"))
@@ -106,6 +108,7 @@ def test_dask_does_a_batch(fleet: Path, cluster: Any) -> None:
     check(fleet, fleet / "runs.jsonl")
 
 
+@pytest.mark.outer
 def test_a_dask_worker_that_is_killed_has_its_job_done_again(fleet: Path, cluster: Any) -> None:
     """If a worker is killed during the run, all jobs are done, some of them again, and the files are the same."""
     distributed = pytest.importorskip("distributed")
@@ -127,6 +130,7 @@ def test_a_dask_worker_that_is_killed_has_its_job_done_again(fleet: Path, cluste
     check(fleet, fleet / "runs.jsonl")
 
 
+@pytest.mark.outer
 @pytest.mark.parametrize("how", ["SIGINT", "SIGKILL"])
 def test_a_run_that_is_stopped_is_completed_by_another(fleet: Path, cluster: Any, how: str) -> None:
     """A batch that is interrupted or killed leaves only complete files, and the next run completes it."""
@@ -153,6 +157,7 @@ def test_a_run_that_is_stopped_is_completed_by_another(fleet: Path, cluster: Any
     check(fleet, fleet / "runs.jsonl")
 
 
+@pytest.mark.outer
 def test_no_scheduler_and_wrong_addresses_are_told(fleet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A missing scheduler is an error of one line, a wrong address a usage error, also if both occur."""
     monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "1s")
@@ -193,6 +198,7 @@ def killer(processes: Callable[[], list[int]]) -> Callable[[formats.JobResult], 
     return kill
 
 
+@pytest.mark.outer
 def test_loky_does_a_batch(fleet: Path) -> None:
     """Loky's processes do the jobs; if one is killed, the rest is still done."""
     loky = pytest.importorskip("loky")
@@ -235,16 +241,18 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.outer
 def test_mpi_does_a_batch(fleet: Path) -> None:
     """The executor of mpi4py does the jobs in the processes that mpirun has started."""
-    pytest.importorskip("mpi4py.futures")
-    launcher = shutil.which("mpirun")
-    if launcher is None:
-        pytest.skip("mpirun is not installed")
+    pytest.importorskip("mpi4py")
+    need("mpirun")
+    loads = "import mpi4py; mpi4py.rc.initialize = False; import mpi4py.MPI"
+    if run([sys.executable, "-c", loads]).returncode:  # the package is installed without the library, too
+        pytest.skip("needs the library of MPI")
     script = fleet / "script.py"
     script.write_text(MPI)
     options = ["--allow-run-as-root", "--oversubscribe", "-n", "3"]
-    done = run([launcher, *options, sys.executable, "-m", "mpi4py.futures", str(script), str(fleet)])
+    done = run(["mpirun", *options, sys.executable, "-m", "mpi4py.futures", str(script), str(fleet)])
     assert (done.returncode, done.stdout) == (0, "\n"), done.stderr
     check(fleet, fleet / "runs.jsonl")
 
@@ -327,8 +335,10 @@ def test_a_job_that_is_done_twice_is_done(fleet: Path) -> None:
 # Memory
 
 
+@pytest.mark.outer
 @pytest.mark.skipif(
-    not Path("/proc/self/status").exists() or get_start_method() != "fork", reason="Linux tells the memory of processes"
+    not Path("/proc/self/status").exists() or get_start_method() != "fork",
+    reason="only Linux tells the memory of processes",
 )
 def test_memory_is_bounded_by_the_number_of_processes(tmp_path: Path) -> None:
     """However many large models there are, a process needs the memory of one conversion, as docs/fleets.md states."""

@@ -275,7 +275,7 @@ def test_a_model_cannot_replace_any_file(tmp_path: Path) -> None:
     assert b"mine" == (tmp_path / "home" / "taxes.pdf").read_bytes()
 
 
-@pytest.mark.skipif(not hasattr(os, "symlink"), reason="needs links")
+@pytest.mark.skipif(not hasattr(os, "symlink"), reason="this system has no links")
 def test_what_links_lead_to_stays(tmp_path: Path) -> None:
     """In a cache of links, links are removed and blobs stay; a model that moves away gets a copy."""
     (tmp_path / "blobs").mkdir()

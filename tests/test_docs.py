@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import rten_tables
@@ -27,7 +28,7 @@ RECIPES = ("docs/tutorial.md", "docs/recipes.md")  # their commands and code bui
 # Commands that prepare a machine are not run here, but by `.ci/run`; here, the files that they name must exist.
 PREPARATIONS = (
     *("pip install", "python -m pip install", "mkdir -p", "cargo build", "python3 -m venv", ". .venv/bin/activate"),
-    *("pytest", "mkdocs ", "git tag", "git push"),
+    *("pytest", "npm ci", "mkdocs ", "git tag", "git push"),
 )
 
 Python = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -104,7 +105,7 @@ def test_commands_run(line: str, folder: Path, command: Python, python: Python) 
     else:
         assert line.startswith(PREPARATIONS), f"no test knows what to do with {line!r}"
         extras = (ROOT / "pyproject.toml").read_text().partition("[project.optional-dependencies]")[2]
-        for name in re.findall(r"\.\[(\w+)\]", line):
+        for name in re.findall(r"\.\[([\w-]+)\]", line):
             assert f"\n{name} = [" in extras
         paths = [word for word in arguments if word.endswith((".toml", ".py", ".onnx"))]
         assert all((ROOT / path).exists() for path in paths)
@@ -130,7 +131,15 @@ def test_snippets_run(block: Block, folder: Path, python: Python) -> None:
     assert (0, "") == (done.returncode, done.stderr)
 
 
-@pytest.mark.parametrize("title,steps", recipes(), ids=[title for title, _ in recipes()])
+def rings_of_recipes() -> list[Any]:
+    """Return the recipes, each with its title as id; those with a cluster of Dask are in the outer ring."""
+    return [
+        pytest.param(title, steps, id=title, marks=[pytest.mark.outer] * any("dask" in step.text for step in steps))
+        for title, steps in recipes()
+    ]
+
+
+@pytest.mark.parametrize("title,steps", rings_of_recipes())
 def test_recipes_work(
     title: str, steps: list[Block], tiny_model: Path, python: Python, monkeypatch: pytest.MonkeyPatch
 ) -> None:

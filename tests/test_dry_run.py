@@ -345,7 +345,7 @@ def test_common_weights(tmp_path: Path) -> None:
 def test_other_filesystems(tmp_path: Path) -> None:
     """A dry run also predicts a move to another filesystem, where weights are copied."""
     if not os.path.isdir("/dev/shm") or os.stat("/dev/shm").st_dev == tmp_path.stat().st_dev:
-        pytest.skip("there is no second filesystem at /dev/shm")
+        pytest.skip("this system has no second filesystem at /dev/shm")
     formats.save(model(), tmp_path / "a.onnx", external_data=True)
     place = Path("/dev/shm") / f"formats-{os.getpid()}.onnx"
     foreseen = formats.mv(tmp_path / "a.onnx", place, dry_run=True)

@@ -10,6 +10,8 @@ import guard
 import pytest
 from guard import Guard
 
+pytestmark = pytest.mark.outer
+
 LOOP = "for _ in range({}): abs(1)"
 
 
@@ -27,7 +29,7 @@ def counts(times: int, kind: str, directory: Path) -> int | str:
 def test_a_slowdown_is_found(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A fifth more work fails; the same or less work does not."""
     if kind == "instructions" and not shutil.which("valgrind"):
-        pytest.skip("valgrind is not installed")
+        pytest.skip("needs valgrind")
     figure = counts(100_000, kind, tmp_path)
     assert isinstance(figure, int)
     figures = {guard.PYTHON: {"loop": {kind: figure}}}

@@ -207,9 +207,10 @@ def test_misspelt_keywords_are_told_with_the_right_one(tiny_model: Path) -> None
         formats.inspect(tiny_model, nonsense=3)
 
 
+@pytest.mark.outer
 def test_misspelt_keywords_are_type_errors(tmp_path: Path) -> None:
     """Mypy refuses keywords that are misspelt or have a value of another type, and accepts the right ones."""
-    api = pytest.importorskip("mypy.api")
+    api = pytest.importorskip("mypy.api", reason="needs the package mypy")
     program = tmp_path / "program.py"
     right = [
         'formats.convert("a", "b", size_threshold="1K", threads=2, key="k", pin={"x": "int64"})',

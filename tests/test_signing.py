@@ -6,10 +6,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from programs import need
 
 import formats
 
-signing = pytest.importorskip("model_signing", reason="model-signing is not installed", exc_type=ImportError)
+pytestmark = pytest.mark.outer
 
 
 def keys(folder: Path) -> tuple[Path, Path]:
@@ -23,6 +24,8 @@ def keys(folder: Path) -> tuple[Path, Path]:
 @pytest.mark.parametrize("form", ["onnxz", "onnx"])
 def test_recipe_of_signing(form: str, digits: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """A signed archive, or a folder with a model and its data file, is verified; one changed byte is noticed."""
+    signing = pytest.importorskip("model_signing", reason="needs the package model-signing", exc_type=ImportError)
+    need("openssl")
     folder, outside = tmp_path_factory.mktemp("model"), tmp_path_factory.mktemp("keys")
     private, public = keys(outside)
     options = {"external_data": True} if form == "onnx" else {}

@@ -356,7 +356,7 @@ def test_bounded_memory(tmp_path: Path) -> None:
     assert [] == os.listdir(tmp_path / "tmp")
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no disk that is always full")
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no disk that is always full")
 def test_no_space(digits: Path) -> None:
     """A stream that accepts no more bytes is an error that names it."""
     with open("/dev/full", "wb", buffering=0) as full, pytest.raises(OSError, match="No space left") as caught:

@@ -235,7 +235,7 @@ def descriptors(path: Path) -> int:
     return count + Path("/proc/self/maps").read_text().count(str(path))
 
 
-@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux' list of mappings")
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux lists mappings")
 def test_close_lets_go_of_all_files(path: Path) -> None:
     """After `with`, no file of the model is open or mapped any more; weights that are read later are still right."""
     with opened(path) as model:
@@ -250,7 +250,7 @@ def test_close_lets_go_of_all_files(path: Path) -> None:
     )
 
 
-@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux' list of mappings")
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux lists mappings")
 def test_close_finds_what_is_undecoded_and_external(tmp_path: Path) -> None:
     """Files that are only used by an undecoded list or an external tensor are closed, too."""
     path = tmp_path / "model.onnx"

@@ -41,7 +41,7 @@ def shell(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An installed shell, with its script in the test's folder."""
     name = str(request.param)
     if shutil.which(name) is None:
-        pytest.skip(f"{name} is not installed")
+        pytest.skip(f"needs {name}")
     done = run("formats", "completion", name)
     assert (0, "") == (done.exit_code, done.stderr)
     (tmp_path / "script").write_text(done.stdout, encoding="utf-8")
@@ -142,7 +142,7 @@ def test_shells_know_all_options(shell: str, tmp_path: Path) -> None:
 def test_suggestions_of_bash() -> None:
     """Bash suggests all possibilities if there are several, and nothing for values that only the user knows."""
     if shutil.which("bash") is None:
-        pytest.skip("bash is not installed")
+        pytest.skip("needs bash")
     script = run("formats", "completion", "bash").stdout
     for words, expected in (
         (["formats", "convert", "--to", ""], "onnx onnxz rten onnxc textproto json"),

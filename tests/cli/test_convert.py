@@ -119,7 +119,7 @@ def test_installed_scripts_run(digits: Path, tmp_path: Path, words: list[str]) -
     """The installed commands convert; the test is skipped if the package is not installed."""
     script = shutil.which(words[0], path=str(Path(sys.executable).parent))
     if script is None:
-        pytest.skip("the package is not installed here")
+        pytest.skip("needs the package formats to be installed")
     subprocess.run([script, *words[1:], "digits.onnx", "a.rten", "-q"], cwd=tmp_path, check=True)
     assert (tmp_path / "a.rten").exists()
 
@@ -437,9 +437,9 @@ def test_full_disk_is_one_line(digits: Path, tmp_path: Path, command: Command) -
             check=False,
         )
     except FileNotFoundError:
-        pytest.skip("there is no unshare here")
+        pytest.skip("this system has no unshare")
     if done.returncode not in (0, 1) or "unshare" in done.stderr:
-        pytest.skip("no file system may be mounted here")
+        pytest.skip("this system lets this user mount nothing")
     assert (1, "") == (done.returncode, done.stdout)
     assert f"convert: error: {disk / 'a.onnxz'}: No space left on device" == one_line(done.stderr)
 
@@ -557,7 +557,7 @@ def test_report_that_cannot_be_printed_is_one_line(digits: Path, tmp_path: Path)
 # Names
 
 
-@pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="file names are Unicode there")
+@pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="this system has only Unicode file names")
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
 def test_undecodable_names_can_be_printed(digits: Path, tmp_path: Path, command: Command, locale: str) -> None:
     """Names that are not UTF-8, or that contain control characters or other scripts, are printed with escapes."""
@@ -613,7 +613,7 @@ def slow(digits: Path, tmp_path: Path) -> Iterator[Callable[..., subprocess.Pope
         process.wait()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
+@pytest.mark.skipif(sys.platform == "win32", reason="only POSIX has signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)])
 def test_signals_leave_nothing_behind(slow: Any, tmp_path: Path, number: signal.Signals) -> None:
     """If interrupted, terminated or hung up, the command says so, leaves no file and exits with 128 plus the signal."""
@@ -629,7 +629,7 @@ def test_signals_leave_nothing_behind(slow: Any, tmp_path: Path, number: signal.
     assert b"old data" == (tmp_path / "a.onnx.data").read_bytes()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
+@pytest.mark.skipif(sys.platform == "win32", reason="only POSIX has signals")
 def test_ignored_signals_stay_ignored(slow: Any, tmp_path: Path) -> None:
     """If a hangup was ignored when the command started, as with `nohup`, it does not stop the command."""
     process = slow(
@@ -675,7 +675,7 @@ def on_terminal(slow: Any, *arguments: str) -> str:
     return shown.decode()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+@pytest.mark.skipif(sys.platform == "win32", reason="this system has no pseudo-terminals")
 def test_progress_is_shown_on_a_terminal(slow: Any) -> None:
     """Long work shows a bar with bytes and rate on a terminal, and the bar disappears at the end."""
     shown = on_terminal(slow, "a.onnx", "--threads", "8")
@@ -684,7 +684,7 @@ def test_progress_is_shown_on_a_terminal(slow: Any) -> None:
     assert shown.rstrip().splitlines()[-1].endswith("/s)")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+@pytest.mark.skipif(sys.platform == "win32", reason="this system has no pseudo-terminals")
 @pytest.mark.parametrize("flag", ["--quiet", "--json"])
 def test_progress_is_not_shown_when_not_wanted(slow: Any, flag: str) -> None:
     """With `--quiet` or `--json`, there is no bar, even on a terminal."""
@@ -693,7 +693,7 @@ def test_progress_is_not_shown_when_not_wanted(slow: Any, flag: str) -> None:
     assert not shown or json.loads(shown)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+@pytest.mark.skipif(sys.platform == "win32", reason="this system has no pseudo-terminals")
 def test_progress_is_not_shown_elsewhere(slow: Any) -> None:
     """Without a terminal, stderr stays empty, however long the work takes."""
     process = slow("a.onnx", "--threads", "8", stderr=subprocess.PIPE, stdout=subprocess.PIPE)

@@ -24,7 +24,7 @@ TOLD = (
 HOSTILE = "\x1b]0;title\x07\x1b[31m\n\rconvert: error: forged\u202e\u2028\u2029\x85\x9b31m"
 
 
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the memory that a process has is read from /proc")
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="only Linux tells the memory of a process in /proc")
 @pytest.mark.parametrize("name", LIMITS)
 def test_limits_are_named(name: str, digits: Path) -> None:
     """If a system limit is reached, one line names it, no file is left, and no traceback is printed.
@@ -51,6 +51,8 @@ def test_limits_are_named(name: str, digits: Path) -> None:
             assert before == sorted(digits.parent.iterdir())
             if name == "RLIMIT_AS" and done.returncode < 0 and sys.version_info < (3, 12):
                 continue  # Python 3.11 itself can crash where it has no memory for another frame
+            if name == "RLIMIT_AS" and "SystemError: error return without exception set" in done.stderr:
+                continue  # Python 3.13 itself can lose the MemoryError
             outcomes.add(done.returncode)
             if done.returncode:
                 assert (1, 1) == (done.returncode, done.stderr.count("\n")), done.stderr

@@ -15,6 +15,8 @@ import readers
 from formats.onnxpb import crypt
 
 HERE = Path(__file__).parent
+HAS_ATHERIS = (3, 11) <= sys.version_info < (3, 14)  # as pyproject.toml says
+WITHOUT_ATHERIS = "needs the package atheris" if HAS_ATHERIS else "this Python is none that atheris supports"
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +50,8 @@ def test_oss_fuzz_has_a_target_for_each_format() -> None:
     assert {path.name for path in (HERE / "corpus").iterdir()} == {*readers.FORMATS}
 
 
-@pytest.mark.skipif(find_spec("atheris") is None, reason="atheris is not installed")
+@pytest.mark.outer
+@pytest.mark.skipif(find_spec("atheris") is None, reason=WITHOUT_ATHERIS)
 def test_coverage_guided_fuzzer_runs(tmp_path: Path) -> None:
     """The fuzzer starts, tries some inputs and finds no fault in a few seconds."""
     program = [sys.executable, HERE / "coverage_guided.py", "json", tmp_path, HERE / "corpus" / "json", "-runs=200"]

@@ -329,6 +329,7 @@ def test_large_files_warn_about_peers() -> None:
     assert plan.nbytes > 3 << 30
 
 
+@pytest.mark.outer
 @pytest.mark.parametrize("variant", TAGGED)
 def test_more_than_2_gib_both_ways(variant: int) -> None:
     """A model over 2 GiB is encrypted and read again in a few MiB of memory, and its last part is unchanged."""

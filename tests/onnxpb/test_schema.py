@@ -9,7 +9,7 @@ import pytest
 
 from formats.onnxpb.schema import ENUMS, MESSAGES, MessageField
 
-pytest.importorskip("onnx", reason="the oracle is the onnx package")
+pytest.importorskip("onnx", reason="needs the package onnx")
 FILES = [importlib.import_module(f"onnx.{name}").DESCRIPTOR for name in ("onnx_ml_pb2", "onnx_data_pb2")]
 
 KINDS = {1: "double", 2: "float", 3: "int64", 4: "uint64", 5: "int32", 6: "fixed64", 7: "fixed32", 8: "bool"}

@@ -45,7 +45,7 @@ from formats.tensordata.source import Concat, Literal, Source
 
 MODELS = Path(__file__).parents[3] / "shared" / "models"
 NAMES = sorted(path.stem for path in MODELS.glob("*.onnx")) or [
-    pytest.param("none", marks=pytest.mark.skip(reason=f"there are no models in {MODELS}"))
+    pytest.param("none", marks=pytest.mark.skip(reason="needs the models in ../shared/models"))
 ]
 GIB = 1 << 30
 EXTERNAL = 1
@@ -140,8 +140,8 @@ def test_real_model_comes_back(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_unpacked_real_model_runs(name: str, tmp_path: Path) -> None:
     """The unpacked files are a model that `onnx` loads unchanged and that computes the reference outputs."""
-    onnx = pytest.importorskip("onnx", reason="the oracle is onnx")
-    onnxruntime = pytest.importorskip("onnxruntime", reason="the oracle is onnxruntime")
+    onnx = pytest.importorskip("onnx", reason="needs the package onnx")
+    onnxruntime = pytest.importorskip("onnxruntime", reason="needs the package onnxruntime")
     import numpy as np
 
     source = MODELS / f"{name}.onnx"
@@ -215,7 +215,7 @@ HOSTILE += ["__MODEL_PROTO", "__model_proto", "class", "-rf", "a b\n", " ", "\N{
 
 def test_hostile_names_survive(tmp_path: Path) -> None:
     """Whatever names tensors have, they are restored, and `onnx` reads the unpacked files, all in one folder."""
-    onnx = pytest.importorskip("onnx", reason="the oracle is onnx")
+    onnx = pytest.importorskip("onnx", reason="needs the package onnx")
     need("unzip")
     model = model_of(*(bytes_tensor(name, bytes([index]) * 2000) for index, name in enumerate(HOSTILE)))
     (tmp_path / "m.onnxz").write_bytes(pack(model))

@@ -229,7 +229,7 @@ STEPS = [
 LOCKED = (lock.ModelLock, "__enter__"), (lock.ModelLock, "__exit__")
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes that end at a given call are forked")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="only POSIX forks processes, which end at a given call")
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(("holder", "name"), [*STEPS, *LOCKED], ids=[name for _, name in [*STEPS, *LOCKED]])
 def test_every_step_can_be_the_last(tmp_path: Path, holder: Any, name: str, when: str) -> None:
@@ -317,7 +317,7 @@ def killed(folder: Path, before: dict[str, bytes], work: Callable[[], object]) -
         yield
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes that are killed are forked")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="only POSIX forks processes, which are killed")
 def test_kill_at_any_moment_of_an_update(tmp_path: Path) -> None:
     """A process that is killed at a random moment leaves the old archive or the new one."""
     path = archive(tmp_path)
@@ -332,7 +332,7 @@ def test_kill_at_any_moment_of_an_update(tmp_path: Path) -> None:
     print(f"after {KILLS} kills of updates: {dict(results)}")
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes that are killed are forked")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="only POSIX forks processes, which are killed")
 @pytest.mark.parametrize("replaced", [False, True])
 def test_kill_at_any_moment_of_writing(tmp_path: Path, replaced: bool) -> None:
     """A process that is killed at a random moment leaves the destination as it was, or the complete new archive."""

@@ -145,7 +145,7 @@ def test_the_graph_is_small_and_its_weights_are_the_archive(archive: Path, linke
     onnx.checker.check_model(str(linked), full_check=True)
 
 
-@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="Linux tells how pages are shared")
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="only Linux tells how pages are shared")
 def test_two_processes_with_onnxruntime_share_the_archive(tmp_path: Path) -> None:
     """If two processes create sessions of a linked graph, onnxruntime maps the archive, and they share its pages."""
     archive, linked = tmp_path / "m.onnxz", tmp_path / "m.onnx"

@@ -34,4 +34,4 @@ def test_readers_read_what_is_legal(tmp_path: Path) -> None:
         try:
             assert expected == zip_readers.READERS[name]([path], tmp_path / name)
         except FileNotFoundError:
-            pytest.skip(f"{name} is not installed")
+            pytest.skip(f"needs {name}")

@@ -29,6 +29,8 @@ from formats.onnxzip.graph_scan import scan
 from formats.onnxzip.reader import read_entries
 from formats.tensordata.source import Literal
 
+pytestmark = pytest.mark.outer
+
 GOLDEN = Path(__file__).with_name("golden")
 ROOT = Path(__file__).parents[2]
 SETTINGS: tuple[dict[str, Any], ...] = (

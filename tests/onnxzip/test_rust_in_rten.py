@@ -17,6 +17,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import formats
 
+pytestmark = pytest.mark.outer
+
 RELEASE = "0.27"
 """The release of RTen for which the reader is made."""
 ALL_TYPES = ("float32", "float64", "float16", "int64", "int32", "int8", "uint8", "bool")
@@ -27,7 +29,7 @@ MIB = 1 << 20
 def runtime(runtimes: dict[str, Any]) -> Any:
     """The runner of the release for which the reader is made."""
     if RELEASE not in runtimes:
-        pytest.skip(f"the reader is for RTen {RELEASE}")
+        pytest.skip(f"needs RTen {RELEASE} in RTEN_RELEASES")
     return runtimes[RELEASE]
 
 

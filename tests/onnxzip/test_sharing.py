@@ -21,7 +21,7 @@ input()
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="Linux tells how pages are shared")
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="only Linux tells how pages are shared")
 def test_two_processes_share_the_weights(tmp_path: Path) -> None:
     """The pages of a weight that two processes have read are counted only once for both."""
     array = np.arange(NBYTES // 4, dtype="uint32")

@@ -95,6 +95,7 @@ def huge(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.outer
 def test_files_over_2_gib(huge: Path) -> None:
     """A file over 2 GiB is legal, but the protobuf runtime calls it corrupt; `formats` loads it without reading it."""
     if ONNX:

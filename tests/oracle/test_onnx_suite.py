@@ -18,6 +18,8 @@ from pathlib import Path
 import onnx
 import pytest
 
+pytestmark = pytest.mark.outer
+
 MODULES = (  # those about messages, and the fast ones that use messages
     *("helper", "numpy_helper", "serialization", "external_data", "basic", "checker", "compose", "function"),
     *("inliner", "model_container", "parser", "printer", "tools", "training_tool", "utils", "version_converter"),
@@ -46,8 +48,7 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [sys.executable, "-m", "pip", "download", *options, f"onnx=={onnx.__version__}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        assert not os.environ.get("CI"), done.stderr
-        pytest.skip(f"pip cannot download the sources of onnx: {done.stderr.strip()[-200:]}")
+        pytest.skip(f"needs the sources of onnx, which pip cannot download: {done.stderr.strip()[-200:]}")
     (archive,) = folder.glob("*.tar.gz")
     with tarfile.open(archive) as sources:
         sources.extractall(folder, [member for member in sources if "/tests/python/" in member.name])

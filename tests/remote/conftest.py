@@ -9,7 +9,6 @@ from uuid import uuid4
 import pytest
 
 pytest.importorskip("fsspec")
-pytest.importorskip("s3fs")
 
 from remote_servers import S3Server, WebServer, s3_server, web_server
 
@@ -32,6 +31,8 @@ def web(tmp_path: Path) -> Iterator[WebServer]:
 @pytest.fixture(scope="session")
 def s3_of_session() -> Iterator[S3Server]:
     """An S3 server."""
+    for package in ("moto", "s3fs"):
+        pytest.importorskip(package)
     with s3_server() as server:
         yield server
 

@@ -82,6 +82,7 @@ def test_nothing_of_others_is_replaced(bucket: str, s3: S3Server, tmp_path: Path
     assert content(s3, "out")["m0.onnxz"] == b"precious"
 
 
+@pytest.mark.outer
 def test_workers_of_a_cluster_reach_the_store(bucket: str, s3: S3Server, tmp_path: Path) -> None:
     """Dask's workers read from the store and write to it, with its options."""
     distributed = pytest.importorskip("distributed")

@@ -16,7 +16,7 @@ from remote_servers import RANGE, large_model
 
 import formats
 
-pytest.importorskip("huggingface_hub")
+pytestmark = pytest.mark.outer
 
 MIB = 1 << 20
 
@@ -66,6 +66,7 @@ class Hub:
 @pytest.fixture
 def hub() -> Iterator[Hub]:
     """A Hub with an empty repository."""
+    pytest.importorskip("huggingface_hub")
     state = Hub()
 
     class Handler(BaseHTTPRequestHandler):

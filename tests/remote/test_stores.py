@@ -28,7 +28,7 @@ def names(address: str, **options: Any) -> list[str]:
     return sorted(name.rpartition("/")[2] for name in fs.find(path))
 
 
-@pytest.fixture(params=["memory", "s3"])
+@pytest.fixture(params=["memory", pytest.param("s3", marks=pytest.mark.outer)])
 def place(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     """An empty folder in a store, and the keywords with its storage options."""
     if request.param == "memory":

@@ -24,7 +24,7 @@ from formats.rten.file.forms import NAME, Filled, Form, Gap, Layout
 from formats.rten.file.schema import ENUMS, TABLES, UNIONS, TableField
 from formats.tensordata.source import Literal, Source
 
-generated = pytest.importorskip("rten_convert.schema_generated", reason="the oracle is rten-convert")
+generated = pytest.importorskip("rten_convert.schema_generated", reason="needs the package rten-convert")
 
 RANGES = {"byte": (-(2**7), 2**7 - 1), "ubyte": (0, 2**8 - 1), "int": (-(2**31), 2**31 - 1), "uint": (0, 2**32 - 1)}
 RANGES["ulong"] = (0, 2**64 - 1)

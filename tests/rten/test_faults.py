@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 from evaluation import held
+from programs import need_built
 from rten_cases import run
 from rten_faults import DOCUMENT, FAULTS, PROGRAM, RELEASE, page, program
 from runtime.runner import RunnerError, binary
@@ -63,12 +63,12 @@ def test_page_and_program_are_written_from_the_models():
     assert program() == PROGRAM.read_text(encoding="utf-8")
 
 
+@pytest.mark.outer
 @pytest.mark.parametrize("fault", FAULTS, ids=IDS)
 def test_the_program_shows_it(fault, tmp_path):
     """The Rust program runs, and prints what the page says."""
     runner = binary(RELEASE).with_name(f"rten-faults{Path(binary(RELEASE)).suffix}")
-    if not runner.exists() and not os.environ.get("CI"):
-        pytest.skip("the program is not built; see tests/runtime/runner.py")
+    need_built(runner, "tests/runtime/runner.py")
     (tmp_path / f"{fault.name}.onnx").write_bytes(fault.proto().SerializeToString())
     done = subprocess.run([runner, tmp_path, fault.name], capture_output=True, text=True, check=False)
     if isinstance(fault.found, str):

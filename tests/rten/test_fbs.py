@@ -15,7 +15,7 @@ from formats.rten.file import fbs
 from formats.rten.file.builder import build
 from formats.rten.file.fbs import Span, Table, read
 
-generated = pytest.importorskip("rten_convert.schema_generated", reason="it makes the hostile buffers")
+generated = pytest.importorskip("rten_convert.schema_generated", reason="needs the package rten-convert")
 
 # A `Dim` with both of its fields, made by hand.
 DIM = struct.pack(

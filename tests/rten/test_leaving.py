@@ -29,7 +29,7 @@ RANDOM = "test_bernoulli"  # cases of the suite with random outputs
 def newest(runtimes):
     """The newest release of the runtime in the tests."""
     if RELEASE not in runtimes:
-        pytest.skip(f"RTen {RELEASE} is not among the releases that are asked for")
+        pytest.skip(f"needs RTen {RELEASE} in RTEN_RELEASES")
     return runtimes[RELEASE]
 
 

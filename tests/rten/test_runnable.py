@@ -17,7 +17,7 @@ from graphs import difference as graph_difference
 from graphs import held as held_by_rten
 from rten_cases import CASES, to_proto
 from rten_tables import DEVIATIONS, NOT_AS_IN_ONNXRUNTIME
-from runtime.runner import Runner, RunnerError
+from runtime.runner import RunnerError
 
 import formats
 from formats.errors import OptionError, UnsupportedError
@@ -38,13 +38,11 @@ NOT_IN_ONNXRUNTIME = ("split_1",)
 
 
 @pytest.fixture(scope="module")
-def runner():
+def runner(runtimes):
     """The release for whose ONNX loader models are written."""
-    found = Runner.find(RELEASE)
-    if found is None:
-        pytest.skip(f"the runner of RTen {RELEASE} is not built")
-    yield found
-    found.close()
+    if RELEASE not in runtimes:
+        pytest.skip(f"needs RTen {RELEASE} in RTEN_RELEASES")
+    return runtimes[RELEASE]
 
 
 def rewritten(data):

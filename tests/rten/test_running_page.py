@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import subprocess
@@ -13,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from evaluation import evaluate
+from programs import need_built
 from runtime.runner import binary
 
 RELEASE = "0.27"
@@ -54,8 +54,7 @@ def folder(python, tmp_path, monkeypatch):
 def test_files_load_as_the_page_says(folder, runtimes):
     """A model converted from .rten or for RTen computes the same if it is read, mapped, in memory or linked."""
     program = binary(RELEASE).with_name(f"rten-loading{Path(binary(RELEASE)).suffix}")
-    if not program.exists() and not os.environ.get("CI"):
-        pytest.skip("the program is not built; see tests/runtime/runner.py")
+    need_built(program, "tests/runtime/runner.py")
     (wanted,) = evaluate((ROOT / "examples" / "digits.onnx").read_bytes(), {"image": IMAGE})
     done = subprocess.run([program, folder], capture_output=True, text=True, check=False)
     assert (0, "") == (done.returncode, done.stderr)

@@ -10,7 +10,7 @@ import pytest
 
 from formats.rten.file.schema import ENUMS, TABLES, UNIONS, TableField
 
-official = pytest.importorskip("rten_convert.schema_generated", reason="the oracle is rten-convert")
+official = pytest.importorskip("rten_convert.schema_generated", reason="needs the package rten-convert")
 
 PYTHON_TYPES = {"bool": "bool", "float": "float", "string": "str"}
 SLOT_TYPES = {"bool": "Bool", "float": "Float32", "int": "Int32", "uint": "Uint32", "ulong": "Uint64"}

@@ -131,7 +131,7 @@ def result_in(runtime, case, path, **options):
 def test_node_suite_for_the_newest_release(exact, runtimes, tmp_path) -> None:
     """Written for the newest release, all operator tests of ONNX stay right there, some of them in another form."""
     if NEWEST not in runtimes:
-        pytest.skip(f"RTen {NEWEST} is not among the releases to test")
+        pytest.skip(f"needs RTen {NEWEST} in RTEN_RELEASES")
     runtime, lost, changed = runtimes[NEWEST], {}, 0
     for case in backend_cases():
         before, run_before = result_in(runtime, case, tmp_path / "all.rten", exact=exact)
@@ -151,7 +151,7 @@ def test_a_file_for_the_newest_release_is_refused_by_none_before_it_silently(run
     """Additions of 0.26 to the .rten schema do not load in 0.25, so 0.25 cannot compute something else."""
     case = BY_NAME["reduce_log_sum"]
     if str(RTEN_0_25) not in runtimes:
-        pytest.skip(f"RTen {RTEN_0_25} is not among the releases to test")
+        pytest.skip(f"needs RTen {RTEN_0_25} in RTEN_RELEASES")
     path = tmp_path / "m.rten"
     model = ONNX.read(Literal(case.proto().SerializeToString()), None)
     path.write_bytes(to_bytes(CODEC.plan(model, path, RtenOptions(rten_target=NEWEST))))

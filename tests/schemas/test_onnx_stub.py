@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from formats.onnxpb import proto
 from formats.onnxpb.properties import RepeatedProperty, Submessage
 
@@ -56,6 +58,7 @@ WRONG = (
 )
 
 
+@pytest.mark.outer
 def test_a_type_checker_accepts_right_and_finds_wrong_uses(tmp_path: Path) -> None:
     """`mypy --strict` reports nothing about right uses, and one error for each wrong use."""
     program = tmp_path / "program.py"

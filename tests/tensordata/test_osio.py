@@ -190,7 +190,7 @@ def test_processors() -> None:
 def test_a_mapping_that_is_cut_short(path: Path) -> None:
     """If a mapped file is truncated, a process that uses the lost part is ended by a signal; reading is an error."""
     if os.name != "posix":
-        pytest.skip("a file that is mapped cannot be cut short here")
+        pytest.skip("this system cannot cut a mapped file short")
     path.write_bytes(bytes(1 << 16))
     child = os.fork()
     if not child:

@@ -42,9 +42,7 @@ WINDOWS = Capabilities(
     windows_paths=True,
 )
 
-pytestmark = pytest.mark.skipif(
-    not Path("/proc/self/maps").exists(), reason="who has a file open is told by /proc only"
-)
+pytestmark = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux tells who has a file open")
 
 
 def is_open(path: Path | str) -> bool:

@@ -212,7 +212,7 @@ def test_wrong_number_of_varints() -> None:
 def test_packing_as_onnx_does_it(data_type: int | None, dtype: Any, bits: int, codes: bytes) -> None:
     """Packed elements are onnx's raw data, and unpacked elements are the bytes of `ml_dtypes`."""
     if data_type is None:
-        pytest.skip(f"onnx {onnx.__version__} has no FLOAT6")
+        pytest.skip(f"needs an onnx with FLOAT6, not {onnx.__version__}")
     elements = np.frombuffer(bytes(code & (1 << bits) - 1 for code in codes), np.uint8)
     packed = numpy_helper.from_array(elements.view(dtype)).raw_data
     source = transform.pack(bits).of(Literal(elements.tobytes()), len(packed))

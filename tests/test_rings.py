@@ -1,0 +1,130 @@
+"""The tests in two rings: what `pytest` runs, what it skips and why, and that nothing is left out of both rings."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent
+SMALL = ("tests/fuzzing", "tests/faults")  # folders with tests of both rings
+
+
+def run(folder: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Run pytest in a folder, outside of CI unless told so."""
+    environment = {name: value for name, value in os.environ.items() if name != "CI" and "PYTEST" not in name}
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--color=no", *arguments],
+        cwd=folder,
+        env={**environment, **settings},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def collected(*arguments: str) -> set[str]:
+    """Return the ids of the tests that a command would run."""
+    done = run(ROOT, "--collect-only", "-q", "-n", "0", *arguments)
+    assert not done.returncode, done.stdout + done.stderr
+    return {line for line in done.stdout.splitlines() if "::" in line}
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    """A folder of tests with our `conftest.py`."""
+    folder = tmp_path / "tests"
+    folder.mkdir()
+    shutil.copy(TESTS / "conftest.py", folder)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = outer\ntestpaths = tests\naddopts = -ra -n auto\n")
+    return folder
+
+
+@pytest.mark.parametrize("paths", [SMALL, pytest.param(("tests",), marks=pytest.mark.outer)], ids=["some", "all"])
+def test_the_rings_are_all_tests(paths: tuple[str, ...]) -> None:
+    """A test is in exactly one ring; `pytest` runs the inner one, and a path names the tests of both."""
+    chosen = f"testpaths={' '.join(paths)}"
+    inner, outer = collected("-o", chosen), collected("-o", chosen, "-m", "outer")
+    assert inner
+    assert outer
+    assert not inner & outer
+    assert inner | outer == collected(*paths)
+
+
+def test_ci_runs_both_rings() -> None:
+    """CI runs the test command of the README, and then the outer ring."""
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^pip install .*pytest$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert command in script
+    assert "pytest -m outer" in script.partition(command)[2]
+
+
+def test_a_skip_is_a_failure_in_ci(suite: Path) -> None:
+    """What is skipped has failed in CI, unless the platform is the reason; elsewhere, it is skipped."""
+    for name, reason in (("tool", "needs zip"), ("platform", "this system has no links")):
+        skip = f"pytest.skip({reason!r}"
+        (suite / f"test_{name}.py").write_text(
+            f"import pytest\n@pytest.fixture\ndef x(): {skip})\ndef test_one(): {skip})\ndef test_two(x): pass\n"
+        )
+        (suite / f"test_{name}_module.py").write_text(f"import pytest\n{skip}, allow_module_level=True)\n")
+    elsewhere = run(suite.parent, "-n", "0")
+    assert "6 skipped" in elsewhere.stdout
+    in_ci = run(suite.parent, "-n", "0", "--continue-on-collection-errors", CI="true")
+    assert "1 failed, 3 skipped, 2 errors" in in_ci.stdout
+    assert in_ci.returncode == 1
+
+
+def test_every_skip_has_a_reason_that_names_what_is_missing(request: pytest.FixtureRequest) -> None:
+    """The reason of a skip says what the test needs, or what the platform lacks."""
+    (platform,) = (p.PLATFORM for p in request.config.pluginmanager.get_plugins() if hasattr(p, "PLATFORM"))
+
+    def reasons(path: Path) -> Iterator[str]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            given = [keyword.value for keyword in node.keywords if keyword.arg == "reason"]
+            if node.func.attr == "skip" and node.args and "pytest" in ast.unparse(node.func):
+                given.append(node.args[0])
+            for value in given:
+                if isinstance(value, (ast.Constant, ast.JoinedStr)):
+                    yield ast.unparse(value).removeprefix("f")[1:]
+
+    found = [(path.name, reason) for path in TESTS.rglob("*.py") for reason in reasons(path)]
+    assert len(found) > 50
+    assert [] == [pair for pair in found if not (pair[1].startswith("needs ") or platform.match(pair[1]))]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="only POSIX has signals that are ignored")
+def test_programs_answer_signals_in_a_background_job(suite: Path) -> None:
+    """Programs that tests start answer to SIGINT and SIGHUP, even if pytest itself was told to ignore them."""
+    code = "import signal; print(*(signal.getsignal(n) is not signal.SIG_IGN for n in (signal.SIGINT, signal.SIGHUP)))"
+    (suite / "test_it.py").write_text(
+        "import subprocess, sys\n"
+        "def test_it():\n"
+        f"    done = subprocess.run([sys.executable, '-c', {code!r}], capture_output=True, text=True)\n"
+        "    assert done.stdout == 'True True\\n'\n"
+    )
+    ignored = {name: signal.signal(name, signal.SIG_IGN) for name in (signal.SIGINT, signal.SIGHUP)}
+    try:
+        done = run(suite.parent, "-n", "0")
+    finally:
+        for name, handler in ignored.items():
+            signal.signal(name, handler)
+    assert "1 passed" in done.stdout
+
+
+def test_single_files_are_not_distributed(suite: Path) -> None:
+    """Workers start for folders, not for files and tests that are named."""
+    (suite / "test_it.py").write_text("def test_it(worker_id): assert worker_id == 'master'\n")
+    assert "1 passed" in run(suite.parent, "tests/test_it.py::test_it").stdout
+    if len(os.sched_getaffinity(0)) > 1:
+        assert "1 failed" in run(suite.parent).stdout
