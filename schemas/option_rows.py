@@ -93,8 +93,8 @@ has its types, or `--onnx-hash` if the source is not an `.onnx` file. An option 
 A verb of the command is the function of the same name in the library: `formats diff` is `formats.diff`. Only `formats
 batch` has no function of its name: `formats.convert_many` gets a list of jobs, where `batch` gets folders and patterns.
 
-`convert`, `batch` and `share` write to what `-o`, `--out` names. `convert` can also have it as the last argument, as `cp`
-has; for `batch` and `share`, all arguments are sources, as many as a pattern of the shell gives.
+`convert`, `batch` and `share` write to what `-o`, `--out` names. `convert` can also have it as the last argument, as
+`cp` has; for `batch` and `share`, all arguments are sources, as many as a pattern of the shell gives.
 
 An option has one word, and perhaps a letter. The keyword is the same word with `_` for `-`, except for these:
 
