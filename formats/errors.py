@@ -121,6 +121,25 @@ class MissingPackageError(FormatError, ModuleNotFoundError):  # type: ignore[mis
         self.name = name
 
 
+REPLACES = "; `overwrite=True` replaces it"
+MAKES = "; `parents=True` makes it"
+
+
+def file_exists(path: str | os.PathLike[str]) -> FileExistsError:
+    """The error for a file in the way, which says what to do."""
+    import errno
+    import os
+
+    return FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST) + REPLACES, str(path))
+
+
+def no_directory(path: str | os.PathLike[str]) -> FileNotFoundError:
+    """The error for a missing folder around a file to write, which says what to do."""
+    import errno
+
+    return FileNotFoundError(errno.ENOENT, f"no such directory{MAKES}", str(path))
+
+
 class RemoteError(OSError):
     """A store or a server did not do what was requested; if `is_passing`, the next try may succeed.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats import registry
 from formats.arguments import path_of
+from formats.errors import no_directory
 from formats.jobs import Job
 from formats.tensordata.file import is_address
 
@@ -183,7 +184,7 @@ def folders_of(jobs: Sequence[Job], folder: Path, *, parents: bool, dry_run: boo
         if parents:
             _make(folder.absolute().parent, made, dry_run)
         elif not folder.parent.exists():
-            raise FileNotFoundError(errno.ENOENT, "no such directory", str(folder.parent))
+            raise no_directory(folder.parent)
         for place in dict.fromkeys((folder, *(job.destination.parent for job in jobs))):
             _make(place, made, dry_run)
         yield

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from formats import registry
 from formats.arguments import local_path_of
 from formats.companions import IS_A_MODEL, is_named_after, open_files
-from formats.errors import FormatError, UnsupportedError
+from formats.errors import FormatError, UnsupportedError, no_directory
 from formats.ir import walk
 from formats.late_dataclasses import dataclass, replace
 from formats.onnxpb.encoder import encode
@@ -199,7 +199,7 @@ def _check_destination(listed: ModelFiles, dst: Path, *, parents: bool) -> None:
     if dst.suffix.lower() not in codec.extensions:
         raise UnsupportedError(f"{dst.name} has no extension of {codec.title}; use `formats convert`", path=dst)
     if not (parents or dst.parent.is_dir()):
-        raise FileNotFoundError(errno.ENOENT, "no such directory", str(dst.parent))
+        raise no_directory(dst.parent)
     if dst.exists() and dst.samefile(listed.path):
         raise FileExistsError(errno.EEXIST, "this is the model itself", str(dst))
     if dst.parent.resolve() != listed.path.parent.resolve():

@@ -6,7 +6,6 @@ that each model uses every tensor of its data files. Weights of only one model a
 
 from __future__ import annotations
 
-import errno
 import os
 from contextlib import ExitStack
 from functools import reduce
@@ -18,7 +17,7 @@ from formats import registry
 from formats.arguments import local_path_of
 from formats.collector import collector_paused
 from formats.conversion import open_model, raise_model
-from formats.errors import OptionError
+from formats.errors import OptionError, file_exists, no_directory
 from formats.ir.archive_link import without_link
 from formats.late_dataclasses import dataclass, replace
 from formats.onnxpb.codecs import CODEC
@@ -169,7 +168,7 @@ def share(
         raise OptionError("weights are shared between two models or more; `formats.convert` writes one")
     destinations = [folder / name for name in names_of_models(sources)]
     if not engine.overwrite and (found := [path for path in destinations if os.path.lexists(path)]):
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(found[0]))
+        raise file_exists(found[0])
     opened = [open_model(path, None, reading, key_is_for_it=False) for path in sources]
     check_key(reading, *(each.codec for each in opened))
     old_data = {path for destination in destinations for path in _data_of(destination)}
@@ -177,7 +176,7 @@ def share(
         plan, users = _plan(opened, destinations, chosen, engine)
     check_shared_data(plan, overwrite=False)
     if not engine.parents and not folder.absolute().parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "no such directory", str(folder.absolute().parent))
+        raise no_directory(folder.absolute().parent)
     with ExitStack() as stack:
         if not engine.dry_run:
             stack.enter_context(made_folders(folder))

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from formats.errors import FormatError, OptionError
+from formats.errors import MAKES, REPLACES, FormatError, OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 # Messages of a library that cannot be loaded, and of Python, if an import runs out of memory.
 OUT_OF_MEMORY = ("failed to map segment", "annot allocate memory", "error return without exception set")
-NO_DIRECTORY = "no such directory"  # the words of the engine
 # An option in the notation of the library's errors: `name` or `name=value`.
 KEYWORD = re.compile(r"`([a-z]\w*)(?:=([^`]*))?`")
 
@@ -38,10 +37,10 @@ def _words(error: BaseException, rows: Mapping[str, Row]) -> str:
     if isinstance(error, OSError):
         words = error.strerror or str(error)
         name = error.filename or ""
-        if isinstance(error, FileExistsError) and ("://" in name or Path(name).is_file()):
-            words += "; `overwrite=True` replaces it"
-        if isinstance(error, FileNotFoundError) and error.strerror == NO_DIRECTORY and "parents" in rows:
-            words += "; `parents=True` makes it"
+        if isinstance(error, FileExistsError) and REPLACES not in words and ("://" in name or Path(name).is_file()):
+            words += REPLACES  # the system itself raised it
+        if "parents" not in rows:
+            words = words.replace(MAKES, "")
         return f"{error.filename}: {words}" if error.filename else words
     if isinstance(error, (FormatError, OptionError)) or not isinstance(error, Exception):
         return str(error)

@@ -6,6 +6,7 @@ import errno
 import os
 from typing import TYPE_CHECKING
 
+from formats.errors import file_exists
 from formats.tensordata.directory import link, move, move_to_free, sync_directory, sync_file, unlink
 from formats.tensordata.hidden import temporary_path
 from formats.tensordata.lock import lock_descriptor
@@ -26,7 +27,7 @@ def check_further_name(renamed: Renamed, *, overwrite: bool, capabilities: Capab
     """Raises OSError if a file cannot have another name, because of the name or the file that already has it."""
     check_name(renamed.path, capabilities)
     if not overwrite and os.path.lexists(system_path(renamed.path, capabilities)):
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(renamed.path))
+        raise file_exists(renamed.path)
 
 
 class FurtherName:

@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from formats.errors import file_exists, no_directory
 from formats.tensordata.directory import (
     WRITE_FLAGS,
     if_supported,
@@ -126,14 +127,14 @@ def replaced_mode(path: Path, destination: Path, *, overwrite: bool) -> int | No
     except FileNotFoundError:
         parent = destination.parent
         if not parent.exists():
-            raise FileNotFoundError(errno.ENOENT, "no such directory", str(parent)) from None
+            raise no_directory(parent) from None
         return None
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(status.st_mode):
         raise FileExistsError(errno.EEXIST, "exists and is not a regular file", str(path))
     if not overwrite:
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+        raise file_exists(path)
     if not os.access(destination, os.W_OK):
         raise PermissionError(errno.EACCES, "the file is write-protected", str(path))
     return status.st_mode & 0o777
@@ -216,7 +217,7 @@ class OutputFile(_Writable):
                 self._name(self.destination)
             except FileExistsError:
                 if not self._overwrite:
-                    raise
+                    raise file_exists(self.path) from None
                 self._replace()
             self._placed = True
         if fsync:

@@ -15,7 +15,7 @@ import os
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from formats.errors import DecodeError
+from formats.errors import DecodeError, file_exists
 from formats.tensordata.directory import link, move, move_to_free, sync_directory, sync_files, unlink
 from formats.tensordata.hidden import hidden_path, temporaries, temporary_path
 from formats.tensordata.journal import (
@@ -316,7 +316,7 @@ def _staged(output: OutputFile | FurtherName, digest: str | None, model: Path, o
     """The move of a file that has a hidden name now."""
     before = stamp(output.destination)
     if before is not None and not overwrite:
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(output.path))
+        raise file_exists(output.path)
     hidden, status = output.stage(temporary_path(model))
     old = None if before is None else Old(temporary_path(model).name, *before)
     return Move(output.destination.name, hidden.name, status.st_size, status.st_mtime_ns, status.st_ino, digest, old)

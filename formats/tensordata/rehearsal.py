@@ -10,7 +10,7 @@ import os
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from formats.errors import FormatError
+from formats.errors import FormatError, file_exists
 from formats.tensordata.further_name import OneNameError, check_further_name
 from formats.tensordata.osio import SYSTEM, Capabilities
 from formats.tensordata.output import check_name, destination_of, follows_link, replaced_mode
@@ -79,7 +79,7 @@ def _check_places(
         destination = destination_of(file.path, follow_link and file is plan.files[-1], capabilities)
         there = expected.get(destination.name) if destination.parent == owner.parent else None
         if there:
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(file.path))
+            raise file_exists(file.path)
         if there is None:
             replaced_mode(file.path, destination, overwrite=overwrite)
         _check_writable(destination.parent, destination.parent)

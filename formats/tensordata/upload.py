@@ -7,8 +7,6 @@ the model takes its place. So a model is never next to the data of another model
 
 from __future__ import annotations
 
-import errno
-import os
 import tempfile
 from contextlib import suppress
 from itertools import pairwise
@@ -16,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
-from formats.errors import FormatError, UnsupportedError
+from formats.errors import FormatError, UnsupportedError, file_exists
 from formats.late_dataclasses import replace
 from formats.tensordata.address import WEB, Address
 from formats.tensordata.attempts import attempt
@@ -61,7 +59,7 @@ class _Upload(NamedTuple):
 
     def in_the_way(self) -> FileExistsError:
         """The error to raise if something is there."""
-        return FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.address))
+        return file_exists(self.address)
 
     def check_free(self) -> None:
         """Raises FileExistsError if something is there."""

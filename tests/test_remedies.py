@@ -1,0 +1,57 @@
+"""Errors of the library say which keyword helps, as those of the command say which option."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import formats
+
+WRITERS: dict[str, Callable[[Path, Path], Any]] = {
+    "convert": lambda source, target: formats.convert(source, target),
+    "dry run": lambda source, target: formats.convert(source, target, dry_run=True),
+    "several files": lambda source, target: formats.convert(source, target, external_data=True, size_threshold=0),
+    "save": lambda source, target: formats.save(formats.load(source), target),
+    "cp": lambda source, target: formats.cp(source, target),
+    "mv": lambda source, target: formats.mv(source, target),
+    "share": lambda source, target: formats.share([source, source.with_name("b.onnx")], target.parent),
+    "link": lambda source, target: formats.link(source.with_name("c.onnxz"), target),
+}
+
+
+@pytest.fixture
+def source(digits: Path) -> Path:
+    """A model, a second one, and an archive in its folder."""
+    formats.convert(digits, digits.with_name("b.onnx"))
+    formats.convert(digits, digits.with_name("c.onnxz"))
+    return digits
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_file_in_the_way(writer: str, source: Path, tmp_path: Path) -> None:
+    """The error for an existing file names `overwrite=True`, and has the number and the path of the system's error."""
+    folder = source.parent if writer == "link" else tmp_path / "out"
+    folder.mkdir(exist_ok=True)
+    target = folder / (source.name if writer == "share" else "there.onnx")
+    target.write_bytes(b"mine")
+    with pytest.raises(FileExistsError, match="`overwrite=True` replaces it") as caught:
+        WRITERS[writer](source, target)
+    assert (errno.EEXIST, str(target)) == (caught.value.errno, caught.value.filename)
+    assert os.strerror(errno.EEXIST) in str(caught.value)
+    assert str(caught.value) == str(pickle.loads(pickle.dumps(caught.value)))
+    assert b"mine" == target.read_bytes()
+
+
+@pytest.mark.parametrize("writer", [name for name in WRITERS if name != "link"])
+def test_a_missing_folder(writer: str, source: Path, tmp_path: Path) -> None:
+    """The error for a missing folder names `parents=True`, and has its path."""
+    folder = tmp_path / "missing" / ("shared" if writer == "share" else "")
+    with pytest.raises(FileNotFoundError, match="no such directory; `parents=True` makes it") as caught:
+        WRITERS[writer](source, folder / "new.onnx")
+    assert (errno.ENOENT, str(tmp_path / "missing")) == (caught.value.errno, caught.value.filename)
