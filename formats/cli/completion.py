@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 PROGRAM = "formats"
 VERB = "completion"
-FILES = ("FILE", "MODEL.onnx", "OUT.svg|OUT.html")  # the words for a file in the help of options
+FILES = ("FILE", "DST", "MODEL.onnx", "OUT.svg|OUT.html")  # the words for a file in the help of options
 FOLDERS = ("FOLDER",)
 
 

@@ -29,6 +29,8 @@ COMPLETED = [
     ("formats inspect --runtime r", "formats inspect --runtime rten"),
     ("formats inspect uni", "formats inspect unique.onnx"),
     ("formats convert --metadata uni", "formats convert --metadata unique.onnx"),
+    ("formats convert a -o uni", "formats convert a -o unique.onnx"),
+    ("formats convert a --help-", "formats convert a --help-all"),
     ("formats batch --out onlyf", "formats batch --out onlyfolder/"),
     ("formats rm --all", "formats rm --all-data"),
     ("formats completion fi", "formats completion fish"),
