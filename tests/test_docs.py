@@ -62,6 +62,13 @@ def examples() -> list[str]:
     return sorted({*EXAMPLES, *(line for verb in VERBS for line in verb.examples)})
 
 
+def answers() -> list[str]:
+    """Return the commands in the README's table of problems, but those of stores, which `tests/remote` has."""
+    table = (ROOT / "README.md").read_text(encoding="utf-8").partition("| your problem | the command |")[2]
+    found = re.findall(r"\| `(formats [^`]+)`", table.partition("\n\n")[0])
+    return [line for line in found if "://" not in line]
+
+
 @pytest.fixture
 def folder(tiny_model: Path, tmp_path: Path) -> Path:
     """A folder with the files that the examples of the documents read."""
@@ -111,17 +118,31 @@ def test_commands_run(line: str, folder: Path, command: Python, python: Python) 
         assert all((ROOT / path).exists() for path in paths)
 
 
-@pytest.mark.parametrize("line", examples())
-def test_examples_of_the_help_run(line: str, folder: Path) -> None:
-    """Every example of a help works in a folder that has the models which it names, and is short."""
+@pytest.fixture
+def many_models(folder: Path) -> Path:
+    """A folder with the files that the examples of the help read."""
     model = (folder / "model.onnx").read_bytes()
     (folder / "models").mkdir()
     for name in ("a", "b", "old", "new", "encoder", "decoder", "models/m"):
         (folder / f"{name}.onnx").write_bytes(model)
     (folder / "models.txt").write_text("a.onnx\nb.onnx\n")
     formats.convert(folder / "model.onnx", folder / "split.onnx", external_data=True)
-    run_in_shell(line.replace("formats convert", "formats convert --force"), folder)
+    return folder
+
+
+@pytest.mark.parametrize("line", examples())
+def test_examples_of_the_help_run(line: str, many_models: Path) -> None:
+    """Every example of a help works in a folder that has the models which it names, and is short."""
+    run_in_shell(line.replace("formats convert", "formats convert --force"), many_models)
     assert len(line) <= 78
+
+
+@pytest.mark.parametrize("line", answers())
+def test_commands_for_problems_run(line: str, many_models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every command in the README's table of problems works in a folder that has the models which it names."""
+    monkeypatch.setenv("MODEL_KEY", "a long secret")
+    (many_models / "there").mkdir()
+    run_in_shell(line.replace("formats convert", "formats convert --force"), many_models)
 
 
 @pytest.mark.parametrize("block", all_blocks("python"), ids=identify)

@@ -48,11 +48,14 @@ def test_addresses_are_one() -> None:
 
 def test_links_of_the_readme_are_absolute_on_the_index() -> None:
     """The page on PyPI has no relative link: the substitution in `pyproject.toml` finds all of them."""
-    (rule,) = PROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]
-    shown = re.sub(rule["pattern"], rule["replacement"], text("README.md"))
-    links = re.findall(r"\]\(([^)]+)\)", shown)
+    shown = text("README.md")
+    for rule in PROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]:
+        shown = re.sub(rule["pattern"], rule["replacement"], shown)
+    links = re.findall(r"""\]\(([^)]+)\)|(?:src|srcset)="([^"]+)\"""", shown)
+    links = [link or picture for link, picture in links]
     assert links
     assert not [link for link in links if not link.startswith("https://")]
+    assert not [link for link in links if SOURCE.partition("github.com/")[2] not in link]
     assert f"({SOURCE}/blob/main/docs/onnxz.md)" in shown
 
 
