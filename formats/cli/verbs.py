@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import partial
 from pathlib import Path
@@ -63,6 +64,8 @@ def convert(request: Request) -> int:
 
     arguments = [*request.arguments, *request.of(several.DestinationOptions).values()]
     *sources, dst = arguments
+    if len(arguments) > len(request.arguments) > 1 and _is_new_model(sources[-1]):
+        raise OptionError(f"`out` and the last argument, {sources[-1]}, both name the destination; leave one out")
     request.stdout_is_taken = streams.is_stdout(dst)
     output = how_to_tell(request)
     to_format = request.of(ConversionOptions, EngineOptions).get(
@@ -96,6 +99,17 @@ def batch(request: Request) -> int:
         raise OptionError("SOURCES are missing; name files, folders or patterns, or a `list`")
     streams.check_single(request.arguments)
     return _convert_into(given["out"], request.arguments, request, how_to_tell(request))
+
+
+def _is_new_model(text: str) -> bool:
+    """Whether a text is the name of a model that does not exist, so that it is no source."""
+    from formats import registry
+    from formats.arguments import path_of
+    from formats.tensordata.file import is_address
+
+    path = path_of(text)
+    known = {extension for codec in registry.codecs() for extension in codec.extensions}
+    return not is_address(path) and path.suffix.lower() in known and not os.path.lexists(path)
 
 
 def _check_folder(dst: str) -> None:
