@@ -201,6 +201,7 @@ def test_zip_tools_accept_it(tool: str, alignment: int, tmp_path: Path) -> None:
     accept(tool, tmp_path / "m.onnxz")
 
 
+@pytest.mark.outer
 def test_zip_tools_accept_more_entries_than_16_bits_count(tmp_path: Path) -> None:
     """Other zip programs find no fault in an archive of 66,000 tensors."""
     weights = [bytes_tensor(f"w{number}", b"x") for number in range(66_000)]
