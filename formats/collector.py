@@ -24,7 +24,8 @@ def rest_at_exit() -> None:
 def collector_paused() -> Iterator[None]:
     """Pause the garbage collector: a tree of new objects has no cycles, and searching for them doubles the time.
 
-    Afterwards, the new objects count as old ones, so that the next search among young objects does not include them.
+    Afterwards, it works as before, on all objects. In particular, nothing is frozen here: that would set its counts
+    back, and a process that converts all day would never search its older objects, not even those of the caller.
     """
     if not gc.isenabled():
         yield
@@ -33,7 +34,4 @@ def collector_paused() -> Iterator[None]:
     try:
         yield
     finally:
-        if hasattr(gc, "freeze") and not gc.get_freeze_count():  # objects that the caller froze stay frozen
-            gc.freeze()
-            gc.unfreeze()
         gc.enable()

@@ -38,7 +38,11 @@ def build(table: Table, root: str = "Model") -> list[bytes | Source]:
     Raises: EncodeError for values that the schema cannot express, or that RTen's verifier would refuse.
     """
     try:
-        return _Builder().root(root, table)
+        builder = _Builder()
+        try:
+            return builder.root(root, table)
+        finally:
+            builder.forget()
     except FormatError as error:
         error.where = f"{root}{error.where or ''}"
         raise
@@ -126,6 +130,10 @@ class _Builder:
             segments += [self._joined(place + 1, end), self._chunks[place]]
             end = place
         return [*segments, self._joined(0, end)]
+
+    def forget(self) -> None:
+        """Forget the plans, which refer to methods of this object: without a cycle, it is freed when it is not used."""
+        self._plans.clear()
 
     def _joined(self, start: int, end: int) -> bytes:
         """Join chunks of bytes, in the order of the buffer."""

@@ -108,7 +108,11 @@ def read(data: bytes | memoryview, root: str = "Model", *, base: int = 0) -> Tab
     Raises: TruncatedError, WireError, LimitError, and DecodeError if something is unknown to the schema or missing.
     """
     try:
-        return _Reader(memoryview(data).cast("B"), base).root(root)
+        reader = _Reader(memoryview(data).cast("B"), base)
+        try:
+            return reader.root(root)
+        finally:
+            reader.forget()
     except FormatError as error:
         error.where = f"{root}{error.where or ''}"
         raise
@@ -165,6 +169,11 @@ class _Reader:
             "table": self._table,
             "tables": self._table_vector,
         }
+
+    def forget(self) -> None:
+        """Forget the layouts, which refer to methods of this object: without a cycle, it is freed after its use."""
+        self._layouts.clear()
+        self._finishers.clear()
 
     def root(self, name: str) -> Table:
         """The table that the first offset leads to."""

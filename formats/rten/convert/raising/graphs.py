@@ -330,11 +330,11 @@ class GraphRaiser:
         return [value.name or "" for value in self._graph.output]
 
     def finish(self, kinds: Sequence[ValueKind] = ()) -> Graph:
-        """The graph; a subgraph's outputs get the types `kinds`."""
+        """The graph; a subgraph's outputs get the types `kinds`. Nothing can be added to it afterwards."""
         outputs = self._outputs() if self._interface is not None else self._subgraph_outputs(kinds)
         used = all_mentioned(self._nodes)
         tensors = [*self._initializers.values(), *self._made.tensors]
-        return Graph(
+        graph = Graph(
             name=self._where.rpartition('["')[2].removesuffix('"].g'),
             node=self._nodes,
             initializer=[tensor for tensor in tensors if tensor.name in used],
@@ -342,6 +342,8 @@ class GraphRaiser:
             output=outputs,
             value_info=self._value_infos() if self._outer is None else [],
         )
+        self._values.clear()  # which refer to this object: without a cycle, it is freed when it is not used
+        return graph
 
     def _outputs(self) -> list[ValueInfo]:
         """The outputs of the model, under their names."""
