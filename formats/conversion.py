@@ -30,7 +30,7 @@ from formats.registry import READ_DEFAULTS, ReadOptions
 from formats.reports import ConversionReport, WrittenFile, listed
 from formats.tensordata.engine import EngineOptions, execute, to_bytes
 from formats.tensordata.file import is_address, is_stream, or_stream, with_storage
-from formats.tensordata.journal import read_steadily
+from formats.tensordata.interrupted import read_steadily
 from formats.tensordata.source import Literal
 from formats.trust import check_key, permissions
 

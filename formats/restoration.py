@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from formats.arguments import local_path_of
 from formats.late_dataclasses import dataclass
 from formats.tensordata import publication
-from formats.tensordata.journal import owner_of
+from formats.tensordata.interrupted import owner_of, strange_files
 from formats.tensordata.tail_replacement import undo_path
+
+MAX_STRANGE = 10  # hidden files, of a folder that somebody may have filled with them
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,18 +22,25 @@ class Repair:
     """What `repair` found and did at a path.
 
     `completed`: the replacement of several files was completed. `put_back`: the old model in several files, or the old
-    archive, was restored. `removed`: hidden files that were removed.
+    archive, was restored. `removed`: hidden files that were removed. `notes`: what is strange about other hidden files,
+    which were not used.
     """
 
     path: Path
     completed: bool
     put_back: bool
     removed: tuple[Path, ...]
+    notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The repair in strings, booleans, lists and dictionaries."""
-        removed = [str(path) for path in self.removed]
-        return {"path": str(self.path), "completed": self.completed, "put_back": self.put_back, "removed": removed}
+        return {
+            "path": str(self.path),
+            "completed": self.completed,
+            "put_back": self.put_back,
+            "removed": [str(path) for path in self.removed],
+            "notes": [*self.notes],
+        }
 
 
 def repair(path: str | os.PathLike[str]) -> Repair:
@@ -53,10 +63,11 @@ def repair(path: str | os.PathLike[str]) -> Repair:
         found = publication.repair(place)
         completed, put_back = completed or found.completed, put_back or found.undone
         removed += found.removed
-    if undo_path(given).exists():
+    if os.path.lexists(undo_path(given)):
         from formats import onnxzip
 
         put_back = onnxzip.repair(given)
     if not (completed or put_back or removed or given.exists()):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(given))
-    return Repair(given, completed, put_back, tuple(removed))
+    notes = tuple(f"{error.path}: not used: {error.message}" for error in islice(strange_files(given), MAX_STRANGE))
+    return Repair(given, completed, put_back, tuple(removed), notes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from graphlib import CycleError, TopologicalSorter
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +21,7 @@ from formats.options import made
 from formats.registry import ReadOptions
 from formats.tensordata.engine import EngineOptions, execute
 from formats.tensordata.file import File, with_storage
-from formats.tensordata.journal import is_interrupted
+from formats.tensordata.interrupted import is_interrupted, strange_files
 from formats.tensordata.plan import Digest, WritePlan
 from formats.tensordata.source import Transformed, place_of
 
@@ -37,14 +38,15 @@ if TYPE_CHECKING:
 
 FIRST_WITH_OPSETS = 3  # from this ir_version on, a model must name its operator sets
 MAX_FINDINGS = 1000  # reported about graphs, and about tensors
+MAX_STRANGE = 10  # hidden files, of a folder that somebody may have filled with them
 MAX_GAP_BYTES = 1 << 16  # between tensors of a data file: no alignment makes larger ones
 
 
 class Finding(NamedTuple):
     """Something that is wrong or remarkable in a model file."""
 
-    # A stable word for programs: "structure", "encryption", "opset", "graph", "tensor", "checksum", "alignment", "gap"
-    # or "interrupted".
+    # A stable word for programs: "structure", "encryption", "opset", "graph", "tensor", "checksum", "alignment", "gap",
+    # "hidden" or "interrupted".
     kind: str
     where: str  # a dotted place in the model, an entry or a file; "" for all of it
     detail: str  # one sentence for people
@@ -122,6 +124,8 @@ def verify(
     if is_interrupted(path):
         detail = "a write of this model was interrupted, and only a part can be read; `formats repair` completes it"
         notes.append(Finding("interrupted", "", detail))
+    strange = islice(strange_files(path), MAX_STRANGE)
+    notes += (Finding("hidden", str(error.path), f"not used: {error.message}") for error in strange)
     spans = [(where, tensor, span) for where, tensor in tensors if (span := span_of(tensor))]
     notes += [
         *_alignment(spans, len(tensors), own if codec.regions is None else set()),

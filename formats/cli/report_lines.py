@@ -165,6 +165,7 @@ def repair_lines(done: Repair) -> Iterator[str]:
         found = "there is no model, and no interrupted write to complete"
     yield f"{done.path}: {found}"
     yield from (f"  removed {path.name}" for path in done.removed)
+    yield from (f"note: {note}" for note in done.notes)
 
 
 def verification_lines(result: Verification) -> Iterator[str]:

@@ -31,7 +31,7 @@ from formats.onnxpb.protobuf_errors import protobuf_errors
 from formats.onnxpb.saving import SerializeOptions, plan_message
 from formats.tensordata.engine import EngineOptions, execute, to_bytes
 from formats.tensordata.file import File
-from formats.tensordata.journal import read_steadily
+from formats.tensordata.interrupted import read_steadily
 from formats.tensordata.plan import WritePlan
 from formats.tensordata.source import Literal
 

@@ -31,7 +31,14 @@ from formats.tensordata.file import File
 from formats.tensordata.lock import ModelLock
 from formats.tensordata.plan import Digest, Loss, WritePlan
 from formats.tensordata.source import FileSpan, Literal
-from formats.tensordata.tail_replacement import INTERRUPTED, before_update, put_back, replace_tail, undo_path
+from formats.tensordata.tail_replacement import (
+    INTERRUPTED,
+    before_update,
+    opened_again,
+    put_back,
+    replace_tail,
+    undo_path,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,7 +74,7 @@ def update(model: Model, path: Path, options: ArchiveOptions, engine: EngineOpti
     if engine.dry_run:
         raise OptionError("`dry_run` has no effect on an update, which changes the archive in place")
     undo = undo_path(path)
-    if undo.exists():
+    if os.path.lexists(undo):
         raise FileExistsError(errno.EEXIST, INTERRUPTED, str(undo))
     file = File.open(os.path.realpath(path))
     entries = read_entries(file.span())
@@ -97,17 +104,27 @@ def repair(path: Path) -> bool:
 
     Raises: DecodeError if it is damaged and there is no undo file, or a damaged one.
     """
-    publication.repair(Path(os.path.realpath(path)))
-    undo = undo_path(path)
-    if not undo.exists():
-        read_model(File.open(path).span(), DEEPEST)
+    place = Path(os.path.realpath(path))  # resolved once; whatever is there later must not be another link
+    publication.repair(place)
+    undo = undo_path(place)
+    if not os.path.lexists(undo):
+        read_model(File.open(place).span(), DEEPEST)
         return False
-    with ModelLock(Path(os.path.realpath(path))):
-        if is_complete(File.open(path).span()):
+    with ModelLock(place), opened_again(place) as (target, file):
+        if is_complete(file.span()):
             remove(undo)
             return False
-        put_back(path)
+        put_back(target, file, _is_archive)
         return True
+
+
+def _is_archive(source: Source) -> bool:
+    """Whether a strict reader accepts the archive; its weights are not read."""
+    try:
+        read_model(source, DEEPEST)
+    except DecodeError:
+        return False
+    return True
 
 
 def _kept(model: Model, file: File, entries: list[Entry]) -> tuple[list[Entry], dict[tuple[object, ...], Entry]]:

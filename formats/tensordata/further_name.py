@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from formats.errors import file_exists
 from formats.tensordata.directory import link, move, move_to_free, sync_directory, sync_file, unlink
 from formats.tensordata.hidden import temporary_path
-from formats.tensordata.lock import lock_descriptor
+from formats.tensordata.lock import try_lock
 from formats.tensordata.osio import OPEN_FLAGS, SYSTEM, Capabilities, Located, system_path
 from formats.tensordata.output import check_name
 
@@ -56,7 +56,7 @@ class FurtherName:
             with Located(self.path):
                 _link(renamed.old, self._hidden, capabilities)
                 self._descriptor = _open(self._hidden)
-                lock_descriptor(self._descriptor)  # the lock tells other processes that the name is needed
+                try_lock(self._descriptor)  # the lock tells other processes that the name is needed
         except BaseException:
             self.discard()
             raise

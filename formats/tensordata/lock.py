@@ -1,7 +1,11 @@
 """Locks, so that only one process writes a model at a time; readers need no locks.
 
 If a process ends for any reason, the system removes its lock. The file of the lock stays, and tells the next process
-to look for other files that were left behind. On a filesystem without locks, nothing is locked.
+to look for other files that were left behind.
+
+On a filesystem without locks, the file itself is the lock, because only one process can create it. It contains who did.
+So if that process has ended without removing it, another process of the same machine can take its place. Nobody else
+can know whether it has ended; then an error says which file to remove.
 """
 
 from __future__ import annotations
@@ -9,11 +13,13 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from contextlib import suppress
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 from formats.tensordata.directory import UNSUPPORTED
-from formats.tensordata.hidden import hidden_path
+from formats.tensordata.hidden import hidden_path, open_lock
+from formats.tensordata.holder import Holder
 from formats.tensordata.osio import OPEN_FLAGS
 
 if TYPE_CHECKING:
@@ -29,7 +35,8 @@ class ModelLock:
     """A context in which this is the only process, and the only thread, that writes the model at `path`.
 
     `was_left`: whether the file of the lock existed before, because its process was killed, or because this process
-    waited for it. After a call of `keep`, the file stays, because something is left to do.
+    waited for it. After a call of `keep`, the file stays, because something is left to do. `locks`: whether the
+    filesystem has locks; without them, nobody can know whether a process still needs its temporary files.
 
     Raises: BlockingIOError if another process still has the lock after `wait_seconds`.
     """
@@ -37,6 +44,7 @@ class ModelLock:
     def __init__(self, path: Path, wait_seconds: float | None = None) -> None:
         self.path = hidden_path(path, "lock")
         self.was_left = False
+        self.locks = True
         self._model = path
         self._wait_seconds = WAIT_SECONDS if wait_seconds is None else wait_seconds
         self._descriptor: int | None = None
@@ -46,8 +54,7 @@ class ModelLock:
         end = monotonic() + self._wait_seconds
         while not self._take():
             if monotonic() > end:
-                reason = "another process is writing this model; run again when it is done"
-                raise BlockingIOError(errno.EWOULDBLOCK, reason, str(self._model))
+                raise BlockingIOError(errno.EWOULDBLOCK, self._reason(), str(self._model))
             sleep(STEP_SECONDS)
         return self
 
@@ -55,6 +62,8 @@ class ModelLock:
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is None:
             return
+        if not self.locks and self._kept:  # whoever comes next must see that this process has ended its work
+            Holder.none().write(descriptor)
         removed = self._kept or _is_removed(self.path)  # before another process can lock it
         os.close(descriptor)
         if not removed:
@@ -66,12 +75,13 @@ class ModelLock:
 
     def _take(self) -> bool:
         """Whether this process has the lock now."""
+        created = True
         try:
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | OPEN_FLAGS, 0o666)
         except FileExistsError:
-            self.was_left = True
+            self.was_left, created = True, False
             try:
-                descriptor = _open_existing(self.path)
+                descriptor = open_lock(self.path)
             except FileNotFoundError:  # it has just been removed
                 return False
         except PermissionError:
@@ -80,13 +90,43 @@ class ModelLock:
             raise
         self._descriptor = descriptor
         try:
-            if lock_descriptor(descriptor) and self._is_in_place():
+            locked = try_lock(descriptor)
+            self.locks = locked is not None
+            if locked is None:
+                locked = self._take_without_locks(descriptor, created)
+            if locked and self._is_in_place():
                 return True
         except BaseException:
             self._let_go()
             raise
         self._let_go()
         return False
+
+    def _take_without_locks(self, descriptor: int, created: bool) -> bool:
+        """Whether the file of the lock belongs to this process: it has created it, or takes the place of a dead one."""
+        if created:
+            Holder.this_process().write(descriptor)
+            return True
+        holder = Holder.read(descriptor)
+        if holder is None or not holder.is_dead() or not (claim := holder.claim(self.path)):
+            return False
+        self._let_go()
+        self._descriptor = claim
+        return True
+
+    def _reason(self) -> str:
+        reason = "another process is writing this model; run again when it is done"
+        if self.locks:
+            return reason
+        with suppress(OSError):
+            descriptor = open_lock(self.path)
+            try:
+                holder = Holder.read(descriptor)
+            finally:
+                os.close(descriptor)
+            name = f"process {holder.process} on {holder.machine}" if holder is not None else "it"
+            return f"{reason}; this filesystem has no locks: if {name} has ended, remove {self.path.name}"
+        return reason
 
     def _is_in_place(self) -> bool:
         """Whether the locked file is still the file that the next process finds."""
@@ -105,17 +145,24 @@ class ModelLock:
 def is_locked(path: Path) -> bool:
     """Whether another process, or thread, is writing the model at `path`; this check writes nothing."""
     try:
-        descriptor = _open_existing(hidden_path(path, "lock"))
+        descriptor = open_lock(hidden_path(path, "lock"))
     except OSError:
         return False
     try:
-        return not lock_descriptor(descriptor, shared=True)
+        locked = try_lock(descriptor, shared=True)
+        if locked is None:
+            holder = Holder.read(descriptor)
+            return holder is None or not holder.is_dead()
+        return not locked
     finally:
         os.close(descriptor)
 
 
-def lock_descriptor(descriptor: int, *, shared: bool = False) -> bool:
-    """Lock the file until this descriptor is closed; return false if another descriptor has locked it."""
+def try_lock(descriptor: int, *, shared: bool = False) -> bool | None:
+    """Lock the file until this descriptor is closed, and return whether that was possible.
+
+    Returns false if another descriptor has locked it, and `None` if the filesystem has no locks.
+    """
     try:
         _lock(descriptor, shared)
     except OSError as error:
@@ -123,6 +170,7 @@ def lock_descriptor(descriptor: int, *, shared: bool = False) -> bool:
             return False
         if error.errno not in _NO_LOCKS:
             raise
+        return None
     return True
 
 
@@ -135,16 +183,6 @@ def _is_removed(path: Path) -> bool:
     except OSError:
         return False
     return True
-
-
-def _open_existing(path: Path) -> int:
-    flags = OPEN_FLAGS | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    try:
-        return os.open(path, os.O_RDWR | flags)
-    except (
-        PermissionError
-    ):  # of another user; some network filesystems cannot lock a file that is open only for reading
-        return os.open(path, os.O_RDONLY | flags)
 
 
 def _lock(descriptor: int, shared: bool) -> None:

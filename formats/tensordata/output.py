@@ -24,14 +24,24 @@ from formats.tensordata.directory import (
     unlink,
 )
 from formats.tensordata.hidden import temporary_path
-from formats.tensordata.lock import lock_descriptor
-from formats.tensordata.osio import STEP_BYTES, SYSTEM, Capabilities, Located, is_windows_name, system_path
+from formats.tensordata.lock import try_lock
+from formats.tensordata.osio import (
+    OPEN_FLAGS,
+    STEP_BYTES,
+    SYSTEM,
+    Capabilities,
+    Located,
+    check_regular,
+    is_windows_name,
+    system_path,
+)
 from formats.tensordata.plan import Permissions
 
 if TYPE_CHECKING:
     from formats.tensordata.file import File
 
 DEFAULT_PERMISSIONS = Permissions()
+_EXISTING_FLAGS = os.O_RDWR | OPEN_FLAGS | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 # For larger writes, the kernel uses larger pages, of which few are ready. In a virtual machine, the host may have to
 # provide them first: writes of 1 MiB took three times as long. With smaller writes, the calls themselves take longer.
 WRITE_BYTES = 128 << 10
@@ -258,7 +268,7 @@ class OutputFile(_Writable):
         self.has_name = True
         self._temporary = self._sibling()
         descriptor = os.open(self._temporary, WRITE_FLAGS | os.O_CREAT | os.O_EXCL, mode)
-        lock_descriptor(descriptor)  # the lock tells other processes that the file is needed
+        try_lock(descriptor)  # the lock tells other processes that the file is needed
         return descriptor
 
     def _sibling(self) -> Path:
@@ -319,8 +329,17 @@ class ExistingFile(_Writable):
     __slots__ = ()
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        """The regular file at `path`, open for reading and writing.
+
+        Raises: OSError if it is a link, or cannot be opened; FormatError if it is neither a file nor a directory.
+        """
         super().__init__(path, SYSTEM)
-        self._descriptor = os.open(system_path(self.path), WRITE_FLAGS)
+        descriptor = os.open(system_path(self.path), _EXISTING_FLAGS)
+        check_regular(descriptor, self.path)
+        self._descriptor = descriptor
+        if not hasattr(os, "O_NOFOLLOW") and self.path.is_symlink():
+            self._close_descriptor()
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
 
     def truncate(self, nbytes: int) -> None:
         """Cut the file to `nbytes` bytes."""

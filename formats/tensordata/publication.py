@@ -12,27 +12,26 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from formats.errors import DecodeError, file_exists
-from formats.tensordata.directory import link, move, move_to_free, sync_directory, sync_files, unlink
-from formats.tensordata.hidden import hidden_path, temporaries, temporary_path
+from formats.errors import DecodeError
+from formats.tensordata.directory import link, move, move_to_free, sync_directory, unlink
+from formats.tensordata.hidden import hidden_path, temporaries
+from formats.tensordata.holder import boot
 from formats.tensordata.journal import (
     Journal,
     Move,
-    Old,
-    boot,
-    check_owner,
     journal_path,
     load_journal,
-    sha256_of,
     stamp,
 )
-from formats.tensordata.lock import ModelLock, lock_descriptor
+from formats.tensordata.lock import ModelLock, try_lock
 from formats.tensordata.osio import SYSTEM, Capabilities
 from formats.tensordata.output import OutputFile
 from formats.tensordata.plan import OWNER_ACCESS, Permissions
+from formats.tensordata.staging import put_on_disk, staged_move
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,14 +72,15 @@ def publish(
     if len(outputs) == 1 and not replaces and not _is_left(model) and not outputs[0].has_name:
         outputs[0].publish(fsync=syncs)
         return
-    digests = _put_on_disk(outputs) if syncs and len(outputs) > 1 else [None] * len(outputs)
+    digests = put_on_disk(outputs) if syncs and len(outputs) > 1 else [None] * len(outputs)
     with ModelLock(model) as lock:
         if replaced is not None:
             replaced.check_in_place()
         if len(outputs) == 1:
             outputs[0].publish(fsync=syncs)
             for kind in ("journal", "undo"):  # of the replaced files
-                unlink(hidden_path(model, kind), capabilities)
+                with suppress(PermissionError, IsADirectoryError):  # something strange, which nobody will follow
+                    unlink(hidden_path(model, kind), capabilities)
         else:
             unlink(journal_path(model), capabilities)
             _publish_several(outputs, digests, models=models, overwrite=overwrite, syncs=syncs, lock=lock)
@@ -95,7 +95,7 @@ def finish_interrupted(path: Path, *, overwrite: bool = False, capabilities: Cap
 
     Raises: DecodeError as `repair` does, without `overwrite`.
     """
-    if not journal_path(path).exists():
+    if not os.path.lexists(journal_path(path)):
         return Repair()
     try:
         return repair(path, capabilities)
@@ -112,10 +112,9 @@ def expected_names(path: Path) -> dict[str, bool]:
 
     Raises: DecodeError as `repair` does.
     """
-    journal = load_journal(path) if journal_path(path).exists() else None
+    journal = load_journal(path)
     if journal is None:
         return {}
-    check_owner(path)
     completed = _can_be_completed(_Steps(path, journal, syncs=False, capabilities=SYSTEM), journal)
     return {moved.name: completed or moved.old is not None for moved in journal.moves}
 
@@ -131,7 +130,6 @@ def repair(path: Path, capabilities: Capabilities = SYSTEM) -> Repair:
             result = Repair()
             journal = load_journal(path)
             if journal is not None:
-                check_owner(path)
                 result = _finish(path, journal, capabilities)
         except BaseException:
             lock.keep()  # the files that were left behind stay, because they may be needed
@@ -140,7 +138,7 @@ def repair(path: Path, capabilities: Capabilities = SYSTEM) -> Repair:
 
 
 def _is_left(model: Path) -> bool:
-    return any(hidden_path(model, kind).exists() for kind in ("lock", "journal", "undo"))
+    return any(os.path.lexists(hidden_path(model, kind)) for kind in ("lock", "journal", "undo"))
 
 
 def _clean(model: Path, capabilities: Capabilities) -> list[Path]:
@@ -153,9 +151,9 @@ def _clean(model: Path, capabilities: Capabilities) -> list[Path]:
             if error.errno not in (errno.ELOOP, errno.EMLINK):  # a link that was put aside
                 continue
         else:
-            is_free = lock_descriptor(descriptor)
+            is_free = try_lock(descriptor)
             os.close(descriptor)
-            if not is_free:
+            if not is_free:  # in use; or nobody can know, because the filesystem has no locks
                 continue
         unlink(path, capabilities)
         removed.append(path)
@@ -263,23 +261,6 @@ class _Steps:
             unlink(place, self.capabilities)
 
 
-def _put_on_disk(outputs: Sequence[OutputFile | FurtherName]) -> list[str | None]:
-    """Put all files on the disk, and return the SHA-256 of each, which is computed meanwhile."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(1) as hashing:
-        digests = hashing.map(_digest_of, [output.readable_path for output in outputs])
-        sync_files([output.descriptor for output in outputs])
-        return list(digests)
-
-
-def _digest_of(path: Path) -> str | None:
-    try:
-        return sha256_of(path)
-    except PermissionError:  # it replaces a file that the user may not read
-        return None
-
-
 def _publish_several(
     outputs: Sequence[OutputFile | FurtherName],
     digests: Sequence[str | None],
@@ -298,7 +279,7 @@ def _publish_several(
     steps = None
     try:
         for output, digest in zip(outputs, digests, strict=True):
-            moves.append(_staged(output, digest, model, overwrite))
+            moves.append(staged_move(output, digest, model, overwrite))
         journal = Journal(tuple(moves), boot(), models)
         steps = _Steps(model, journal, syncs=syncs, capabilities=capabilities)
         _write_journal(journal, model, syncs, capabilities)
@@ -310,16 +291,6 @@ def _publish_several(
             for staged in moves:
                 unlink(model.with_name(staged.new), capabilities)
         raise
-
-
-def _staged(output: OutputFile | FurtherName, digest: str | None, model: Path, overwrite: bool) -> Move:
-    """The move of a file that has a hidden name now."""
-    before = stamp(output.destination)
-    if before is not None and not overwrite:
-        raise file_exists(output.path)
-    hidden, status = output.stage(temporary_path(model))
-    old = None if before is None else Old(temporary_path(model).name, *before)
-    return Move(output.destination.name, hidden.name, status.st_size, status.st_mtime_ns, status.st_ino, digest, old)
 
 
 def _write_journal(journal: Journal, model: Path, syncs: bool, capabilities: Capabilities) -> None:

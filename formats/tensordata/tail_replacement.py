@@ -2,6 +2,9 @@
 
 The bytes that will be overwritten are first copied to an undo file next to it. Then the file is cut, its new end is
 written, and the undo file is removed. So a file without an undo file is complete, and a file with one can be restored.
+
+An undo file says which file it belongs to: its inode, its size before, and the SHA-256 of its beginning. All of an
+update or a repair happens on one descriptor, which was opened without following a link.
 """
 
 from __future__ import annotations
@@ -10,33 +13,52 @@ import errno
 import hashlib
 import os
 import struct
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError, TensorDataError
 from formats.tensordata.directory import remove, unlink
 from formats.tensordata.engine import EngineOptions, transfer
-from formats.tensordata.file import File
-from formats.tensordata.hidden import hidden_path
-from formats.tensordata.lock import ModelLock
+from formats.tensordata.hidden import HiddenFileError, hidden_path, open_hidden
+from formats.tensordata.lock import ModelLock, try_lock
+from formats.tensordata.osio import SYSTEM, LocalFile
 from formats.tensordata.output import ExistingFile, OutputFile
 from formats.tensordata.plan import OWNER_ACCESS, FilePlan, Permissions, WritePlan, check_plan
 from formats.tensordata.source import Concat
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from formats.tensordata.file import File
     from formats.tensordata.source import FileSpan, Source
 
 INTERRUPTED = "an update was interrupted; `formats repair` must come first"
-MAGIC = b"UNDOTAIL"
-_HEADER = struct.Struct("<8sQ32s")  # magic, start of the tail, SHA-256 of the tail, which follows
+MAGIC = b"UNDOTAI2"
+# Magic, start of the tail, size and inode of the file, SHA-256 of its beginning, and of the tail, which follows.
+_HEADER = struct.Struct("<8sQQQ32s32s")
+_HEAD_BYTES = 1 << 20
 
 
 class Undo(NamedTuple):
-    """The old end of a file: the bytes from `file_offset` on."""
+    """The old end of a file: the bytes from `file_offset` on; and what identifies the file."""
 
     file_offset: int
+    nbytes: int
+    inode: int
+    head: bytes
     tail: Source
+    user: int  # who wrote it
+
+    def before(self, now: Source, path: Path) -> Concat:
+        """The file as it was, from its present bytes.
+
+        Raises: DecodeError if this does not belong to the file.
+        """
+        if self.file_offset > now.nbytes or _head(now, self.file_offset) != self.head:
+            reason = "the undo file does not belong to this file, or another program has changed the file"
+            raise DecodeError(reason, path=undo_path(path))
+        return Concat.of(now.slice(0, self.file_offset), self.tail)
 
 
 def undo_path(path: Path) -> Path:
@@ -56,9 +78,9 @@ def replace_tail(file: File, file_offset: int, plan: FilePlan, options: EngineOp
     """
     whole = WritePlan((plan,))
     check_plan(whole)
-    with ModelLock(file.path), closing(ExistingFile(file.path)) as target:
+    with ModelLock(file.path), _locked(file.path) as target:
         undo = undo_path(file.path)
-        if undo.exists():
+        if os.path.lexists(undo):
             raise FileExistsError(errno.EEXIST, INTERRUPTED, str(undo))
         file.check_in_place(target.descriptor)
         if file.pread(file.nbytes - len(end), len(end)) != end:
@@ -80,47 +102,101 @@ def replace_tail(file: File, file_offset: int, plan: FilePlan, options: EngineOp
         remove(undo)
 
 
-def put_back(path: Path) -> None:
-    """Restore the file at `path` from its undo file, and remove the undo file."""
-    undo = undo_path(path)
+@contextmanager
+def opened_again(path: Path) -> Iterator[tuple[ExistingFile, LocalFile]]:
+    """The file at `path`, which has no links, open for writing and reading by the same descriptor; it is locked.
+
+    Raises: TensorDataError if another file is at `path` at the end; BlockingIOError if it is locked; OSError if it is
+    a link, or cannot be opened.
+    """
+    with _locked(path) as target:
+        file = LocalFile(path, keep_open=True, capabilities=SYSTEM, descriptor=os.dup(target.descriptor))
+        yield target, file
+        if not file.is_at(path.lstat()):
+            raise TensorDataError("the file was replaced while it was repaired; run the command again", path=path)
+
+
+def put_back(target: ExistingFile, file: LocalFile, is_right: Callable[[Source], bool]) -> None:
+    """Restore the opened file from its undo file, and remove the undo file; its old content must be `is_right`.
+
+    Raises: DecodeError if the undo file is damaged, may not be followed, or belongs to another file.
+    """
+    undo = undo_path(file.path)
     saved = load_undo(undo)
-    with closing(ExistingFile(path)) as target:
-        _restore(target, saved)
+    status = os.fstat(target.descriptor)
+    if status.st_ino != saved.inode and not _is_own_copy(saved, status):
+        hint = "`formats convert` reads the model as it was, and writes it to a new file"
+        raise DecodeError(f"the undo file belongs to another file, perhaps one that was copied; {hint}", path=undo)
+    if saved.user not in _writers(status):
+        raise HiddenFileError("another user than the owner of the archive wrote this file", path=undo)
+    if not is_right(saved.before(file.span(), file.path)):
+        raise DecodeError("the undo file would not restore an intact file", path=undo)
+    _restore(target, saved)
     remove(undo)
+
+
+def _is_own_copy(saved: Undo, status: os.stat_result) -> bool:
+    """Whether the archive and its undo file may both be copies, as in a folder that was restored from a backup.
+
+    Then nobody but this user made them, and the archive has no other name. It still must begin with the same bytes.
+    """
+    users = {saved.user, status.st_uid}
+    return status.st_nlink == 1 and (not hasattr(os, "geteuid") or users == {os.geteuid()})
+
+
+def _writers(status: os.stat_result) -> set[int]:
+    """The users whose undo files this process follows for a file: the own ones, root's, and those of its owner.
+
+    The owner of a folder could give a file another name there, and write an undo file for it.
+    """
+    own = {os.geteuid(), 0} if hasattr(os, "geteuid") else {status.st_uid}
+    return own | {status.st_uid} if status.st_nlink == 1 else own
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[ExistingFile]:
+    """The file at `path`, open for writing; locked, because it may have another name, which has a lock of its own."""
+    with closing(ExistingFile(path)) as target:
+        if try_lock(target.descriptor) is False:
+            raise BlockingIOError(errno.EWOULDBLOCK, "another process is writing this file", str(path))
+        yield target
 
 
 def before_update(source: FileSpan, path: Path) -> Concat | None:
     """The file as it was before its last update, if there is an undo file; nothing is written.
 
-    Raises: DecodeError if the undo file is damaged, or belongs to another file.
+    Raises: DecodeError if the undo file is damaged, may not be followed, or belongs to another file.
     """
     try:
-        saved = load_undo(undo_path(path))
+        return load_undo(undo_path(path)).before(source, path)
     except FileNotFoundError:
         return None
-    if saved.file_offset > source.nbytes:
-        raise DecodeError("the undo file does not belong to this file, or the file was truncated", path=undo_path(path))
-    return Concat.of(source.slice(0, saved.file_offset), saved.tail)
 
 
 def load_undo(path: Path) -> Undo:
     """The content of an undo file.
 
-    Raises: DecodeError if it is damaged.
+    Raises: DecodeError if it is damaged, or may not be followed.
     """
-    source = File.open(path).span()
-    magic, file_offset, expected = _HEADER.unpack(source.read(0, _HEADER.size))
+    file = open_hidden(path)
+    with file.descriptor() as descriptor:
+        user = os.fstat(descriptor).st_uid
+    source = file.span()
+    magic, file_offset, nbytes, inode, head, expected = _HEADER.unpack(source.read(0, _HEADER.size))
     tail = source.slice(_HEADER.size, source.nbytes - _HEADER.size)
-    if magic != MAGIC or _sha256(tail) != expected:
+    if magic != MAGIC or file_offset + tail.nbytes != nbytes or _sha256(tail) != expected:
         raise DecodeError("this is not an undo file, or it is damaged", path=path)
-    return Undo(file_offset, tail)
+    return Undo(file_offset, nbytes, inode, head, tail, user)
 
 
 def _save(tail: FileSpan, file_offset: int, path: Path) -> None:
     permissions = Permissions(new=tail.file.permissions | OWNER_ACCESS)
     output = OutputFile(path, _HEADER.size + tail.nbytes, owner=tail.file.path, permissions=permissions)
     try:
-        output.pwrite(0, _HEADER.pack(MAGIC, file_offset, _sha256(tail)))
+        with tail.file.descriptor() as descriptor:
+            inode = os.fstat(descriptor).st_ino
+        head = _head(tail.file.span(), file_offset)
+        output.pwrite(0, _HEADER.pack(MAGIC, file_offset, tail.file.nbytes, inode, head, _sha256(tail)))
         position = _HEADER.size
         for piece in tail.chunks():
             output.pwrite(position, piece)
@@ -139,6 +215,11 @@ def _restore(target: ExistingFile, saved: Undo) -> None:
         target.pwrite(position, piece)
         position += len(piece)
     target.sync()
+
+
+def _head(source: Source, file_offset: int) -> bytes:
+    """The SHA-256 of the beginning of a file, as far as it stays."""
+    return _sha256(source.slice(0, min(file_offset, _HEAD_BYTES)))
 
 
 def _sha256(source: Source) -> bytes:

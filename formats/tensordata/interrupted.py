@@ -1,0 +1,182 @@
+"""Models that are read while their files take their places, or after a process was killed that placed them.
+
+A folder may contain journals of strangers, any number and of any size. Only those that name the model are parsed.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from time import sleep
+from typing import TYPE_CHECKING, TypeVar
+
+from formats.errors import DecodeError, FormatError, TensorDataError
+from formats.tensordata.file import File, is_address, is_stream
+from formats.tensordata.hidden import HiddenFileError, hidden_path, open_hidden
+from formats.tensordata.journal import MAX_JOURNAL_BYTES, content_of, journal_path, load_journal, parsed
+from formats.tensordata.lock import is_locked
+from formats.tensordata.osio import SYSTEM, LocalFile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+T = TypeVar("T")
+
+MAX_FOUND_BYTES = 64 << 20  # of all journals in a folder that are read for one model
+MAX_FOUND = 1000  # journals in a folder that are looked at for one model
+OPEN_ATTEMPTS = 200  # a file takes its place within milliseconds, or seconds on a slow disk
+OPEN_WAIT_SECONDS = 0.02
+READ_WAITS = (
+    0.0,
+    0.01,
+    0.02,
+    0.05,
+    0.1,
+    0.2,
+    0.5,
+    1.0,
+    1.0,
+)  # the wait before a replaced file is read again, in seconds
+
+
+def owner_of(path: Path) -> Path | None:
+    """The owner of the journal that names the model at `path`: this model, or another one in the same folder.
+
+    Journals that may not be followed count only if they are the model's own: a stranger may have put others there.
+    """
+    if os.path.lexists(journal_path(path)):
+        return path
+    rest, quoted = MAX_FOUND_BYTES, _quoted(path.name)
+    for place in _journals_beside(path):
+        with suppress(DecodeError, OSError):
+            content = content_of(place)
+            rest -= len(content)
+            if rest < 0:
+                break
+            if quoted not in content:  # it cannot concern this model
+                continue
+            journal = parsed(content, place)
+            owner = path.with_name(journal.moves[-1].name)
+            if journal_path(owner) == place and path.name in (model.name for model in journal.parts()[1]):
+                return owner
+    return None
+
+
+def is_interrupted(path: Path) -> bool:
+    """Whether an interrupted write of the model at `path` left work to do."""
+    if is_address(path) or is_stream(path):  # nothing is visible there before it is complete
+        return False
+    places = dict.fromkeys((path, Path(os.path.realpath(path))))
+    left = any(os.path.lexists(hidden_path(place, "undo")) or owner_of(place) is not None for place in places)
+    return left and not any(is_locked(place) for place in places)
+
+
+def open_model(path: Path) -> File:
+    """The file of the model at `path`; if it is absent because several files take their places, the new file.
+
+    The new file has the hidden names of its companions in `moved`. If a process is about to put the new file in its
+    place, this function waits for that.
+
+    Raises: FileNotFoundError and others as `File.open` does.
+    """
+    for _ in range(OPEN_ATTEMPTS):
+        try:
+            return File.open(path)
+        except FileNotFoundError:
+            where, owner = path, owner_of(path)
+            if owner is None:
+                where = Path(os.path.realpath(path))
+                owner = owner_of(where)
+            if owner is None:
+                break
+        if is_locked(owner):
+            sleep(OPEN_WAIT_SECONDS)
+            continue
+        try:
+            if file := _open_new(where, owner):
+                return file
+        except FileNotFoundError:  # it was moved in between
+            continue
+        break
+    return File.open(path)
+
+
+def read_steadily(path: Path, read: Callable[[File], T]) -> T:
+    """The result of `read` for the model at `path`; neither the model nor a companion was replaced meanwhile.
+
+    Raises: TensorDataError if a file is replaced again and again; the errors of `open_model` and `read`.
+    """
+    for seconds in READ_WAITS:
+        file = open_model(path)
+        try:
+            result = read(file)
+        except (FormatError, OSError):
+            if file.is_current():
+                raise
+        else:
+            if file.is_current():
+                return result
+        sleep(seconds)
+    raise TensorDataError("other processes keep replacing the model while it is read; run the command again", path=path)
+
+
+def _open_new(path: Path, owner: Path) -> File | None:
+    """The new file of the model at `path`, if the journal of `owner` is valid and all its files are as it says."""
+    try:
+        journal = load_journal(owner)
+    except DecodeError:
+        return None
+    if journal is None:
+        return None
+    moved = {}
+    for move in journal.moves:
+        if journal.is_new(move, path.with_name(move.new)):
+            moved[move.name] = move.new
+        elif not journal.is_new(move, path.with_name(move.name)):
+            return None
+    if path.name not in moved:
+        return None
+    file = LocalFile(path.with_name(moved[path.name]), keep_open=True, capabilities=SYSTEM)
+    file.moved = moved
+    return file
+
+
+def strange_files(path: Path) -> Iterator[HiddenFileError]:
+    """What is wrong with hidden files that may concern the model at `path` and may not be followed."""
+    if is_address(path) or is_stream(path):
+        return
+    own = [hidden_path(Path(os.path.realpath(path)), "undo"), journal_path(path)]
+    for place in (*own, *(place for place in _journals_beside(path) if place not in own)):
+        if (error := _strange(place)) is not None:
+            yield error
+
+
+def _strange(place: Path) -> HiddenFileError | None:
+    """Why the hidden file may not be followed, if there is one that may not."""
+    try:
+        open_hidden(place, MAX_JOURNAL_BYTES if place.suffix == ".journal" else None).close()
+    except HiddenFileError as error:
+        return error
+    except OSError:  # there is none, or it has just been removed
+        return None
+    return None
+
+
+def _journals_beside(path: Path) -> list[Path]:
+    """The journals in the folder of `path`, up to a number that no folder has by itself."""
+    found = []
+    with suppress(OSError), os.scandir(path.parent) as entries:
+        for entry in entries:
+            if entry.name.startswith(".") and entry.name.endswith(".journal"):
+                found.append(path.with_name(entry.name))
+                if len(found) == MAX_FOUND:
+                    break
+    return sorted(found)
+
+
+def _quoted(name: str) -> bytes:
+    """The name as it is in the JSON of a journal."""
+    import json
+
+    return json.dumps(name).encode()
