@@ -34,7 +34,8 @@ from formats.ir.model import (
 )
 from formats.onnxpb import codecs
 from formats.onnxpb.encoder import encode
-from formats.onnxzip import options, records
+from formats.onnxzip import records
+from formats.onnxzip.options import ArchiveOptions
 from formats.onnxzip.reader import read_entries
 from formats.registry import Match
 from formats.tensordata.digest import new_digester
@@ -53,7 +54,7 @@ EXTERNAL = 1
 
 def plan(model: Model, **options: Any) -> WritePlan:
     """Return the plan of an archive."""
-    return onnxzip.plan(model, Path("m.onnxz"), options.ArchiveOptions(**options))
+    return onnxzip.plan(model, Path("m.onnxz"), ArchiveOptions(**options))
 
 
 def pack(model: Model, **options: Any) -> bytes:
@@ -126,7 +127,7 @@ def test_real_model_comes_back(name: str, tmp_path: Path) -> None:
     source = MODELS / f"{name}.onnx"
     model = codecs.read(File.open(source).span(), source)
     archive = tmp_path / "m.onnxz"
-    planned = onnxzip.plan(model, archive, options.ArchiveOptions())
+    planned = onnxzip.plan(model, archive, ArchiveOptions())
     execute(planned)
     assert planned.nbytes == archive.stat().st_size
     assert planned.losses == ()
@@ -360,7 +361,7 @@ def test_alignment(alignment: int) -> None:
 def test_impossible_options_are_refused(options: dict[str, int]) -> None:
     """An alignment that is not a power of two or over 65,536, or a negative threshold, is a ValueError."""
     with pytest.raises(ValueError, match=r"`alignment` is|`size_threshold` is"):
-        options.ArchiveOptions(**options)
+        ArchiveOptions(**options)
 
 
 def test_model_without_a_graph_is_refused() -> None:

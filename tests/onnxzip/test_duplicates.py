@@ -11,6 +11,7 @@ import formats
 from formats import onnxzip
 from formats.ir.model import Graph, Model, Tensor
 from formats.onnxzip.duplicates import Duplicates
+from formats.onnxzip.options import ArchiveOptions
 from formats.onnxzip.reader import read_entries
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.source import Literal, Source, Transformed
@@ -41,7 +42,7 @@ def tensor(name: str, data: bytes, data_type: int = FLOAT) -> Tensor:
 def pack(*tensors: Tensor, **options: Any) -> bytes:
     """Return an archive of tensors."""
     model = Model(ir_version=10, graph=Graph(initializer=list(tensors)))
-    return to_bytes(onnxzip.plan(model, Path("m.onnxz"), options.ArchiveOptions(**options)))
+    return to_bytes(onnxzip.plan(model, Path("m.onnxz"), ArchiveOptions(**options)))
 
 
 def test_the_first_of_equals_stands_for_all() -> None:
