@@ -27,7 +27,7 @@ from formats.ir.archive_link import without_link
 from formats.ir.model import Model, Tensor
 from formats.ir.storage import with_raw_data, with_reference, without_data
 from formats.late_dataclasses import dataclass, field, replace
-from formats.onnxpb.encoder import encode
+from formats.onnxpb.encoder import encode, misfits_located
 from formats.onnxpb.external import PROTOBUF_LIMIT_BYTES
 from formats.onnxpb.schema import MESSAGES
 from formats.tensordata.file import is_stream
@@ -119,7 +119,8 @@ def to_onnx_ir(model: Any) -> Any:
 
     model = _raised(model)
     tensors = model.graph.initializer if model.graph else []
-    shared = {id(tensor) for tensor in tensors if not tensor.string_data and tensor.source().nbytes >= SMALL_BYTES}
+    with misfits_located(model):
+        shared = {id(tensor) for tensor in tensors if not tensor.string_data and tensor.source().nbytes >= SMALL_BYTES}
     proto = _to_onnx(model, lambda tensor: without_data(tensor) if id(tensor) in shared else _inlined(tensor))
     new = onnx_ir.from_proto(proto)
     for tensor in tensors:
@@ -166,8 +167,9 @@ def onnxruntime_session(
         model_or_path = conversion.loads(model_or_path)
     model = _raised(model_or_path)
     weights = _Weights()
-    for _, graph in walk.graphs(model):
-        weights.move(graph, is_main=graph is model.graph)
+    with misfits_located(model):
+        for _, graph in walk.graphs(model):
+            weights.move(graph, is_main=graph is model.graph)
     writes, nbytes = lay_out(encode(model, lambda tensor: weights.moved.get(id(tensor)) or _inlined(tensor)))
     if nbytes > PROTOBUF_LIMIT_BYTES:
         raise EncodeError("the model has more than 2 GiB without its initialisers, which onnxruntime cannot read")

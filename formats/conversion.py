@@ -130,7 +130,7 @@ def save(
     target = _target(destination, format)
     chosen = choose(target, options, in_one_file({**keywords}, target, options, destination))
     destination = with_storage(destination, chosen.engine.storage_options, chosen.engine.retries)
-    plan, changes = _plan(model_of(model), target, destination, chosen)
+    plan, changes = _plan_of(model, target, destination, chosen)
     plan = _write(plan, target, chosen.engine, strict)
     return _report(plan, target, destination, started, changes, dry_run=chosen.engine.dry_run)
 
@@ -142,7 +142,7 @@ def dumps(model: AnyModel, format: str, *, options: object = None, **keywords: U
     """
     target = registry.by_name(format)
     chosen = choose(target, options, in_one_file({**keywords}, target, options))
-    plan, _ = _plan(model_of(model), target, Path("model").with_suffix(target.extensions[0]), chosen)
+    plan, _ = _plan_of(model, target, Path("model").with_suffix(target.extensions[0]), chosen)
     if len(plan.files) > 1:
         raise EncodeError(f"these options make {len(plan.files)} files, but bytes can hold only one")
     return to_bytes(plan, chosen.engine)
@@ -316,6 +316,14 @@ def _codec(source: Source, path: Path | None, name: str | None, called: str = "f
 
 def _target(destination: Path, name: str | None, called: str = "format") -> Codec:
     return registry.for_writing(destination, called) if name is None else registry.by_name(name)
+
+
+def _plan_of(model: AnyModel, target: Codec, destination: Path, chosen: Choice) -> tuple[WritePlan, tuple[Change, ...]]:
+    """The plan for writing a model of the caller, in which any field may have a value of any type."""
+    from formats.onnxpb.encoder import misfits_located
+
+    with misfits_located(own := model_of(model)):
+        return _plan(own, target, destination, chosen)
 
 
 def _plan(model: Model, target: Codec, destination: Path, chosen: Choice) -> tuple[WritePlan, tuple[Change, ...]]:

@@ -8,17 +8,18 @@ Spec: Protocol Buffers, "Encoding"; onnx.proto.
 from __future__ import annotations
 
 import struct
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from formats.collector import collector_paused
-from formats.errors import EncodeError
+from formats.errors import EncodeError, FormatError, OptionError
 from formats.ir.model import Tensor
 from formats.onnxpb.wire import encode_varint
 from formats.onnxpb.wire_tables import FIXED_WIDTH, INTEGER, LAST_MESSAGE, TEXT, tables
 from formats.tensordata.source import Literal, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from formats.onnxpb.wire_tables import MessageTable
     from formats.tensordata.plan import Segment
@@ -41,6 +42,17 @@ def encode(message: Any, replace: Callable[[Tensor], Tensor | bytes] | None = No
             raise EncodeError("the model is nested too deeply, or contains itself") from None
 
 
+@contextmanager
+def misfits_located(model: Any) -> Iterator[None]:
+    """A context in which an error of Python about a value that does not fit its field becomes one with its place."""
+    try:
+        yield
+    except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError, struct.error) as error:
+        if not isinstance(error, (FormatError, OptionError)):
+            encode(model)  # which checks every value
+        raise
+
+
 def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tensor | bytes] | None) -> list[Any]:
     """The segments of a message: a single one if all of them are bytes, so that there are few."""
     values = message.__dict__
@@ -48,7 +60,7 @@ def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tenso
     segments: list[Any] = []
     sources = False
     behind = 0  # the index behind the last segment that may be a source
-    for name, tag, short, (action, _, _, inner, _) in table.layout((*values, *left)):
+    for name, tag, short, (action, _, repeated, inner, _) in table.layout((*values, *left)):
         if name not in values:
             parts = left[name].segments
             segments += parts
@@ -57,8 +69,11 @@ def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tenso
         value = values[name]
         if value is None:
             continue
+        item = value
         try:
-            for item in value if isinstance(value, list) else (value,):
+            if isinstance(value, list) is not repeated and not isinstance(value, Source):
+                raise TypeError(value)  # noqa: TRY301 - the handler below adds the place
+            for item in value if repeated and not isinstance(value, Source) else (value,):
                 if action == TEXT:
                     payload = item.encode("utf-8", "surrogateescape")
                     if len(payload) < 0x80:
@@ -71,6 +86,8 @@ def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tenso
                     else:
                         segments += (tag, _encode_integer(item, inner))
                 elif action <= LAST_MESSAGE:
+                    if not isinstance(item, inner.message_class):
+                        raise TypeError(item)  # noqa: TRY301 - as above
                     if replace and isinstance(item, Tensor):
                         new = replace(item)
                         parts = [new] if isinstance(new, bytes) else _encode(new, inner, replace)
@@ -91,13 +108,38 @@ def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tenso
                     segments[behind:] = (before, item)
                     sources, behind = True, len(segments)
                 else:
-                    payload = bytes(item.data if isinstance(item, Literal) else item)
+                    payload = item.data if isinstance(item, Literal) else item
+                    if not isinstance(payload, (bytes, bytearray, memoryview)):
+                        raise TypeError(item)  # noqa: TRY301 - as above
+                    payload = bytes(payload)
                     segments += (tag, encode_varint(len(payload)), payload)
+        except EncodeError as error:  # in a message in this one
+            step = _step(name, value, item)
+            error.where = f"{step}.{error.where}" if error.where else step
+            raise
         except (TypeError, ValueError, AttributeError, OverflowError, struct.error) as error:
-            kind = type(message).__name__
-            raise EncodeError(f"{name} of a {kind} holds {value!r:.80}, which does not fit its type") from error
+            raise _misfit(name, value, item, repeated) from error
     segments.append(message.unknown_fields)
     return segments if sources else [b"".join(segments)]
+
+
+def _step(name: str, value: Any, item: Any) -> str:
+    """The step of a dotted place that leads to an item of a field."""
+    if item is value:
+        return name
+    return f"{name}[{next(index for index, each in enumerate(value) if each is item)}]"
+
+
+def _misfit(name: str, value: Any, item: Any, repeated: bool) -> EncodeError:
+    """The error for a value that does not fit the type of its field."""
+    hint = ""
+    if hasattr(item, "__array__") and hasattr(item, "ndim") and item.ndim:
+        hint = "; formats.from_numpy(array, name) makes a Tensor of an array"
+    elif repeated and item is value:
+        hint = "; it must be a list"
+    found = f"{item!r:.80}".replace("\n", " ")
+    words = f"{found} ({type(item).__name__}) does not fit the type of this field{hint}"
+    return EncodeError(words, where=_step(name, value, item))
 
 
 def _nbytes(segment: bytes | Source) -> int:
