@@ -13,6 +13,7 @@ from formats.conversion import read_model
 from formats.errors import FormatError
 from formats.ir import walk
 from formats.late_dataclasses import dataclass
+from formats.onnxpb.shared_data import references
 from formats.options import made
 from formats.registry import ReadOptions
 
@@ -74,6 +75,7 @@ class OpenedFiles(NamedTuple):
     model: Model
     file: File
     data: Mapping[str, File]
+    unread: tuple[Path, ...]  # other graphs in the folder that cannot be read, so that they may use the data
 
 
 def files(
@@ -92,11 +94,18 @@ def files(
 
 
 def open_files(
-    path: Path, format_name: str | None, reading: ReadOptions, replaced: Path | None = None, *, alone: bool = False
+    path: Path,
+    format_name: str | None,
+    reading: ReadOptions,
+    replaced: Path | None = None,
+    *,
+    alone: bool = False,
+    trusts_unread: bool = False,
 ) -> OpenedFiles:
     """The model at `path` and its files; the references of the model at `replaced` are ignored.
 
-    With `alone`, no other graph is read, and every file may move.
+    With `alone`, no other graph is read, and every file may move. With `trusts_unread`, graphs that
+    cannot be read do not count: none of them uses the data.
     """
     codec, source, model = read_model(path, format_name, reading)
     file = next(source.files())
@@ -106,13 +115,18 @@ def open_files(
         found = next(tensor.external_source.files(), None) if tensor.external_source is not None else None
         if found is not None and found != file:
             data[location] = found
-    others = {} if alone else _other_graphs(path, {"": file, **data}, replaced)
+    others, unread = ({}, ()) if alone else _other_graphs(path, {"": file, **data}, replaced)
+    if trusts_unread:
+        unread = ()
+    for other in unread:
+        for location in data:
+            others.setdefault(location, f"{other.name} cannot be read, and may use it, too")
     files = [_listed(path, file, "", others.get("", ""))]
     files += [
         _listed(path.parent / location, found, location, others.get(location, ""))
         for location, found in sorted(data.items())
     ]
-    return OpenedFiles(ModelFiles(path, codec.name, tuple(files)), model, file, data)
+    return OpenedFiles(ModelFiles(path, codec.name, tuple(files)), model, file, data, unread if data else ())
 
 
 def _listed(path: Path, file: File, location: str, stays: str) -> OwnFile:
@@ -122,28 +136,35 @@ def _listed(path: Path, file: File, location: str, stays: str) -> OwnFile:
     return OwnFile(path, file.nbytes, location, stays, leads_to)
 
 
-def _other_graphs(path: Path, data: Mapping[str, File], replaced: Path | None) -> dict[str, str]:
-    """The reasons why files stay, by location: other graphs in the folder that refer, or may refer, to them.
+def _other_graphs(
+    path: Path, data: Mapping[str, File], replaced: Path | None
+) -> tuple[dict[str, str], tuple[Path, ...]]:
+    """The reasons why files stay, by location, and the graphs in the folder that cannot be read.
 
-    The location of the model itself is empty: a graph can be linked to an archive.
+    A file stays if another graph in the folder refers to it. The location of the model itself is empty: a graph can be
+    linked to an archive.
     """
     reasons: dict[str, str] = {}
+    unread: list[Path] = []
     for other in sorted(path.parent.glob(_GRAPHS)):
-        if other in (path, replaced):
+        if other in (path, replaced) or not other.is_file():  # a pipe, for example, would wait for a writer
             continue
         try:
             _, _, model = read_model(other)
         except (FormatError, OSError):
-            found, reason = set(data) - {""}, f"{other.name} cannot be read, and may use it, too"
+            try:  # perhaps only its data is missing
+                found = {location for location in data if os.path.normpath(location) in references(other)}
+            except (FormatError, OSError):
+                unread.append(other)
+                continue
         else:
             inner = (tensor.external_source for _, tensor in walk.external_tensors(model))
             used = {file.path for source in inner if source is not None for file in source.files()}
             found = {location for location, file in data.items() if file.path in used}  # and no other of its names
-            reason = f"{other.name} uses it, too"
             model.close()
         for location in found:
-            reasons.setdefault(location, reason)
-    return reasons
+            reasons.setdefault(location, f"{other.name} uses it, too")
+    return reasons, tuple(unread)
 
 
 def is_named_after(name: str, model: Path) -> bool:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from formats import registry
 from formats.arguments import local_path_of
 from formats.companions import IS_A_MODEL, is_named_after, open_files
-from formats.errors import FormatError, UnsupportedError, no_directory
+from formats.errors import FormatError, TensorDataError, UnsupportedError, no_directory
 from formats.ir import walk
 from formats.late_dataclasses import dataclass, replace
 from formats.onnxpb.encoder import encode
@@ -105,7 +105,8 @@ def mv(
     Data files are only renamed if the filesystem allows it, and copied otherwise. A data file that another graph in the
     folder uses stays, and so does the target of a link; the new model then has a copy if it is in another folder.
 
-    Raises: as `cp` does. If it raises, nothing was written or removed.
+    Raises: as `cp` does, and FormatError if another graph in the folder cannot be read, because it may use the
+    same data. If it raises, nothing was written or removed.
     """
     engine = EngineOptions(overwrite=overwrite, parents=parents, dry_run=dry_run, fsync=fsync)
     with _lock(local_path_of(src), dry_run):  # no other process moves or removes it between reading and removing
@@ -118,11 +119,13 @@ def rm(path: str | os.PathLike[str], *, all_data: bool = False, dry_run: bool = 
     A graph can name any file in the folder as its data, so by default the names must match. A data file that another
     graph in the folder uses stays, and so does the target of a link. With `dry_run`, nothing is removed.
 
-    Raises: FormatError if the model cannot be read; OSError if a file cannot be removed.
+    Raises: FormatError if the model cannot be read, or if another graph in the folder cannot and may use the same data,
+    without `all_data`; OSError if a file cannot be removed.
     """
     with _lock(local_path_of(path), dry_run):
-        opened = open_files(local_path_of(path), None, READ_DEFAULTS)
+        opened = open_files(local_path_of(path), None, READ_DEFAULTS, trusts_unread=all_data)
         listed = opened.listed
+        _check_all_read(opened, "repair or remove that file, or use `all_data=True` to remove the data anyway")
         if not all_data:
             listed = replace(listed, files=tuple(_with_reason(file, listed.path) for file in listed.files))
         opened.model.close()  # some systems do not remove a file that is open
@@ -137,7 +140,15 @@ def _lock(path: Path, dry_run: bool) -> AbstractContextManager[object]:
     """
     if not os.path.lexists(path):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-    return nullcontext() if dry_run else ModelLock(path)
+    return nullcontext() if dry_run or path.is_dir() else ModelLock(path)  # what reads a folder explains it
+
+
+def _check_all_read(opened: OpenedFiles, remedy: str) -> None:
+    """Raises TensorDataError if another graph in the folder cannot be read, and may use data files of the model."""
+    if opened.unread:
+        data = next(file.path.name for file in opened.listed.files if file.location)
+        text = f"it cannot be read, so it may use {data}, as {opened.listed.path.name} does; {remedy}"
+        raise TensorDataError(text, path=opened.unread[0])
 
 
 def _with_reason(file: OwnFile, model: Path) -> OwnFile:
@@ -157,6 +168,7 @@ def _new_name(location: str, src: Path, dst: Path) -> str:
 def _relocate(src: Path, dst: Path, options: EngineOptions, *, moves: bool) -> Relocation:
     opened = open_files(src, None, READ_DEFAULTS, dst, alone=not moves)
     _check_destination(opened.listed, dst, parents=options.parents)
+    _check_all_read(opened, "repair or remove that file first, or copy the model with `formats cp`")
     in_place = dst.parent.resolve() == src.parent.resolve()
     names: dict[str, str] = {}  # of data files next to the new model, by location
     for file in opened.listed.files[1:]:

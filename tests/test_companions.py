@@ -244,12 +244,44 @@ def test_an_archive_behind_a_linked_graph_stays(tmp_path: Path) -> None:
 
 
 def test_a_graph_that_cannot_be_read_may_share(tmp_path: Path) -> None:
-    """Next to a broken graph, no data file is removed, because it may also belong to that graph."""
+    """Next to a broken graph, nothing is removed or moved without a word: its data may also belong to that graph."""
     formats.save(model(), tmp_path / "a.onnx", external_data=True)
-    (tmp_path / "broken.onnx").write_bytes(b"\x0a\xff")
-    done = formats.rm(tmp_path / "a.onnx")
-    assert ["a.onnx.data", "broken.onnx"] == names(tmp_path)
-    assert "broken.onnx cannot be read" in done.kept[0][1]
+    for content in (b"", b"\x0a\xff", b"<html></html>", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n"):
+        (tmp_path / "broken.onnx").write_bytes(content)
+        for act in (
+            lambda: formats.rm(tmp_path / "a.onnx"),
+            lambda: formats.rm(tmp_path / "a.onnx", dry_run=True),
+            lambda: formats.mv(tmp_path / "a.onnx", tmp_path / "b.onnx"),
+        ):
+            with pytest.raises(
+                FormatError, match=r"broken.onnx: it cannot be read, so it may use a.onnx.data, as a.onnx"
+            ):
+                act()
+            assert ["a.onnx", "a.onnx.data", "broken.onnx"] == names(tmp_path)
+        assert "broken.onnx cannot be read" in formats.files(tmp_path / "a.onnx").files[1].stays
+    formats.cp(tmp_path / "a.onnx", tmp_path / "b.onnx")
+    formats.rm(tmp_path / "b.onnx", all_data=True)
+    formats.rm(tmp_path / "a.onnx", all_data=True)
+    assert ["broken.onnx"] == names(tmp_path)
+
+
+def test_a_graph_whose_data_is_missing_can_be_read(tmp_path: Path) -> None:
+    """Only the references of the other graphs count: a graph without its data file keeps those that it names."""
+    shared(tmp_path)
+    formats.save(model(), tmp_path / "c.onnx", external_data=True)
+    formats.save(model(), tmp_path / "other.onnx", external_data=True)
+    (tmp_path / "other.onnx.data").unlink()
+    formats.rm(tmp_path / "c.onnx")
+    assert ["a.onnx", "b.onnx", "common.bin", "other.onnx"] == names(tmp_path)
+
+
+def test_models_in_one_file_need_no_other_graph(tmp_path: Path) -> None:
+    """A model without data files can be moved and removed next to a broken graph."""
+    formats.save(model(), tmp_path / "a.onnx")
+    (tmp_path / "broken.onnx").touch()
+    formats.mv(tmp_path / "a.onnx", tmp_path / "b.onnx")
+    formats.rm(tmp_path / "b.onnx")
+    assert ["broken.onnx"] == names(tmp_path)
 
 
 def test_a_model_cannot_name_any_file_for_removal(tmp_path: Path) -> None:

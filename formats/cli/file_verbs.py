@@ -43,7 +43,12 @@ class PlaceOptions:
 class RemovalOptions:
     """Which files are removed."""
 
-    all_data: bool = option(False, SWITCH, "Also remove data files that are not named after the model.", common=True)
+    all_data: bool = option(
+        False,
+        SWITCH,
+        "Also remove data files that are not named after the model, or that a file which cannot be read may use.",
+        common=True,
+    )
     dry_run: bool = option(False, SWITCH, "Change nothing; say what would be done.", short="-n", common=True)
 
 

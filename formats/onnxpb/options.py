@@ -21,7 +21,7 @@ def _file_name_or_truth(value: Any) -> str | bool:
     return value
 
 
-FILE_NAME = Kind("True, False or the name of a file next to the model, without a folder", _file_name_or_truth, "[NAME]")
+FILE_NAME = Kind("the name of a file next to the model, without a folder", _file_name_or_truth, "[NAME]")
 DATA_FILES = "Options for data files of .onnx"
 INLINE = Flag(("--no-external-data",), "Put all weights into DST itself.", value=False)
 SAFETENSORS = ".safetensors"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from formats.codecs.contract import EXTENSIONS
-from formats.errors import FormatError
+from formats.errors import DecodeError, FormatError
 from formats.ir import walk
 from formats.ir.model import Model
 from formats.onnxpb.decoder import decode
@@ -74,8 +74,18 @@ def _is_below(location: Path, folder: Path) -> bool:
 def referred(path: Path) -> set[str]:
     """The data files next to a model to which it refers; none if it cannot be read."""
     try:
-        model = decode(File.open(path).span(), Model)
-        entries = [entry for _, tensor in walk.external_tensors(model) for entry in tensor.external_data]
+        return references(path)
     except (FormatError, OSError):
         return set()
+
+
+def references(path: Path) -> set[str]:
+    """The data files next to a model to which it refers; they need not exist.
+
+    Raises: FormatError if it cannot be read; OSError if the file cannot.
+    """
+    model = decode(File.open(path).span(), Model)
+    if model.graph is None:
+        raise DecodeError("there is no graph in it", path=path)
+    entries = [entry for _, tensor in walk.external_tensors(model) for entry in tensor.external_data]
     return {os.path.normpath(entry.value or "") for entry in entries if entry.key == "location"}

@@ -164,8 +164,8 @@ QUIET = {
     "repair": ["models/a.onnx"],
     "files": ["models/a.onnx"],
     "cp": ["models/a.onnx", "x.onnx"],
-    "mv": ["models/a.onnx", "y.onnx"],
-    "rm": ["models/a.onnx"],
+    "mv": ["own/a.onnx", "y.onnx"],
+    "rm": ["own/a.onnx"],
     "share": ["models/a.onnx", "models/c.onnx", "--out", "shared"],
 }
 
@@ -177,8 +177,9 @@ def test_every_verb_can_be_quiet_and_speak_json(folder: Path) -> None:
         for flag in ("-q", "--json"):
             assert 0 == subprocess.call(["rm", "-rf", "out", "out.rten", "x.onnx", "x.onnx.data", "shared"])
             if Path("y.onnx").exists():
-                formats.mv("y.onnx", "models/a.onnx")
-            formats.save(named("w"), "models/a.onnx", external_data=True, overwrite=True)
+                formats.mv("y.onnx", "own/a.onnx", parents=True)
+            for path in ("models/a.onnx", "own/a.onnx"):  # the latter is not next to damaged models
+                formats.save(named("w"), path, external_data=True, overwrite=True, parents=True)
             done = formats_(verb, *arguments, flag)
             assert (verb == "diff", "") == (bool(done.exit_code), done.stderr), verb
             assert (done.stdout == "") if flag == "-q" else isinstance(json.loads(done.stdout), dict)
