@@ -23,7 +23,7 @@ from formats.rten.convert.loss_report import Losses, add_outputs
 from formats.rten.convert.onnx_reading import is_readable_constant
 from formats.rten.convert.plan_depth import add_deep_plans
 from formats.rten.convert.precedents import Precedents
-from formats.rten.convert.refusal import Refusal, Refused
+from formats.rten.convert.refusal import Refusal, Refused, not_well_formed
 from formats.rten.convert.scope import MALFORMED, Scope
 from formats.rten.convert.shape_names import ShapeNames
 from formats.rten.convert.value_types import UNKNOWN, ValueType, completed
@@ -107,6 +107,7 @@ class _Place(NamedTuple):
     is_inlined: bool = False  # the node is in a function, and the size of the function was checked
     step: int = 0
     given: Node | None = None  # the node of the model; the nodes that replace it have its place
+    imported: Mapping[str, int] | None = None  # the operator sets of the given node, if it was rewritten
     applied: list[Applied] | None = None  # the rewritings that were applied, if the caller wants them
 
 
@@ -258,11 +259,12 @@ class _Legalizer:
         except EncodeError as error:
             return self._refuse(node, domain, place, str(error))
         except MALFORMED as error:
-            return self._refuse(node, domain, place, f"it is not well formed: {error!r}")
+            return self._refuse(node, domain, place, f"it {not_well_formed(node, error)}")
         if place.step == MAX_STEPS:
             return self._refuse(node, domain, place, "its rewriting does not end")
         add_decisive([nodes], self._names.decisive)
-        inner = place._replace(versions={"": NEWEST}, step=place.step + 1)
+        imported = place.imported or place.versions
+        inner = place._replace(versions={"": NEWEST}, step=place.step + 1, imported=imported)
         return [legal for made in nodes for legal in self._node(made, inner)]
 
     def _rewritten(self, node: Node, domain: str, place: _Place) -> list[Node] | None:
@@ -334,7 +336,7 @@ class _Legalizer:
 
     def _refuse(self, node: Node, domain: str, place: _Place, reason: str, remedy: str = "") -> list[Node]:
         """Record why a node stops the conversion. The node stays, so that the nodes after it are checked, too."""
-        version = place.versions.get(domain)
+        version = (place.imported or place.versions).get(domain)
         self.refusals.append(Refusal(node.op_type or "", domain, version, place.where, reason, remedy))
         place.surroundings.scope.infer(node)
         return [node]

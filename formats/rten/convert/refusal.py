@@ -9,6 +9,8 @@ from formats.errors import UnsupportedError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from formats.ir.model import Node
+
 MAX_PLACES = 3  # places in a message, for one reason
 
 
@@ -19,6 +21,20 @@ class Refused(Exception):  # noqa: N818 - it is no error of the program: the leg
         super().__init__(reason)
         self.reason = reason
         self.remedy = remedy
+
+
+def not_well_formed(node: Node, error: Exception) -> str:
+    """The text after the name of a node whose inputs, outputs or attributes are not those of its operator."""
+    if isinstance(error, Refused):
+        return f"is not well formed: it {error.reason}"
+    parts = [f"{_counted(len(node.input), 'input')}, {_counted(len(node.output), 'output')}"]
+    if node.attribute:
+        parts.append(f"the attributes {', '.join(sorted(attribute.name or '?' for attribute in node.attribute))}")
+    return f"is not well formed: its operator does not allow {' and '.join(parts)[:200]} with these types and shapes"
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count} {word}{'s' * (count != 1)}"
 
 
 class Refusal(NamedTuple):

@@ -137,7 +137,8 @@ def densify(sparse: SparseTensor) -> Tensor:
         else:
             dense.reshape(-1)[places] = numbers
     except (ValueError, IndexError, MemoryError) as error:
-        raise TensorDataError(f"the sparse tensor {values.name!r} is not well formed: {error}") from error
+        reason = "its values, indices and shape do not agree, or are too large for the memory"
+        raise TensorDataError(f"the sparse tensor {values.name!r} is not well formed: {reason}") from error
     return from_numpy(dense, values.name)
 
 

@@ -17,7 +17,7 @@ from formats.rten.convert.context import Constants, Context, ValueNames
 from formats.rten.convert.precedents import Precedents
 from formats.rten.convert.raising.integers import converted, has_limits, is_truth
 from formats.rten.convert.raising.kinds import INTEGERS, ValueKind, declared, integer_type, value_info
-from formats.rten.convert.refusal import Refused
+from formats.rten.convert.refusal import Refused, not_well_formed
 from formats.rten.convert.scope import MALFORMED, Scope
 from formats.rten.convert.shape_names import ShapeNames
 from formats.rten.convert.value_types import ValueType
@@ -181,10 +181,7 @@ class GraphRaiser:
     # Nodes
 
     def run(self) -> None:
-        """Make the nodes.
-
-        Raises: EncodeError for a malformed graph or node.
-        """
+        """Make the nodes; raises EncodeError for a malformed graph or node."""
         order = topological(self._graph.node)
         if len(order) < len(self._graph.node):
             raise EncodeError("some of the operators need each other's outputs", where=self._where)
@@ -196,7 +193,8 @@ class GraphRaiser:
                 error.where = error.where or where
                 raise
             except (Refused, *MALFORMED) as error:
-                raise EncodeError(f"the operator {node.op_type} is not well formed: {error}", where=where) from error
+                reason = not_well_formed(node, error)
+                raise EncodeError(f"the operator {node.op_type} {reason}", where=where) from error
 
     def _node(self, node: Node, where: str) -> None:
         """Append the nodes that compute the same as RTen's node."""
