@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from formats.errors import OptionError
 from formats.ir.model import Model
-from formats.tensordata.file import is_address, is_stream
+from formats.tensordata.file import is_address, is_stream, or_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -75,7 +75,8 @@ def local_path_of(path: Any) -> Path:
     Raises: OptionError for an address or a stream; TypeError if the argument is not a path.
     """
     found = path_of(path)
-    kind = "an address" if is_address(found) else "a stream" if is_stream(found) else None
+    found = or_stream(found)
+    kind = "an address" if is_address(found) else "a pipe or a stream" if is_stream(found) else None
     if kind is not None:
         raise OptionError(f"{found} is {kind}, but this works only on local files")
     return found
@@ -84,8 +85,10 @@ def local_path_of(path: Any) -> Path:
 def path_of(path: Any) -> Path:
     """The path of a model file: an `Address` for an address or a `UPath` with one, a `Stream` for a file object.
 
-    Raises: TypeError if the argument is not a path.
+    Raises: OptionError for an empty path or one with a zero byte; TypeError if the argument is not a path.
     """
+    if isinstance(path, str) and (not path or "\0" in path):
+        raise OptionError("a path contains a zero byte, which no file name can have" if path else "a path is empty")
     if isinstance(path, str) and ("://" in path or "::" in path):
         from formats.tensordata import address
 

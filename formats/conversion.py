@@ -278,14 +278,13 @@ def open_model(
             return remote.read_steadily(path, read)
         try:
             return read_steadily(path, read)
-        except IsADirectoryError as error:
+        except IsADirectoryError:
             if not path.is_dir():  # but if it is a data file
                 raise
             from formats import foreign
 
             extensions = {extension for codec in registry.codecs() for extension in codec.extensions}
-            words = foreign.describe_folder(path, extensions - {".json"})  # it usually contains other files
-            raise IsADirectoryError(error.errno, words, str(path)) from None
+            raise foreign.folder_error(path, extensions - {".json"}) from None  # it usually contains other files
 
 
 @contextmanager

@@ -6,6 +6,8 @@ bytes that identify a format come from its own documents or writers.
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
@@ -288,6 +290,16 @@ def explained(message: str, source: Source, path: Path | None, *, is_truncated: 
     """What the file in `source` is, if it is something else than a model; otherwise `message`, with a hint."""
     found = recognise(source, path)
     return found.message if found else message + afterthought(source, is_truncated)
+
+
+def folder_error(path: Path, extensions: Container[str]) -> OSError:
+    """The error for a folder in the place of a model, whose file would have one of these extensions."""
+    try:
+        with os.scandir(path):
+            words = describe_folder(path, extensions)
+    except OSError as error:
+        words = f"is a folder that cannot be read: {error.strerror}"
+    return IsADirectoryError(errno.EISDIR, words, str(path))
 
 
 def describe_folder(path: Path, extensions: Container[str]) -> str:

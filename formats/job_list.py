@@ -13,7 +13,7 @@ from formats import registry
 from formats.arguments import path_of
 from formats.errors import no_directory
 from formats.jobs import Job
-from formats.tensordata.file import is_address
+from formats.tensordata.file import is_address, is_stream, or_stream
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -154,15 +154,21 @@ def _inside(path: Path, inner: Path, extensions: Collection[str], except_in: Pat
         return
     excepted = None if except_in is None or is_address(except_in) else os.path.realpath(except_in)
     any_found = False
-    for folder, names, files in os.walk(path):
+    unread: list[Path] = []
+    for folder, names, files in os.walk(path, onerror=lambda error: unread.append(Path(error.filename))):
         names[:] = sorted(
             name for name in names if not name.startswith(".") and os.path.realpath(Path(folder, name)) != excepted
         )
         for name in sorted(files):
             if Path(name).suffix.lower() in extensions and not name.startswith("."):
-                any_found = True
                 source = Path(folder, name)
+                if is_stream(or_stream(source)):  # nobody may ever write into it
+                    continue
+                any_found = True
                 yield Place(source, inner / source.relative_to(path))
+    for found in unread:  # its job reports this
+        any_found = True
+        yield Place(found, inner / found.relative_to(path))
     if not any_found:
         yield Place(path, inner / path.name)
 

@@ -54,6 +54,8 @@ def repair(path: str | os.PathLike[str]) -> Repair:
     since.
     """
     given = local_path_of(path)
+    if given.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "is a folder; name the model in it", str(given))
     if not given.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(given))
     completed = put_back = False

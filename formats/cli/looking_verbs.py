@@ -43,7 +43,7 @@ def _picture(name: str) -> Path:
 def _any_path(name: str) -> Path:
     from formats.arguments import path_of
 
-    if not name:
+    if not name or "\0" in name:
         raise ValueError(name)
     return path_of(name)
 

@@ -32,7 +32,7 @@ STATES = (CONVERTED, "unchanged", "failed", "skipped")
 
 
 def _any_path(name: str) -> Path:
-    if not name:
+    if not name or "\0" in name:
         raise ValueError(name)
     return Path(name)
 

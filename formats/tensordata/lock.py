@@ -84,10 +84,12 @@ class ModelLock:
                 descriptor = open_lock(self.path)
             except FileNotFoundError:  # it has just been removed
                 return False
-        except PermissionError:
+        except PermissionError as error:
             if os.name == "nt":  # it will be removed soon
                 return False
-            raise
+            raise self._for_user(error) from None
+        except OSError as error:
+            raise self._for_user(error) from None
         self._descriptor = descriptor
         try:
             locked = try_lock(descriptor)
@@ -127,6 +129,10 @@ class ModelLock:
             name = f"process {holder.process} on {holder.machine}" if holder is not None else "it"
             return f"{reason}; this filesystem has no locks: if {name} has ended, remove {self.path.name}"
         return reason
+
+    def _for_user(self, error: OSError) -> OSError:
+        """The error with the folder, which the user knows, in place of the hidden file."""
+        return OSError(error.errno, error.strerror, str(self._model.parent))
 
     def _is_in_place(self) -> bool:
         """Whether the locked file is still the file that the next process finds."""
