@@ -125,7 +125,16 @@ def test_bad_arguments_get_one_line(form: str, place: Path, monkeypatch: pytest.
     for name, argument in ARGUMENTS.items():
         if name == "pipe" and form.split()[0] in ("convert", "batch", "inspect", "verify", "diff"):
             continue  # these verbs read from a pipe, and wait for the program at its other end
-        if name in ("here", "above", "root") and form.split()[0] in ("batch", "convert", "inspect", "verify", "share"):
+        if name in ("here", "above", "root") and form.split()[0] in (
+            "batch",
+            "convert",
+            "inspect",
+            "verify",
+            "share",
+            "files",
+            "repair",
+            "rm",
+        ):
             continue  # these verbs read models in folders
         if name == "folder with a slash" and "dry-run" in form:
             continue
